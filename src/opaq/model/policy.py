@@ -1,0 +1,40 @@
+"""What a policy conditions on, and the table of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opaq.model.arrays import IntArray, SparseRows
+
+CONDITIONS = ("state", "time", "automaton", "start", "last_states", "memory")
+
+# One key a row, aligned with PolicyClass.conditions_on: a name, a time, or a tuple of names (last_states).
+RowKey = tuple[str | int | tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A machine the policy carries: m_{t+1} ~ d(m_t, s_t, a_t) (paper, appendix A)."""
+
+    nodes: tuple[str, ...]
+    start: SparseRows  # [state, node]: the node held when the run starts in a state
+    update_of: IntArray  # [node, state, action] -> row of `updates`
+    updates: SparseRows  # [update, node]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyClass:
+    """What the policy may look at: any of CONDITIONS, in the order rows are keyed by."""
+
+    conditions_on: tuple[str, ...] = ("state",)
+    last_states: int = 0  # how many states the condition "last_states" remembers, the current one included
+    memory: Memory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A table: for every row key the probability of each action (actions left out have probability 0)."""
+
+    policy_class: PolicyClass
+    rows: Mapping[RowKey, Mapping[str, float]]

@@ -1,0 +1,33 @@
+"""A problem: plant, observer, secret, horizon and task, checked and ready to be compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from opaq.model.mdp import MDP
+from opaq.model.observer import Observer
+from opaq.model.policy import PolicyClass
+from opaq.model.secret import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What must get done: an expected return of at least `return_at_least`, over the horizon or for ever."""
+
+    return_at_least: float | None = None
+    over: Literal["horizon", "forever"] = "horizon"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Everything the observer knows but the run itself, and what the agent is asked to do."""
+
+    mdp: MDP
+    observer: Observer
+    secret: Secret
+    horizon: int
+    discount: float = 1.0
+    task: Task = field(default_factory=Task)
+    policy_class: PolicyClass = field(default_factory=PolicyClass)
+    name: str = ""

@@ -1,0 +1,66 @@
+"""What must stay hidden: a finite-valued function of the run s_0 .. s_T."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from opaq.model.arrays import IntArray
+from opaq.model.automaton import Automaton
+
+
+@dataclass(frozen=True, slots=True)
+class StateClasses:
+    """A partition of the states: what about a state is secret (the state itself, or which set it is in)."""
+
+    names: tuple[str, ...]
+    of_state: IntArray  # [state] -> class
+
+
+@dataclass(frozen=True, slots=True)
+class LastState:
+    """Z = class of s_T (paper, problem 1)."""
+
+    classes: StateClasses
+
+
+@dataclass(frozen=True, slots=True)
+class InitialState:
+    """Z = class of s_0 (paper, problem 2)."""
+
+    classes: StateClasses
+
+
+@dataclass(frozen=True, slots=True)
+class StateAt:
+    """Z = class of s_t for one fixed time t."""
+
+    time: int
+    classes: StateClasses
+
+
+@dataclass(frozen=True, slots=True)
+class StepsAgo:
+    """Z = class of s_{T-k}."""
+
+    steps: int
+    classes: StateClasses
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """Z = whether any of the states was ever visited."""
+
+    states: IntArray
+    name: str = "visited"
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """Z = the automaton's state after the run ("progress"), or whether it accepts ("acceptance")."""
+
+    automaton: Automaton
+    reveal: Literal["progress", "acceptance"] = "progress"
+
+
+Secret = LastState | InitialState | StateAt | StepsAgo | Visited | Language

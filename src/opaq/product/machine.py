@@ -1,0 +1,217 @@
+"""Machines that run beside the model: secrets, clocks and memories, all by one interface.
+
+A machine starts in a node when the run starts in s_0 and moves when the run goes from s_t by a_t to s_{t+1}.
+Nodes are whole numbers below `size`; a random machine branches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, spread
+from opaq.model.policy import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """Where each of the asked cases may go: (position of the case, node, probability), cases in order."""
+
+    case: IntArray
+    node: IntArray
+    probability: FloatArray
+
+
+def certain(nodes: IntArray) -> Branches:
+    """One branch a case."""
+    return Branches(np.arange(nodes.size), nodes, np.ones(nodes.size))
+
+
+class Machine(Protocol):
+    """What the product needs to know of a machine."""
+
+    @property
+    def size(self) -> int:
+        """An upper bound of the node numbers."""
+
+    def begin(self, states: IntArray) -> Branches:
+        """The nodes for runs that start in these states."""
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """The nodes after moving from `source` by `action` to `target`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Remembers nothing."""
+
+    size: int = 1
+
+    def begin(self, states: IntArray) -> Branches:
+        """Always node 0."""
+        return certain(np.zeros_like(states))
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """Always node 0."""
+        return certain(nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Counts steps up to the horizon, and stays there."""
+
+    horizon: int
+
+    @property
+    def size(self) -> int:
+        """One node a time."""
+        return self.horizon + 1
+
+    def begin(self, states: IntArray) -> Branches:
+        """Time 0."""
+        return certain(np.zeros_like(states))
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """One later."""
+        return certain(np.minimum(nodes + 1, self.horizon))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Waits until a time, then keeps the class of the state found there for ever (time 0: the start)."""
+
+    time: int
+    class_of: IntArray  # [state]
+
+    @property
+    def size(self) -> int:
+        """Nodes 0 .. time - 1 wait; time + c holds class c."""
+        return self.time + int(self.class_of.max(initial=0)) + 1
+
+    def begin(self, states: IntArray) -> Branches:
+        """Waiting, unless the time is now."""
+        return certain(self.class_of[states] if self.time == 0 else np.zeros_like(states))
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """Count, take the picture, keep it."""
+        waiting = np.where(nodes == self.time - 1, self.time + self.class_of[target], nodes + 1)
+        return certain(np.where(nodes < self.time, waiting, nodes))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Whether any of some states was ever visited."""
+
+    mask: BoolArray  # [state]
+    size: int = 2
+
+    def begin(self, states: IntArray) -> Branches:
+        """1 if the run starts there."""
+        return certain(self.mask[states].astype(np.int64))
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """1 from the first visit on."""
+        return certain(np.maximum(nodes, self.mask[target]))
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """An automaton that reads the labels of the states entered, or of those left."""
+
+    table: IntArray  # [automaton state, letter] -> automaton state
+    letter_of: IntArray  # [state]
+    initial: int
+    reads_left: bool
+
+    @property
+    def size(self) -> int:
+        """One node an automaton state."""
+        return int(self.table.shape[0])
+
+    def begin(self, states: IntArray) -> Branches:
+        """After the label of s_0, or before any."""
+        if self.reads_left:
+            return certain(np.full(states.size, self.initial))
+        return certain(self.table[self.initial, self.letter_of[states]])
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """Read one label."""
+        return certain(self.table[nodes, self.letter_of[source if self.reads_left else target]])
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The last k states as digits, newest last; digit 0 means the run had not begun."""
+
+    length: int
+    num_states: int
+
+    @property
+    def size(self) -> int:
+        """All sequences of k digits."""
+        return int((self.num_states + 1) ** self.length)
+
+    def begin(self, states: IntArray) -> Branches:
+        """Just the start."""
+        return certain(states + 1)
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """Forget the oldest, append the newest."""
+        base = self.num_states + 1
+        return certain(nodes % base ** (self.length - 1) * base + target + 1)
+
+    def states(self, node: int) -> tuple[int, ...]:
+        """The states of a node, oldest first."""
+        found = []
+        while node:
+            node, digit = divmod(node, self.num_states + 1)
+            found.append(digit - 1)
+        return tuple(reversed(found))
+
+
+@dataclass(frozen=True, slots=True)
+class LastAction:
+    """The kind of the last action, for an observer who sees actions; node 0 before the first."""
+
+    kind_of: IntArray  # [action]
+
+    @property
+    def size(self) -> int:
+        """One node a kind, and one for none."""
+        return int(self.kind_of.max(initial=0)) + 2
+
+    def begin(self, states: IntArray) -> Branches:
+        """No action yet."""
+        return certain(np.zeros_like(states))
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """The kind of the action just taken."""
+        return certain(self.kind_of[action] + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """The policy's memory (paper, appendix A)."""
+
+    memory: Memory
+
+    @property
+    def size(self) -> int:
+        """One node a memory node."""
+        return len(self.memory.nodes)
+
+    def begin(self, states: IntArray) -> Branches:
+        """The memory's start."""
+        return _draw(self.memory.start, states)
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """m' ~ d(m, s, a)."""
+        return _draw(self.memory.updates, self.memory.update_of[nodes, source, action])
+
+
+def _draw(table: SparseRows, rows: IntArray) -> Branches:
+    """All outcomes of the given rows of a stochastic table."""
+    case, entry = spread(table.starts, rows)
+    return Branches(case, table.columns[entry], table.values[entry])

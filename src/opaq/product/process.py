@@ -1,0 +1,89 @@
+"""The hidden process: all mathematics runs on it, and it knows nothing of names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray, IntArray, SparseRows
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+LARGEST_LOGIT = 700.0
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenProcess:
+    """What the observer faces: x moves along edges whose probabilities are linear in the policy.
+
+    A policy is one flat vector over slots; a slot is one action of one policy row. State `num_states` is the
+    source: its edges draw the start, so that the first observation needs no special case.
+    """
+
+    edge_start: IntArray  # [state + 2]: edges leaving each state, then those leaving the source
+    edge_target: IntArray  # [edge]
+    edge_base: FloatArray  # [edge]: the part no policy changes (the start distribution)
+    edge_slots: csr_array  # [edge, slot]: probability of the edge per unit of policy
+    reward_slots: csr_array  # [state, slot]: reward per unit of policy
+    emission: SparseRows  # [state, observation]
+    secret: IntArray  # [state] -> secret value
+    settled: IntArray  # [state] -> the secret value that is certain from here on, or -1
+    row_start: IntArray  # [row + 1]: the slots of each policy row
+    num_observations: int
+    num_secrets: int
+    horizon: int
+    discount: float
+
+    @property
+    def num_states(self) -> int:
+        """States, the source not counted."""
+        return int(self.secret.size)
+
+    @property
+    def num_slots(self) -> int:
+        """The length of a policy vector."""
+        return int(self.row_start[-1])
+
+    @property
+    def num_rows(self) -> int:
+        """How many policy rows there are."""
+        return int(self.row_start.size - 1)
+
+    def row_of_slot(self) -> IntArray:
+        """The policy row of every slot."""
+        return np.repeat(np.arange(self.num_rows), np.diff(self.row_start))
+
+    def uniform(self) -> FloatArray:
+        """Every action of a row alike."""
+        counts = np.diff(self.row_start)
+        return np.repeat(1.0 / counts, counts)
+
+    def softmax(self, theta: Any) -> Any:
+        """pi = softmax of the logits, row by row; logits are projected to [-700, 700] (paper, section III.B).
+
+        Complex logits carry a derivative in their imaginary part.
+        """
+        theta = np.asarray(theta)
+        real = np.clip(theta.real, -LARGEST_LOGIT, LARGEST_LOGIT)
+        logits = real + 1j * theta.imag if np.iscomplexobj(theta) else real
+        heads, counts = self.row_start[:-1], np.diff(self.row_start)
+        weights = np.exp(logits - np.repeat(np.maximum.reduceat(real, heads), counts))
+        return weights / np.repeat(np.add.reduceat(weights, heads), counts)
+
+    def logits(self, pi: FloatArray) -> FloatArray:
+        """Logits whose softmax is pi; probability 0 becomes the smallest logit."""
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(pi), -LARGEST_LOGIT)
+
+    def pull_back(self, pi: Any, slope: Any) -> Any:
+        """The gradient with respect to logits, from the gradient with respect to pi."""
+        weighted = pi * slope
+        sums = np.add.reduceat(weighted, self.row_start[:-1])
+        return weighted - pi * np.repeat(sums, np.diff(self.row_start))
+
+    def flow(self, pi: Any) -> Any:
+        """P_pi(x' | x) on every edge, the source's included."""
+        return self.edge_base + self.edge_slots @ pi
