@@ -1,0 +1,34 @@
+"""A number and how it was obtained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Method = Literal["exact", "interval", "sampled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A value with its certified interval; a sampled one also has a standard error (and lies within the interval)."""
+
+    value: float
+    lower: float
+    upper: float
+    method: Method
+    standard_error: float | None = None
+
+    @property
+    def width(self) -> float:
+        """The width of the certified interval."""
+        return self.upper - self.lower
+
+    @classmethod
+    def exact(cls, value: float) -> Amount:
+        """A number known up to rounding."""
+        return cls(value, value, value, "exact")
+
+    @classmethod
+    def between(cls, lower: float, upper: float) -> Amount:
+        """A number known to lie in an interval; its middle stands for it."""
+        return cls(0.5 * (lower + upper), lower, upper, "interval") if upper > lower else cls.exact(lower)

@@ -1,0 +1,96 @@
+"""Observable operators and posteriors of single observation sequences, for study (paper, propositions 1 and 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from opaq.errors import Fault, InputError
+from opaq.model.arrays import FloatArray
+from opaq.opacity.returns import moves, start_distribution
+from opaq.product.compile import Product
+
+
+def observable_operator(product: Product, pi: FloatArray, observation: str) -> Any:
+    """A_o[i, j] = P(x' = i | x = j) E(o | x = j), as a sparse matrix: emit in j, then move to i."""
+    from scipy.sparse import diags_array
+
+    process = product.process
+    (emitted,) = _emissions(product, [observation])
+    return (moves(process, process.flow(pi)).T @ diags_array(emitted)).tocsr()
+
+
+def belief(product: Product, pi: FloatArray, observations: Sequence[str]) -> FloatArray:
+    """alpha(x) = P(o_0 .. o_t, x_t = x) over product states."""
+    process = product.process
+    _check_length(product, observations)
+    onward = moves(process, process.flow(pi)).T.tocsr()
+    now = start_distribution(process)
+    for time, emitted in enumerate(_emissions(product, observations)):
+        now = (onward @ now if time else now) * emitted
+    return np.asarray(now)
+
+
+def sequence_probability(product: Product, pi: FloatArray, observations: Sequence[str]) -> float:
+    """P(o_0 .. o_t)."""
+    return float(belief(product, pi, observations).sum())
+
+
+def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[str]) -> dict[str, float]:
+    """P(Z = z | o_0 .. o_t); for fewer than all observations, as predicted from those."""
+    process = product.process
+    now = _possible(belief(product, pi, observations), observations)
+    onward = moves(process, process.flow(pi)).T.tocsr()
+    for _ in range(process.horizon + 1 - len(observations)):
+        now = onward @ now
+    weights = np.bincount(process.secret, weights=now, minlength=process.num_secrets)
+    return dict(zip(product.secret_values, (weights / weights.sum()).tolist(), strict=True))
+
+
+def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str]) -> dict[str, float]:
+    """P(s_0 | o_0 .. o_t), by Bayes' rule from P(y | s_0) (paper, proposition 3)."""
+    process = product.process
+    _check_length(product, observations)
+    onward = moves(process, process.flow(pi))
+    likelihood = np.ones(process.num_states)
+    for place, emitted in enumerate(reversed(_emissions(product, observations))):
+        likelihood = (onward @ likelihood if place else likelihood) * emitted
+    joint = _possible(start_distribution(process) * likelihood, observations)
+    states = product.problem.mdp.states
+    weights = np.bincount(product.state_of, weights=joint, minlength=len(states)) / joint.sum()
+    begun = np.flatnonzero(product.problem.mdp.start)
+    return {states[state]: float(weights[state]) for state in begun}
+
+
+def _emissions(product: Product, observations: Sequence[str]) -> list[FloatArray]:
+    """E(o | x) over product states for each observation."""
+    known = {name: place for place, name in enumerate(product.observations)}
+    faults = [_unknown(product, place, name) for place, name in enumerate(observations) if name not in known]
+    if faults:
+        raise InputError(faults)
+    by_observation = product.process.emission.scipy().tocsc()
+    columns = {name: by_observation[:, [known[name]]].toarray().reshape(-1) for name in set(observations)}
+    return [columns[name] for name in observations]
+
+
+def _unknown(product: Product, place: int, name: str) -> Fault:
+    close = get_close_matches(str(name), product.observations, n=1)
+    advice = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(product.observations[:20])}"
+    return Fault(f"observations[{place}]", f"the observer has no observation '{name}'", advice)
+
+
+def _check_length(product: Product, observations: Sequence[str]) -> None:
+    most = product.process.horizon + 1
+    if not 1 <= len(observations) <= most:
+        found = f"{len(observations)} observations, but a run shows o_0 .. o_{most - 1}"
+        raise InputError([Fault("observations", found, f"give 1 to {most}")])
+
+
+def _possible(weights: FloatArray, observations: Sequence[str]) -> FloatArray:
+    if weights.sum() <= 0.0:
+        found = f"the sequence {' '.join(observations)} has probability 0 under this policy"
+        raise InputError([Fault("observations", found, "posteriors exist only for sequences that can occur")])
+    return weights
