@@ -1,0 +1,181 @@
+"""The eavesdropper: emissions by state, or sensors, and what it sees of the actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from opaq.build.arrays import check_shape, is_array, matrix_entries, scaled_rows
+from opaq.build.names import Known, Names, distribution, known
+from opaq.build.reading import at, check_keys, gather, is_int, item, mapping, one_key, unique_names, wrong
+from opaq.build.sensors import read_sensors
+from opaq.errors import Faults
+from opaq.model.arrays import SparseRows
+from opaq.model.mdp import MDP
+from opaq.model.observer import Observer
+
+KEYS = ("emissions", "observations", "sensors", "null", "actions", "signs")
+MAX_OBSERVATIONS = 5_000_000
+
+
+def build_observer(
+    mdp: MDP,
+    *,
+    emissions: Any = None,
+    observations: Any = None,
+    sensors: Any = None,
+    null: Any = None,
+    actions: Any = None,
+    signs: Any = None,
+    faults: Faults | None = None,
+    path: str = "observer",
+) -> Observer:
+    """An observer from emissions {state: {observation: probability}} or an array, or from sensors.
+
+    Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
+    """
+    stated = (emissions, observations, sensors, null, actions, signs)
+    spec = {key: value for key, value in zip(KEYS, stated, strict=True) if value is not None}
+    return gather(lambda found: read_observer(spec, path, found, Names.of(mdp)), faults)
+
+
+def read_observer(value: Any, path: str, faults: Faults, names: Names) -> Observer | None:
+    """An observer from its mapping."""
+    spec = mapping(_without_null_key(value), path, faults)
+    if spec is None:
+        return None
+    meant = check_keys(spec, path, faults, allowed=KEYS)
+    kind = one_key(spec, path, faults, options=("emissions", "sensors"), meant=meant)
+    for other in {"emissions": ("null",), "sensors": ("observations",)}.get(kind or "", ()):
+        if other in spec:
+            faults.error(at(path, other), f"does not go with '{kind}'", "remove it")
+    states = None
+    if kind == "sensors":
+        null = spec.get("null")
+        states = read_sensors(
+            spec["sensors"], at(path, "sensors"), faults, names, null="null" if null is None else null
+        )
+    elif kind == "emissions":
+        listed = _listed(spec, "observations", path, faults, kind="observation")
+        states = _read_table(spec["emissions"], at(path, "emissions"), faults, given=names.states, listed=listed)
+    signs = _read_signs(spec, path, faults, names.actions)
+    if states is None or signs is None:
+        return None
+    return Observer(*states, *signs)
+
+
+def check_observer(observer: Observer, path: str, faults: Faults, names: Names) -> None:
+    """Note when a finished observer does not fit the model."""
+    if names.states.index is not None and observer.emission.num_rows != len(names.states):
+        faults.error(path, f"emits in {observer.emission.num_rows:,} states, but the model has {len(names.states):,}")
+    signs = observer.action_emission
+    if signs is not None and names.actions.index is not None and signs.num_rows != len(names.actions):
+        faults.error(path, f"sees {signs.num_rows:,} actions, but the model has {len(names.actions):,}")
+
+
+def _without_null_key(value: Any) -> Any:
+    """The same mapping with the key null, which YAML reads as nothing, as the text it is."""
+    if not isinstance(value, Mapping) or None not in value:
+        return value
+    return {("null" if key is None else key): entry for key, entry in value.items()}
+
+
+def _listed(spec: Mapping[str, Any], key: str, path: str, faults: Faults, *, kind: str) -> Known | None:
+    """The names the user lists under a key; None when there is no such list."""
+    if key not in spec:
+        return None
+    return known(kind, unique_names(spec[key], at(path, key), faults, kind=kind, most=MAX_OBSERVATIONS))
+
+
+def _read_signs(
+    spec: Mapping[str, Any], path: str, faults: Faults, actions: Known
+) -> tuple[tuple[str, ...], SparseRows | None] | None:
+    """What is seen of the actions: names and emission."""
+    listed = _listed(spec, "signs", path, faults, kind="sign")
+    value = spec.get("actions", False)
+    if value is False or value is None:
+        return (), None
+    if value is not True:
+        return _read_table(value, at(path, "actions"), faults, given=actions, listed=listed, kind="sign")
+    if actions.index is None:
+        return None
+    same = range(len(actions))
+    seen = SparseRows.from_entries(same, same, [1.0] * len(actions), shape=(len(actions), len(actions)))
+    return tuple(actions.index), seen
+
+
+def _read_table(
+    value: Any, path: str, faults: Faults, *, given: Known, listed: Known | None, kind: str = "observation"
+) -> tuple[tuple[str, ...], SparseRows] | None:
+    """What is shown for every state or action: {given: {shown: probability}}, or an array [given, shown]."""
+    if is_array(value):
+        return _read_matrix(value, path, faults, given=given, listed=listed)
+    table = mapping(value, path, faults)
+    if table is None:
+        return None
+    seen = known(kind, _mentioned(table.values())) if listed is None else listed
+    rest = distribution(table.pop("*"), at(path, "*"), faults, seen) if (others := "*" in table) else None
+    rows: dict[int, dict[int, float] | None] = {}
+    for key, entry in table.items():
+        shares = distribution(entry, at(path, key), faults, seen)
+        place = given.find(key, at(path, key), faults)
+        if place is not None and place in rows:
+            faults.error(at(path, key), f"the same {given.kind} is there twice", "keep one of them")
+        if place is not None:
+            rows[place] = shares
+    if given.index is None:
+        return None
+    for name, place in given.index.items():
+        if place not in rows and not others:
+            faults.error(at(path, name), "is missing", "say what is seen there, or add '*' for all others")
+        rows.setdefault(place, rest)
+    return _assemble(rows, given=given, seen=seen)
+
+
+def _assemble(
+    rows: Mapping[int, Mapping[int, float] | None], *, given: Known, seen: Known
+) -> tuple[tuple[str, ...], SparseRows] | None:
+    entries = [
+        (place, sign, share) for place, shares in rows.items() for sign, share in (shares or {}).items() if share > 0
+    ]
+    if None in rows.values() or not entries:
+        return None
+    columns = zip(*entries, strict=True)
+    return tuple(seen.index or ()), SparseRows.from_entries(*columns, shape=(len(given), len(seen)))
+
+
+def _mentioned(entries: Iterable[Any]) -> tuple[str, ...]:
+    """Every observation named, in order; what is no name is left for the reader of its row to note."""
+    found: dict[str, None] = {}
+    for entry in entries:
+        for key in entry if isinstance(entry, Mapping) else [entry]:
+            if isinstance(key, str) or is_int(key):
+                found[str(key)] = None
+    return tuple(found)
+
+
+def _read_matrix(
+    value: Any, path: str, faults: Faults, *, given: Known, listed: Known | None
+) -> tuple[tuple[str, ...], SparseRows] | None:
+    entries = matrix_entries(value, path, faults, axes=(given.kind, "observation"))
+    if entries is None:
+        return None
+    rows, columns, values, shape = entries
+    seen = tuple(str(place) for place in range(shape[1])) if listed is None else tuple(listed.index or ())
+    if given.index is None or not check_shape(shape, (len(given), len(seen)), path, faults):
+        return None
+    scaled = scaled_rows(
+        rows,
+        values,
+        num_rows=shape[0],
+        entry_path=lambda entry: item(path, int(rows[entry]), int(columns[entry])),
+        row_path=lambda row: item(path, row),
+        path=path,
+        faults=faults,
+    )
+    blank = sorted(set(range(shape[0])) - set(rows.tolist()))
+    for row in blank:
+        wrong(0, item(path, row), faults, "a distribution", advice="make the row sum to 1")
+    if scaled is None or blank:
+        return None
+    return seen, SparseRows.from_entries(rows, columns, scaled, shape=shape)
