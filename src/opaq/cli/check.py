@@ -1,0 +1,64 @@
+"""`opaq check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, printable, warn
+from opaq.errors import BudgetError, Faults, InputError
+
+if TYPE_CHECKING:
+    from opaq.product.compile import Product
+
+
+def command(
+    problems: Annotated[list[str], typer.Argument(metavar="FILE...", help="Problem files or scenario names.")],
+) -> None:
+    """Read problem files, report everything wrong with them, and sum up those that are fine."""
+    fine = [_check(problem) for problem in problems]
+    if not all(fine):
+        raise typer.Exit(BAD_INPUT)
+
+
+def _check(source: str) -> bool:
+    from opaq.io.scenarios import load_problem
+    from opaq.product.compile import compile_problem
+
+    faults = Faults()
+    try:
+        with about(source):
+            product = compile_problem(load_problem(source, faults=faults))
+    except InputError as error:
+        complain(error)
+        return False
+    except BudgetError as error:
+        note(f"{source}: {error}")
+        return False
+    finally:
+        warn(faults.warnings, source)
+    answer(f"{printable(source)}: fine\n{_summary(product)}")
+    return True
+
+
+def _summary(product: Product) -> str:
+    problem = product.problem
+    threshold = problem.task.return_at_least
+    facts = {
+        "states": _counted(problem.mdp.states),
+        "actions": _counted(problem.mdp.actions),
+        "observations": _counted(product.observations),
+        "secret values": _counted(product.secret_values),
+        "horizon": f"{problem.horizon} transitions",
+        "return": "any" if threshold is None else f"at least {threshold:g}",
+        "policy rows": f"{len(product.rows):,} (by {', '.join(product.policy_class.conditions_on) or 'nothing'})",
+        "product states": f"{product.state_of.size:,}",
+    }
+    return "\n".join(f"  {name:<14}  {fact}" for name, fact in facts.items())
+
+
+def _counted(names: tuple[str, ...], *, shown: int = 6) -> str:
+    """How many, and the first few."""
+    listed = ", ".join(map(printable, names[:shown]))
+    return f"{len(names):,}: {listed}{', ...' if len(names) > shown else ''}"

@@ -1,0 +1,40 @@
+"""`opaq examples`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opaq.cli.shell import answer, note
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The scenario to show; without it, all are listed.")
+    ] = None,
+    to: Annotated[Path | None, typer.Option("--to", help="Write it to this file or into this folder.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+) -> None:
+    """List the bundled scenarios, show one, or copy it out to change it."""
+    from opaq.io import scenarios
+    from opaq.io.files import write_text
+
+    if name is None:
+        if to is not None:
+            raise typer.BadParameter("name the scenario to copy", param_hint="--to")
+        answer(_listing({known: scenarios.describe(known) for known in scenarios.names()}))
+        return
+    text = scenarios.text(name)
+    if to is None:
+        answer(text)
+        return
+    target = to / f"{name}.yaml" if to.is_dir() else to
+    write_text(target, text, overwrite=force)
+    note(f"wrote {target}")
+
+
+def _listing(descriptions: dict[str, str]) -> str:
+    width = max(map(len, descriptions))
+    return "\n".join(f"{name:<{width}}  {description}" for name, description in descriptions.items())

@@ -1,0 +1,96 @@
+"""`opaq measure`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+POLICY = {
+    "format": "opaq-policy",
+    "version": 1,
+    "conditions_on": ["state", "time"],
+    "rows": [
+        {"state": "q0", "time": 0, "probabilities": {"a": 1, "b": 0}},
+        {"state": "q0", "time": 1, "probabilities": {"a": 0, "b": 1}},
+        {"state": "q0", "time": 2, "probabilities": {"a": 1, "b": 0}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "opacity", "earned", "guess_error"),
+    [
+        ("grid-last-state-4", 0.09590501570204, 0.10993119080861, 0.014650266044485),
+        ("graph", 0.36687189913094, 1.174609375, 0.1220703125),
+    ],
+)
+def test_reference_figures(opaq, name: str, opacity: float, earned: float, guess_error: float) -> None:
+    done = opaq("measure", name, "--json", "--mode", "exact")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert told["opacity"]["method"] == "exact"
+    assert told["opacity"]["lower"] == pytest.approx(opacity, abs=1e-12)
+    assert told["opacity"]["upper"] == pytest.approx(opacity, abs=1e-12)
+    assert told["return"] == pytest.approx(earned, abs=1e-12)
+    assert told["leakage"] is not None
+    assert told["secret_entropy"] >= told["opacity"]["lower"]
+    # How the guess error is told is the report's business; the figure must be in it.
+    found = told["guess_error"]
+    assert (found["lower"] if isinstance(found, dict) else found) == pytest.approx(guess_error, abs=1e-12)
+
+
+def test_the_task_of_the_grid_is_missed_by_the_uniform_policy_and_that_is_an_answer(opaq) -> None:
+    done = opaq("measure", "grid-last-state-4", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["feasible"] is False
+
+
+def test_waiting_exactly_once_hides_half_a_bit(opaq, tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    done = opaq("measure", "two-sink", "--policy", "policy.json", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["opacity"]["lower"] == pytest.approx(0.5, abs=1e-12)
+
+
+def test_the_words_go_to_stdout_without_colour(opaq) -> None:
+    done = opaq("measure", "two-sink", FORCE_COLOR="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "opacity" in done.stdout.lower()
+    assert "\x1b" not in done.stdout
+
+
+def test_sampling_repeats_with_its_seed(opaq) -> None:
+    def told(seed: str) -> dict:
+        arguments = ["measure", "graph", "--mode", "sampled", "--samples", "200", "--seed", seed, "--json"]
+        return json.loads(opaq(*arguments).stdout)["opacity"]
+
+    assert told("3") == told("3")
+    assert told("3") != told("4")
+
+
+def test_a_bad_policy_file_is_named_with_lines(opaq, tmp_path: Path) -> None:
+    broken = {**POLICY, "rows": [{"state": "q7", "time": 0, "probabilities": {"a": 0.4}}]}
+    (tmp_path / "policy.json").write_text(json.dumps(broken, indent=1))
+    done = opaq("measure", "two-sink", "--policy", "policy.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) >= 2
+    assert all(line.startswith("opaq: policy.json: rows[0]") for line in done.stderr.splitlines())
+    assert "(line 10)" in done.stderr
+
+
+def test_a_policy_without_a_row_that_matters(opaq, tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text(json.dumps({**POLICY, "rows": POLICY["rows"][:1]}))
+    done = opaq("measure", "two-sink", "--policy", "policy.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("opaq: policy.json: ")
+
+
+def test_warnings_about_the_policy_are_told(opaq, tmp_path: Path) -> None:
+    first = {"state": "q0", "time": 0, "probabilities": {"a": 0.500001, "b": 0.5}}
+    (tmp_path / "policy.json").write_text(json.dumps({**POLICY, "rows": [first, *POLICY["rows"][1:]]}))
+    done = opaq("measure", "two-sink", "--policy", "policy.json", "--json")
+    assert done.returncode == 0
+    assert done.stderr.startswith("opaq: policy.json: warning: rows[0].probabilities: probabilities sum to 1.000001")
+    assert "opacity" in json.loads(done.stdout)

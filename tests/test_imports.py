@@ -1,0 +1,111 @@
+"""Imports point one way, and the light commands stay light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import opaq
+
+SOURCE = Path(opaq.__file__).parent
+
+# Each layer may import the layers before it; those on one line know nothing of each other.
+LAYERS = [
+    ["errors", "version"],
+    ["model"],
+    ["build"],
+    ["automata"],
+    ["product"],
+    ["opacity"],
+    ["solve", "certify"],
+    ["io", "report"],
+    ["cli"],
+    ["__init__", "__main__"],
+]
+RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
+# Files and documents know no solver, although they come after it.
+FORBIDDEN = {("io", "solve"), ("io", "certify"), ("report", "solve")}
+
+
+def part_of(file: Path) -> str:
+    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every part of opaq a module imports, at any depth of the code, with the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: write imports from the top, opaq..."
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        else:
+            continue
+        for module in modules:
+            top, _, rest = module.partition(".")
+            if top == "opaq":
+                part = rest.partition(".")[0]
+                yield (part if part in RANK else "__init__"), node.lineno
+
+
+def arrows() -> list[tuple[str, str, str]]:
+    files = sorted(SOURCE.rglob("*.py"))
+    return [
+        (part_of(file), part, f"{file.relative_to(SOURCE)}:{line}")
+        for file in files
+        for part, line in imported(ast.parse(file.read_text(encoding="utf-8")))
+    ]
+
+
+def test_every_part_has_a_layer() -> None:
+    parts = {part_of(file) for file in SOURCE.rglob("*.py")}
+    assert parts <= set(RANK)
+
+
+def test_no_arrow_turns_round() -> None:
+    def allowed(importer: str, part: str) -> bool:
+        return importer == part or (RANK[part] < RANK[importer] and (importer, part) not in FORBIDDEN)
+
+    wrong = [f"{where}: {importer} imports {part}" for importer, part, where in arrows() if not allowed(importer, part)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_rule_sees_imports_inside_functions() -> None:
+    tree = ast.parse("def f():\n    from opaq import solve\n    import opaq.cli.main\n    from opaq import measure\n")
+    assert list(imported(tree)) == [("solve", 2), ("cli", 3), ("__init__", 4)]
+
+
+@pytest.mark.parametrize("name", opaq.__all__)
+def test_every_public_name_loads(name: str) -> None:
+    value = getattr(opaq, name)
+    assert value is not None
+    assert name in dir(opaq)
+    assert name == "__version__" or value.__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = opaq.nothing
+
+
+def test_type_checkers_and_users_see_the_same_names() -> None:
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    typed = {alias.name: node.module for node in block.body for alias in node.names}  # type: ignore[attr-defined]
+    expected = {name: module.removesuffix(".scenarios") if name == "scenarios" else module
+                for name, module in opaq._MODULE_OF.items()}  # fmt: skip
+    assert typed == expected
+    assert {*expected, "__version__"} == set(opaq.__all__)
+
+
+@pytest.mark.parametrize("statement", ["import opaq", "import opaq.cli.main"])
+def test_the_start_is_light(statement: str) -> None:
+    heavy = ["numpy", "scipy", "numba", "yaml", "opaq.build", "opaq.model"]
+    code = f"import sys; {statement}; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
