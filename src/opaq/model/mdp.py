@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +22,7 @@ class MDP:
     transitions: SparseRows  # [choice, state]
     rewards: FloatArray  # [choice]
     labels: Mapping[str, IntArray]  # label -> the states that carry it, ascending
+    named_rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # further rewards -> [choice]
 
     @property
     def num_states(self) -> int:

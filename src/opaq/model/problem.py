@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from opaq.model.arrays import IntArray
+from opaq.model.automaton import Automaton
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import PolicyClass
@@ -12,11 +14,45 @@ from opaq.model.secret import Secret
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnAtLeast:
+    """The expected return of a named reward reaches a threshold."""
+
+    reward: str
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Some of the states are visited within the horizon with at least this probability."""
+
+    states: IntArray
+    threshold: float
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Satisfy:
+    """The run satisfies an automaton with at least this probability."""
+
+    automaton: Automaton
+    threshold: float
+    name: str = ""
+
+
+Requirement = ReturnAtLeast | Reach | Satisfy
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
-    """What must get done: an expected return of at least `return_at_least`, over the horizon or for ever."""
+    """What must get done: an expected return of at least `return_at_least`, over the horizon or for ever, and more.
+
+    `minimise` asks for transparency instead of opacity.
+    """
 
     return_at_least: float | None = None
     over: Literal["horizon", "forever"] = "horizon"
+    requirements: tuple[Requirement, ...] = ()
+    minimise: bool = False
 
 
 @dataclass(frozen=True, slots=True)

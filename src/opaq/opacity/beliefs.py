@@ -15,8 +15,8 @@ import numpy as np
 from opaq.model.arrays import FloatArray, IntArray, spread
 from opaq.opacity import kernels
 from opaq.opacity.futures import Futures
-from opaq.opacity.kernels import Arcs, Known, Moves, Nodes, Pairs
-from opaq.product.process import HiddenProcess
+from opaq.opacity.kernels import Arcs, Known, Moves, Nodes
+from opaq.product.process import HiddenProcess, Pairs
 
 DROPPED = -1  # the child of an arc whose node was dropped
 _NO_DRAWS = np.zeros(0)
@@ -86,17 +86,9 @@ class Chain:
     def of(cls, process: HiddenProcess, pi: Any) -> Chain:
         """For one policy vector, real or complex."""
         moves = Moves(process.edge_start, process.edge_target, process.flow(pi))
-        pairs = lay_out(process)
+        pairs = process.pairs
         sizes = (process.num_states, process.num_observations, pairs.state.size, process.num_secrets)
         return cls(process, moves, pairs, kernels.scratch(*sizes, dtype=moves.flow.dtype))
-
-
-def lay_out(process: HiddenProcess) -> Pairs:
-    """The (state, observation) pairs of a process."""
-    emission = process.emission
-    state = np.append(emission.row_of_entry(), process.num_states).astype(np.int32)
-    observation = np.append(emission.columns, 0).astype(np.int32)
-    return Pairs(emission.starts, state, observation, np.append(emission.values, 1.0), kernels.hash_keys(state.size))
 
 
 def _root(chain: Chain, samples: int) -> Level:

@@ -32,16 +32,6 @@ class Moves(NamedTuple):
     flow: Any  # [edge]
 
 
-class Pairs(NamedTuple):
-    """(state, observation) pairs with positive emission, by state; the last pair is the source's."""
-
-    start: Any  # [state + 1]
-    state: Any  # [pair]
-    observation: Any  # [pair]
-    value: Any  # [pair]: E(o | x)
-    key: Any  # [pair, 2]: hash multipliers
-
-
 class Nodes(NamedTuple):
     """The distinct beliefs of one level."""
 
@@ -89,12 +79,6 @@ class Scratch(NamedTuple):
     posterior: Any  # [secret value]
     surprise: Any  # [secret value]
     expected: Any  # [state]: always zero between nodes
-
-
-def hash_keys(num_pairs: int) -> Any:
-    """Two odd multipliers a pair: a belief's hash is the sum of digits x multiplier, in any order."""
-    rng = np.random.default_rng(0x0BAC)
-    return rng.integers(0, 2**63, size=(num_pairs, 2), dtype=np.uint64) * np.uint64(2) + _ONE
 
 
 def scratch(num_states: int, num_observations: int, num_pairs: int, num_secrets: int, dtype: Any) -> Scratch:
@@ -454,3 +438,40 @@ def retreat(nodes, arcs, children, child_adjoint, moves, pairs, slope, expected)
             for entry in range(children.start[child], children.start[child + 1]):
                 expected[pairs.state[children.pair[entry]]] = 0.0
     return adjoint
+
+
+@njit(cache=True, nogil=True)
+def pay(start, moves, reward, final, discount, horizon):
+    """Expected payoff of a chain, with its derivatives by flow and by reward: one sweep forward, one back.
+
+    `start` is P(x_0 = x); edges of the source are not counted.
+    """
+    size = start.size
+    visits = np.zeros((horizon + 1, size), moves.flow.dtype)
+    visits[0] = start
+    for time in range(horizon):
+        for state in range(size):
+            weight = visits[time, state]
+            if weight != 0.0:
+                for edge in range(moves.start[state], moves.start[state + 1]):
+                    visits[time + 1, moves.target[edge]] += weight * moves.flow[edge]
+    slope = np.zeros(moves.flow.size, moves.flow.dtype)
+    paid = np.zeros(size, moves.flow.dtype)
+    value = np.zeros(size, moves.flow.dtype)
+    value[:] = final
+    for time in range(horizon, -1, -1):
+        worth = discount**time
+        ahead = value.copy()
+        for state in range(size):
+            weight = visits[time, state]
+            paid[state] += worth * weight
+            total = value[state] if time == horizon else 0.0 * value[state]
+            if time < horizon:
+                for edge in range(moves.start[state], moves.start[state + 1]):
+                    slope[edge] += weight * ahead[moves.target[edge]]
+                    total += moves.flow[edge] * ahead[moves.target[edge]]
+            value[state] = total + worth * reward[state]
+    total = 0.0 * value[0]
+    for state in range(size):
+        total += start[state] * value[state]
+    return total, slope, paid

@@ -24,8 +24,27 @@ from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 
 Mode = Literal["auto", "exact", "interval", "sampled"]
-_SLACK = 1e-9  # a return this close to the threshold meets it
+_ROUNDING = 1e-12  # a return this close to the threshold meets it
 _SHOWN_NODES = 50_000  # how much of the graph is searched for sequences to show
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """One requirement of the task: what was reached, what was asked."""
+
+    name: str
+    value: float
+    threshold: float | None
+
+    @property
+    def slack(self) -> float:
+        """How far above the threshold; at least 0 is feasible."""
+        return np.inf if self.threshold is None else self.value - self.threshold
+
+    @property
+    def holds(self) -> bool:
+        """Whether the requirement is met, up to rounding."""
+        return self.threshold is None or self.slack >= -_ROUNDING * max(1.0, abs(self.threshold))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +61,7 @@ class Measurement:
     expected_return: float
     threshold: float | None
     feasible: bool
+    requirements: tuple[Met, ...]  # the return first, then every further requirement
     revealing: tuple[Sighting, ...]
     confusing: tuple[Sighting, ...]
     explanation: str
@@ -106,8 +126,7 @@ def measure_product(
     question = _Question(process, pi, prior, width=width, samples=samples, rng=rng or np.random.default_rng(0))
     answer = question.ask(mode, budget)
     opacity, secret_entropy = answer.opacity, entropy(prior)
-    value = infinite_return(process, pi) if problem.task.over == "forever" else expected_return(process, pi)
-    threshold = problem.task.return_at_least
+    met = requirements_met(product, pi)
     shown = replace(budget, nodes=min(budget.nodes, _SHOWN_NODES))
     revealing, confusing = sightings(product, pi, prior, count=sequences, budget=shown) if sequences else ((), ())
     return Measurement(
@@ -118,9 +137,10 @@ def measure_product(
         leakage=_leakage(secret_entropy, opacity),
         guess_error=answer.guess_error,
         fano_bound=fano_bound(opacity.lower, int((prior > 0).sum())),
-        expected_return=value,
-        threshold=threshold,
-        feasible=threshold is None or value >= threshold - _SLACK * max(1.0, abs(threshold)),
+        expected_return=met[0].value,
+        threshold=met[0].threshold,
+        feasible=all(requirement.holds for requirement in met),
+        requirements=met,
         revealing=revealing,
         confusing=confusing,
         explanation=answer.explanation,
@@ -128,6 +148,16 @@ def measure_product(
         num_product_states=process.num_states,
         num_nodes=answer.num_nodes,
         seconds=perf_counter() - begun,
+    )
+
+
+def requirements_met(product: Product, pi: FloatArray) -> tuple[Met, ...]:
+    """The exact value of the return and of every further requirement."""
+    process, forever = product.process, product.problem.task.over == "forever"
+    first = infinite_return(process, pi) if forever else expected_return(process, pi)
+    values = [first, *(expected_return(process, pi, payoff) for payoff in process.payoffs[1:])]
+    return tuple(
+        Met(payoff.name, value, payoff.threshold) for payoff, value in zip(process.payoffs, values, strict=True)
     )
 
 

@@ -1,4 +1,4 @@
-"""Expected return of a policy, exactly, and its gradient."""
+"""Expected payoffs of a policy, exactly, and their gradients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from opaq.model.arrays import FloatArray
-from opaq.product.process import HiddenProcess
+from opaq.opacity import kernels
+from opaq.product.process import HiddenProcess, Payoff
 
 
 def moves(process: HiddenProcess, flow: Any) -> Any:
@@ -28,15 +29,6 @@ def start_distribution(process: HiddenProcess) -> FloatArray:
     return start
 
 
-def distributions(process: HiddenProcess, pi: Any) -> list[Any]:
-    """P(x_t = x) for t = 0 .. horizon."""
-    onward = moves(process, process.flow(pi)).T.tocsr()
-    found = [start_distribution(process)]
-    for _ in range(process.horizon):
-        found.append(onward @ found[-1])
-    return found
-
-
 def secret_distribution(process: HiddenProcess, pi: FloatArray) -> FloatArray:
     """P(Z = z)."""
     onward = moves(process, process.flow(pi)).T.tocsr()
@@ -46,36 +38,27 @@ def secret_distribution(process: HiddenProcess, pi: FloatArray) -> FloatArray:
     return np.bincount(process.secret, weights=now, minlength=process.num_secrets).astype(np.float64)
 
 
-def expected_return(process: HiddenProcess, pi: FloatArray) -> float:
-    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)]."""
+def expected_return(process: HiddenProcess, pi: FloatArray, payoff: Payoff | None = None) -> float:
+    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)], plus E[final(x_T)]; the return unless told."""
+    payoff = payoff or process.payoffs[0]
     onward = moves(process, process.flow(pi)).T.tocsr()
-    reward = process.reward_slots @ pi
+    reward = payoff.slots @ pi
     now, total = start_distribution(process), 0.0
     for time in range(process.horizon + 1):
-        total += process.discount**time * float(reward @ now)
+        total += payoff.discount**time * float(reward @ now)
         now = onward @ now if time < process.horizon else now
-    return total
+    return total + float(payoff.final @ now)
 
 
-def return_gradient(process: HiddenProcess, theta: Any) -> tuple[Any, Any]:
+def return_gradient(process: HiddenProcess, theta: Any, payoff: Payoff | None = None) -> tuple[Any, Any]:
     """V and its gradient with respect to softmax logits, by one backward sweep (policy gradient theorem)."""
+    payoff = payoff or process.payoffs[0]
     pi = process.softmax(theta)
-    flow = process.flow(pi)
-    onward, reward = moves(process, flow), process.reward_slots @ pi
-    visits = distributions(process, pi)
-    owner = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
-    inner = int(process.edge_start[process.num_states])
-    slope, paid = np.zeros(flow.size, flow.dtype), np.zeros(process.num_states, flow.dtype)
-    value = np.zeros(process.num_states, flow.dtype)
-    for time in range(process.horizon, -1, -1):
-        weight = process.discount**time
-        if time < process.horizon:
-            slope[:inner] += visits[time][owner[:inner]] * value[process.edge_target[:inner]]
-            value = onward @ value
-        value = value + weight * reward
-        paid += weight * visits[time]
-    towards = process.edge_slots.T @ slope + process.reward_slots.T @ paid
-    return visits[0] @ value, process.pull_back(pi, towards)
+    chain = kernels.Moves(process.edge_start, process.edge_target, process.flow(pi))
+    value, slope, paid = kernels.pay(
+        start_distribution(process), chain, payoff.slots @ pi, payoff.final, payoff.discount, process.horizon
+    )
+    return value, process.pull_back(pi, process.edge_slots.T @ slope + payoff.slots.T @ paid)
 
 
 def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
@@ -83,5 +66,6 @@ def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import splu
 
-    system = eye_array(process.num_states, format="csc") - process.discount * moves(process, process.flow(pi)).tocsc()
-    return float(start_distribution(process) @ splu(system.tocsc()).solve(process.reward_slots @ pi))
+    payoff = process.payoffs[0]
+    system = eye_array(process.num_states, format="csc") - payoff.discount * moves(process, process.flow(pi)).tocsc()
+    return float(start_distribution(process) @ splu(system.tocsc()).solve(payoff.slots @ pi))

@@ -12,11 +12,11 @@ from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, ints, sp
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey
-from opaq.model.problem import Problem
+from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy
 from opaq.model.secret import Language
-from opaq.product.machine import Carried, Clock, Idle, LastAction, Machine, Recent, Snapshot
-from opaq.product.process import HiddenProcess
-from opaq.product.tracker import Tracker, track
+from opaq.product.machine import Carried, Clock, Idle, LastAction, Machine, Recent, Seen, Snapshot
+from opaq.product.process import HiddenProcess, Pairs, Payoff
+from opaq.product.tracker import Tracker, read, track
 
 MAX_STATES = 20_000_000
 MAX_EDGES = 200_000_000
@@ -64,7 +64,15 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None) -
     rows = _rows(_Names(problem, policy_class, parts), column)
     emission, observations = _emission(problem.observer, column["state"], column["signal"])
     secret, secret_values = _secret(tracker, column["secret"], column["state"])
-    process = _assemble(problem, states, rows, emission=emission, num_observations=len(observations), secret=secret)
+    process = _assemble(
+        problem,
+        states,
+        rows,
+        emission=emission,
+        num_observations=len(observations),
+        secret=secret,
+        payoffs=_payoffs(problem, rows, column),
+    )
     return Product(
         problem=problem,
         policy_class=policy_class,
@@ -97,7 +105,19 @@ def _parts(problem: Problem, policy_class: PolicyClass, tracker: Tracker) -> dic
         parts["last_states"] = Recent(policy_class.last_states, mdp.num_states)
     if "memory" in wanted and policy_class.memory is not None:
         parts["memory"] = Carried(policy_class.memory)
+    for place, requirement in enumerate(problem.task.requirements):
+        if not isinstance(requirement, ReturnAtLeast):
+            parts[_task(place)] = _watch(requirement, mdp)
     return parts
+
+
+def _task(place: int) -> str:
+    return f"task {place}"
+
+
+def _watch(requirement: Reach | Satisfy, mdp: MDP) -> Machine:
+    """The machine that tells whether a requirement is met."""
+    return Seen(mdp.mask(requirement.states)) if isinstance(requirement, Reach) else read(requirement.automaton, mdp)
 
 
 def _action_kinds(emission: SparseRows) -> IntArray:
@@ -307,6 +327,7 @@ def _assemble(
     emission: SparseRows,
     num_observations: int,
     secret: IntArray,
+    payoffs: tuple[Payoff, ...],
 ) -> HiddenProcess:
     """Put the arrays of the hidden process together."""
     from scipy.sparse import csr_array
@@ -326,15 +347,16 @@ def _assemble(
         edge_target=ints(target),
         edge_base=floats(np.concatenate((np.zeros(places.size), start_probability))),
         edge_slots=edge_slots,
-        reward_slots=_rewards(problem.mdp, states.components[0], rows),
+        payoffs=payoffs,
         emission=emission,
+        pairs=Pairs.of(emission),
         secret=ints(secret),
         settled=ints(_settled(secret, edge_start, target)),
+        row=ints(rows.of_state),
         row_start=ints(rows.row_start),
         num_observations=num_observations,
         num_secrets=int(secret.max(initial=0)) + 1,
         horizon=problem.horizon,
-        discount=problem.discount,
     )
 
 
@@ -343,13 +365,35 @@ def _summed(places: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]
     return distinct, np.bincount(inverse.reshape(-1), weights=values, minlength=distinct.size).astype(np.float64)
 
 
-def _rewards(mdp: MDP, state: IntArray, rows: _Rows) -> Any:
+def _payoffs(problem: Problem, rows: _Rows, column: dict[str, IntArray]) -> tuple[Payoff, ...]:
+    """The return and every further requirement, over product states."""
+    mdp, task, state = problem.mdp, problem.task, column["state"]
+    nothing = np.zeros(state.size)
+    unpaid = _paid(mdp, np.zeros(mdp.num_choices), state, rows)
+    slots = _paid(mdp, mdp.rewards, state, rows)
+    found = [Payoff("return", slots, nothing, problem.discount, task.return_at_least)]
+    for place, requirement in enumerate(task.requirements):
+        threshold = requirement.threshold
+        match requirement:
+            case ReturnAtLeast(reward):
+                slots = _paid(mdp, mdp.named_rewards[reward], state, rows)
+                found.append(Payoff(f"return of {reward}", slots, nothing, problem.discount, threshold))
+            case Reach():
+                met = column[_task(place)].astype(np.float64)
+                found.append(Payoff(f"probability of reaching {requirement.name}", unpaid, met, 1.0, threshold))
+            case Satisfy(automaton):
+                met = np.isin(column[_task(place)], list(automaton.accepting)).astype(np.float64)
+                found.append(Payoff(f"probability of {requirement.name}", unpaid, met, 1.0, threshold))
+    return tuple(found)
+
+
+def _paid(mdp: MDP, rewards: FloatArray, state: IntArray, rows: _Rows) -> Any:
     """R(x, slot) as a sparse matrix."""
     from scipy.sparse import csr_array
 
     owner, choice = spread(mdp.choice_start, state)
     slot = rows.row_start[rows.of_state[owner]] + rows.slot_rank[choice]
-    reward = mdp.rewards[choice]
+    reward = rewards[choice]
     paid = reward != 0
     return csr_array((reward[paid], (owner[paid], slot[paid])), shape=(state.size, int(rows.row_start[-1])))
 
@@ -407,7 +451,7 @@ def _indifferent(process: HiddenProcess, first: int, last: int) -> bool:
     """Whether all actions of a row do and pay the same, so that its probabilities cannot matter."""
     if last - first == 1:
         return True
-    for matrix in (process.edge_slots, process.reward_slots):
+    for matrix in (process.edge_slots, *(payoff.slots for payoff in process.payoffs)):
         columns = matrix[:, first:last].toarray() if matrix.shape[0] * (last - first) < 10_000_000 else None
         if columns is None or np.ptp(columns, axis=1).max(initial=0.0) > 0:
             return False

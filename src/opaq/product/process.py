@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,36 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 LARGEST_LOGIT = 700.0
+
+
+class Pairs(NamedTuple):
+    """(state, observation) pairs with positive emission, by state; the last pair is the source's."""
+
+    start: Any  # [state + 1]
+    state: Any  # [pair]
+    observation: Any  # [pair]
+    value: Any  # [pair]: E(o | x)
+    key: Any  # [pair, 2]: odd multipliers that hash a belief as a sum over its pairs
+
+    @classmethod
+    def of(cls, emission: SparseRows) -> Pairs:
+        """Laid out once for all belief graphs of a process."""
+        state = np.append(emission.row_of_entry(), emission.num_rows).astype(np.int32)
+        observation = np.append(emission.columns, 0).astype(np.int32)
+        rng = np.random.default_rng(0x0BAC)
+        key = rng.integers(0, 2**63, size=(state.size, 2), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        return cls(emission.starts, state, observation, np.append(emission.values, 1.0), key)
+
+
+@dataclass(frozen=True, slots=True)
+class Payoff:
+    """Sum over t = 0 .. horizon of discount^t R(x_t, a_t), plus what the last state is worth; wanted: >= threshold."""
+
+    name: str
+    slots: csr_array  # [state, slot]: reward per unit of policy
+    final: FloatArray  # [state]
+    discount: float
+    threshold: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +57,16 @@ class HiddenProcess:
     edge_target: IntArray  # [edge]
     edge_base: FloatArray  # [edge]: the part no policy changes (the start distribution)
     edge_slots: csr_array  # [edge, slot]: probability of the edge per unit of policy
-    reward_slots: csr_array  # [state, slot]: reward per unit of policy
+    payoffs: tuple[Payoff, ...]  # the return first, then the other requirements
     emission: SparseRows  # [state, observation]
+    pairs: Pairs  # the same, laid out for the belief graph
     secret: IntArray  # [state] -> secret value
     settled: IntArray  # [state] -> the secret value that is certain from here on, or -1
+    row: IntArray  # [state] -> policy row
     row_start: IntArray  # [row + 1]: the slots of each policy row
     num_observations: int
     num_secrets: int
     horizon: int
-    discount: float
 
     @property
     def num_states(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opaq.opacity.amount import Amount
-from opaq.opacity.measure import Measurement
+from opaq.opacity.measure import Measurement, Met
 from opaq.opacity.sequences import Sighting
 
 _SHOWN_VALUES = 6  # secret values listed before the rest is summed up
@@ -28,6 +28,10 @@ def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
         "return": measurement.expected_return,
         "threshold": measurement.threshold,
         "feasible": measurement.feasible,
+        "requirements": [
+            {"name": met.name, "value": met.value, "threshold": met.threshold, "holds": met.holds}
+            for met in measurement.requirements
+        ],
         "horizon": measurement.horizon,
         "revealing": [_sighting_to_dict(sighting) for sighting in measurement.revealing],
         "confusing": [_sighting_to_dict(sighting) for sighting in measurement.confusing],
@@ -45,7 +49,7 @@ def render_measurement(measurement: Measurement) -> str:
         ("of at most", f"{_number(measurement.secret_entropy)} bits   H(secret), known without observing"),
         ("leakage", f"{_amount(measurement.leakage)} bits"),
         ("guess error", f"{_amount(measurement.guess_error)}   (Fano: at least {_number(measurement.fano_bound)})"),
-        ("return", _return(measurement)),
+        *((met.name, _met(met)) for met in measurement.requirements),
         ("how", measurement.explanation),
     ]
     lines = [f"{name:<12} {value}" for name, value in rows]
@@ -90,12 +94,10 @@ def _amount(amount: Amount) -> str:
     return f"{_number(amount.value)} ± {amount.standard_error:.2g} (standard error; certainly in {interval})"
 
 
-def _return(measurement: Measurement) -> str:
-    value = _number(measurement.expected_return)
-    if measurement.threshold is None:
-        return f"{value}   (no threshold)"
-    verdict = "meets" if measurement.feasible else "MISSES"
-    return f"{value}   ({verdict} the threshold {_number(measurement.threshold)})"
+def _met(met: Met) -> str:
+    if met.threshold is None:
+        return f"{_number(met.value)}   (no threshold)"
+    return f"{_number(met.value)}   ({'meets' if met.holds else 'MISSES'} the threshold {_number(met.threshold)})"
 
 
 def _sightings(title: str, sightings: tuple[Sighting, ...]) -> list[str]:
