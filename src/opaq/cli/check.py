@@ -43,22 +43,31 @@ def _check(source: str) -> bool:
 
 
 def _summary(product: Product) -> str:
+    from opaq.model.secret import Language
+
     problem = product.problem
-    threshold = problem.task.return_at_least
+    secret, threshold = problem.secret, problem.task.return_at_least
     facts = {
         "states": _counted(problem.mdp.states),
         "actions": _counted(problem.mdp.actions),
         "observations": _counted(product.observations),
         "secret values": _counted(product.secret_values),
+        "automaton": f"{len(secret.automaton.states):,} states" if isinstance(secret, Language) else "",
         "horizon": f"{problem.horizon} transitions",
         "return": "any" if threshold is None else f"at least {threshold:g}",
         "policy rows": f"{len(product.rows):,} (by {', '.join(product.policy_class.conditions_on) or 'nothing'})",
         "product states": f"{product.state_of.size:,}",
     }
-    return "\n".join(f"  {name:<14}  {fact}" for name, fact in facts.items())
+    facts |= {payoff.name: f"at least {payoff.threshold:g}" for payoff in product.process.payoffs[1:]}
+    width = max(map(len, facts))
+    return "\n".join(f"  {printable(name):<{width}}  {fact}" for name, fact in facts.items() if fact)
 
 
 def _counted(names: tuple[str, ...], *, shown: int = 6) -> str:
     """How many, and the first few."""
-    listed = ", ".join(map(printable, names[:shown]))
+    listed = ", ".join(_short(printable(name)) for name in names[:shown])
     return f"{len(names):,}: {listed}{', ...' if len(names) > shown else ''}"
+
+
+def _short(name: str, *, most: int = 24) -> str:
+    return name if len(name) <= most else f"{name[: most - 3]}..."

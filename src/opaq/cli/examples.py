@@ -18,8 +18,8 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
     """List the bundled scenarios, show one, or copy it out to change it."""
+    from opaq.files import write_text
     from opaq.io import scenarios
-    from opaq.io.files import write_text
 
     if name is None:
         if to is not None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli import check, examples, measure, schema
+from opaq.cli import check, convert, examples, measure, reproduce, schema, simulate, solve
 from opaq.cli.shell import answer, run_guarded
 from opaq.version import __version__
 
@@ -22,8 +22,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(name="measure")(measure.command)
+app.command(name="solve")(solve.command)
+app.command(name="simulate")(simulate.command)
 app.command(name="check")(check.command)
+app.command(name="convert")(convert.command)
 app.command(name="examples")(examples.command)
+app.command(name="reproduce")(reproduce.command)
 app.command(name="schema")(schema.command)
 
 
@@ -40,7 +44,7 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
-    """Measure opacity: how little an eavesdropper learns about a secret of a Markov decision process.
+    """Measure and maximise opacity: how little an eavesdropper learns about a secret of a Markov decision process.
 
     PROBLEM is a YAML or JSON file, or the name of a bundled scenario (see `opaq examples`).
     """

@@ -9,9 +9,13 @@ from opaq.model.arrays import SparseRows
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Sees o_t ~ E(o | s_t) at every time, and, if it watches actions, a noisy sign of a_{t-1} beside it."""
+    """Sees o_t ~ E(o | s_t) at every time, and, if it watches actions, a noisy sign of a_{t-1} beside it.
+
+    With `after_action` what is seen in a state depends on the action that led there; `emission` is then for time 0.
+    """
 
     observations: tuple[str, ...]
     emission: SparseRows  # [state, observation]
     action_signs: tuple[str, ...] = ()
     action_emission: SparseRows | None = None  # [action, action sign]; None: actions are not seen
+    after_action: SparseRows | None = None  # [action * num_states + state, observation]; None: as `emission`

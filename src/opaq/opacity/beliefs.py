@@ -87,7 +87,7 @@ class Chain:
         """For one policy vector, real or complex."""
         moves = Moves(process.edge_start, process.edge_target, process.flow(pi))
         pairs = process.pairs
-        sizes = (process.num_states, process.num_observations, pairs.state.size, process.num_secrets)
+        sizes = (process.num_states, process.num_observations, pairs.state.size, pairs.cell_observation.size)
         return cls(process, moves, pairs, kernels.scratch(*sizes, dtype=moves.flow.dtype))
 
 
@@ -207,11 +207,9 @@ class Conclusion:
 
 def conclude(chain: Chain, graph: Graph, *, with_slope: bool = False) -> Conclusion:
     """The last observation, and the backward sweep if the slope is asked for (the graph must have kept its levels)."""
-    process, moves, pairs, work = chain.process, chain.moves, chain.pairs, chain.work
+    moves, pairs, work = chain.moves, chain.pairs, chain.work
     slope = np.zeros(moves.flow.size if with_slope else 0, moves.flow.dtype)
-    entropy, error, adjoint = kernels.conclude(
-        graph.last, moves, pairs, process.secret, process.settled, work, with_slope, slope
-    )
+    entropy, error, adjoint = kernels.conclude(graph.last, moves, pairs, work, with_slope, slope)
     if with_slope:
         for level, child in zip(graph.levels[-2::-1], graph.levels[:0:-1], strict=True):
             adjoint = kernels.retreat(level.nodes, child.arcs, child.nodes, adjoint, moves, pairs, slope, work.expected)

@@ -21,6 +21,8 @@ _TANGENT_GRAIN = 2.0**30 / STEP
 _TANGENT_KEY = np.int64(0x5DEECE66D)
 _TOP = np.uint64(32)  # the high bits of a multilinear hash are the good ones
 _ONE = np.uint64(1)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_IMPOSSIBLE = 1e-290  # observations less likely than this are left out: dividing by less overflows
 _BITS = 1.0 / math.log(2.0)
 
 
@@ -69,19 +71,20 @@ class Scratch(NamedTuple):
     marked: Any  # [state]
     touched: Any  # [state]: the marked states
     chance: Any  # [observation]: P(o | node)
-    fill: Any  # [observation]
+    fill: Any  # [observation]: how many entries it has; 0 between nodes
     settled: Any  # [observation]
     runs: Any  # [observation]
-    noted: Any  # [observation]
-    seen: Any  # [observation]: the noted ones
-    pair: Any  # [pair]: entries sorted by observation
+    seen: Any  # [observation]: those with entries
+    pair: Any  # [pair]: entries, a segment an observation
     value: Any  # [pair]
-    posterior: Any  # [secret value]
-    surprise: Any  # [secret value]
+    cells: Any  # [cell]: those touched
+    cell_mass: Any  # [cell]: always zero between nodes
+    surprise: Any  # [cell]
+    largest: Any  # [observation]
     expected: Any  # [state]: always zero between nodes
 
 
-def scratch(num_states: int, num_observations: int, num_pairs: int, num_secrets: int, dtype: Any) -> Scratch:
+def scratch(num_states: int, num_observations: int, num_pairs: int, num_cells: int, dtype: Any) -> Scratch:
     """Working memory for the kernels."""
     return Scratch(
         predicted=np.zeros(num_states + 1, dtype),
@@ -91,21 +94,24 @@ def scratch(num_states: int, num_observations: int, num_pairs: int, num_secrets:
         fill=np.zeros(num_observations, np.int64),
         settled=np.zeros(num_observations, np.int64),
         runs=np.zeros(num_observations, np.int64),
-        noted=np.zeros(num_observations, np.bool_),
         seen=np.zeros(num_observations, np.int64),
         pair=np.zeros(num_pairs, np.int32),
         value=np.zeros(num_pairs, dtype),
-        posterior=np.zeros(num_secrets, dtype),
-        surprise=np.zeros(num_secrets, dtype),
+        cells=np.zeros(num_cells + 1, np.int64),
+        cell_mass=np.zeros(num_cells, dtype),
+        surprise=np.zeros(num_cells, dtype),
+        largest=np.zeros(num_observations, np.float64),
         expected=np.zeros(num_states + 1, dtype),
     )
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _digits(value):
     """A belief entry as a whole number, blind to rounding errors, and to those of its tangent where it has one."""
     tangent = np.int64(math.floor(value.imag * _TANGENT_GRAIN + 0.5))
-    return np.uint64(((np.float64(value.real).view(np.int64) + _HALF) >> _ROUNDED_BITS) + tangent * _TANGENT_KEY)
+    bits = np.uint64(((np.float64(value.real).view(np.int64) + _HALF) >> _ROUNDED_BITS) + tangent * _TANGENT_KEY)
+    bits *= _MIX  # short fractions end in zeros, which a multiplier alone would keep
+    return bits ^ (bits >> _TOP)
 
 
 @njit(cache=True)
@@ -127,13 +133,9 @@ def _rehash(size, hashes, count):
     return table
 
 
-@njit(cache=True)
-def _look_ahead(nodes, node, moves, pairs, settled, work):
-    """What may be seen after a node: P(x', o' | node), sorted by observation into the scratch arrays.
-
-    Returns how many states were touched and how many observations were seen; observation o owns the entries up to
-    fill[o], from where the one seen before it ends.
-    """
+@njit(cache=True, inline="always")
+def _predict(nodes, node, moves, pairs, work):
+    """Where the state may be after a node: P(x' | node) in work.predicted, for the touched states."""
     num_touched = 0
     for entry in range(nodes.start[node], nodes.start[node + 1]):
         state = pairs.state[nodes.pair[entry]]
@@ -150,34 +152,18 @@ def _look_ahead(nodes, node, moves, pairs, settled, work):
                 work.predicted[target] = weight * flow
                 work.touched[num_touched] = target
                 num_touched += 1
+    return num_touched
+
+
+@njit(cache=True, inline="always")
+def _look_ahead(nodes, node, moves, pairs, settled, work):
+    """What may be seen after a node: P(x', o' | node), by observation, in the scratch arrays.
+
+    Returns how many observations were seen; observation o has fill[o] entries in its segment. Who reads them sets
+    fill[o] back to 0.
+    """
+    num_touched = _predict(nodes, node, moves, pairs, work)
     num_seen = 0
-    for place in range(num_touched):
-        state = work.touched[place]
-        for pair in range(pairs.start[state], pairs.start[state + 1]):
-            value = work.predicted[state] * pairs.value[pair]
-            if value.real == 0.0:
-                continue
-            observation = pairs.observation[pair]
-            if work.noted[observation]:
-                work.chance[observation] += value
-                work.fill[observation] += 1
-                if work.settled[observation] != settled[state]:
-                    work.settled[observation] = -1
-            else:
-                work.noted[observation] = True
-                work.chance[observation] = value
-                work.fill[observation] = 1
-                work.settled[observation] = settled[state]
-                work.runs[observation] = 0
-                work.seen[num_seen] = observation
-                num_seen += 1
-    filled = 0
-    for place in range(num_seen):
-        observation = work.seen[place]
-        count = work.fill[observation]
-        work.fill[observation] = filled
-        work.noted[observation] = False
-        filled += count
     for place in range(num_touched):
         state = work.touched[place]
         work.marked[state] = False
@@ -185,11 +171,23 @@ def _look_ahead(nodes, node, moves, pairs, settled, work):
             value = work.predicted[state] * pairs.value[pair]
             if value.real == 0.0:
                 continue
-            at = work.fill[pairs.observation[pair]]
+            observation = pairs.observation[pair]
+            filled = work.fill[observation]
+            if filled == 0:
+                work.chance[observation] = value
+                work.settled[observation] = settled[state]
+                work.runs[observation] = 0
+                work.seen[num_seen] = observation
+                num_seen += 1
+            else:
+                work.chance[observation] += value
+                if work.settled[observation] != settled[state]:
+                    work.settled[observation] = -1
+            at = pairs.segment[observation] + filled
             work.pair[at] = pair
             work.value[at] = value
-            work.fill[pairs.observation[pair]] = at + 1
-    return num_touched, num_seen
+            work.fill[observation] = filled + 1
+    return num_seen
 
 
 @njit(cache=True)
@@ -244,7 +242,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
             reached = node
             arc_start[node + 1 :] = num_arcs
             break
-        _, num_seen = _look_ahead(nodes, node, moves, pairs, settled, work)
+        num_seen = _look_ahead(nodes, node, moves, pairs, settled, work)
         if sampled:
             _draw(draws[drawn : drawn + nodes.runs[node]], num_seen, work)
             drawn += nodes.runs[node]
@@ -258,8 +256,11 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
             runs = _longer(runs, room)
             hashes = _longer(hashes, room)
             checks = _longer(checks, room)
-        if start[count] + work.fill[work.seen[num_seen - 1]] > pair.size:
-            room = 2 * (start[count] + work.fill[work.seen[num_seen - 1]])
+        num_entries = 0
+        for place in range(num_seen):
+            num_entries += work.fill[work.seen[place]]
+        if start[count] + num_entries > pair.size:
+            room = 2 * (start[count] + num_entries)
             pair = _longer(pair, room)
             belief = _longer(belief, room)
         if keep_arcs and num_arcs + num_seen > arc_child.size:
@@ -272,11 +273,14 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
             known_observation = _longer(known_observation, room)
             known_value = _longer(known_value, room)
             known_mass = _longer(known_mass, room)
-        last = 0
         for place in range(num_seen):
             observation = work.seen[place]
-            first, last = last, work.fill[observation]
+            first = pairs.segment[observation]
+            last = first + work.fill[observation]
+            work.fill[observation] = 0
             chance = work.chance[observation]
+            if chance.real < _IMPOSSIBLE:
+                continue
             factor = 1.0
             if sampled:
                 if work.runs[observation] == 0:
@@ -359,7 +363,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
     return made, arcs, known, reached
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _blame(nodes, node, moves, pairs, expected, slope, adjoint):
     """The adjoints of a node's entries, given what is expected of every next state; adds to d opacity / d flow."""
     for entry in range(nodes.start[node], nodes.start[node + 1]):
@@ -374,45 +378,59 @@ def _blame(nodes, node, moves, pairs, expected, slope, adjoint):
 
 
 @njit(cache=True, nogil=True)
-def conclude(nodes, moves, pairs, secret, settled, work, with_slope, slope):
+def conclude(nodes, moves, pairs, work, with_slope, slope):
     """After the last observation: H(Z | y) and guess error expected at every node before it, and the adjoints there.
 
-    f(alpha) = -sum_z q_z log2(q_z / sum q) has the derivative -log2 P(z(x) | y) at alpha(x).
+    f(alpha) = -sum_z q_z log2(q_z / sum q) has the derivative -log2 P(z(x) | y) at alpha(x). A cell is one
+    (observation, secret value); nothing need be sorted.
     """
     num_nodes = nodes.mass.size
     entropy = np.zeros(num_nodes, np.float64)
     error = np.zeros(num_nodes, np.float64)
     adjoint = np.zeros(nodes.belief.size if with_slope else 0, nodes.belief.dtype)
     for node in range(num_nodes):
-        num_touched, num_seen = _look_ahead(nodes, node, moves, pairs, settled, work)
-        last = 0
-        for place in range(num_seen):
-            observation = work.seen[place]
-            first, last = last, work.fill[observation]
-            if work.settled[observation] >= 0:
-                continue
-            for at in range(first, last):
-                value = secret[pairs.state[work.pair[at]]]
-                work.posterior[value] = 0.0
-                work.surprise[value] = -1.0
-            for at in range(first, last):
-                work.posterior[secret[pairs.state[work.pair[at]]]] += work.value[at]
-            largest = 0.0
-            for at in range(first, last):
-                value = secret[pairs.state[work.pair[at]]]
-                if work.surprise[value].real < 0.0:
-                    work.surprise[value] = -np.log(work.posterior[value] / work.chance[observation]) * _BITS
-                    if work.surprise[value].real < 0.0:
-                        work.surprise[value] = 0.0
-                    entropy[node] += work.posterior[value].real * work.surprise[value].real
-                    largest = max(largest, work.posterior[value].real)
-                if with_slope:
-                    work.expected[pairs.state[work.pair[at]]] += pairs.value[work.pair[at]] * work.surprise[value]
-            error[node] += work.chance[observation].real - largest
+        num_touched = _predict(nodes, node, moves, pairs, work)
+        num_cells = 0
+        for place in range(num_touched):
+            state = work.touched[place]
+            work.marked[state] = False
+            for pair in range(pairs.start[state], pairs.start[state + 1]):
+                cell = pairs.cell[pair]
+                if work.cell_mass[cell] == 0.0:
+                    work.cells[num_cells] = cell
+                    num_cells += 1
+                work.cell_mass[cell] += work.predicted[state] * pairs.value[pair]
+        for place in range(num_cells):
+            cell = work.cells[place]
+            observation = pairs.cell_observation[cell]
+            work.chance[observation] = 0.0
+            work.largest[observation] = 0.0
+        for place in range(num_cells):
+            cell = work.cells[place]
+            work.chance[pairs.cell_observation[cell]] += work.cell_mass[cell]
+        for place in range(num_cells):
+            cell = work.cells[place]
+            observation = pairs.cell_observation[cell]
+            share = work.cell_mass[cell].real
+            surprise = 0.0 * work.cell_mass[cell]
+            if share >= _IMPOSSIBLE and work.cell_mass[cell] != work.chance[observation]:
+                surprise = -np.log(work.cell_mass[cell] / work.chance[observation]) * _BITS
+                entropy[node] += share * surprise.real
+            work.surprise[cell] = surprise
+            error[node] += share
+            if share > work.largest[observation]:
+                error[node] -= share - work.largest[observation]
+                work.largest[observation] = share
         if with_slope:
+            for place in range(num_touched):
+                state = work.touched[place]
+                for pair in range(pairs.start[state], pairs.start[state + 1]):
+                    work.expected[state] += pairs.value[pair] * work.surprise[pairs.cell[pair]]
             _blame(nodes, node, moves, pairs, work.expected, slope, adjoint)
             for place in range(num_touched):
                 work.expected[work.touched[place]] = 0.0
+        for place in range(num_cells):
+            work.cell_mass[work.cells[place]] = 0.0
     return entropy, error, adjoint
 
 

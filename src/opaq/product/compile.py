@@ -14,6 +14,7 @@ from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy
 from opaq.model.secret import Language
+from opaq.product.free import unfold
 from opaq.product.machine import Carried, Clock, Idle, LastAction, Machine, Recent, Seen, Snapshot
 from opaq.product.process import HiddenProcess, Pairs, Payoff
 from opaq.product.tracker import Tracker, read, track
@@ -56,13 +57,14 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None) -
 
     Raises BudgetError when the product is too large.
     """
-    policy_class = policy_class or problem.policy_class
+    stated = policy_class or problem.policy_class
+    problem, policy_class = unfold(problem, stated)
     mdp, tracker = problem.mdp, track(problem.secret, problem.mdp, problem.horizon)
     parts = _parts(problem, policy_class, tracker)
     states = _explore(mdp, list(parts.values()), _depth(problem))
     column = dict(zip(["state", *parts], states.components, strict=True))
     rows = _rows(_Names(problem, policy_class, parts), column)
-    emission, observations = _emission(problem.observer, column["state"], column["signal"])
+    emission, observations = _emission(problem.observer, mdp, column["state"], column["signal"])
     secret, secret_values = _secret(tracker, column["secret"], column["state"])
     process = _assemble(
         problem,
@@ -75,7 +77,7 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None) -
     )
     return Product(
         problem=problem,
-        policy_class=policy_class,
+        policy_class=stated,
         process=process,
         state_of=column["state"],
         rows=rows.keys,
@@ -94,8 +96,7 @@ def _parts(problem: Problem, policy_class: PolicyClass, tracker: Tracker) -> dic
     """The machines of the product: what the secret, the observer and the policy need, and no more."""
     mdp, observer = problem.mdp, problem.observer
     parts: dict[str, Machine] = {"secret": tracker.machine}
-    seen = observer.action_emission
-    parts["signal"] = Idle() if seen is None else LastAction(_action_kinds(seen))
+    parts["signal"] = LastAction(_action_kinds(observer, mdp)) if _sees_actions(observer) else Idle()
     wanted = policy_class.conditions_on
     if "time" in wanted:
         parts["time"] = Clock(problem.horizon)
@@ -120,9 +121,22 @@ def _watch(requirement: Reach | Satisfy, mdp: MDP) -> Machine:
     return Seen(mdp.mask(requirement.states)) if isinstance(requirement, Reach) else read(requirement.automaton, mdp)
 
 
-def _action_kinds(emission: SparseRows) -> IntArray:
+def _sees_actions(observer: Observer) -> bool:
+    return observer.action_emission is not None or observer.after_action is not None
+
+
+def _action_kinds(observer: Observer, mdp: MDP) -> IntArray:
     """Actions the observer cannot tell apart are of one kind."""
-    signatures = [tuple(map(tuple, emission.row(action))) for action in range(emission.num_rows)]
+    signs, after = observer.action_emission, observer.after_action
+    size = mdp.num_states
+    signatures = []
+    for action in range(len(mdp.actions)):
+        parts = [] if signs is None else [part.tobytes() for part in signs.row(action)]
+        if after is not None:
+            starts = after.starts[action * size : (action + 1) * size + 1]
+            entries = slice(int(starts[0]), int(starts[-1]))
+            parts += [part.tobytes() for part in (np.diff(starts), after.columns[entries], after.values[entries])]
+        signatures.append(tuple(parts))
     place = {signature: position for position, signature in enumerate(dict.fromkeys(signatures))}
     return np.array([place[signature] for signature in signatures], dtype=np.int64)
 
@@ -286,31 +300,50 @@ class _Names:
         return value if condition == "time" else states[value]
 
 
-def _emission(observer: Observer, state: IntArray, kind: IntArray) -> tuple[SparseRows, tuple[str, ...]]:
-    """E(o | x): the state's observation and, when actions are seen, the sign of the last one beside it."""
-    owner, entry = spread(observer.emission.starts, state)
-    seen, probability = observer.emission.columns[entry], observer.emission.values[entry]
-    if observer.action_emission is None:
-        width = len(observer.observations)
-        return SparseRows.from_entries(owner, seen, probability, shape=(state.size, width)), observer.observations
-    signs = _signs(observer.action_emission)
+def _emission(observer: Observer, mdp: MDP, state: IntArray, kind: IntArray) -> tuple[SparseRows, tuple[str, ...]]:
+    """E(o | x): what the state shows and, when actions are seen, the sign of the last one beside it."""
+    if not _sees_actions(observer):
+        owner, entry = spread(observer.emission.starts, state)
+        seen, chance = observer.emission.columns[entry], observer.emission.values[entry]
+        shape = (state.size, len(observer.observations))
+        return SparseRows.from_entries(owner, seen, chance, shape=shape), observer.observations
+    _, example = np.unique(_action_kinds(observer, mdp), return_index=True)
+    owner, seen, chance = _shown(observer, mdp.num_states, state, np.where(kind > 0, example[kind - 1], -1))
+    signs = _signs(observer.action_emission, example)
     case, entry = spread(signs.starts, kind[owner])
     joint = seen[case] * signs.num_columns + signs.columns[entry]
-    probability = probability[case] * signs.values[entry]
     suffixes = ["", *(f"/{sign}" for sign in observer.action_signs)]
-    names = [name + suffix for name in observer.observations for suffix in suffixes]
-    return SparseRows.from_entries(owner[case], joint, probability, shape=(state.size, len(names))), tuple(names)
+    names = tuple(name + suffix for name in observer.observations for suffix in suffixes)
+    weights = chance[case] * signs.values[entry]
+    return SparseRows.from_entries(owner[case], joint, weights, shape=(state.size, len(names))), names
 
 
-def _signs(action_emission: SparseRows) -> SparseRows:
-    """[kind of last action, sign]: kind 0 (no action yet) gives sign 0, "nothing"."""
-    kinds = _action_kinds(action_emission)
-    _, example = np.unique(kinds, return_index=True)
-    owner, entry = spread(action_emission.starts, example)
+def _shown(
+    observer: Observer, num_states: int, state: IntArray, action: IntArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """What is seen of each state after an action (-1: at the start): (position, observation, probability)."""
+    emission, after = observer.emission, observer.after_action
+    if after is None:
+        owner, entry = spread(emission.starts, state)
+        return owner, emission.columns[entry], emission.values[entry]
+    starts = np.concatenate((emission.starts, emission.starts[-1] + after.starts[1:]))
+    owner, entry = spread(starts, (action + 1) * num_states + state)
+    columns, values = (
+        np.concatenate(both) for both in ((emission.columns, after.columns), (emission.values, after.values))
+    )
+    return owner, columns[entry].astype(np.int64), values[entry].astype(np.float64)
+
+
+def _signs(emission: SparseRows | None, example: IntArray) -> SparseRows:
+    """[kind of last action, sign]: sign 0 is "nothing", shown before the first action or when signs are not seen."""
+    if emission is None:
+        kinds = example.size + 1
+        return SparseRows.from_entries(range(kinds), [0] * kinds, [1.0] * kinds, shape=(kinds, 1))
+    owner, entry = spread(emission.starts, example)
     rows = np.concatenate(([0], owner + 1))
-    columns = np.concatenate(([0], action_emission.columns[entry] + 1))
-    values = np.concatenate(([1.0], action_emission.values[entry]))
-    return SparseRows.from_entries(rows, columns, values, shape=(example.size + 1, action_emission.num_columns + 1))
+    columns = np.concatenate(([0], emission.columns[entry] + 1))
+    values = np.concatenate(([1.0], emission.values[entry]))
+    return SparseRows.from_entries(rows, columns, values, shape=(example.size + 1, emission.num_columns + 1))
 
 
 def _secret(tracker: Tracker, nodes: IntArray, states: IntArray) -> tuple[IntArray, tuple[str, ...]]:
@@ -349,7 +382,7 @@ def _assemble(
         edge_slots=edge_slots,
         payoffs=payoffs,
         emission=emission,
-        pairs=Pairs.of(emission),
+        pairs=Pairs.of(emission, secret),
         secret=ints(secret),
         settled=ints(_settled(secret, edge_start, target)),
         row=ints(rows.of_state),

@@ -22,16 +22,33 @@ class Pairs(NamedTuple):
     state: Any  # [pair]
     observation: Any  # [pair]
     value: Any  # [pair]: E(o | x)
+    segment: Any  # [observation]: where its entries begin in a buffer of all pairs
+    cell: Any  # [pair]: which (observation, secret value) it belongs to
+    cell_observation: Any  # [cell]
     key: Any  # [pair, 2]: odd multipliers that hash a belief as a sum over its pairs
 
     @classmethod
-    def of(cls, emission: SparseRows) -> Pairs:
+    def of(cls, emission: SparseRows, secret: IntArray) -> Pairs:
         """Laid out once for all belief graphs of a process."""
         state = np.append(emission.row_of_entry(), emission.num_rows).astype(np.int32)
         observation = np.append(emission.columns, 0).astype(np.int32)
         rng = np.random.default_rng(0x0BAC)
         key = rng.integers(0, 2**63, size=(state.size, 2), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-        return cls(emission.starts, state, observation, np.append(emission.values, 1.0), key)
+        counts = np.bincount(emission.columns, minlength=emission.num_columns)
+        segment = np.concatenate(([0], np.cumsum(counts)[:-1]))
+        num_secrets = int(secret.max(initial=0)) + 1
+        cells, cell = np.unique(emission.columns * num_secrets + secret[state[:-1]], return_inverse=True)
+        value = np.append(emission.values, 1.0)
+        return cls(
+            emission.starts,
+            state,
+            observation,
+            value,
+            segment,
+            np.append(cell.reshape(-1), 0),
+            cells // num_secrets,
+            key,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,43 @@
+"""`opaq convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opaq.cli.shell import note, warn
+from opaq.errors import Faults
+
+
+def command(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A problem, model, automaton or policy.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its ending names the format.")],
+    problem: Annotated[str | None, typer.Option(help="The problem a policy is for.")] = None,
+    constant: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A constant of a PRISM or JANI model.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+) -> None:
+    """Turn files into other formats: yaml, json, umb, dot, hoa; policies into csv, txt, storm.json, drn."""
+    from opaq.io.convert import convert
+    from opaq.io.scenarios import load_problem
+
+    constants = dict(_constant(text) for text in constant or [])
+    stated = None if problem is None else load_problem(problem)
+    faults = Faults()
+    notes = convert(source, target, problem=stated, constants=constants, overwrite=force, faults=faults)
+    warn(faults.warnings, source)
+    for line in (*notes, f"wrote {target}"):
+        note(line)
+
+
+def _constant(text: str) -> tuple[str, bool | int | float]:
+    name, _, value = text.partition("=")
+    if value in ("true", "false"):
+        return name, value == "true"
+    try:
+        return name, int(value) if value.lstrip("-").isdigit() else float(value)
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is not of the form NAME=VALUE", param_hint="--constant") from None

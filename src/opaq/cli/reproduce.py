@@ -1,0 +1,38 @@
+"""`opaq reproduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opaq.cli.shell import answer, note
+
+
+def command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME|all]",
+            help="two-sink, grid-last-state, grid-last-state-4, grid-initial-state, grid-initial-state-4, graph, "
+            "graph-published, baseline, or all.",
+        ),
+    ] = "all",
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder for results and pictures.")] = Path(
+        "reproduction"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the iterations and two starts.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Makes the runs repeatable.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run the paper's experiments again: published figures, the paper's algorithm, the default solver."""
+    from opaq.reproduce.effort import Effort
+    from opaq.reproduce.experiments import names_of, reproduce_into, results_json
+    from opaq.reproduce.tables import render_outcomes
+
+    effort = Effort(seed=seed, quick=quick, tell=note)
+    outcomes = reproduce_into(to, names_of(name), effort, overwrite=force)
+    note(f"wrote results and pictures to {to}")
+    answer(results_json(outcomes, effort) if as_json else render_outcomes(outcomes))

@@ -1,0 +1,140 @@
+"""Sampled runs of a hidden process, and the score-function gradient of its payoffs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from opaq.model.arrays import FloatArray, IntArray
+from opaq.product.process import HiddenProcess, Payoff
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Sampled runs: states x_0 .. x_T, the slot drawn in each, and the observations."""
+
+    states: IntArray  # [run, time]
+    slots: IntArray  # [run, time]
+    observations: IntArray  # [run, time]
+
+
+def simulate(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.random.Generator) -> Runs:
+    """Independent runs of a policy vector."""
+    times = process.horizon + 1
+    draws = rng.random((count, times, 3))
+    slots = process.edge_slots
+    emission = process.emission
+    states, chosen, seen = _run(
+        process.edge_start,
+        process.edge_target,
+        process.flow(pi),
+        slots.indptr,
+        slots.indices,
+        slots.data,
+        process.row_start,
+        process.row,
+        pi,
+        emission.starts,
+        emission.columns,
+        emission.values,
+        draws,
+    )
+    return Runs(states, chosen, seen)
+
+
+def score_gradients(
+    process: HiddenProcess,
+    theta: FloatArray,
+    payoffs: tuple[Payoff, ...],
+    *,
+    samples: int,
+    rng: np.random.Generator,
+) -> list[tuple[float, FloatArray]]:
+    """Estimated payoffs and gradients: mean of G sum_t grad log pi (paper, eq. estimation_gradient_value_function)."""
+    if not payoffs:
+        return []
+    pi = process.softmax(theta)
+    runs = simulate(process, pi, count=samples, rng=rng)
+    return [_score_gradient(process, pi, payoff, runs) for payoff in payoffs]
+
+
+def _score_gradient(process: HiddenProcess, pi: FloatArray, payoff: Payoff, runs: Runs) -> tuple[float, FloatArray]:
+    gains = _gains(payoff, runs)
+    weights = np.repeat(gains, runs.slots.shape[1])
+    drawn = np.bincount(runs.slots.reshape(-1), weights=weights, minlength=process.num_slots)
+    rows = np.add.reduceat(drawn, process.row_start[:-1])
+    slope = drawn - pi * np.repeat(rows, np.diff(process.row_start))
+    return float(gains.mean()), np.asarray(slope / gains.size)
+
+
+def _gains(payoff: Payoff, runs: Runs) -> FloatArray:
+    """What every run earned."""
+    paid = np.asarray(payoff.slots[runs.states.reshape(-1), runs.slots.reshape(-1)]).reshape(runs.states.shape)
+    discounts = payoff.discount ** np.arange(runs.states.shape[1])
+    return np.asarray(paid @ discounts + payoff.final[runs.states[:, -1]])
+
+
+@njit(cache=True)
+def _pick(values, first, last, total, draw):
+    """The place of a draw among weights first .. last - 1."""
+    left = draw * total
+    for place in range(first, last):
+        left -= values[place]
+        if left < 0.0:
+            return place
+    place = last - 1
+    while place > first and values[place] == 0.0:
+        place -= 1
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _run(
+    edge_start: Any,
+    edge_target: Any,
+    flow: Any,
+    slot_start: Any,
+    slot_column: Any,
+    slot_value: Any,
+    row_start: Any,
+    row_of: Any,
+    pi: Any,
+    pair_start: Any,
+    pair_observation: Any,
+    pair_value: Any,
+    draws: Any,
+) -> Any:
+    """Draw an edge, then the slot that took it: together the same law as drawing the action first."""
+    count, times = draws.shape[0], draws.shape[1]
+    states = np.zeros((count, times), np.int64)
+    slots = np.zeros((count, times), np.int64)
+    seen = np.zeros((count, times), np.int64)
+    source = edge_start.size - 2
+    for run in range(count):
+        state = source
+        for time in range(times):
+            first, last = edge_start[state], edge_start[state + 1]
+            edge = _pick(flow, first, last, 1.0, draws[run, time, 0])
+            if time > 0:
+                total = 0.0
+                for entry in range(slot_start[edge], slot_start[edge + 1]):
+                    total += slot_value[entry] * pi[slot_column[entry]]
+                left = draws[run, time, 1] * total
+                chosen = slot_start[edge + 1] - 1
+                for entry in range(slot_start[edge], slot_start[edge + 1]):
+                    left -= slot_value[entry] * pi[slot_column[entry]]
+                    if left < 0.0:
+                        chosen = entry
+                        break
+                slots[run, time - 1] = slot_column[chosen]
+            state = edge_target[edge]
+            states[run, time] = state
+            first, last = pair_start[state], pair_start[state + 1]
+            seen[run, time] = pair_observation[_pick(pair_value, first, last, 1.0, draws[run, time, 2])]
+        row = row_of[state]
+        first, last = row_start[row], row_start[row + 1]
+        slots[run, times - 1] = _pick(pi, first, last, 1.0, draws[run, 0, 1])
+    return states, slots, seen

@@ -1,0 +1,89 @@
+"""Solutions as words for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opaq.report.text import measurement_to_dict, render_measurement
+
+Solution = Any  # an opaq.solve.solve.Solution; reports know no solver, only what they are given
+
+
+def solution_to_dict(solution: Solution) -> dict[str, Any]:
+    """The measurement of the policy found, and how it was found."""
+    found = measurement_to_dict(solution.measurement)
+    found |= {
+        "status": solution.status.name.lower(),
+        "status_text": solution.status.value,
+        "solver": solution.solver,
+        "seconds": solution.seconds,
+        "seed": solution.seed,
+        "attainable": [
+            {"name": most.name, "largest": most.largest, "threshold": most.threshold} for most in solution.attainable
+        ],
+        "optimality": _optimality(solution.optimality),
+        "starts": [
+            {
+                "start": result.place,
+                "kind": result.kind,
+                "status": result.status.name.lower(),
+                "opacity": abs(result.best.score),
+                "feasible": result.best.feasible,
+                "iterations": result.iterations,
+                "seconds": result.seconds,
+            }
+            for result in solution.starts
+        ],
+        "trace": [
+            {
+                "iteration": trace.iteration,
+                "opacity": abs(trace.score),
+                "slack": trace.slack.tolist(),
+                "multipliers": trace.multipliers.tolist(),
+            }
+            for trace in solution.trace
+        ],
+    }
+    return found
+
+
+def render_solution(solution: Solution) -> str:
+    """The answer as a page for people."""
+    lines = [f"{'status':<12} {solution.status.value}"]
+    lines += [
+        f"{'attainable':<12} {most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked"
+        for most in solution.attainable
+        if solution.status.exit_code == 1
+    ]
+    lines.append(render_measurement(solution.measurement))
+    lines += ["", f"{'starts':<12} {_spread(solution)}"]
+    if solution.optimality is not None:
+        lines.append(f"{'optimality':<12} {_optimality_words(solution.optimality)}")
+    lines.append(f"{'time':<12} {solution.seconds:.1f} s, solver {solution.solver}, seed {solution.seed}")
+    return "\n".join(lines)
+
+
+def _optimality(found: Any) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "gradient_norm": found.gradient_norm,
+        "multipliers": found.multipliers.tolist(),
+        "curvature": found.curvature,
+    }
+
+
+def _spread(solution: Solution) -> str:
+    scores = sorted((abs(result.best.score) for result in solution.starts if result.best.feasible), reverse=True)
+    if not scores:
+        return f"none of {len(solution.starts)} starts ended feasible"
+    middle = scores[len(scores) // 2]
+    words = f"{len(scores)} of {len(solution.starts)} feasible; opacity from {scores[-1]:.4f} to {scores[0]:.4f}"
+    return f"{words}, median {middle:.4f}"
+
+
+def _optimality_words(found: Any) -> str:
+    words = f"gradient of the Lagrangian at most {found.gradient_norm:.1e}"
+    if found.curvature is not None:
+        words += f", largest curvature {found.curvature:.1e} (a local maximum has none above 0)"
+    return words

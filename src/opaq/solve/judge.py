@@ -1,0 +1,68 @@
+"""The verdict on a policy: exact values only, and a last small step into the feasible side where that is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.opacity.exact import evaluate
+from opaq.opacity.returns import return_gradient
+from opaq.product.process import LARGEST_LOGIT
+from opaq.solve.objective import Objective
+
+ROUNDING = 1e-12  # slack is in units of max(1, |threshold|)
+_MARGIN = 1e-12  # aimed at beyond the threshold, so that rounding does not undo the repair
+_MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is not repaired
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A policy and its exact (or certified lower) score; only one with every slack >= 0 is feasible."""
+
+    theta: FloatArray
+    score: float
+    slack: FloatArray
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every requirement holds, up to rounding."""
+        return bool((self.slack >= -ROUNDING).all())
+
+    def beats(self, other: Candidate | None) -> bool:
+        """Feasible before infeasible, then the higher score, then the smaller violation."""
+        if other is None or self.feasible != other.feasible:
+            return other is None or self.feasible
+        if self.feasible:
+            return self.score > other.score
+        return float(self.slack.min()) > float(other.slack.min())
+
+
+def judge(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> Candidate:
+    """Repair a small violation, then evaluate."""
+    theta = repair(objective, theta, scales=scales)
+    opacity = evaluate(objective.process, objective.process.softmax(theta), budget=objective.budget).opacity
+    score = opacity.lower if objective.sign > 0 else -opacity.upper
+    return Candidate(theta, score, objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
+
+
+def repair(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> FloatArray:
+    """The nearest policy along the gradients of the violated requirements that meets them, if a small step does."""
+    first = theta
+    for _ in range(12):
+        slack = objective.slack(theta)
+        if not slack.size or slack.min() >= 0.0:
+            return theta
+        if (slack / scales).min() < -_MAX_DEFICIT:
+            return first
+        wanted = slack < 1e-9 * scales
+        slopes = [
+            return_gradient(objective.process, theta, payoff)[1]
+            for payoff, asked in zip(objective.requirements(), wanted, strict=True)
+            if asked
+        ]
+        aim = np.maximum(-slack[wanted], 0.0) * (1.0 + 1e-6) + _MARGIN * scales[wanted]
+        step = np.linalg.lstsq(np.array(slopes), aim, rcond=None)[0]
+        theta = np.clip(theta + step, -LARGEST_LOGIT, LARGEST_LOGIT)
+    return theta

@@ -1,0 +1,99 @@
+"""The one loop for all solvers: step, judge, report, store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.solve.judge import Candidate, judge
+from opaq.solve.objective import Objective
+from opaq.solve.starts import Start
+from opaq.solve.status import Status
+from opaq.solve.strategy import Solver, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is told after a step of one start: enough to keep the best policy so far."""
+
+    place: int
+    trace: Trace
+    best: Candidate | None
+    seconds: float
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """All that one start needs to go on exactly where it stopped."""
+
+    state: Any
+    rng: np.random.Generator
+    best: Candidate | None
+    traces: list[Trace]
+
+
+@dataclass(frozen=True, slots=True)
+class StartResult:
+    """How one start ended."""
+
+    place: int
+    kind: str
+    status: Status
+    best: Candidate
+    iterations: int
+    traces: tuple[Trace, ...]
+    seconds: float
+    end: Snapshot
+
+
+class Keeper(Protocol):
+    """Where snapshots of one start are kept."""
+
+    def load(self) -> Snapshot | None:
+        """The last snapshot, if there is one."""
+
+    def store(self, now: Snapshot, *, final: bool) -> None:
+        """Keep a snapshot; the final one always, others if it is time."""
+
+
+def run_start(
+    objective: Objective,
+    solver: Solver,
+    start: Start,
+    *,
+    seed: int,
+    scales: FloatArray,
+    on_step: Callable[[Progress], None] | None = None,
+    keeper: Keeper | None = None,
+    begin: Snapshot | None = None,
+    judge_every: int = 1,
+) -> StartResult:
+    """Run one start to its end, from its beginning or from a snapshot `begin`.
+
+    The same arguments give the same result, however often the run was stopped and resumed.
+    """
+    begun = perf_counter()
+    now = (keeper.load() if keeper else None) or begin or _fresh(objective, solver, start, seed)
+    while (status := solver.done(now.state)) is None:
+        now.state, info = solver.step(objective, now.state, now.rng)
+        now.traces.append(info.trace)
+        if info.iteration % judge_every == 0 or solver.done(now.state) is not None:
+            found = judge(objective, info.theta, scales=scales)
+            now.best = found if found.beats(now.best) else now.best
+        if keeper is not None:
+            keeper.store(now, final=solver.done(now.state) is not None)
+        if on_step is not None:
+            on_step(Progress(start.place, info.trace, now.best, perf_counter() - begun))
+    best = now.best or judge(objective, start.theta, scales=scales)
+    seconds = perf_counter() - begun
+    return StartResult(start.place, start.kind, status, best, len(now.traces), tuple(now.traces), seconds, now)
+
+
+def _fresh(objective: Objective, solver: Solver, start: Start, seed: int) -> Snapshot:
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, start.place)))
+    return Snapshot(solver.init(objective, start.theta), rng, None, [])

@@ -1,0 +1,85 @@
+"""What a solver climbs: opacity and requirements of a softmax policy, with their gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.opacity import exact, sampled
+from opaq.opacity.beliefs import Budget
+from opaq.opacity.returns import expected_return, return_gradient
+from opaq.opacity.simulate import score_gradients
+from opaq.product.compile import Product
+from opaq.product.process import HiddenProcess, Payoff
+
+Gradients = Literal["exact", "sampled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Opacity (with the sign of the objective) and slack of every requirement at one policy, with gradients."""
+
+    theta: FloatArray
+    score: float  # opacity, or minus opacity when transparency is asked for
+    score_slope: FloatArray  # [slot]
+    slack: FloatArray  # [requirement]
+    slack_slope: FloatArray  # [requirement, slot]
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """Maximise the score subject to slack >= 0.
+
+    gradients: "exact" on the belief graph (cut to `budget` if it does not fit: then the score is what the budget
+    keeps, a lower bound), or "sampled" from `samples` runs, as in the paper.
+    """
+
+    product: Product
+    gradients: Gradients = "exact"
+    samples: int = 2000
+    budget: Budget = field(default_factory=lambda: Budget(nodes=200_000))
+
+    @property
+    def process(self) -> HiddenProcess:
+        """The hidden process that is climbed."""
+        return self.product.process
+
+    @property
+    def sign(self) -> float:
+        """+1 for opacity, -1 for transparency."""
+        return -1.0 if self.product.problem.task.minimise else 1.0
+
+    def requirements(self) -> tuple[Payoff, ...]:
+        """The payoffs that have a threshold."""
+        return tuple(payoff for payoff in self.process.payoffs if payoff.threshold is not None)
+
+    def thresholds(self) -> FloatArray:
+        """What is asked of each of them."""
+        return np.array([payoff.threshold for payoff in self.requirements()], dtype=np.float64)
+
+    def at(self, theta: FloatArray, rng: np.random.Generator | None = None) -> Point:
+        """Score, slack and gradients at one policy; sampled ones draw from `rng`."""
+        if self.gradients == "sampled" and rng is not None:
+            return self._sampled(theta, rng)
+        value, slope = exact.gradient(self.process, theta, budget=self.budget)
+        found = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
+        return self._point(theta, value, slope, found)
+
+    def slack(self, theta: FloatArray) -> FloatArray:
+        """The exact slack of every requirement."""
+        pi = self.process.softmax(theta)
+        values = [expected_return(self.process, pi, payoff) for payoff in self.requirements()]
+        return np.array(values, dtype=np.float64) - self.thresholds()
+
+    def _sampled(self, theta: FloatArray, rng: np.random.Generator) -> Point:
+        value, _, slope = sampled.gradient(self.process, theta, samples=self.samples, rng=rng)
+        found = score_gradients(self.process, theta, self.requirements(), samples=self.samples, rng=rng)
+        return self._point(theta, value, slope, found)
+
+    def _point(self, theta: FloatArray, value: float, slope: FloatArray, found: list[tuple[Any, Any]]) -> Point:
+        values = np.array([value for value, _ in found], dtype=np.float64)
+        slopes = np.array([slope for _, slope in found], dtype=np.float64).reshape(len(found), theta.size)
+        return Point(theta, self.sign * value, self.sign * slope, values - self.thresholds(), slopes)

@@ -1,0 +1,260 @@
+"""Maximise opacity under a task: the one call behind `opaq solve`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from opaq.errors import Fault, InputError
+from opaq.model.arrays import FloatArray
+from opaq.model.policy import Policy, PolicyClass
+from opaq.model.problem import Problem
+from opaq.opacity.beliefs import Budget
+from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.returns import expected_return
+from opaq.product.compile import Product, compile_problem
+from opaq.solve.attainable import eager_policy, largest_return
+from opaq.solve.judge import Candidate, judge
+from opaq.solve.lagrangian import AugmentedLagrangian
+from opaq.solve.loop import Progress, Snapshot, StartResult
+from opaq.solve.objective import Gradients, Objective
+from opaq.solve.optimality import Optimality, optimality
+from opaq.solve.pool import Job, run_jobs
+from opaq.solve.starts import START_KINDS, Start, beliefs_of, starts
+from opaq.solve.status import Status
+from opaq.solve.strategy import Solver, Trace
+
+_CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
+_SHORT_RUN = 20  # steps every start is given before the best go on
+_FEW_BELIEFS = 2_000  # below this a start takes about a second: not worth a process of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Attainable:
+    """The most that any policy can reach of one requirement, by dynamic programming."""
+
+    name: str
+    largest: float
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The policy found and every reason to trust it, or not."""
+
+    status: Status
+    policy: Policy
+    measurement: Measurement
+    attainable: tuple[Attainable, ...]
+    optimality: Optimality | None
+    starts: tuple[StartResult, ...]
+    trace: tuple[Trace, ...]  # of the start that won
+    solver: str
+    seed: int
+    seconds: float
+    product: Product
+    pi: FloatArray
+
+
+def solve(
+    problem: Problem,
+    *,
+    policy_class: PolicyClass | None = None,
+    solver: Solver | None = None,
+    gradients: Gradients = "exact",
+    samples: int = 2000,
+    num_starts: int | None = None,
+    start: str = "mixed",
+    warm: Policy | None = None,
+    seed: int = 0,
+    processes: int | None = None,
+    budget: Budget | None = None,
+    folder: Path | None = None,
+    on_step: Callable[[Progress], None] | None = None,
+    sequences: int = 3,
+) -> Solution:
+    """The most opaque policy found that meets the task (the least opaque one with task.minimise).
+
+    Without a solver: the augmented Lagrangian. Several starts run in `processes` processes; the same seed gives the
+    same answer whatever their number. `folder` keeps checkpoints, and a solve with the same arguments and folder goes
+    on where it was stopped. Ctrl-C ends the search and returns the best policy so far. The answer is judged by exact
+    evaluation. Raises InputError when an argument does not fit.
+    """
+    begun = perf_counter()
+    _check(problem, start)
+    product = compile_problem(problem, policy_class)
+    objective = Objective(product, gradients=gradients, samples=samples, budget=budget or Budget(nodes=200_000))
+    attainable = tuple(
+        Attainable(payoff.name, largest_return(product.process, payoff), float(payoff.threshold or 0.0))
+        for payoff in objective.requirements()
+    )
+    scales = _scales(objective, attainable)
+    rounds = _rounds(solver, scales)
+    search = _Search(objective, scales, on_step)
+    impossible = any(found.largest < found.threshold - 1e-9 * max(1.0, abs(found.threshold)) for found in attainable)
+    if not impossible:
+        warm_vector = product.policy_vector(warm) if warm is not None else None
+        begins = starts(objective, count=num_starts, kind=start, seed=seed, warm=warm_vector)
+        search.run(begins, rounds, seed=seed, folder=folder, processes=_processes(processes, product, len(begins)))
+    return search.conclude(impossible, attainable, name=rounds[0].name, seed=seed, begun=begun, sequences=sequences)
+
+
+def _rounds(solver: Solver | None, scales: FloatArray) -> tuple[Solver, ...]:
+    """A given solver runs every start to its end; the default gives each a short run and only the best a long one."""
+    if solver is not None:
+        return (solver,)
+    return AugmentedLagrangian(scales=scales, max_steps=_SHORT_RUN), AugmentedLagrangian(scales=scales)
+
+
+def _check(problem: Problem, start: str) -> None:
+    faults = []
+    if start not in START_KINDS:
+        faults.append(Fault("start", f"there is no start '{start}'", f"use one of {', '.join(START_KINDS)}"))
+    if problem.task.over == "forever":
+        found = "solving needs a return over the horizon"
+        faults.append(Fault("task.over", found, "write 'over: horizon', or measure a given policy"))
+    if faults:
+        raise InputError(faults)
+
+
+def _scales(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArray:
+    """The size of each requirement: how far the largest return is from the uniform policy's, or from 0."""
+    process = objective.process
+    uniform = [expected_return(process, process.uniform(), payoff) for payoff in objective.requirements()]
+    spans = [
+        max(abs(found.largest - mean), abs(found.largest)) for found, mean in zip(attainable, uniform, strict=True)
+    ]
+    return np.array([span if span > 0 else 1.0 for span in spans])
+
+
+def _processes(asked: int | None, product: Product, jobs: int) -> int:
+    if asked is not None:
+        return min(asked, jobs)
+    return 1 if beliefs_of(product) <= _FEW_BELIEFS else min(len(os.sched_getaffinity(0)), jobs)
+
+
+def _file(folder: Path | None, begin: Start, number: int) -> Path | None:
+    return None if folder is None else folder / f"start-{begin.place}-{number}.npz"
+
+
+def _end(results: dict[int, StartResult], begin: Start) -> Snapshot | None:
+    return results[begin.place].end if begin.place in results else None
+
+
+def _promising(begins: list[Start], results: dict[int, StartResult]) -> list[Start]:
+    """The best quarter of the starts, two at least, that have not converged."""
+    feasible_first = sorted(
+        begins, key=lambda begin: (not results[begin.place].best.feasible, -results[begin.place].best.score)
+    )
+    chosen = feasible_first[: max(2, (len(begins) + 3) // 4)]
+    return [begin for begin in chosen if results[begin.place].status is not Status.CONVERGED]
+
+
+class _Search:
+    """Collects what the starts find."""
+
+    def __init__(self, objective: Objective, scales: FloatArray, on_step: Callable[[Progress], None] | None) -> None:
+        self._objective, self._scales, self._on_step = objective, scales, on_step
+        self._results: list[StartResult] = []
+        self._best: Candidate | None = None
+        self._hope: Candidate | None = None
+        self._traces: tuple[Trace, ...] = ()
+        self._interrupted = False
+
+    def run(
+        self, begins: list[Start], rounds: tuple[Solver, ...], *, seed: int, folder: Path | None, processes: int
+    ) -> None:
+        """Every start by the first solver; the best quarter goes on with the next."""
+        results: dict[int, StartResult] = {}
+        for number, solver in enumerate(rounds):
+            every = 1 if isinstance(solver, AugmentedLagrangian) else 100
+            jobs = [
+                Job(
+                    self._objective,
+                    solver,
+                    begin,
+                    seed,
+                    self._scales,
+                    _file(folder, begin, number),
+                    every,
+                    _end(results, begin),
+                )
+                for begin in (begins if number == 0 else _promising(begins, results))
+            ]
+            try:
+                for result in run_jobs(jobs, processes=processes, on_step=self._hear):
+                    results[result.place] = result
+            except KeyboardInterrupt:
+                self._interrupted = True
+                break
+        self._results = [results[place] for place in sorted(results)]
+        for result in self._results:
+            if result.best.beats(self._best):
+                self._best, self._traces = result.best, result.traces
+
+    def _hear(self, progress: Progress) -> None:
+        if progress.best is not None and progress.best.beats(self._hope):
+            self._hope = progress.best
+        if self._on_step is not None:
+            self._on_step(progress)
+
+    def conclude(
+        self,
+        impossible: bool,
+        attainable: tuple[Attainable, ...],
+        *,
+        name: str,
+        seed: int,
+        begun: float,
+        sequences: int,
+    ) -> Solution:
+        product, best = self._objective.product, self._winner()
+        pi = product.process.softmax(best.theta)
+        status = self._status(impossible, best)
+        measurement = measure_product(product, pi, sequences=sequences)
+        return Solution(
+            status=status,
+            policy=product.policy(pi),
+            measurement=measurement,
+            attainable=attainable,
+            optimality=self._optimality(best, measurement.num_nodes) if best.feasible else None,
+            starts=tuple(self._results),
+            trace=self._traces,
+            solver=name,
+            seed=seed,
+            seconds=perf_counter() - begun,
+            product=product,
+            pi=pi,
+        )
+
+    def _winner(self) -> Candidate:
+        """The best of all starts; without a feasible one, the policy that earns most may still meet the task."""
+        best = self._best
+        if self._interrupted and self._hope is not None and self._hope.beats(best):
+            best = self._hope  # from a start that did not end
+        if best is not None and best.feasible:
+            return best
+        eager = judge(self._objective, self._objective.process.logits(self._eager()), scales=self._scales)
+        return best if best is not None and not eager.beats(best) else eager
+
+    def _optimality(self, best: Candidate, beliefs: int) -> Optimality:
+        cheap = self._objective.process.num_slots * beliefs < _CHEAP_HESSIAN
+        return optimality(self._objective, best.theta, second_order=cheap and not self._interrupted)
+
+    def _eager(self) -> FloatArray:
+        process = self._objective.process
+        return eager_policy(process, (self._objective.requirements() or process.payoffs)[0])
+
+    def _status(self, impossible: bool, best: Candidate) -> Status:
+        if impossible:
+            return Status.INFEASIBLE
+        if self._interrupted:
+            return Status.INTERRUPTED
+        if not best.feasible:
+            return Status.NOT_FOUND
+        return next((result.status for result in self._results if result.best is best), Status.EDGE)

@@ -1,0 +1,68 @@
+"""Where solvers begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.opacity.beliefs import Budget, Chain, unroll
+from opaq.product.compile import Product
+from opaq.solve.attainable import eager_policy
+from opaq.solve.objective import Objective
+
+START_KINDS = ("mixed", "random", "uniform", "return-optimal")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One beginning: its place, what kind it is, and its logits."""
+
+    place: int
+    kind: str
+    theta: FloatArray
+
+
+def starts(
+    objective: Objective, *, count: int | None, kind: str = "mixed", seed: int = 0, warm: FloatArray | None = None
+) -> list[Start]:
+    """The starts of a solve; a warm one (a policy vector) comes first. The same seed gives the same starts."""
+    product = objective.product
+    count = default_count(product) if count is None else count
+    seeds = np.random.SeedSequence(seed).spawn(count)
+    found = [
+        _start(objective, place, _kind(kind, place), np.random.default_rng(seeds[place])) for place in range(count)
+    ]
+    if warm is not None:
+        found[0] = Start(0, "warm", objective.process.logits(warm))
+    return found
+
+
+def default_count(product: Product) -> int:
+    """More starts where they are cheap, counted in beliefs so that it does not depend on the machine."""
+    nodes = beliefs_of(product)
+    return 32 if nodes <= 500 else 16 if nodes <= 3_000 else 8
+
+
+def beliefs_of(product: Product) -> int:
+    """How many beliefs the uniform policy has, counted up to a few thousand a level: the cost of one evaluation."""
+    chain = Chain.of(product.process, product.process.uniform())
+    return unroll(chain, steps=product.process.horizon, budget=Budget(nodes=5_000)).num_nodes
+
+
+def _kind(kind: str, place: int) -> str:
+    if kind != "mixed":
+        return kind
+    return {0: "uniform", 1: "return-optimal"}.get(place, "random")
+
+
+def _start(objective: Objective, place: int, kind: str, rng: np.random.Generator) -> Start:
+    process = objective.process
+    noise = rng.normal(size=process.num_slots)
+    if kind == "uniform":
+        return Start(place, kind, 0.05 * noise)  # exactly uniform may be a saddle
+    if kind == "return-optimal":
+        payoff = (objective.requirements() or process.payoffs)[0]
+        return Start(place, kind, np.log(0.6 * eager_policy(process, payoff) + 0.4 * process.uniform()) + 0.05 * noise)
+    return Start(place, kind, noise)

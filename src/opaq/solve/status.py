@@ -1,0 +1,23 @@
+"""How a solve ended, in sentences for people."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Status(Enum):
+    """The value is the sentence users read."""
+
+    CONVERGED = "converged: no small change of the policy does better (a local optimum; not proven globally optimal)"
+    COMPLETED = "completed the iterations asked for (convergence is not tested)"
+    STOPPED = "stopped at the iteration limit: more iterations may do better"
+    EDGE = "the task leaves hardly any choice: this policy earns the most; it was not improved further"
+    INTERRUPTED = "interrupted: this is the best policy so far"
+    INFEASIBLE = "infeasible: no policy at all meets the task"
+    NOT_FOUND = "no policy found that meets the task, though the task is not proven infeasible"
+
+    @property
+    def exit_code(self) -> int:
+        """The command's exit code."""
+        codes = {Status.STOPPED: 3, Status.INTERRUPTED: 130, Status.INFEASIBLE: 1, Status.NOT_FOUND: 1}
+        return codes.get(self, 0)

@@ -1,0 +1,48 @@
+"""What every solver is: typed state, a step, and a test for being done; no loop, no printing, no files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.solve.objective import Objective
+from opaq.solve.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One line of a solver's history, as the solver saw it."""
+
+    iteration: int
+    score: float
+    slack: FloatArray  # [requirement]
+    multipliers: FloatArray  # [requirement]
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """What one step did."""
+
+    iteration: int
+    theta: FloatArray
+    trace: Trace
+
+
+class Solver(Protocol):
+    """A strategy; `State` is a frozen dataclass of arrays and numbers, so that it can be stored and resumed."""
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    def init(self, objective: Objective, theta: FloatArray) -> Any:
+        """The state to begin with."""
+
+    def step(self, objective: Objective, state: Any, rng: np.random.Generator) -> tuple[Any, StepInfo]:
+        """One step."""
+
+    def done(self, state: Any) -> Status | None:
+        """How it ended, or None."""
