@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 import oracles
+from opaq.model.arrays import SparseRows, floats, ints
+from opaq.model.mdp import MDP
+from opaq.model.observer import Observer
 from opaq.model.problem import Problem
+from opaq.model.secret import LastState, StateClasses
 from opaq.opacity import sampled
 from opaq.opacity.exact import gradient, hessian, hessian_vector
 from opaq.opacity.returns import return_gradient
@@ -85,6 +89,23 @@ def test_hessian_against_differences_of_the_gradient(spread: float) -> None:
         product = hessian_vector(process, theta, one)
         assert close(product, matrix @ one, 1e-9)
         assert other @ product == pytest.approx(one @ hessian_vector(process, theta, other), abs=1e-9)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3])
+def test_curvature_of_beliefs_that_meet_with_different_slopes(horizon: int) -> None:
+    # The observer sees the start (x or y), then nothing: u against v is hidden by one coin for each start. At 0 both
+    # coins are fair and the beliefs are one, yet H = (h(p_x) + h(p_y)) / 2 has curvature -1 / (2 ln 2) in p_x's logits.
+    moves = SparseRows.from_dense(np.eye(4)[[2, 3, 2, 3, 2, 3]])
+    choices, actions = ints([0, 2, 4, 5, 6]), ints([0, 1, 0, 1, 0, 0])
+    mdp = MDP(tuple("xyuv"), ("a", "b"), floats([0.5, 0.5, 0, 0]), choices, actions, moves, floats([0] * 6), {})
+    observer = Observer(("x", "y", "null"), SparseRows.from_dense(np.eye(3)[[0, 1, 2, 2]]))
+    secret = LastState(StateClasses(("u", "v"), ints([0, 0, 0, 1])))
+    process = compile_problem(Problem(mdp, observer, secret, horizon)).process
+    along_x = np.zeros(process.num_slots)
+    along_x[:2] = 1.0, -1.0
+    product = hessian_vector(process, np.zeros(process.num_slots), along_x)
+    assert along_x @ product == pytest.approx(-0.5 / np.log(2), rel=1e-9)
+    assert product[2:] == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0])

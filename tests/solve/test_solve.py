@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-import oracles
 import pytest
-from random_problems import random_problem
 from scipy.optimize import minimize_scalar
 
 import opaq
+import oracles
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Reach, Task
 from opaq.opacity.exact import evaluate
@@ -22,6 +21,7 @@ from opaq.solve.objective import Objective
 from opaq.solve.primal_dual import PrimalDual
 from opaq.solve.solve import solve
 from opaq.solve.status import Status
+from random_problems import random_problem
 
 
 def entropy_of(parts, total):

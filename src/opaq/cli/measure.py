@@ -28,9 +28,11 @@ def command(
     width: Annotated[float | None, typer.Option(min=0, help="The widest interval to accept, in bits.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="How many runs to sample.")] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="The most beliefs to keep at a time.")] = None,
+    mass: Annotated[float | None, typer.Option(min=0, max=1, help="The most probability to drop on purpose.")] = None,
     memory: Annotated[float | None, typer.Option(min=0.001, help="The most memory to use, in GiB.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
+    any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Tell the opacity and the return of a policy."""
@@ -43,13 +45,13 @@ def command(
     stated = load_problem(problem, faults=faults)
     warn(faults.warnings, problem)
     faults = Faults()
-    chosen = None if policy is None else load_policy(policy, stated, faults=faults)
+    chosen = None if policy is None else load_policy(policy, stated, any_model=any_model, faults=faults)
     warn(faults.warnings, str(policy))
 
     from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
     from opaq.report.text import measurement_to_dict, render_measurement
 
-    asked = {"width": width, "samples": samples, "nodes": nodes, "seed": seed, "sequences": sequences}
+    asked = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
     asked["memory"] = None if memory is None else round(memory * 2**30)
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     with about(problem if policy is None else str(policy)):

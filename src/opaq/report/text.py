@@ -12,7 +12,7 @@ _SHOWN_VALUES = 6  # secret values listed before the rest is summed up
 
 
 def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
-    """The answer as plain data; its keys are a promise (docs/formats.md)."""
+    """The answer as plain data; its keys are a promise (docs/answers.md)."""
     return {
         "problem": measurement.problem,
         "opacity": _amount_to_dict(measurement.opacity),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -56,7 +57,7 @@ def pack(now: Snapshot) -> bytes:
 def unpack(path: Path, template: Any) -> Snapshot:
     """A snapshot from its file."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         state = replace(template, **{field.name: _plain(arrays[f"state_{field.name}"]) for field in fields(template)})
         rng = np.random.default_rng()
@@ -64,7 +65,7 @@ def unpack(path: Path, template: Any) -> Snapshot:
         best = _record(Candidate, "best", arrays) if "best_theta" in arrays else None
         columns = [arrays[f"trace_{field.name}"] for field in fields(Trace)]
         traces = [Trace(int(row[0]), float(row[1]), row[2], row[3]) for row in zip(*columns, strict=True)]
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         found = f"is not a checkpoint this version can read ({error})"
         raise InputError([Fault("", found, "remove the file to begin this start anew")], str(path)) from error
     return Snapshot(state, rng, best, traces)

@@ -30,7 +30,7 @@ from opaq.solve.status import Status
 from opaq.solve.strategy import Solver, Trace
 
 _CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
-_SHORT_RUN = 20  # steps every start is given before the best go on
+_ROUNDS = (6, 25, 100)  # steps every start is given, then the best third, then the best two
 _FEW_BELIEFS = 2_000  # below this a start takes about a second: not worth a process of its own
 
 
@@ -105,10 +105,10 @@ def solve(
 
 
 def _rounds(solver: Solver | None, scales: FloatArray) -> tuple[Solver, ...]:
-    """A given solver runs every start to its end; the default gives each a short run and only the best a long one."""
+    """A given solver runs every start to its end; the default gives all a short run and only the best long ones."""
     if solver is not None:
         return (solver,)
-    return AugmentedLagrangian(scales=scales, max_steps=_SHORT_RUN), AugmentedLagrangian(scales=scales)
+    return tuple(AugmentedLagrangian(scales=scales, max_steps=steps) for steps in _ROUNDS)
 
 
 def _check(problem: Problem, start: str) -> None:
@@ -146,12 +146,12 @@ def _end(results: dict[int, StartResult], begin: Start) -> Snapshot | None:
     return results[begin.place].end if begin.place in results else None
 
 
-def _promising(begins: list[Start], results: dict[int, StartResult]) -> list[Start]:
-    """The best quarter of the starts, two at least, that have not converged."""
+def _promising(begins: list[Start], results: dict[int, StartResult], number: int) -> list[Start]:
+    """The best third of the starts, later the best two, as far as they have not converged."""
     feasible_first = sorted(
         begins, key=lambda begin: (not results[begin.place].best.feasible, -results[begin.place].best.score)
     )
-    chosen = feasible_first[: max(2, (len(begins) + 3) // 4)]
+    chosen = feasible_first[: max(2, (len(begins) + 2) // 3) if number == 1 else 2]
     return [begin for begin in chosen if results[begin.place].status is not Status.CONVERGED]
 
 
@@ -169,7 +169,7 @@ class _Search:
     def run(
         self, begins: list[Start], rounds: tuple[Solver, ...], *, seed: int, folder: Path | None, processes: int
     ) -> None:
-        """Every start by the first solver; the best quarter goes on with the next."""
+        """Every start by the first solver; the best go on with the next."""
         results: dict[int, StartResult] = {}
         for number, solver in enumerate(rounds):
             every = 1 if isinstance(solver, AugmentedLagrangian) else 100
@@ -184,7 +184,7 @@ class _Search:
                     every,
                     _end(results, begin),
                 )
-                for begin in (begins if number == 0 else _promising(begins, results))
+                for begin in (begins if number == 0 else _promising(begins, results, number))
             ]
             try:
                 for result in run_jobs(jobs, processes=processes, on_step=self._hear):

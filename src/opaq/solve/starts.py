@@ -42,7 +42,7 @@ def starts(
 def default_count(product: Product) -> int:
     """More starts where they are cheap, counted in beliefs so that it does not depend on the machine."""
     nodes = beliefs_of(product)
-    return 32 if nodes <= 500 else 16 if nodes <= 3_000 else 8
+    return 32 if nodes <= 1_000 else 24 if nodes <= 30_000 else 12
 
 
 def beliefs_of(product: Product) -> int:
