@@ -48,6 +48,7 @@ GRID: dict[str, Any] = {
         "stay": True,
         "start": {"column": 0},
         "rewards": {"goal": 1},
+        "named_rewards": {"fuel": {"*": -1, "goal": 0}},
         "labels": {"goal": [[2, 2], [4, 3]], "secret": [[2, 0], [2, 3], [4, 5]]},
     },
     "observer": {
@@ -107,7 +108,48 @@ GRAPH: dict[str, Any] = {
     },
 }
 
-EXAMPLES = {"two-sink": TWO_SINK, "grid": GRID, "graph": GRAPH}
+TASKS: dict[str, Any] = {
+    "opaq": 1,
+    "model": {
+        "states": ["s", "t", "u"],
+        "actions": ["a", "b"],
+        "start": "s",
+        "transitions": {"s": {"a": {"t": 0.5, "u": 0.5}, "b": "s"}, "t": {"*": "u"}, "u": {"a": "s", "b": "u"}},
+        "rewards": {"t": 1},
+        "named_rewards": {"fuel": {"*": {"a": -2, "b": -1}, "u": 0}, "time": [1, 2, 3]},
+        "labels": {"p": "t", "q": ["u"]},
+    },
+    "observer": {
+        "emissions": {"*": "blank"},
+        "after_action": {"a": {"*": {"x": 0.9, "y": 0.1}, "u": "y"}, "b": {"*": "x"}},
+    },
+    "secret": {"ltlf": "F(p & F q)", "reveal": "acceptance"},
+    "horizon": 3,
+    "task": {
+        "return_at_least": 0.1,
+        "objective": "minimise",
+        "ltlf": "G !p",
+        "probability_at_least": 0.1,
+        "requirements": [
+            {"reward": "fuel", "return_at_least": -5},
+            {"reach": "q", "probability_at_least": 0.9},
+            {"reach": ["t", "u"], "probability_at_least": 0.25, "name": "away"},
+            {"regex": ".* q", "probability_at_least": 0.2, "minimal": False},
+            {
+                "automaton": {
+                    "states": ["x", "y"],
+                    "initial": "x",
+                    "accepting": ["y"],
+                    "edges": [{"from": "x", "to": "y", "when": "p"}],
+                },
+                "probability_at_least": 0.3,
+            },
+        ],
+    },
+    "policy": {"conditions_on": ["state", {"memory": {"nodes": 2, "start_in": {"u": 1}, "update": "free"}}]},
+}
+
+EXAMPLES = {"two-sink": TWO_SINK, "grid": GRID, "graph": GRAPH, "tasks": TASKS}
 
 
 def edited(spec: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:

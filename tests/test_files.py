@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from opaq.errors import InputError
-from opaq.io.files import write_text
+from opaq.files import write_text
 
 
 def test_written_text_is_read_back_and_nothing_else_is_left(tmp_path) -> None:

@@ -17,13 +17,15 @@ SOURCE = Path(opaq.__file__).parent
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
     ["errors", "version"],
+    ["files"],
     ["model"],
-    ["build"],
     ["automata"],
+    ["build"],
     ["product"],
     ["opacity"],
     ["solve", "certify"],
-    ["io", "report"],
+    ["io", "report", "agent"],
+    ["reproduce"],
     ["cli"],
     ["__init__", "__main__"],
 ]

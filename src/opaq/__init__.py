@@ -5,12 +5,15 @@ The public names are loaded when first used, so that `import opaq` and `opaq --h
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from opaq.version import __version__
 
 if TYPE_CHECKING:
+    from opaq.agent import Agent, GymAdapter
     from opaq.build import (
         build_automaton,
         build_grid,
@@ -22,21 +25,38 @@ if TYPE_CHECKING:
     )
     from opaq.errors import BudgetError, InputError, OpaqError
     from opaq.io import scenarios
+    from opaq.io.convert import convert
+    from opaq.io.gymnasium import read_gymnasium
     from opaq.io.policy_file import load_policy, save_policy
+    from opaq.io.pomdp import read_pomdp
     from opaq.io.scenarios import load_problem
+    from opaq.io.storm import read_prism
+    from opaq.io.umb import read_umb
     from opaq.model.automaton import Automaton
     from opaq.model.mdp import MDP
     from opaq.model.observer import Observer
     from opaq.model.policy import Memory, Policy, PolicyClass
-    from opaq.model.problem import Problem, Task
+    from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy, Task
     from opaq.model.secret import InitialState, Language, LastState, StateAt, StateClasses, StepsAgo, Visited
+    from opaq.opacity.amount import Amount
+    from opaq.opacity.beliefs import Budget
     from opaq.opacity.measure import Measurement, measure
+    from opaq.opacity.simulate import simulate
     from opaq.product.compile import compile_problem
+    from opaq.solve.lagrangian import AugmentedLagrangian
+    from opaq.solve.primal_dual import PrimalDual
+    from opaq.solve.solve import Solution, solve
+    from opaq.solve.status import Status
 
 _MODULE_OF = {
     "MDP": "opaq.model.mdp",
+    "Agent": "opaq.agent",
+    "Amount": "opaq.opacity.amount",
+    "AugmentedLagrangian": "opaq.solve.lagrangian",
     "Automaton": "opaq.model.automaton",
+    "Budget": "opaq.opacity.beliefs",
     "BudgetError": "opaq.errors",
+    "GymAdapter": "opaq.agent",
     "InitialState": "opaq.model.secret",
     "InputError": "opaq.errors",
     "Language": "opaq.model.secret",
@@ -47,9 +67,15 @@ _MODULE_OF = {
     "OpaqError": "opaq.errors",
     "Policy": "opaq.model.policy",
     "PolicyClass": "opaq.model.policy",
+    "PrimalDual": "opaq.solve.primal_dual",
     "Problem": "opaq.model.problem",
+    "Reach": "opaq.model.problem",
+    "ReturnAtLeast": "opaq.model.problem",
+    "Satisfy": "opaq.model.problem",
+    "Solution": "opaq.solve.solve",
     "StateAt": "opaq.model.secret",
     "StateClasses": "opaq.model.secret",
+    "Status": "opaq.solve.status",
     "StepsAgo": "opaq.model.secret",
     "Task": "opaq.model.problem",
     "Visited": "opaq.model.secret",
@@ -61,17 +87,29 @@ _MODULE_OF = {
     "build_problem": "opaq.build",
     "build_secret": "opaq.build",
     "compile_problem": "opaq.product.compile",
+    "convert": "opaq.io.convert",
     "load_policy": "opaq.io.policy_file",
     "load_problem": "opaq.io.scenarios",
     "measure": "opaq.opacity.measure",
+    "read_gymnasium": "opaq.io.gymnasium",
+    "read_pomdp": "opaq.io.pomdp",
+    "read_prism": "opaq.io.storm",
+    "read_umb": "opaq.io.umb",
     "save_policy": "opaq.io.policy_file",
     "scenarios": "opaq.io.scenarios",  # the module itself
+    "simulate": "opaq.opacity.simulate",
+    "solve": "opaq.solve.solve",
 }
 
 __all__ = [
     "MDP",
+    "Agent",
+    "Amount",
+    "AugmentedLagrangian",
     "Automaton",
+    "Budget",
     "BudgetError",
+    "GymAdapter",
     "InitialState",
     "InputError",
     "Language",
@@ -82,9 +120,15 @@ __all__ = [
     "OpaqError",
     "Policy",
     "PolicyClass",
+    "PrimalDual",
     "Problem",
+    "Reach",
+    "ReturnAtLeast",
+    "Satisfy",
+    "Solution",
     "StateAt",
     "StateClasses",
+    "Status",
     "StepsAgo",
     "Task",
     "Visited",
@@ -97,12 +141,35 @@ __all__ = [
     "build_problem",
     "build_secret",
     "compile_problem",
+    "convert",
     "load_policy",
     "load_problem",
     "measure",
+    "read_gymnasium",
+    "read_pomdp",
+    "read_prism",
+    "read_umb",
     "save_policy",
     "scenarios",
+    "simulate",
+    "solve",
 ]
+
+
+class _Package(ModuleType):
+    """The package `opaq.solve` and the function share a name; under `opaq` it is always the function."""
+
+    @property
+    def solve(self) -> Any:
+        """The function opaq.solve.solve.solve."""
+        return import_module("opaq.solve.solve").solve
+
+    @solve.setter
+    def solve(self, package: ModuleType) -> None:
+        """Importing the package sets it here; nothing is lost by leaving that out."""
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,11 @@ from opaq.errors import Fault, InputError
 
 def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = False) -> None:
     """Write a UTF-8 file in one step: readers see the old content or the new, even after a crash."""
+    write_bytes(path, text.encode(), overwrite=overwrite)
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
+    """The same for bytes. Raises InputError when the file is there and may not be overwritten, or cannot be written."""
     target = Path(os.path.realpath(path))  # through a link: replace what it points to, not the link
     try:
         mode = _existing_mode(target)
@@ -19,7 +24,7 @@ def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = Fal
             raise InputError([Fault("", "exists already", "use --force to overwrite it")], os.fspath(path))
         temporary = target.with_name(f".opaq-{secrets.token_hex(8)}.tmp")
         try:
-            _write_through(temporary, text, mode)
+            _write_through(temporary, data, mode)
             os.replace(temporary, target)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -42,12 +47,12 @@ def _existing_mode(target: Path) -> int | None:
     return stat.S_IMODE(found)
 
 
-def _write_through(path: Path, text: str, mode: int | None) -> None:
+def _write_through(path: Path, data: bytes, mode: int | None) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    with open(descriptor, "w", encoding="utf-8", newline="\n") as file:
+    with open(descriptor, "wb") as file:
         if mode is not None:
             os.chmod(path, mode)
-        file.write(text)
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
 

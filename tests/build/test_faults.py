@@ -44,6 +44,13 @@ def edge(**spec: Any) -> dict[str, Any]:
     return automaton(edges=[{key: value for key, value in plain.items() if value is not GONE}])
 
 
+FIRST = "task.requirements[0]"
+
+
+def required(*requirements: Any) -> dict[str, Any]:
+    return {"task": {"requirements": list(requirements)}}
+
+
 ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     # distributions
     ({A: {"q0": 0.8}}, f"{AT}: probabilities sum to 0.8, not 1; {SUM}"),
@@ -152,8 +159,13 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"secret": {"state_at": {"time": 3, "states": "goal"}}}, "secret.state_at.time: is 3, not a whole number from 0 to 2"),
     ({"secret": {"state_at": {"time": 1}}}, f"secret.state_at.states: is missing; give {FORMS}"),
     ({"secret": {"steps_ago": {"steps": -1, "states": True}}}, "secret.steps_ago.steps: is -1, not a whole number from 0 to 2"),
-    ({"secret": {"ltlf": "F p"}}, "secret.ltlf: this version does not read ltlf yet; write it as an automaton"),
-    ({"secret": {"regex": "a*"}}, "secret.regex: this version does not read regex yet; write it as an automaton"),
+    ({"secret": {"ltlf": "F p"}}, "secret.ltlf: unknown label 'p'; the labels are secret, goal"),
+    ({"secret": {"regex": "a*"}}, "secret.regex: unknown label 'a'; the labels are secret, goal"),
+    ({"secret": {"ltlf": "F ("}}, "secret.ltlf: 'F (' cannot be read: at character 4: expected a label, an operator such as 'F', '!' or '(', found the end"),
+    ({"secret": {"regex": 3}}, "secret.regex: is 3, not text; write it in quotes, e.g. \"p .* q\""),
+    ({"secret": {"ltlf": "F goal", "minimal": "no"}}, "secret.minimal: is 'no', not true or false"),
+    ({"secret": {"visited": "goal", "minimal": False}}, "secret.minimal: does not go with 'visited'; only formulas and expressions become automata"),
+    ({"secret": {"ltlf": "F goal", "reveal": "all"}}, "secret.reveal: is 'all', not 'progress' or 'acceptance'"),
     # automaton
     (automaton(initial="z"), "secret.automaton.initial: unknown automaton state 'z'; the automaton states are x, y"),
     (automaton(edges=GONE), "secret.automaton.edges: is missing; list its edges"),
@@ -195,15 +207,35 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"task": {"return_at_least": "much"}}, "task.return_at_least: 'much' is text, not a number; write it as a decimal number"),
     ({"task": {"over": "ever"}}, "task.over: is 'ever', not 'horizon' or 'forever'"),
     ({"task": {"over": "forever"}}, "task.over: 'forever' needs a discount below 1; the discount is 1"),
+    # requirements
+    ({"task": {"objective": "hide"}}, "task.objective: is 'hide', not 'maximise' or 'minimise'"),
+    ({"task": {"reach": "goal"}}, "task.probability_at_least: is missing; give the threshold, a number from 0 to 1"),
+    ({"task": {"reach": "gaol", "probability_at_least": 1}}, "task.reach: unknown state or label 'gaol'; did you mean 'goal'?"),
+    ({"task": {"reach": True, "probability_at_least": 1}}, "task.reach: is true, not a label or a list of states"),
+    ({"task": {"reach": "goal", "ltlf": "F goal", "probability_at_least": 1}}, "task: has 'reach' and 'ltlf'; keep one of them"),
+    ({"task": {"probability_at_least": 1}}, "task: has none of reach, automaton, ltlf, regex; give exactly one"),
+    ({"task": {"ltlf": "F gaol", "probability_at_least": 1}}, "task.ltlf: unknown label 'gaol'; the labels are secret, goal"),
+    ({"task": {"ltlf": "F goal", "probability_at_least": 2}}, f"task.probability_at_least: probability 2 is above 1; {RANGE}"),
+    ({"task": {"reach": "goal", "probability_at_least": 1, "minimal": True}}, "task.minimal: does not go with 'reach'; remove it"),
+    (required(3), f"{FIRST}: is 3, not a mapping"),
+    (required({"reward": "fuel", "return_at_least": 1}), f"{FIRST}.reward: unknown reward 'fuel'; there are no named rewards"),
+    (required({"return_at_least": 1}), f"{FIRST}.reward: is missing; name one of the model's named_rewards"),
+    (required({"reward": "fuel", "return_at_least": 1}) | {"model/named_rewards": {"full": {"q0": 1}}}, f"{FIRST}.reward: unknown reward 'fuel'; did you mean 'full'?"),
+    (required({"reach": "goal", "probability_at_last": 1}), f"{FIRST}.probability_at_last: unknown key; did you mean 'probability_at_least'?"),
+    ({"model/named_rewards": {"fuel": {"q9": 1}}}, f"model.named_rewards.fuel.q9: unknown state 'q9'; {STATES}"),
+    ({"model/named_rewards": []}, "model.named_rewards: is a list, not a mapping"),
+    # what is seen after actions
+    ({"observer": EMIT | {"after_action": {"c": EMIT["emissions"]}}}, "observer.after_action.c: unknown action 'c'; the actions are a, b"),
+    ({"observer": EMIT | {"after_action": {"a": {"q9": "x", "*": "x"}}}}, f"observer.after_action.a.q9: unknown state 'q9'; {STATES}"),
     ({"opaq": 2}, "opaq: is 2, a format this version does not read; write 1"),
     ({"name": True}, "name: is true, not a name; put it in quotes"),
     ({"description": 3}, "description: is 3, not text"),
-    ({"colour": 3}, "colour: unknown key; the keys here are opaq, name, description, model, grid, observer, secret, horizon, discount, task, policy, prism, umb, pomdp, gymnasium"),
+    ({"colour": 3}, "colour: unknown key; the keys here are opaq, name, description, model, grid, observer, secret, horizon, discount, task, policy, prism, jani, drn, umb, pomdp, gymnasium"),
     ({"model": GONE}, "model: is missing; give a model or a grid"),
     ({"model": GONE, "modle": {}}, "modle: unknown key; did you mean 'model'?"),
     ({"model": 5}, "model: is 5, not a mapping"),
-    ({"model": {"prism": "x"}}, "model.prism: is not supported by this version; give a model or a grid"),
-    ({"model": GONE, "umb": "x"}, "umb: is not supported by this version; give a model or a grid"),
+    ({"model": {"prism": "x"}}, "model.prism: is read by load_problem only; read it first and give its model as 'model'"),
+    ({"model": GONE, "umb": "x"}, "umb: is read by load_problem only; read it first and give its model as 'model'"),
     ({"grid": {}}, "has 'model' and 'grid'; keep one of them"),
 ]  # fmt: skip
 

@@ -13,7 +13,7 @@ import pytest
 from opaq.build import build_problem
 from opaq.errors import Faults, InputError
 from opaq.io.policy import policy_from_dict, policy_to_dict
-from problem_examples import GRAPH, GRID, TWO_SINK, alike, edited
+from problem_examples import GRAPH, GRID, TASKS, TWO_SINK, alike, edited
 from random_problems import random_policy, random_problem
 
 PROBLEM = build_problem(TWO_SINK)
@@ -130,3 +130,42 @@ def test_actions_must_be_enabled_where_they_are_taken() -> None:
 
 def test_missing_rows_are_no_fault() -> None:
     assert policy_from_dict(HEAD | {"rows": [row()]}, PROBLEM).rows == {("q0",): {"a": 1.0}}
+
+
+def test_a_free_memory_is_chosen_with_the_action() -> None:
+    problem = build_problem(TASKS)
+    memory = problem.policy_class.memory
+    assert memory is not None
+    assert memory.free
+    assert memory.updates.dense()[memory.update_of[1]].tolist() == [[[0, 1], [0, 1]]] * 3
+    data = HEAD | {"rows": [{"state": "t", "memory": 1, "probabilities": {"a>0": 0.25, "b>1": 0.75}}]}
+    policy = policy_from_dict(data, problem)
+    assert policy.rows == {("t", "1"): {"a>0": 0.25, "b>1": 0.75}}
+    for told in (policy_to_dict(policy), policy_to_dict(policy, problem=problem)):
+        again = policy_from_dict(json.loads(json.dumps(told)), problem)
+        assert again.policy_class.memory.free
+        assert alike(again.rows, policy.rows)
+
+
+def test_faults_with_a_free_memory() -> None:
+    problem = build_problem(edited(TASKS, {"model/transitions/t": {"a": "u"}}))
+    rows = [
+        {"state": "t", "memory": 0, "probabilities": {"b>0": 1}},
+        {"state": "t", "memory": 1, "probabilities": {"a": 1}},
+    ]
+    with pytest.raises(InputError) as caught:
+        policy_from_dict(HEAD | {"rows": rows}, problem)
+    assert caught.value.lines() == [
+        "rows[0].probabilities.b>0: action 'b' is not enabled in state 't'; enabled are a",
+        "rows[1].probabilities.a: unknown choice 'a'; the choices are a>0, a>1, b>0, b>1",
+    ]
+
+
+def test_a_policy_knows_its_model() -> None:
+    told = policy_to_dict(policy_from_dict(HEAD | {"rows": [row()]}, PROBLEM), problem=PROBLEM)
+    assert told["model"].startswith("sha256:")
+    assert policy_from_dict(told, PROBLEM).rows == {("q0",): {"a": 1.0}}
+    other = build_problem(edited(TWO_SINK, {"model/rewards": {"q1": 2}}))
+    with pytest.raises(InputError, match="model: the policy was made for another model"):
+        policy_from_dict(told, other)
+    assert policy_from_dict(told, other, any_model=True).rows == {("q0",): {"a": 1.0}}

@@ -34,3 +34,18 @@ def test_what_is_no_policy_file(tmp_path, text: str) -> None:
     with pytest.raises(opaq.InputError) as caught:
         opaq.load_policy(file, opaq.load_problem("two-sink"))
     assert all(line.startswith(str(file)) for line in caught.value.lines())
+
+
+def test_a_saved_policy_says_its_model(tmp_path) -> None:
+    problem = opaq.load_problem("two-sink")
+    product = opaq.compile_problem(problem)
+    policy, file = product.policy(product.policy_vector(None)), tmp_path / "policy.json"
+    opaq.save_policy(policy, file, problem=problem)
+    assert dict(opaq.load_policy(file, problem).rows) == dict(policy.rows)
+    (tmp_path / "other.yaml").write_text(
+        opaq.scenarios.text("two-sink").replace("b: {q1: 0.5, q2: 0.5}", "b: {q1: 0.6, q2: 0.4}")
+    )
+    other = opaq.load_problem(tmp_path / "other.yaml")
+    with pytest.raises(opaq.InputError, match=r"another model.*\(line 4\)"):
+        opaq.load_policy(file, other)
+    assert dict(opaq.load_policy(file, other, any_model=True).rows) == dict(policy.rows)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from opaq.model.arrays import IntArray
+from opaq.model.arrays import BoolArray, IntArray
 from opaq.model.automaton import Automaton
+from opaq.model.guard import Guard
 from opaq.model.mdp import MDP
 
 
@@ -19,5 +20,23 @@ def letters(mdp: MDP) -> tuple[tuple[frozenset[str], ...], IntArray]:
 
 def table(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntArray:
     """[state, letter] -> next state."""
-    rows = [[automaton.step(state, letter) for letter in alphabet] for state in range(len(automaton.states))]
-    return np.array(rows, dtype=np.int64)
+    moves = np.repeat(np.arange(len(automaton.states), dtype=np.int64)[:, None], len(alphabet), axis=1)
+    known: dict[Guard, BoolArray] = {}
+    for edge in reversed(automaton.edges):  # the first edge that matches has the last word
+        moves[edge.source, _truth(edge.guard, alphabet, known)] = edge.target
+    return moves
+
+
+def _truth(guard: Guard, alphabet: tuple[frozenset[str], ...], known: dict[Guard, BoolArray]) -> BoolArray:
+    """Whether a guard holds, for every letter at once."""
+    if guard in known:
+        return known[guard]
+    if guard.kind == "label":
+        truth = np.array([guard.label in letter for letter in alphabet], dtype=bool)
+    else:
+        truth = np.full(len(alphabet), guard.kind in ("true", "and"))
+        for part in guard.parts:
+            inner = _truth(part, alphabet, known)
+            truth = ~inner if guard.kind == "not" else truth & inner if guard.kind == "and" else truth | inner
+    known[guard] = truth
+    return truth

@@ -68,6 +68,13 @@ def check_guards(automaton: Automaton, path: str, faults: Faults, labels: Labels
         _check_labels(edge.guard, at(item(at(path, "edges"), place), "when"), faults, labels)
 
 
+def unknown_label(label: str, path: str, faults: Faults, labels: Mapping[str, Any]) -> None:
+    """Note a label that the model does not have."""
+    listed = f"the labels are {', '.join(labels)}" if labels else "the model has no labels"
+    near = suggestion(label, labels, kind="label") if len(labels) > 8 else listed
+    faults.error(path, f"unknown label '{label}'", near or listed)
+
+
 def _read_reads(value: Any, path: str, faults: Faults) -> Literal["entered", "left"]:
     return "left" if option(value, path, faults, options=("entered", "left")) == "left" else "entered"
 
@@ -113,6 +120,4 @@ def _check_labels(guard: Guard, path: str, faults: Faults, labels: Labels) -> No
     if labels is None:
         return
     for label in sorted(guard.names() - set(labels)):
-        listed = f"the labels are {', '.join(labels)}" if labels else "the model has no labels"
-        near = suggestion(label, labels, kind="label") if len(labels) > 8 else listed
-        faults.error(path, f"unknown label '{label}'", near or listed)
+        unknown_label(label, path, faults, labels)

@@ -16,7 +16,7 @@ from opaq.errors import Faults
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
 
-KEYS = ("width", "height", "size", "walls", "traps", "slip", "stay", "start", "rewards", "labels")
+KEYS = ("width", "height", "size", "walls", "traps", "slip", "stay", "start", "rewards", "named_rewards", "labels")
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)
 _START = "say where the run starts: cells, {cell: probability}, {column: c} or {row: r}"
 
@@ -59,6 +59,7 @@ def build_grid(
     slip: Any = 0.0,
     stay: Any = False,
     rewards: Any = None,
+    named_rewards: Any = None,
     labels: Any = None,
     faults: Faults | None = None,
     path: str = "grid",
@@ -68,6 +69,7 @@ def build_grid(
     Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
     """
     stated = {"width": width, "height": height, "size": size, "rewards": rewards, "labels": labels}
+    stated["named_rewards"] = named_rewards
     spec = {"start": start, "walls": walls, "traps": traps, "slip": slip, "stay": stay}
     spec |= {key: value for key, value in stated.items() if value is not None}
     return gather(lambda found: read_grid(spec, path, found)[1], faults)
@@ -90,14 +92,23 @@ def read_grid(value: Any, path: str, faults: Faults) -> tuple[Names, MDP | None]
     traps = state_set(spec.get("traps", []), at(path, "traps"), faults, names)
     start = _read_start(spec["start"], at(path, "start"), faults, names, board) if "start" in spec else None
     rewards = _read_rewards(spec.get("rewards", []), at(path, "rewards"), faults, names)
+    further = _read_named_rewards(spec.get("named_rewards", {}), at(path, "named_rewards"), faults, names)
     carriers = usable_labels(labels)
     if board is None or state_names is None or slip is None or traps is None or start is None:
         return names, None
-    if rewards is None or carriers is None:
+    if rewards is None or further is None or carriers is None:
         return names, None
     choices = _choices(board, slip=slip, stay=bool(stay), traps=traps)
-    rewarded = floats(np.repeat(rewards, np.diff(choices.choice_start)))
-    mdp = assemble(state_names, action_names, start=start, choices=choices, rewards=rewarded, labels=carriers)
+    counts = np.diff(choices.choice_start)
+    mdp = assemble(
+        state_names,
+        action_names,
+        start=start,
+        choices=choices,
+        rewards=floats(np.repeat(rewards, counts)),
+        named_rewards={title: floats(np.repeat(amounts, counts)) for title, amounts in further.items()},
+        labels=carriers,
+    )
     warn_unreachable(mdp, path, faults)
     return names, mdp
 
@@ -205,6 +216,16 @@ def _read_rewards(value: Any, path: str, faults: Faults, names: Names) -> FloatA
         rest = [state for state in range(rewards.size) if state not in giver]
         rewards[rest] = others[0]
     return rewards
+
+
+def _read_named_rewards(value: Any, path: str, faults: Faults, names: Names) -> dict[str, FloatArray] | None:
+    """Further rewards by name."""
+    table = mapping(value, path, faults)
+    if table is None:
+        return None
+    read = {key: _read_rewards(entry, at(path, key), faults, names) for key, entry in table.items()}
+    found = {key: amounts for key, amounts in read.items() if amounts is not None}
+    return found if len(found) == len(read) else None
 
 
 def _named_rewards(value: Any, path: str, faults: Faults) -> list[tuple[Any, float, str]] | None:

@@ -22,7 +22,7 @@ from opaq.build.reading import (
     unique_names,
     wrong,
 )
-from opaq.build.rewards import read_rewards, spread_rewards
+from opaq.build.rewards import read_named_rewards, read_rewards, spread_rewards
 from opaq.build.transitions import (
     Choices,
     Entries,
@@ -37,7 +37,7 @@ from opaq.model.mdp import MDP
 
 MAX_STATES = 5_000_000
 MAX_ACTIONS = 1_000_000
-KEYS = ("states", "actions", "start", "transitions", "rewards", "labels")
+KEYS = ("states", "actions", "start", "transitions", "rewards", "named_rewards", "labels")
 _START = "say where the run starts: a state, or {state: probability}"
 _TRANSITIONS = "say where every action leads: {state: {action: {next: probability}}}"
 _NOT_IN_LABELS = re.compile(r'["&|!~()]')
@@ -50,6 +50,7 @@ def build_mdp(
     states: Any = None,
     actions: Any = None,
     rewards: Any = None,
+    named_rewards: Any = None,
     labels: Any = None,
     faults: Faults | None = None,
     path: str = "model",
@@ -58,10 +59,12 @@ def build_mdp(
 
     `transitions` is {state: {action: {next: probability}}} ("*" stands for every action not listed), an array
     [state, action, next], or {action: matrix [state, next]}, where rows of zeros are actions not enabled. With arrays
-    `states` and `actions` may be left out and are numbered from 0.
+    `states` and `actions` may be left out and are numbered from 0. `named_rewards` are further rewards by name, each
+    written as `rewards` are; requirements of the task refer to them.
     Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
     """
     stated = {"states": states, "actions": actions, "rewards": rewards, "labels": labels}
+    stated["named_rewards"] = named_rewards
     spec = {"transitions": transitions, "start": start}
     spec |= {key: value for key, value in stated.items() if value is not None}
     return gather(lambda found: read_mdp(spec, path, found)[1], faults)
@@ -87,11 +90,23 @@ def read_mdp(value: Any, path: str, faults: Faults) -> tuple[Names, MDP | None]:
         choices = _dict_choices(spec, path, faults, names, by_array=by_array)
     start = read_start(spec["start"], at(path, "start"), faults, names) if "start" in spec else None
     rewards = read_rewards(spec.get("rewards", {}), at(path, "rewards"), faults, states=states, actions=actions)
+    further = read_named_rewards(
+        spec.get("named_rewards", {}), at(path, "named_rewards"), faults, states=states, actions=actions
+    )
     carriers = usable_labels(labels)
     if state_names is None or action_names is None or start is None or choices is None or carriers is None:
         return names, None
-    rewarded = spread_rewards(rewards, choices, faults, actions=actions)
-    mdp = assemble(state_names, action_names, start=start, choices=choices, rewards=rewarded, labels=carriers)
+    mdp = assemble(
+        state_names,
+        action_names,
+        start=start,
+        choices=choices,
+        rewards=spread_rewards(rewards, choices, faults, actions=actions),
+        named_rewards={
+            title: spread_rewards(amounts, choices, faults, actions=actions) for title, amounts in further.items()
+        },
+        labels=carriers,
+    )
     warn_unreachable(mdp, at(path, "states"), faults)
     return names, mdp
 
@@ -103,11 +118,12 @@ def assemble(
     start: FloatArray,
     choices: Choices,
     rewards: FloatArray,
+    named_rewards: Mapping[str, FloatArray],
     labels: Mapping[str, IntArray],
 ) -> MDP:
     """Put the parts of a model together."""
     placed = (choices.choice_start, choices.choice_action, choices.transitions)
-    return MDP(states, actions, start, *placed, rewards, dict(labels))
+    return MDP(states, actions, start, *placed, rewards, dict(labels), dict(named_rewards))
 
 
 def read_labels(value: Any, path: str, faults: Faults, states: Known) -> dict[str, IntArray | None] | None:
@@ -118,7 +134,7 @@ def read_labels(value: Any, path: str, faults: Faults, states: Known) -> dict[st
     unlabelled = Names(states, Known("action", None), {})
     found: dict[str, IntArray | None] = {}
     for label, listed in table.items():
-        _check_label(label, at(path, label), faults)
+        check_label(label, at(path, label), faults)
         found[label] = state_set(listed, at(path, label), faults, unlabelled)
     return found
 
@@ -219,7 +235,8 @@ def _in_listed_order(entries: Entries, path: str, faults: Faults, actions: Known
     return Entries(entries.states, moved, entries.nexts, entries.values, *sizes)
 
 
-def _check_label(label: str, path: str, faults: Faults) -> None:
+def check_label(label: str, path: str, faults: Faults) -> None:
+    """Note a label that guards could not mention."""
     if label in ("true", "false", "*"):
         faults.error(path, f"'{label}' cannot name a label", "it has a meaning of its own")
     elif _NOT_IN_LABELS.search(label):
@@ -229,7 +246,7 @@ def _check_label(label: str, path: str, faults: Faults) -> None:
 def _is_vector(value: Any) -> bool:
     """Whether the start is an array of probabilities rather than a list of names."""
     if isinstance(value, np.ndarray):
-        return value.dtype.kind in "fiub"
+        return value.dtype.kind in "fiu"
     return isinstance(value, list | tuple) and any(isinstance(entry, float) for entry in value)
 
 

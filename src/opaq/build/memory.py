@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from opaq.model.policy import Memory
 KEYS = ("nodes", "start", "start_in", "update")
 RULE_KEYS = ("from", "to", "state", "action")
 MAX_NODES = 10_000
+FREE = "free"  # the policy chooses the next node together with the action
 _RULE_REQUIRED = {"from": "name a node", "to": "name a node, or {node: probability}"}
 
 Rule = tuple[int, IntArray, IntArray, dict[int, float]]  # from a node, in states, on actions, to nodes
@@ -35,7 +36,8 @@ def build_memory(
 ) -> Memory:
     """A memory machine; `update` is a list of rules {from, to, state, action} or an array [node, state, action, node].
 
-    Rules are tried in order, the first match wins, no match keeps the node; so does an array row of zeros.
+    With the update "free" the policy chooses the next node together with the action. Otherwise rules are tried in
+    order, the first match wins, no match keeps the node; so does an array row of zeros.
     Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
     """
     stated = zip(KEYS, (nodes, start, start_in, update), strict=True)
@@ -52,10 +54,14 @@ def read_memory(value: Any, path: str, faults: Faults, names: Names) -> Memory |
     nodes = _read_nodes(spec["nodes"], at(path, "nodes"), faults) if "nodes" in spec else None
     machine = known("node", nodes)
     start = _read_start(spec, path, faults, names.states, machine)
-    update = _read_update(spec.get("update", []), at(path, "update"), faults, names, machine)
+    free = spec.get("update") == FREE if isinstance(spec.get("update"), str) else False
+    if free:
+        _check_joint(nodes or (), at(path, "nodes"), faults)
+    stated = [] if free else spec.get("update", [])
+    update = _read_update(stated, at(path, "update"), faults, names, machine)
     if nodes is None or start is None or update is None:
         return None
-    return Memory(nodes, start, *update)
+    return Memory(nodes, start, *update, free)
 
 
 def check_memory(memory: Memory, path: str, faults: Faults, names: Names) -> None:
@@ -64,6 +70,17 @@ def check_memory(memory: Memory, path: str, faults: Faults, names: Names) -> Non
     if names.states.index is not None and names.actions.index is not None:
         check_shape(memory.update_of.shape, expected, at(path, "update"), faults)
         check_shape((memory.start.num_rows,), (len(names.states),), at(path, "start"), faults)
+
+
+def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
+    """What a policy with a free memory chooses from: "action>node", the nodes of the first action first."""
+    return tuple(f"{action}>{node}" for action in actions for node in memory.nodes)
+
+
+def _check_joint(nodes: Iterable[str], path: str, faults: Faults) -> None:
+    for node in nodes:
+        if ">" in node:
+            faults.error(path, f"'{node}' cannot name a node", "'>' joins an action with the next node")
 
 
 def _read_nodes(value: Any, path: str, faults: Faults) -> tuple[str, ...] | None:

@@ -22,7 +22,7 @@ from opaq.build.reading import (
     wrong,
 )
 from opaq.errors import Faults
-from opaq.model.arrays import IntArray, ints
+from opaq.model.arrays import BoolArray, IntArray, ints
 from opaq.model.mdp import MDP, positions
 
 _CELL = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)|(\d+)\s*,\s*(\d+)")
@@ -134,7 +134,9 @@ def distribution(value: Any, path: str, faults: Faults, names: Known) -> dict[in
 
 
 def state_set(value: Any, path: str, faults: Faults, names: Names) -> IntArray | None:
-    """A set of states: a label, a state, a cell, or a list of these; ascending."""
+    """A set of states: a label, a state, a cell, a list of these, or an array of truth values; ascending."""
+    if isinstance(value, np.ndarray) and value.dtype == bool:
+        return _marked(value, path, faults, names.states)
     if _is_one_cell(value, names) or not isinstance(value, list | tuple | np.ndarray):
         return _states_of(value, path, faults, names)
     entries = value.tolist() if isinstance(value, np.ndarray) else value
@@ -151,6 +153,15 @@ def state_set(value: Any, path: str, faults: Faults, names: Names) -> IntArray |
     if len(usable) < len(found) or names.states.index is None:
         return None
     return ints(np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *usable])))
+
+
+def _marked(mask: BoolArray, path: str, faults: Faults, states: Known) -> IntArray | None:
+    if states.index is None:
+        return None
+    if mask.shape != (len(states),):
+        faults.error(path, f"has shape {mask.shape}, not one truth value for each of {len(states):,} states")
+        return None
+    return ints(np.flatnonzero(mask))
 
 
 def _shares(

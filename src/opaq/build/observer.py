@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from opaq.build.arrays import check_shape, is_array, matrix_entries, scaled_rows
 from opaq.build.names import Known, Names, distribution, known
 from opaq.build.reading import at, check_keys, gather, is_int, item, mapping, one_key, unique_names, wrong
@@ -14,7 +16,7 @@ from opaq.model.arrays import SparseRows
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 
-KEYS = ("emissions", "observations", "sensors", "null", "actions", "signs")
+KEYS = ("emissions", "observations", "sensors", "null", "actions", "signs", "after_action")
 MAX_OBSERVATIONS = 5_000_000
 
 
@@ -27,14 +29,17 @@ def build_observer(
     null: Any = None,
     actions: Any = None,
     signs: Any = None,
+    after_action: Any = None,
     faults: Faults | None = None,
     path: str = "observer",
 ) -> Observer:
     """An observer from emissions {state: {observation: probability}} or an array, or from sensors.
 
+    With after_action {action: emissions}, what is seen in a state depends on the action that led there; `emissions`
+    is then for time 0 and for actions not listed.
     Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
     """
-    stated = (emissions, observations, sensors, null, actions, signs)
+    stated = (emissions, observations, sensors, null, actions, signs, after_action)
     spec = {key: value for key, value in zip(KEYS, stated, strict=True) if value is not None}
     return gather(lambda found: read_observer(spec, path, found, Names.of(mdp)), faults)
 
@@ -46,7 +51,7 @@ def read_observer(value: Any, path: str, faults: Faults, names: Names) -> Observ
         return None
     meant = check_keys(spec, path, faults, allowed=KEYS)
     kind = one_key(spec, path, faults, options=("emissions", "sensors"), meant=meant)
-    for other in {"emissions": ("null",), "sensors": ("observations",)}.get(kind or "", ()):
+    for other in {"emissions": ("null",), "sensors": ("observations", "after_action")}.get(kind or "", ()):
         if other in spec:
             faults.error(at(path, other), f"does not go with '{kind}'", "remove it")
     states = None
@@ -56,18 +61,24 @@ def read_observer(value: Any, path: str, faults: Faults, names: Names) -> Observ
             spec["sensors"], at(path, "sensors"), faults, names, null="null" if null is None else null
         )
     elif kind == "emissions":
-        listed = _listed(spec, "observations", path, faults, kind="observation")
+        listed = _observations(spec, path, faults)
         states = _read_table(spec["emissions"], at(path, "emissions"), faults, given=names.states, listed=listed)
-    signs = _read_signs(spec, path, faults, names.actions)
+    signs = read_signs(spec, path, faults, names.actions)
     if states is None or signs is None:
         return None
-    return Observer(*states, *signs)
+    if "after_action" not in spec or kind == "sensors":
+        return Observer(*states, *signs)
+    after = _read_after(spec["after_action"], at(path, "after_action"), faults, names, *states)
+    return None if after is None else Observer(*states, *signs, after)
 
 
 def check_observer(observer: Observer, path: str, faults: Faults, names: Names) -> None:
     """Note when a finished observer does not fit the model."""
     if names.states.index is not None and observer.emission.num_rows != len(names.states):
         faults.error(path, f"emits in {observer.emission.num_rows:,} states, but the model has {len(names.states):,}")
+    after, size = observer.after_action, len(names.states) * len(names.actions)
+    if after is not None and names.states.index is not None and after.num_rows != size:
+        faults.error(path, f"emits after {after.num_rows:,} pairs of action and state, but the model has {size:,}")
     signs = observer.action_emission
     if signs is not None and names.actions.index is not None and signs.num_rows != len(names.actions):
         faults.error(path, f"sees {signs.num_rows:,} actions, but the model has {len(names.actions):,}")
@@ -87,7 +98,39 @@ def _listed(spec: Mapping[str, Any], key: str, path: str, faults: Faults, *, kin
     return known(kind, unique_names(spec[key], at(path, key), faults, kind=kind, most=MAX_OBSERVATIONS))
 
 
-def _read_signs(
+def _observations(spec: Mapping[str, Any], path: str, faults: Faults) -> Known | None:
+    """The observations listed, else all that are mentioned when some of them stand under `after_action`."""
+    listed, after = _listed(spec, "observations", path, faults, kind="observation"), spec.get("after_action")
+    if listed is not None or not isinstance(after, Mapping) or not isinstance(spec["emissions"], Mapping):
+        return listed
+    tables = [spec["emissions"], *(table for table in after.values() if isinstance(table, Mapping))]
+    return known("observation", _mentioned(entry for table in tables for entry in table.values()))
+
+
+def _read_after(
+    value: Any, path: str, faults: Faults, names: Names, observations: tuple[str, ...], emission: SparseRows
+) -> SparseRows | None:
+    """What is seen after every action, [action * num_states + state, observation]."""
+    table = mapping(value, path, faults)
+    if table is None:
+        return None
+    seen, actions, size = known("observation", observations), names.actions, len(names.states)
+    read: dict[int, SparseRows] = {}
+    for key, entry in table.items():
+        found = _read_table(entry, at(path, key), faults, given=names.states, listed=seen)
+        action = None if key == "*" else actions.find(key, at(path, key), faults)
+        if found is None or (action is None and key != "*"):
+            return None
+        for place in range(len(actions)) if action is None else (action,):
+            if key != "*" or place not in read:
+                read[place] = found[1]
+    tables = [read.get(action, emission) for action in range(len(actions))]
+    rows = np.concatenate([part.row_of_entry() + action * size for action, part in enumerate(tables)])
+    columns, values = (np.concatenate([getattr(part, axis) for part in tables]) for axis in ("columns", "values"))
+    return SparseRows.from_entries(rows, columns, values, shape=(len(actions) * size, len(observations)))
+
+
+def read_signs(
     spec: Mapping[str, Any], path: str, faults: Faults, actions: Known
 ) -> tuple[tuple[str, ...], SparseRows | None] | None:
     """What is seen of the actions: names and emission."""

@@ -11,13 +11,26 @@ from opaq.build.mdp import read_mdp
 from opaq.build.names import Names
 from opaq.build.observer import check_observer, read_observer
 from opaq.build.policy_class import check_policy_class, read_policy_class
-from opaq.build.reading import at, check_keys, gather, mapping, name, number, one_key, option, shown, text, whole
+from opaq.build.reading import (
+    UNREAD,
+    at,
+    check_keys,
+    gather,
+    mapping,
+    name,
+    number,
+    one_key,
+    shown,
+    text,
+    whole,
+)
 from opaq.build.secret import STATE_KINDS, check_secret, read_secret
+from opaq.build.task import read_task
 from opaq.errors import Faults
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import PolicyClass
-from opaq.model.problem import Problem, Task
+from opaq.model.problem import Problem
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StepsAgo, Visited
 
 VERSION = 1
@@ -35,7 +48,7 @@ KEYS = (
     "task",
     "policy",
 )
-FOREIGN = ("prism", "umb", "pomdp", "gymnasium")
+FOREIGN = ("prism", "jani", "drn", "umb", "pomdp", "gymnasium")
 MODELS = ("model", "grid", *FOREIGN)
 _REQUIRED = {
     "observer": "say what the observer sees",
@@ -67,7 +80,8 @@ def read_problem(value: Any, path: str, faults: Faults) -> Problem | None:
     discount = _read_discount(spec.get("discount", 1.0), at(path, "discount"), faults)
     observer = _read_observer(spec["observer"], at(path, "observer"), faults, names) if "observer" in spec else None
     secret = _read_secret(spec["secret"], at(path, "secret"), faults, names, horizon) if "secret" in spec else None
-    task = _read_task(spec.get("task", {}), at(path, "task"), faults, discount=discount)
+    rewards = None if mdp is None else mdp.named_rewards
+    task = read_task(spec.get("task", {}), at(path, "task"), faults, names, rewards=rewards, discount=discount)
     policy = _read_policy(spec, at(path, "policy"), faults, names)
     title = name(spec["name"], at(path, "name"), faults) if "name" in spec else ""
     if "description" in spec:
@@ -100,10 +114,12 @@ def _read_model(
         return Names.unread(), None
     value, where = spec[kind], at(path, kind)
     if kind in FOREIGN:
-        faults.error(where, "is not supported by this version", "give a model or a grid")
+        faults.error(where, "is read by load_problem only", "read it first and give its model as 'model'")
         return Names.unread(), None
     if kind == "grid":
         return read_grid(value, where, faults)
+    if value is UNREAD:
+        return Names.unread(), None
     if isinstance(value, MDP):
         return Names.of(value), value
     if isinstance(value, Mapping) and not set(value) & set(MODEL_KEYS) and set(value) & {"grid", *FOREIGN}:
@@ -112,6 +128,8 @@ def _read_model(
 
 
 def _read_observer(value: Any, path: str, faults: Faults, names: Names) -> Observer | None:
+    if value is UNREAD:
+        return None
     if not isinstance(value, Observer):
         return read_observer(value, path, faults, names)
     check_observer(value, path, faults, names)
@@ -146,24 +164,3 @@ def _read_discount(value: Any, path: str, faults: Faults) -> float | None:
         return discount
     faults.error(path, f"is {discount:g}, not a number above 0 and up to 1")
     return None
-
-
-def _read_task(value: Any, path: str, faults: Faults, *, discount: float | None) -> Task | None:
-    if isinstance(value, Task):
-        _check_forever(value.over, path, faults, discount=discount)
-        return value
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    check_keys(spec, path, faults, allowed=("return_at_least", "over"))
-    threshold = spec.get("return_at_least")
-    if threshold is not None:
-        threshold = number(threshold, at(path, "return_at_least"), faults)
-    over = option(spec.get("over", "horizon"), at(path, "over"), faults, options=("horizon", "forever"))
-    _check_forever(over, path, faults, discount=discount)
-    return Task(threshold, "forever" if over == "forever" else "horizon")
-
-
-def _check_forever(over: str | None, path: str, faults: Faults, *, discount: float | None) -> None:
-    if over == "forever" and discount is not None and discount >= 1:
-        faults.error(at(path, "over"), "'forever' needs a discount below 1", f"the discount is {discount:g}")

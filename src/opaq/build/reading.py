@@ -16,6 +16,7 @@ T = TypeVar("T")
 SILENT_SLACK = 1e-9  # sums this close to 1 are rounding and are scaled without a word
 SLACK = 1e-5  # sums this close to 1 are scaled with a warning, others are faults
 _EXACT_SLACK = 1e-12  # sums this close to 1 are left alone, so that reading twice changes nothing
+UNREAD: Any = object()  # stands for a part that could not be read and whose faults are noted already
 _MOST_COMPARED = 5_000  # comparing a misspelt name with more names than this takes too long
 _MOST_SHOWN = 8
 

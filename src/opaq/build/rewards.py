@@ -44,6 +44,16 @@ def read_rewards(value: Any, path: str, faults: Faults, *, states: Known, action
     return sorted(found, key=lambda reward: (reward.state is not None, reward.action is not None))
 
 
+def read_named_rewards(
+    value: Any, path: str, faults: Faults, *, states: Known, actions: Known
+) -> dict[str, Rewards | None]:
+    """Further rewards by name, each written as rewards are."""
+    table = mapping(value, path, faults) or {}
+    return {
+        key: read_rewards(entry, at(path, key), faults, states=states, actions=actions) for key, entry in table.items()
+    }
+
+
 def spread_rewards(rewards: Rewards | None, choices: Choices, faults: Faults, *, actions: Known) -> FloatArray:
     """The reward of every choice; exact entries win over "*"."""
     counts = np.diff(choices.choice_start)

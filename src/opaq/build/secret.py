@@ -7,24 +7,29 @@ from typing import Any, cast
 
 import numpy as np
 
-from opaq.build.automaton import check_guards, read_automaton
+from opaq.build.automaton import check_guards
+from opaq.build.language import KINDS as LANGUAGES
+from opaq.build.language import read_language
 from opaq.build.names import Names, state_set
 from opaq.build.reading import at, check_keys, gather, mapping, one_key, option, whole, wrong
 from opaq.errors import Faults
 from opaq.model.arrays import IntArray, ints
-from opaq.model.automaton import Automaton
 from opaq.model.mdp import MDP
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 
 STATE_KINDS = ("last_state", "initial_state", "state_at", "steps_ago", "visited")
-KINDS = (*STATE_KINDS, "automaton", "ltlf", "regex")
+KINDS = (*STATE_KINDS, *LANGUAGES)
+_LANGUAGE_KEYS = {
+    "reveal": "only an automaton reveals progress or acceptance",
+    "minimal": "only formulas and expressions become automata",
+}
 _FORMS = "true, a label, a list of states, or a mapping {class: states}"
 
 
 def build_secret(
     spec: Mapping[str, Any], mdp: MDP, *, horizon: int | None = None, faults: Faults | None = None, path: str = "secret"
 ) -> Secret:
-    """A secret from a mapping with one of last_state, initial_state, state_at, steps_ago, visited, automaton.
+    """A secret from a mapping with one kind of secret, such as last_state, visited or ltlf (see KINDS).
 
     Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
     """
@@ -36,22 +41,18 @@ def read_secret(value: Any, path: str, faults: Faults, names: Names, *, horizon:
     spec = mapping(value, path, faults)
     if spec is None:
         return None
-    meant = check_keys(spec, path, faults, allowed=(*KINDS, "reveal"))
+    meant = check_keys(spec, path, faults, allowed=(*KINDS, "reveal", "minimal"))
     kind = one_key(spec, path, faults, options=KINDS, meant=meant)
     if kind is None:
         return None
-    if "reveal" in spec and kind not in ("automaton", "ltlf", "regex"):
-        faults.error(
-            at(path, "reveal"), f"does not go with '{kind}'", "only an automaton reveals progress or acceptance"
-        )
+    if kind in LANGUAGES:
+        return _read_language(spec, kind, path, faults, names)
+    for key, advice in _LANGUAGE_KEYS.items():
+        if key in spec:
+            faults.error(at(path, key), f"does not go with '{kind}'", advice)
     where = at(path, kind)
-    if kind == "automaton":
-        return _read_language(spec, path, faults, names)
     if kind == "visited":
         return _read_visited(spec[kind], where, faults, names)
-    if kind in ("ltlf", "regex"):
-        faults.error(where, f"this version does not read {kind} yet", "write it as an automaton")
-        return None
     if kind == "state_at":
         return _read_timed(spec[kind], where, faults, names, key="time", horizon=horizon, make=StateAt)
     if kind == "steps_ago":
@@ -79,14 +80,9 @@ def check_secret(secret: Secret, path: str, faults: Faults, names: Names, *, hor
         whole(time, path, faults, low=0, high=horizon)
 
 
-def _read_language(spec: Mapping[str, Any], path: str, faults: Faults, names: Names) -> Language | None:
+def _read_language(spec: Mapping[str, Any], kind: str, path: str, faults: Faults, names: Names) -> Language | None:
     reveal = option(spec.get("reveal", "progress"), at(path, "reveal"), faults, options=("progress", "acceptance"))
-    value, where = spec["automaton"], at(path, "automaton")
-    if isinstance(value, Automaton):
-        check_guards(value, where, faults, names.labels)
-        automaton: Automaton | None = value
-    else:
-        automaton = read_automaton(value, where, faults, names.labels, accepts=reveal == "acceptance")
+    automaton = read_language(spec, kind, path, faults, names, accepts=reveal == "acceptance")
     if automaton is None or reveal is None:
         return None
     return Language(automaton, "acceptance" if reveal == "acceptance" else "progress")

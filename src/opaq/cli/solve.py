@@ -49,7 +49,7 @@ def command(
     solver: Annotated[SolverName, typer.Option(help="The method; primal-dual is the paper's.")] = SolverName.LAGRANGIAN,
     gradients: Annotated[GradientKind, typer.Option(help="Exact, or sampled as in the paper.")] = GradientKind.EXACT,
     samples: Annotated[int, typer.Option(min=1, help="Runs a sampled gradient.")] = 2000,
-    starts: Annotated[int | None, typer.Option(min=1, help="How many starts (default: by size, 8 to 32).")] = None,
+    starts: Annotated[int | None, typer.Option(min=1, help="How many starts (default: by size, 12 to 32).")] = None,
     start: Annotated[StartKind, typer.Option(help="Where the starts begin.")] = StartKind.MIXED,
     warm: Annotated[Path | None, typer.Option(help="A policy file to begin from.")] = None,
     iterations: Annotated[int, typer.Option(min=1, help="Iterations of primal-dual.")] = 5000,

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from opaq.build.memory import joint_actions
 from opaq.build.names import Known, Names, distribution, known
 from opaq.build.policy_class import read_conditions
 from opaq.build.reading import at, check_keys, gather, item, listing, mapping, some, whole, wrong
 from opaq.errors import Faults
+from opaq.io.fingerprint import model_fingerprint
 from opaq.io.problem import conditions_to_list
 from opaq.model.mdp import MDP
 from opaq.model.policy import CONDITIONS, Policy, PolicyClass, RowKey
@@ -18,25 +20,35 @@ from opaq.model.secret import Language
 
 FORMAT = "opaq-policy"
 VERSION = 1
-KEYS = ("format", "version", "name", "description", "conditions_on", "rows")
+KEYS = ("format", "version", "name", "description", "model", "conditions_on", "rows")
 
 
-def policy_from_dict(data: Any, problem: Problem, *, faults: Faults | None = None, path: str = "") -> Policy:
+def policy_from_dict(
+    data: Any, problem: Problem, *, any_model: bool = False, faults: Faults | None = None, path: str = ""
+) -> Policy:
     """A policy for a problem from the mapping of a policy file; rows that are missing are not looked for.
 
+    A policy that says it was made for another model is refused unless `any_model`.
     Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
     """
-    return gather(lambda found: _read_policy(data, path, found, problem), faults)
+
+    def read(found: Faults) -> Policy | None:
+        if not any_model:
+            _check_model(data, path, found, problem)
+        return _read_policy(data, path, found, problem)
+
+    return gather(read, faults)
 
 
 def policy_to_dict(policy: Policy, *, problem: Problem | None = None) -> dict[str, Any]:
-    """The mapping of a policy file; given the problem, a memory machine is told in names instead of arrays."""
+    """The mapping of a policy file; given the problem, it says its model and tells a memory machine in names."""
     conditions = conditions_to_list(policy.policy_class, None if problem is None else problem.mdp)
     rows = [
         _told_key(policy.policy_class, key) | {"probabilities": {name: float(p) for name, p in row.items()}}
         for key, row in policy.rows.items()
     ]
-    return {"format": FORMAT, "version": VERSION, "conditions_on": conditions, "rows": rows}
+    model = {} if problem is None else {"model": model_fingerprint(problem.mdp)}
+    return {"format": FORMAT, "version": VERSION, **model, "conditions_on": conditions, "rows": rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,7 @@ class _Vocabulary:
     nodes: Known
     horizon: int
     mdp: MDP
+    choices: Known  # actions, or with a free memory "action>node"
 
 
 def _told_key(policy_class: PolicyClass, key: RowKey) -> dict[str, Any]:
@@ -87,6 +100,15 @@ def _read_policy(data: Any, path: str, faults: Faults, problem: Problem) -> Poli
     return Policy(policy_class, found)
 
 
+def _check_model(data: Any, path: str, faults: Faults, problem: Problem) -> None:
+    """Note that a policy says it is for another model."""
+    told = data.get("model") if isinstance(data, Mapping) else None
+    if told is not None and told != model_fingerprint(problem.mdp):
+        faults.error(
+            at(path, "model"), "the policy was made for another model", "use its own problem, or allow any model"
+        )
+
+
 def _check_constant(spec: Mapping[str, Any], key: str, path: str, faults: Faults, *, expected: str | int) -> None:
     if key in spec and (spec[key] is True or spec[key] != expected):
         wrong(spec[key], at(path, key), faults, f"'{expected}'" if isinstance(expected, str) else str(expected))
@@ -96,7 +118,10 @@ def _vocabulary(problem: Problem, policy_class: PolicyClass) -> _Vocabulary:
     secret, memory = problem.secret, policy_class.memory
     automaton = known("automaton state", secret.automaton.states if isinstance(secret, Language) else None)
     nodes = known("node", None if memory is None else memory.nodes)
-    return _Vocabulary(Names.of(problem.mdp), automaton, nodes, problem.horizon, problem.mdp)
+    names = Names.of(problem.mdp)
+    joint = memory is not None and memory.free and "memory" in policy_class.conditions_on
+    choices = known("choice", joint_actions(problem.mdp.actions, memory)) if memory and joint else names.actions
+    return _Vocabulary(names, automaton, nodes, problem.horizon, problem.mdp, choices)
 
 
 def _read_class(
@@ -186,21 +211,23 @@ def _state_of(key: Mapping[str, Any]) -> str | None:
 def _read_probabilities(
     value: Any, path: str, faults: Faults, state: str | None, vocabulary: _Vocabulary
 ) -> dict[str, float] | None:
-    actions = vocabulary.mdp.actions
-    shares = distribution(value, path, faults, vocabulary.names.actions)
+    choices = tuple(vocabulary.choices.index or ())
+    shares = distribution(value, path, faults, vocabulary.choices)
     if shares is None:
         return None
     if state is not None:
         _check_enabled(shares, path, faults, state, vocabulary)
-    return {actions[action]: share for action, share in shares.items()}
+    return {choices[choice]: share for choice, share in shares.items()}
 
 
 def _check_enabled(shares: Mapping[int, float], path: str, faults: Faults, state: str, vocabulary: _Vocabulary) -> None:
     mdp, index = vocabulary.mdp, vocabulary.names.states.index or {}
     place = index[state]
     enabled = mdp.choice_action[mdp.choice_start[place] : mdp.choice_start[place + 1]].tolist()
-    for action, share in shares.items():
+    told = tuple(vocabulary.choices.index or ())
+    for choice, share in shares.items():
+        action = choice * len(mdp.actions) // len(told)
         if share > 0 and action not in enabled:
-            listed = some(mdp.actions[choice] for choice in enabled)
+            listed = some(mdp.actions[other] for other in enabled)
             found = f"action '{mdp.actions[action]}' is not enabled in state '{state}'"
-            faults.error(at(path, mdp.actions[action]), found, f"enabled are {listed}")
+            faults.error(at(path, told[choice]), found, f"enabled are {listed}")

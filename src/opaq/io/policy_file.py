@@ -7,20 +7,25 @@ import os
 from collections.abc import Mapping
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.io.files import write_text
+from opaq.files import write_text
 from opaq.io.policy import policy_from_dict, policy_to_dict
 from opaq.io.yaml import load_yaml, with_lines
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 
 
-def load_policy(path: str | os.PathLike[str], problem: Problem, *, faults: Faults | None = None) -> Policy:
-    """Read a policy for a problem; InputError lists every fault, each with its line; warnings go to `faults`."""
+def load_policy(
+    path: str | os.PathLike[str], problem: Problem, *, any_model: bool = False, faults: Faults | None = None
+) -> Policy:
+    """Read a policy for a problem; InputError lists every fault, each with its line; warnings go to `faults`.
+
+    A file that says it is for another model is refused unless `any_model`.
+    """
     source, document, noted = os.fspath(path), load_yaml(path), Faults()
     if not isinstance(document.data, Mapping):
         raise InputError([Fault("", "expected the keys format, version and rows")], source)
     try:
-        policy = policy_from_dict(document.data, problem, faults=noted)
+        policy = policy_from_dict(document.data, problem, any_model=any_model, faults=noted)
         noted.raise_if_any()
     except InputError as error:
         raise InputError(with_lines(error.faults, document.lines), source) from None
@@ -30,7 +35,12 @@ def load_policy(path: str | os.PathLike[str], problem: Problem, *, faults: Fault
     return policy
 
 
-def save_policy(policy: Policy, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a policy in one step; an existing file stays unless `overwrite`."""
-    text = json.dumps(policy_to_dict(policy), indent=1, ensure_ascii=False, allow_nan=False)
+def save_policy(
+    policy: Policy, path: str | os.PathLike[str], *, problem: Problem | None = None, overwrite: bool = False
+) -> None:
+    """Write a policy in one step; an existing file stays unless `overwrite`.
+
+    Given the problem, the file says which model it is for and tells a memory machine as rules.
+    """
+    text = json.dumps(policy_to_dict(policy, problem=problem), indent=1, ensure_ascii=False, allow_nan=False)
     write_text(path, f"{text}\n", overwrite=overwrite)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from opaq.model.arrays import SparseRows
+from opaq.model.arrays import FloatArray, SparseRows
 from opaq.model.automaton import Automaton
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import Memory, PolicyClass
-from opaq.model.problem import Problem, Task
+from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy, Task
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 
 Plain = dict[str, Any]
@@ -22,13 +22,13 @@ def problem_to_dict(problem: Problem) -> Plain:
     told: Plain = {"opaq": 1}
     if problem.name:
         told["name"] = problem.name
-    told["model"] = _model(problem.mdp)
-    told["observer"] = _observer(problem.observer, problem.mdp)
+    told["model"] = model_to_dict(problem.mdp)
+    told["observer"] = observer_to_dict(problem.observer, problem.mdp)
     told["secret"] = _secret(problem.secret, problem.mdp)
     told["horizon"] = problem.horizon
     told["discount"] = problem.discount
     if problem.task != Task():
-        told["task"] = _task(problem.task)
+        told["task"] = _task(problem.task, problem.mdp)
     told["policy"] = {"conditions_on": conditions_to_list(problem.policy_class, problem.mdp)}
     return told
 
@@ -55,7 +55,8 @@ def _rows(table: SparseRows, given: tuple[str, ...], names: tuple[str, ...]) -> 
     return {name: _row(table, index, names) for index, name in enumerate(given)}
 
 
-def _model(mdp: MDP) -> Plain:
+def model_to_dict(mdp: MDP) -> Plain:
+    """A model in the explicit form of a problem file."""
     begun = np.flatnonzero(mdp.start)
     told: Plain = {
         "states": list(mdp.states),
@@ -63,9 +64,11 @@ def _model(mdp: MDP) -> Plain:
         "start": {mdp.states[state]: float(mdp.start[state]) for state in begun},
         "transitions": {name: _choices(mdp, state) for state, name in enumerate(mdp.states)},
     }
-    rewards = {name: earned for state, name in enumerate(mdp.states) if (earned := _reward(mdp, state))}
+    rewards = _rewards(mdp, mdp.rewards)
     if rewards:
         told["rewards"] = rewards
+    if mdp.named_rewards:
+        told["named_rewards"] = {name: _rewards(mdp, amounts) for name, amounts in mdp.named_rewards.items()}
     if mdp.labels:
         told["labels"] = {label: _named(states, mdp) for label, states in mdp.labels.items()}
     return told
@@ -82,9 +85,13 @@ def _choices(mdp: MDP, state: int) -> dict[str, dict[str, float]]:
     }
 
 
-def _reward(mdp: MDP, state: int) -> float | dict[str, float]:
+def _rewards(mdp: MDP, amounts: FloatArray) -> Plain:
+    return {name: earned for state, name in enumerate(mdp.states) if (earned := _reward(mdp, amounts, state))}
+
+
+def _reward(mdp: MDP, amounts: FloatArray, state: int) -> float | dict[str, float]:
     """One number when every action earns the same, else a number an action; 0 when there is none."""
-    earned = {mdp.actions[mdp.choice_action[choice]]: float(mdp.rewards[choice]) for choice in _choices_of(mdp, state)}
+    earned = {mdp.actions[mdp.choice_action[choice]]: float(amounts[choice]) for choice in _choices_of(mdp, state)}
     return next(iter(earned.values())) if len(set(earned.values())) == 1 else earned
 
 
@@ -92,7 +99,8 @@ def _named(states: Any, mdp: MDP) -> list[str]:
     return [mdp.states[state] for state in states]
 
 
-def _observer(observer: Observer, mdp: MDP) -> Plain:
+def observer_to_dict(observer: Observer, mdp: MDP) -> Plain:
+    """An observer in the explicit form of a problem file."""
     told: Plain = {
         "observations": list(observer.observations),
         "emissions": _rows(observer.emission, mdp.states, observer.observations),
@@ -100,6 +108,14 @@ def _observer(observer: Observer, mdp: MDP) -> Plain:
     if observer.action_emission is not None:
         told["signs"] = list(observer.action_signs)
         told["actions"] = _rows(observer.action_emission, mdp.actions, observer.action_signs)
+    if observer.after_action is not None:
+        told["after_action"] = {
+            action: {
+                state: _row(observer.after_action, place * mdp.num_states + number, observer.observations)
+                for number, state in enumerate(mdp.states)
+            }
+            for place, action in enumerate(mdp.actions)
+        }
     return told
 
 
@@ -116,7 +132,7 @@ def _secret(secret: Secret, mdp: MDP) -> Plain:
         case Visited(states, name):
             return {"visited": _visited(states, name, mdp)}
         case Language(automaton, reveal):
-            return {"automaton": _automaton(automaton), "reveal": reveal}
+            return {"automaton": automaton_to_dict(automaton), "reveal": reveal}
 
 
 def _classes(classes: StateClasses, mdp: MDP) -> bool | dict[str, list[str]]:
@@ -133,7 +149,8 @@ def _visited(states: Any, name: str, mdp: MDP) -> str | list[str]:
     return name if same_state or same_label else _named(states, mdp)
 
 
-def _automaton(automaton: Automaton) -> Plain:
+def automaton_to_dict(automaton: Automaton) -> Plain:
+    """An automaton as it is written in a problem file."""
     names = automaton.states
     return {
         "states": list(names),
@@ -146,13 +163,32 @@ def _automaton(automaton: Automaton) -> Plain:
     }
 
 
-def _task(task: Task) -> Plain:
+def _task(task: Task, mdp: MDP) -> Plain:
     told: Plain = {} if task.return_at_least is None else {"return_at_least": task.return_at_least}
-    return told | {"over": task.over}
+    told["over"] = task.over
+    if task.minimise:
+        told["objective"] = "minimise"
+    if task.requirements:
+        told["requirements"] = [_requirement(requirement, mdp) for requirement in task.requirements]
+    return told
+
+
+def _requirement(requirement: Requirement, mdp: MDP) -> Plain:
+    match requirement:
+        case ReturnAtLeast(reward, threshold):
+            return {"reward": reward, "return_at_least": threshold}
+        case Reach(states, threshold, name):
+            told: Plain = {"reach": _named(states, mdp), "probability_at_least": threshold}
+        case Satisfy(automaton, threshold, name):
+            told = {"automaton": automaton_to_dict(automaton), "probability_at_least": threshold}
+    return told | ({"name": name} if name else {})
 
 
 def _memory(memory: Memory, mdp: MDP | None) -> Plain:
     nodes = memory.nodes
+    if memory.free:
+        starts: Any = memory.start.dense().tolist() if mdp is None else _rows(memory.start, mdp.states, nodes)
+        return {"nodes": list(nodes), "start" if mdp is None else "start_in": starts, "update": "free"}
     if mdp is None:
         update = memory.updates.dense()[memory.update_of]
         return {"nodes": list(nodes), "start": memory.start.dense().tolist(), "update": update.tolist()}

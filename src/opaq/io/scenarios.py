@@ -42,16 +42,18 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     """A problem from a file, or a bundled scenario by name.
 
     What has a folder in it or ends in .yaml, .yml or .json is a file. Raises InputError with every fault, each with
-    its line; warnings go to `faults` if given. A problem without a name is called after its file.
+    its line; warnings go to `faults` if given. A problem without a name is called after its file, and the paths in it
+    are relative to it.
     """
     from opaq.build import build_problem  # brings NumPy, which the list of scenarios does without
+    from opaq.io.sources import resolve
 
     source = os.fspath(name_or_path)
     content = read_text(source) if _is_path(source) else text(source)
     document = parse_yaml(content, source=source)
     noted = Faults()
     try:
-        problem = build_problem(_mapping(document), faults=noted)
+        problem = build_problem(resolve(_mapping(document), Path(source).parent, noted), faults=noted)
         noted.raise_if_any()
     except InputError as error:
         raise InputError(with_lines(error.faults, document.lines), source) from None

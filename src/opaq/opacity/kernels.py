@@ -214,14 +214,15 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
     """
     num_nodes = nodes.mass.size
     sampled = draws.size > 0
-    start = np.zeros(num_nodes + 2, np.int64)
-    mass = np.zeros(num_nodes + 1, nodes.mass.dtype)
-    best = np.zeros(num_nodes + 1, np.float64)
-    parent = np.zeros(num_nodes + 1, np.int64)
-    last_observation = np.zeros(num_nodes + 1, np.int32)
-    runs = np.zeros(num_nodes + 1, np.int64)
-    hashes = np.zeros(num_nodes + 1, np.uint64)
-    checks = np.zeros(num_nodes + 1, np.uint64)
+    start = np.empty(num_nodes + 2, np.int64)
+    mass = np.empty(num_nodes + 1, nodes.mass.dtype)
+    best = np.empty(num_nodes + 1, np.float64)
+    parent = np.empty(num_nodes + 1, np.int64)
+    last_observation = np.empty(num_nodes + 1, np.int32)
+    runs = np.empty(num_nodes + 1, np.int64)
+    hashes = np.empty(num_nodes + 1, np.uint64)
+    checks = np.empty(num_nodes + 1, np.uint64)
+    start[0] = 0
     pair = np.empty(nodes.pair.size + 16, np.int32)
     belief = np.empty(nodes.pair.size + 16, nodes.belief.dtype)
     arc_start = np.zeros(num_nodes + 1, np.int64)

@@ -1,0 +1,219 @@
+"""Tables filled line by line, where later lines override earlier ones and `*` stands for every index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, spread
+
+ANY = -1  # the index written `*`
+_CHUNK = 1_000_000  # rewards are averaged over this many cases at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What a probability table holds in the end, and which line had the last word on each row."""
+
+    rows: IntArray  # [entry]
+    columns: IntArray  # [entry]
+    values: FloatArray  # [entry]
+    touched: IntArray  # [row] -> line, or -1
+
+
+@dataclass(slots=True)
+class Table:
+    """P(column | action, state), rows in the order action * num_states + state; `line` only ever grows."""
+
+    num_actions: int
+    num_states: int
+    num_columns: int
+    cleared: IntArray = field(init=False)  # [row]: the line that last set the whole row; older entries are void
+    _single: list[tuple[int, int, float, int]] = field(default_factory=list)  # row, column, value, line
+    _blocks: list[tuple[IntArray, IntArray, FloatArray, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.cleared = np.full(self.num_actions * self.num_states, -1, dtype=np.int64)
+
+    def cost(self, action: int, state: int, columns: int) -> int:
+        """How many entries setting `columns` columns of the meant rows makes."""
+        rows = (self.num_actions if action == ANY else 1) * (self.num_states if state == ANY else 1)
+        return rows * max(columns, 1)
+
+    def set_cell(self, action: int, state: int, column: int, value: float, line: int) -> None:
+        """One entry, or those of every meant row."""
+        if column == ANY:
+            self.set_row(action, state, np.full(self.num_columns, value) if value else np.zeros(0), line)
+        elif action != ANY and state != ANY:
+            self._single.append((action * self.num_states + state, column, value, line))
+        else:
+            rows = self._rows(action, state)
+            self._blocks.append((rows, np.full(rows.size, column), np.full(rows.size, value), line))
+
+    def set_row(self, action: int, state: int, values: FloatArray, line: int) -> None:
+        """The whole of every meant row."""
+        rows, columns = self._rows(action, state), np.flatnonzero(values)
+        self.cleared[rows] = line
+        entries = np.repeat(rows, columns.size), np.tile(columns, rows.size), np.tile(values[columns], rows.size)
+        self._blocks.append((*entries, line))
+
+    def set_matrix(self, action: int, values: FloatArray, line: int) -> None:
+        """The rows of all states."""
+        states, columns = np.nonzero(values)
+        self._set_all(action, states, columns, values[states, columns], line)
+
+    def set_identity(self, action: int, line: int) -> None:
+        """Column s for sure in state s."""
+        states = np.arange(self.num_states)
+        self._set_all(action, states, states, np.ones(self.num_states), line)
+
+    def filled(self) -> Filled:
+        """The entries that were not overridden, by row and column."""
+        rows, columns, values, lines = self._entries()
+        touched = self.cleared.copy()
+        np.maximum.at(touched, rows, lines)
+        live = lines >= self.cleared[rows]
+        rows, columns, values, lines = rows[live], columns[live], values[live], lines[live]
+        order, last = _last_of_each(rows * self.num_columns + columns, lines)
+        kept = order[last]
+        return Filled(rows[kept], columns[kept], values[kept], touched)
+
+    def _rows(self, action: int, state: int) -> IntArray:
+        actions = np.arange(self.num_actions) if action == ANY else np.array([action])
+        states = np.arange(self.num_states) if state == ANY else np.array([state])
+        return np.asarray((actions[:, None] * self.num_states + states).reshape(-1))
+
+    def _set_all(self, action: int, states: IntArray, columns: IntArray, values: FloatArray, line: int) -> None:
+        self.cleared[self._rows(action, ANY)] = line
+        actions = np.arange(self.num_actions) if action == ANY else np.array([action])
+        rows = (actions[:, None] * self.num_states + states).reshape(-1)
+        self._blocks.append((rows, np.tile(columns, actions.size), np.tile(values, actions.size), line))
+
+    def _entries(self) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+        single = np.array(self._single, dtype=np.float64).reshape(-1, 4)  # indices stay far below 2^53
+        blocks = self._blocks
+        rows = np.concatenate([single[:, 0].astype(np.int64), *(block[0] for block in blocks)])
+        columns = np.concatenate([single[:, 1].astype(np.int64), *(block[1] for block in blocks)])
+        values = np.concatenate([single[:, 2], *(block[2] for block in blocks)])
+        lines = [np.full(block[0].size, block[3]) for block in blocks]
+        return rows, columns, values, np.concatenate([single[:, 3].astype(np.int64), *lines])
+
+
+@dataclass(slots=True)
+class Rewards:
+    """r(action, state, next state, observation), as the rules that gave it: the last one that fits counts."""
+
+    sizes: tuple[int, ...]  # one an axis; without observations the last axis is missing
+    _rules: dict[tuple[bool, ...], list[tuple[IntArray, FloatArray, int]]] = field(default_factory=dict)
+    _single: dict[tuple[bool, ...], list[tuple[int, int, float]]] = field(default_factory=dict)
+
+    def set_cell(self, place: list[int], value: float, line: int) -> None:
+        """One rule; ANY at an axis makes it hold for every index there."""
+        fixed = tuple(index != ANY for index in place)
+        key = 0
+        for index, size in zip(place, self.sizes, strict=True):
+            key = key if index == ANY else key * size + index
+        self._single.setdefault(fixed, []).append((key, line, value))
+
+    def set_block(self, place: list[int], values: FloatArray, line: int) -> None:
+        """One rule a value: the axes after `place` are run through, the last one fastest."""
+        missing = len(self.sizes) - len(place)
+        fixed = tuple(index != ANY for index in place) + (True,) * missing
+        key = 0
+        for index, size in zip(place, self.sizes, strict=False):
+            key = key if index == ANY else key * size + index
+        self._rules.setdefault(fixed, []).append((key * values.size + np.arange(values.size), values, line))
+
+    def cases(self, transitions: SparseRows, emission: SparseRows | None) -> int:
+        """How many cases the expectation runs over."""
+        depth = self._depth()
+        if depth <= 2:
+            return transitions.num_rows
+        if depth == 3 or emission is None:
+            return int(transitions.columns.size)
+        return int(np.diff(emission.starts)[self._seen_row(transitions)].sum())
+
+    def expected(self, transitions: SparseRows, emission: SparseRows | None) -> FloatArray:
+        """R(action, state): the mean over next state and observation; rows are action * num_states + state."""
+        depth, rules = self._depth(), self._prepared()
+        row, target, probability = transitions.row_of_entry(), transitions.columns, transitions.values
+        if depth <= 2:
+            row, target = np.arange(transitions.num_rows), np.zeros(transitions.num_rows, dtype=np.int64)
+            probability = np.ones(row.size)
+        if depth == 4 and emission is not None:
+            return self._over_observations(transitions, emission, rules)
+        value = self._values(rules, row, target, None)
+        return np.bincount(row, weights=probability * value, minlength=transitions.num_rows).astype(np.float64)
+
+    def _over_observations(self, transitions: SparseRows, emission: SparseRows, rules: list[_Rule]) -> FloatArray:
+        """In chunks, because one transition has many observations."""
+        row, seen = transitions.row_of_entry(), self._seen_row(transitions)
+        ends = np.cumsum(np.diff(emission.starts)[seen])
+        total = np.zeros(transitions.num_rows)
+        bounds = np.searchsorted(ends, np.arange(_CHUNK, (ends[-1] if ends.size else 0) + _CHUNK, _CHUNK), side="left")
+        first = 0
+        for bound in np.minimum(bounds + 1, seen.size).tolist():
+            part = np.arange(first, bound)
+            case, entry = spread(emission.starts, seen[part])
+            case = part[case]
+            value = self._values(rules, row[case], transitions.columns[case], emission.columns[entry])
+            weight = transitions.values[case] * emission.values[entry]
+            total += np.bincount(row[case], weights=weight * value, minlength=total.size)
+            first = bound
+        return total
+
+    def _depth(self) -> int:
+        """How many axes the rules look at, counted from the first."""
+        masks = [*self._rules, *self._single]
+        return max((max((axis + 1 for axis, used in enumerate(mask) if used), default=0) for mask in masks), default=0)
+
+    def _seen_row(self, transitions: SparseRows) -> IntArray:
+        """The emission row of every transition: the action taken and the state it led to."""
+        num_states = self.sizes[1]
+        return np.asarray(transitions.row_of_entry() // num_states * num_states + transitions.columns)
+
+    def _prepared(self) -> list[_Rule]:
+        return [self._of_kind(fixed) for fixed in dict.fromkeys([*self._rules, *self._single])]
+
+    def _of_kind(self, fixed: tuple[bool, ...]) -> _Rule:
+        """All rules that fix the same axes, by key, the last of each."""
+        single, blocks = self._single.get(fixed, []), self._rules.get(fixed, [])
+        keys = np.concatenate([np.array([key for key, _, _ in single], dtype=np.int64), *(b[0] for b in blocks)])
+        values = np.concatenate([np.array([value for _, _, value in single]), *(b[1] for b in blocks)])
+        alone = np.array([line for _, line, _ in single], dtype=np.int64)
+        lines = np.concatenate([alone, *(np.full(b[0].size, b[2]) for b in blocks)])
+        order, last = _last_of_each(keys, lines)
+        kept = order[last]
+        return _Rule(fixed, keys[kept], lines[kept], values[kept])
+
+    def _values(self, rules: list[_Rule], row: IntArray, target: IntArray, seen: IntArray | None) -> FloatArray:
+        action, state = np.divmod(row, self.sizes[1])
+        place = [action, state, target, np.zeros_like(row) if seen is None else seen]
+        newest, value = np.full(row.size, -1), np.zeros(row.size)
+        for rule in rules:
+            key = np.zeros(row.size, dtype=np.int64)
+            for index, size, used in zip(place, self.sizes, rule.fixed, strict=False):
+                key = key * size + index if used else key
+            found = np.minimum(np.searchsorted(rule.keys, key), rule.keys.size - 1)
+            wins = (rule.keys[found] == key) & (rule.lines[found] > newest)
+            newest, value = np.where(wins, rule.lines[found], newest), np.where(wins, rule.values[found], value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Rules that fix the same axes."""
+
+    fixed: tuple[bool, ...]
+    keys: IntArray  # ascending
+    lines: IntArray
+    values: FloatArray
+
+
+def _last_of_each(keys: IntArray, lines: IntArray) -> tuple[IntArray, IntArray]:
+    """An order by key, and the positions in it of the newest entry of every key."""
+    order = np.lexsort((lines, keys))
+    ordered = keys[order]
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) if keys.size else np.zeros(0, dtype=np.int64)
+    return order, ends

@@ -1,0 +1,143 @@
+"""PRISM, JANI and DRN models, built by Storm in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from opaq.errors import Fault, InputError
+from opaq.io.imported import Imported
+from opaq.io.observables import agree, observable_values
+from opaq.io.umb import read_umb
+from opaq.io.umb_values import entry_names
+from opaq.io.variables import ExpressionError
+from opaq.model.observer import Observer
+
+MEMORY = 8 << 30
+_KINDS = {".prism": "prism", ".nm": "prism", ".pm": "prism", ".sm": "prism", ".jani": "jani", ".drn": "drn"}
+_INSTALL = 'install it with: pip install "opaq[storm]"'
+_OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
+
+
+def read_prism(
+    path: str | os.PathLike[str],
+    *,
+    constants: Mapping[str, bool | int | float],
+    reward: str | None = None,
+    seconds: float = 600,
+    memory: int = MEMORY,
+) -> Imported:
+    """Build a PRISM, JANI or DRN model (by the file's ending) with Storm and read it.
+
+    `constants` gives values to the constants the file leaves open, `reward` names the reward structure to take (the
+    first if it is None). Storm gets `seconds` of time and `memory` bytes. Raises InputError with Storm's own message.
+    """
+    source = os.fspath(path)
+    kind = _kind(source)
+    if importlib.util.find_spec("stormpy") is None:
+        raise InputError([Fault("", f"{kind.upper()} models need stormpy", _INSTALL)], source)
+    with tempfile.TemporaryDirectory(prefix="opaq-") as folder:
+        request = {"path": os.path.abspath(source), "kind": kind, "constants": dict(constants)}
+        report = _run(Path(folder), request | {"seconds": seconds, "memory": memory}, source)
+        imported = _read(Path(folder) / "model.umb", source, reward, report["rewards"])
+    return _with_observation_names(imported, source, constants) if kind == "prism" else imported
+
+
+def _kind(source: str) -> str:
+    ending = os.path.splitext(source)[1].lower()
+    if ending not in _KINDS:
+        raise InputError([Fault("", f"the ending '{ending}' is unknown", f"one of {', '.join(_KINDS)}")], source)
+    if not os.path.isfile(source):
+        found = "is a folder, not a file" if os.path.isdir(source) else "there is no such file"
+        raise InputError([Fault("", found)], source)
+    return _KINDS[ending]
+
+
+def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Let the child answer, and turn every way it can end badly into an InputError."""
+    (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+    code = _child(folder, request["seconds"])
+    report: dict[str, Any] = {}
+    if (folder / "report.json").exists():
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    if code == 0 and "rewards" in report:
+        return report
+    raise InputError([_fault(code, report.get("error", ""), folder, request)], source)
+
+
+def _child(folder: Path, seconds: float) -> int | None:
+    """The child's exit code; None if it had to be stopped. It never outlives this call."""
+    # -P: a file of the user's that happens to be called like a module is not imported.
+    command = [sys.executable, "-P", "-m", "opaq.io.storm_child", str(folder / "request.json")]
+    with open(folder / "output.txt", "wb") as output:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, start_new_session=True
+        )
+        try:
+            return child.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            child.kill()
+            child.wait()
+
+
+def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, Any]) -> Fault:
+    if code is None:
+        found = f"Storm did not finish within {request['seconds']:g} seconds"
+        return Fault("", found, "is a variable unbounded? Else give it more time")
+    told = message or _last_words(folder / "output.txt")
+    if any(sign in told for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
+        found = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
+        return Fault("", found, "is a variable unbounded? Else raise the limit")
+    if code == -signal.SIGFPE:
+        return Fault("", "Storm crashed on an arithmetic fault (SIGFPE)", "look for a division by zero in the model")
+    if code < 0:
+        return Fault("", f"Storm crashed ({signal.Signals(-code).name}): {told or 'it said nothing'}")
+    advice = "give them with constants" if told.startswith("constants without") else ""
+    return Fault("", f"Storm: {told or f'exit code {code}'}", advice)
+
+
+def _last_words(output: Path) -> str:
+    """The last line the child printed."""
+    with open(output, "rb") as file:
+        file.seek(max(0, output.stat().st_size - 4096))
+        lines = file.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _read(model: Path, source: str, reward: str | None, order: list[str]) -> Imported:
+    """Read what Storm wrote; faults are told of the file the user knows."""
+    try:
+        # UMB keeps rewards by the alphabet; the first of the source is meant.
+        return read_umb(model, reward=reward or next(iter(order), None))
+    except InputError as error:
+        # The user never saw the members of the file in between.
+        told = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
+        raise InputError(told, source) from None
+
+
+def _with_observation_names(imported: Imported, source: str, constants: Mapping[str, Any]) -> Imported:
+    """Observations named by the values of the observables, where the source tells them."""
+    if imported.observer is None:
+        return imported
+    seen, count = imported.observer.emission.columns, len(imported.observer.observations)
+    try:
+        text = Path(source).read_text(encoding="utf-8", errors="replace")
+        told = agree(observable_values(text, imported.variables, constants), seen, count)
+    except (ExpressionError, RecursionError):
+        told = None
+    if told is None:
+        found = f"the values of the observables could not be told: observations are named o0 to o{count - 1}"
+        return replace(imported, warnings=(*imported.warnings, Fault("observables", found)))
+    names = entry_names(told, count, prefix="o")
+    return replace(imported, observer=Observer(observations=names, emission=imported.observer.emission))

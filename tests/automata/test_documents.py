@@ -1,0 +1,69 @@
+"""The examples in the documents about secrets and automata are what they say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from automata.drawn import LETTERS
+from automata.traces import all_letters
+from opaq.automata.dfa import table
+from opaq.automata.language import language_automaton
+from opaq.automata.ltlf import parse_ltlf
+from opaq.automata.translate import translate_ltlf
+from opaq.build.automaton import build_automaton
+from opaq.build.mdp import build_mdp
+from opaq.build.secret import build_secret
+from opaq.io.dot import automaton_from_dot, automaton_to_dot
+from opaq.io.hoa import automaton_from_hoa, automaton_to_hoa
+
+DOCS = Path(__file__).parents[2] / "docs"
+AUTOMATA = (DOCS / "formats" / "automata.md").read_text(encoding="utf-8")
+SECRETS = (DOCS / "secrets.md").read_text(encoding="utf-8")
+EXAMPLE = translate_ltlf(parse_ltlf("F(a & F b)"), LETTERS)
+LABELS = ["vault", "goal_left", "goal_right", "pickup", "dropoff", "fuel"]
+MODEL: dict[str, Any] = {
+    "states": ["g1", "g2", "q1", "q4"],
+    "actions": ["go"],
+    "start": {"g1": 1},
+    "transitions": {state: {"go": {state: 1}} for state in ("g1", "g2", "q1", "q4")},
+    "labels": {label: ["q1"] for label in LABELS},
+}
+
+
+def blocks(document: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", document, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_hoa_example() -> None:
+    (text,) = blocks(AUTOMATA, "hoa")
+    assert automaton_to_hoa(EXAMPLE) == text
+    assert automaton_from_hoa(text) == EXAMPLE
+
+
+def test_the_dot_example() -> None:
+    (text,) = blocks(AUTOMATA, "dot")
+    assert automaton_to_dot(EXAMPLE) == text
+    assert automaton_from_dot(text) == EXAMPLE
+
+
+def test_the_yaml_example() -> None:
+    (text,) = blocks(AUTOMATA, "yaml")
+    drawn = build_automaton(yaml.safe_load(text))
+    assert table(drawn, LETTERS).tolist() == table(EXAMPLE, LETTERS).tolist()
+    assert drawn.accepting == EXAMPLE.accepting
+
+
+@pytest.mark.parametrize("text", blocks(SECRETS, "yaml"))
+def test_secrets(text: str) -> None:
+    spec = yaml.safe_load(text)["secret"]
+    formulas = [(kind, spec[kind]) for kind in ("ltlf", "regex") if kind in spec]
+    for kind, formula in formulas:
+        letters = all_letters(LABELS)
+        assert language_automaton(kind, formula, letters)[1] == []
+    if not formulas:
+        assert build_secret(spec, build_mdp(**MODEL), horizon=5) is not None

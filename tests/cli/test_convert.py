@@ -1,0 +1,90 @@
+"""`opaq convert`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import opaq as library
+from opaq.io import scenarios
+from opaq.io.convert import convert
+from opaq.io.problem import problem_to_dict
+from opaq.io.umb import read_umb
+from problem_examples import alike
+
+
+@pytest.mark.parametrize("ending", ["yaml", "json"])
+@pytest.mark.parametrize("name", scenarios.names())
+def test_problems_come_back_equal(tmp_path: Path, name: str, ending: str) -> None:
+    file = tmp_path / f"out.{ending}"
+    assert convert(name, file) == ()
+    assert alike(library.load_problem(file), library.load_problem(name))
+
+
+def test_the_way_through_umb(opaq, tmp_path: Path) -> None:
+    done = opaq("convert", "two-sink", "two-sink.umb")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "secret, horizon, task and policy class are left out" in done.stderr
+    assert done.stderr.endswith("opaq: wrote two-sink.umb\n")
+    done = opaq("convert", "two-sink.umb", "back.yaml")
+    assert "the model is no problem yet: add secret and horizon" in done.stderr
+    text = (tmp_path / "back.yaml").read_text() + "secret: {last_state: secret}\nhorizon: 2\n"
+    (tmp_path / "whole.yaml").write_text(text)
+    again, problem = library.load_problem(tmp_path / "whole.yaml"), library.load_problem("two-sink")
+    assert again.mdp.states == problem.mdp.states
+    assert library.measure(again).opacity.value == library.measure(problem).opacity.value
+    done = opaq("convert", "two-sink.umb", "back.yaml")
+    assert done.returncode == 2
+    assert "exists already" in done.stderr
+    assert opaq("convert", "two-sink.umb", "back.yaml", "--force").returncode == 0
+
+
+def test_drawings_and_automata(opaq, tmp_path: Path) -> None:
+    assert opaq("convert", "graph", "graph.dot").returncode == 0
+    assert (tmp_path / "graph.dot").read_text().startswith("digraph")
+    assert opaq("convert", "graph", "graph.hoa").returncode == 0
+    for source, target in (("graph.hoa", "a.dot"), ("a.dot", "b.json"), ("graph.hoa", "c.yaml")):
+        assert opaq("convert", source, target).returncode == 0
+    assert json.loads((tmp_path / "b.json").read_text())["states"] == ["q0", "q1", "q2", "q3"]
+    done = opaq("convert", "two-sink", "two-sink.hoa")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "opaq: two-sink: secret: has no automaton; only languages become HOA files\n",
+    )
+
+
+def test_policies(opaq, tmp_path: Path) -> None:
+    problem = library.load_problem("two-sink")
+    product = library.compile_problem(problem)
+    library.save_policy(product.policy(product.policy_vector(None)), tmp_path / "policy.json", problem=problem)
+    done = opaq("convert", "policy.json", "policy.csv")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "opaq: policy.json: is a policy; give the problem it is for with --problem\n",
+    )
+    for ending in ("csv", "txt", "drn"):
+        assert opaq("convert", "policy.json", f"policy.{ending}", "--problem", "two-sink").returncode == 0
+    assert (tmp_path / "policy.csv").read_text().startswith("state,a,b\nq0,0.5,0.5\n")
+    done = opaq("convert", "policy.json", "policy.storm.json", "--problem", "two-sink")
+    assert done.returncode == 2
+    assert "takes more than one action" in done.stderr
+    done = opaq("convert", "policy.json", "policy.umb", "--problem", "two-sink")
+    assert "a policy cannot become '.umb'; it can become .csv, .txt, .storm.json, .drn" in done.stderr
+
+
+def test_what_goes_nowhere(opaq, tmp_path: Path) -> None:
+    assert "a problem cannot become '.png'" in opaq("convert", "two-sink", "x.png").stderr
+    assert opaq("convert", "none.umb", "x.yaml").returncode == 2
+    assert "NAME=VALUE" in opaq("convert", "two-sink", "x.yaml", "--constant", "N").stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_problem_told_twice_is_the_same(tmp_path: Path) -> None:
+    convert("graph", tmp_path / "one.yaml")
+    convert(tmp_path / "one.yaml", tmp_path / "two.json")
+    told = json.loads((tmp_path / "two.json").read_text())
+    assert told == json.loads(json.dumps(problem_to_dict(library.load_problem("graph"))))
+    convert("graph", tmp_path / "graph.umb")
+    assert read_umb(tmp_path / "graph.umb").mdp.states == library.load_problem("graph").mdp.states
