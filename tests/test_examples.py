@@ -25,7 +25,6 @@ NEEDS = {
 }
 PACKAGES = {"frozen-lake": "gymnasium", "cryptographers": "stormpy"}
 NAMES = ("courier", "cryptographers", "frozen-lake", "hallway", "machine", "patrol", "tiger")
-QUICK = ("courier", "cryptographers", "frozen-lake", "machine", "patrol", "tiger")
 
 
 def load(name: str) -> opaq.Problem:
@@ -54,7 +53,7 @@ def test_they_can_be_measured(name: str) -> None:
     assert 0 <= found.opacity.lower <= found.opacity.upper <= found.secret_entropy + 1e-9
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", NAMES)
 def test_they_can_be_solved(name: str) -> None:
     problem = load(name)
     solution = opaq.solve(problem, num_starts=1, processes=1)
