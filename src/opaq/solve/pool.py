@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -62,7 +63,8 @@ def run_jobs(jobs: list[Job], *, processes: int, on_step: Callable[[Progress], N
     context = get_context("spawn")
     messages = context.Queue()
     with _one_thread_each():
-        pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_listen, initargs=(messages,))
+        given = (messages, os.getpid())
+        pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_listen, initargs=given)
         try:
             waiting: set[Future[StartResult]] = {pool.submit(_work, job) for job in jobs}
             while waiting:
@@ -101,13 +103,22 @@ def _one_thread_each() -> Iterator[None]:
 _messages: Any = None  # one queue a worker process
 
 
-def _listen(messages: Any) -> None:
-    """In a worker: where progress goes; Ctrl-C is the parent's to handle."""
+def _listen(messages: Any, parent: int) -> None:
+    """In a worker: where progress goes; Ctrl-C is the parent's to handle, and a worker does not outlive it."""
     import signal
+    from threading import Thread
 
     global _messages
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _messages = messages
+    Thread(target=_follow, args=(parent,), daemon=True).start()
+
+
+def _follow(parent: int) -> None:
+    """End this process when its parent has gone, even by kill -9."""
+    while os.getppid() == parent:
+        sleep(1.0)
+    os._exit(1)
 
 
 def _work(job: Job) -> StartResult:
