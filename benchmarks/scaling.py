@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from timing import medians, peak_growth
+from timing import fastest, peak_growth
 
 from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.mdp import MDP
@@ -77,7 +77,7 @@ def ring(*, cells: int, horizon: int) -> Problem:
 
 
 def _doubling(what: str, small: Size, large: Size) -> Doubling:
-    times = medians({"small": _call(small), "large": _call(large)}, rounds=ROUNDS)
+    times = fastest({"small": _call(small), "large": _call(large)}, rounds=ROUNDS)
     memory = _peak_in_process(small)
     return Doubling(
         what, times["small"], times["large"] / times["small"], memory / 1e6, _peak_in_process(large) / memory

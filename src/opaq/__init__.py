@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     from opaq.opacity.amount import Amount
     from opaq.opacity.beliefs import Budget
     from opaq.opacity.measure import Measurement, measure
+    from opaq.opacity.operators import (
+        observable_operator,
+        secret_posterior,
+        sequence_probability,
+        start_posterior,
+    )
     from opaq.opacity.simulate import simulate
     from opaq.product.compile import compile_problem
     from opaq.solve.lagrangian import AugmentedLagrangian
@@ -49,7 +55,6 @@ if TYPE_CHECKING:
     from opaq.solve.status import Status
 
 _MODULE_OF = {
-    "MDP": "opaq.model.mdp",
     "Agent": "opaq.agent",
     "Amount": "opaq.opacity.amount",
     "AugmentedLagrangian": "opaq.solve.lagrangian",
@@ -61,6 +66,7 @@ _MODULE_OF = {
     "InputError": "opaq.errors",
     "Language": "opaq.model.secret",
     "LastState": "opaq.model.secret",
+    "MDP": "opaq.model.mdp",
     "Measurement": "opaq.opacity.measure",
     "Memory": "opaq.model.policy",
     "Observer": "opaq.model.observer",
@@ -91,14 +97,18 @@ _MODULE_OF = {
     "load_policy": "opaq.io.policy_file",
     "load_problem": "opaq.io.scenarios",
     "measure": "opaq.opacity.measure",
+    "observable_operator": "opaq.opacity.operators",
     "read_gymnasium": "opaq.io.gymnasium",
     "read_pomdp": "opaq.io.pomdp",
     "read_prism": "opaq.io.storm",
     "read_umb": "opaq.io.umb",
     "save_policy": "opaq.io.policy_file",
     "scenarios": "opaq.io.scenarios",  # the module itself
+    "secret_posterior": "opaq.opacity.operators",
+    "sequence_probability": "opaq.opacity.operators",
     "simulate": "opaq.opacity.simulate",
     "solve": "opaq.solve.solve",
+    "start_posterior": "opaq.opacity.operators",
 }
 
 __all__ = [
@@ -145,14 +155,18 @@ __all__ = [
     "load_policy",
     "load_problem",
     "measure",
+    "observable_operator",
     "read_gymnasium",
     "read_pomdp",
     "read_prism",
     "read_umb",
     "save_policy",
     "scenarios",
+    "secret_posterior",
+    "sequence_probability",
     "simulate",
     "solve",
+    "start_posterior",
 ]
 
 

@@ -13,6 +13,7 @@ from opaq.errors import BudgetError
 from opaq.model.automaton import Automaton
 
 MAX_TRIES = 200
+MAX_SIZE = 60  # of a formula that a shorter one is looked for: nobody reads a longer one
 MAX_WORK = 4_000  # states x letters of the automaton that shorter formulas are compared with
 _FULL = 6  # up to so many labels an equivalence is tried on all label sets too
 
@@ -22,7 +23,7 @@ def explain(formula: Formula, automaton: Automaton, *, alphabet: Sequence[Letter
     missing = sorted(formula.labels() - frozenset().union(*alphabet))
     warnings = [f"no state carries the label '{label}'" for label in missing]
     letters = reduced(alphabet, formula.labels())
-    if not letters or len(automaton.states) * len(letters) > MAX_WORK:
+    if not letters or len(automaton.states) * len(letters) > MAX_WORK or formula.size() > MAX_SIZE:
         return warnings
     shorter = simplest(formula, letters)
     if shorter == formula:

@@ -61,6 +61,8 @@ class Teller:
             words.append(f"return {trace.slack[0] + self._threshold:.4f}")
         if trace.multipliers.size:
             words.append(f"multiplier {trace.multipliers[0]:.3g}")
+        if progress.share > 0.02:
+            words.append(f"at most {seconds * (1 / progress.share - 1):.0f} s left")
         if self._best is not None and self._best[0]:
             words.append(f"best so far {self._best[1]:.4f}")
         return " | ".join(words)

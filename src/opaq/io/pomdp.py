@@ -378,6 +378,8 @@ class _Reader:
         if self.rewards is None:
             self._check_size(sizes[1], sizes[0])
             self.rewards = Rewards(sizes)
+        if self.rewards.sizes != sizes:
+            self._fail(line, "observations were declared after an 'R:' statement", "declare them before it")
         self.at += 1
         place = self._place(axes)
         if len(place) == len(axes):

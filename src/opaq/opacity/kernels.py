@@ -122,11 +122,18 @@ def _longer(array, size):
 
 
 @njit(cache=True)
+def _taller(table, size):
+    taller = np.empty((size, table.shape[1]), table.dtype)
+    taller[: table.shape[0]] = table
+    return taller
+
+
+@njit(cache=True)
 def _rehash(size, hashes, count):
-    table = np.full(size, -1, np.int64)
+    table = np.full(size, -1, np.int32)
     mask = np.uint64(size - 1)
     for node in range(count):
-        slot = (hashes[node] >> _TOP) & mask
+        slot = (hashes[node, 0] >> _TOP) & mask
         while table[np.int64(slot)] >= 0:
             slot = (slot + _ONE) & mask
         table[np.int64(slot)] = node
@@ -214,20 +221,20 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
     """
     num_nodes = nodes.mass.size
     sampled = draws.size > 0
-    start = np.empty(num_nodes + 2, np.int64)
-    mass = np.empty(num_nodes + 1, nodes.mass.dtype)
-    best = np.empty(num_nodes + 1, np.float64)
-    parent = np.empty(num_nodes + 1, np.int64)
-    last_observation = np.empty(num_nodes + 1, np.int32)
-    runs = np.empty(num_nodes + 1, np.int64)
-    hashes = np.empty(num_nodes + 1, np.uint64)
-    checks = np.empty(num_nodes + 1, np.uint64)
+    room = 4 * num_nodes + 16  # memory that is never touched costs nothing
+    start = np.empty(room + 1, np.int64)
+    mass = np.empty(room, nodes.mass.dtype)
+    best = np.empty(room, np.float64)
+    parent = np.empty(room, np.int64)
+    last_observation = np.empty(room, np.int32)
+    runs = np.empty(room, np.int64)
+    hashes = np.empty((room, 2), np.uint64)
     start[0] = 0
-    pair = np.empty(nodes.pair.size + 16, np.int32)
-    belief = np.empty(nodes.pair.size + 16, nodes.belief.dtype)
+    pair = np.empty(4 * nodes.pair.size + 64, np.int32)
+    belief = np.empty(4 * nodes.pair.size + 64, nodes.belief.dtype)
     arc_start = np.zeros(num_nodes + 1, np.int64)
-    arc_child = np.empty(num_nodes + 16, np.int64)
-    arc_weight = np.empty(num_nodes + 16, np.float64)
+    arc_child = np.empty(room, np.int64)
+    arc_weight = np.empty(room, np.float64)
     known_node = np.empty(16, np.int64)
     known_observation = np.empty(16, np.int64)
     known_value = np.empty(16, np.int64)
@@ -235,7 +242,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
     table_size = 64
     while table_size < 4 * num_nodes:
         table_size *= 2
-    table = np.full(table_size, -1, np.int64)
+    table = np.full(table_size, -1, np.int32)
     count, num_arcs, num_known, drawn, reached = 0, 0, 0, 0, num_nodes
 
     for node in range(num_nodes):
@@ -255,8 +262,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
             parent = _longer(parent, room)
             last_observation = _longer(last_observation, room)
             runs = _longer(runs, room)
-            hashes = _longer(hashes, room)
-            checks = _longer(checks, room)
+            hashes = _taller(hashes, room)
         num_entries = 0
         for place in range(num_seen):
             num_entries += work.fill[work.seen[place]]
@@ -298,7 +304,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
                     num_known += 1
                 continue
             scale = 1.0 / chance
-            hashed, check = np.uint64(0), np.uint64(0)
+            hashed, check = np.uint64(last - first), np.uint64(last - first)
             for at in range(first, last):
                 work.value[at] *= scale
                 digits = _digits(work.value[at])
@@ -307,9 +313,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
             mask = np.uint64(table_size - 1)
             slot = (hashed >> _TOP) & mask
             child = table[np.int64(slot)]
-            while child >= 0 and (
-                hashes[child] != hashed or checks[child] != check or start[child + 1] - start[child] != last - first
-            ):
+            while child >= 0 and (hashes[child, 0] != hashed or hashes[child, 1] != check):
                 slot = (slot + _ONE) & mask
                 child = table[np.int64(slot)]
             if child >= 0:
@@ -333,8 +337,8 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
                 parent[child] = node
                 last_observation[child] = observation
                 runs[child] = work.runs[observation]
-                hashes[child] = hashed
-                checks[child] = check
+                hashes[child, 0] = hashed
+                hashes[child, 1] = check
                 if 2 * count > table_size:
                     table_size *= 4
                     table = _rehash(table_size, hashes, count)
@@ -345,21 +349,21 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
         arc_start[node + 1] = num_arcs
     fill = start[count]
     made = Nodes(
-        start[: count + 1].copy(),
-        pair[:fill].copy(),
-        belief[:fill].copy(),
-        mass[:count].copy(),
-        best[:count].copy(),
-        parent[:count].copy(),
-        last_observation[:count].copy(),
-        runs[:count].copy(),
+        start[: count + 1],
+        pair[:fill],
+        belief[:fill],
+        mass[:count],
+        best[:count],
+        parent[:count],
+        last_observation[:count],
+        runs[:count],
     )
-    arcs = Arcs(arc_start, arc_child[:num_arcs].copy(), arc_weight[: num_arcs if sampled else 0].copy())
+    arcs = Arcs(arc_start, arc_child[:num_arcs], arc_weight[: num_arcs if sampled else 0])
     known = Known(
-        known_node[:num_known].copy(),
-        known_observation[:num_known].copy(),
-        known_value[:num_known].copy(),
-        known_mass[:num_known].copy(),
+        known_node[:num_known],
+        known_observation[:num_known],
+        known_value[:num_known],
+        known_mass[:num_known],
     )
     return made, arcs, known, reached
 

@@ -41,9 +41,13 @@ class AugmentedLagrangian:
 
     name = "lagrangian"
 
-    def init(self, objective: Objective, theta: FloatArray) -> LagrangianState:
-        """Multipliers 0."""
-        return LagrangianState(theta, np.zeros(self.scales.size), self.first_penalty, np.inf, np.inf, 0, 0)
+    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> LagrangianState:
+        """Multipliers 0. Starts differ in their first penalty: a small one lets them roam, a large one keeps them near.
+
+        With a small penalty alone, all starts may first run to the same infeasible optimum of opacity.
+        """
+        penalty = self.first_penalty * 8.0 ** (place % 4)
+        return LagrangianState(theta, np.zeros(self.scales.size), penalty, np.inf, np.inf, 0, 0)
 
     def step(
         self, objective: Objective, state: LagrangianState, rng: np.random.Generator

@@ -25,6 +25,7 @@ class Progress:
     trace: Trace
     best: Candidate | None
     seconds: float
+    share: float = 0.0  # of the steps planned at most for all starts, how many are done
 
 
 @dataclass(slots=True)
@@ -96,4 +97,4 @@ def run_start(
 
 def _fresh(objective: Objective, solver: Solver, start: Start, seed: int) -> Snapshot:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, start.place)))
-    return Snapshot(solver.init(objective, start.theta), rng, None, [])
+    return Snapshot(solver.init(objective, start.theta, place=start.place), rng, None, [])

@@ -38,7 +38,12 @@ class PrimalDual:
 
     name = "primal-dual"
 
-    def init(self, objective: Objective, theta: FloatArray) -> PrimalDualState:
+    @property
+    def max_steps(self) -> int:
+        """Every start takes all iterations."""
+        return self.iterations
+
+    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> PrimalDualState:
         """Multipliers 0."""
         return PrimalDualState(theta, np.zeros(len(objective.requirements())), 0)
 

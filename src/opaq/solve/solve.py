@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -146,12 +146,30 @@ def _end(results: dict[int, StartResult], begin: Start) -> Snapshot | None:
     return results[begin.place].end if begin.place in results else None
 
 
+def _promise(result: StartResult) -> float:
+    """What a start may come to: its best feasible score, or where it stands less the price of what it still lacks."""
+    last = result.traces[-1]
+    standing = last.score + 1.5 * float(last.multipliers @ np.minimum(last.slack, 0.0))
+    return max(standing, result.best.score) if result.best.feasible else standing
+
+
+def _kept(count: int, number: int) -> int:
+    """How many starts take part in a round."""
+    return count if number == 0 else max(2, (count + 2) // 3) if number == 1 else 2
+
+
+def _planned(count: int, rounds: tuple[Solver, ...]) -> int:
+    """The most steps all rounds together can take."""
+    before = [0, *(solver.max_steps for solver in rounds)]
+    return sum(
+        min(_kept(count, number), count) * (solver.max_steps - before[number]) for number, solver in enumerate(rounds)
+    )
+
+
 def _promising(begins: list[Start], results: dict[int, StartResult], number: int) -> list[Start]:
     """The best third of the starts, later the best two, as far as they have not converged."""
-    feasible_first = sorted(
-        begins, key=lambda begin: (not results[begin.place].best.feasible, -results[begin.place].best.score)
-    )
-    chosen = feasible_first[: max(2, (len(begins) + 2) // 3) if number == 1 else 2]
+    ranked = sorted(begins, key=lambda begin: -_promise(results[begin.place]))
+    chosen = ranked[: _kept(len(begins), number)]
     return [begin for begin in chosen if results[begin.place].status is not Status.CONVERGED]
 
 
@@ -165,12 +183,14 @@ class _Search:
         self._hope: Candidate | None = None
         self._traces: tuple[Trace, ...] = ()
         self._interrupted = False
+        self._heard, self._planned = 0, 0
 
     def run(
         self, begins: list[Start], rounds: tuple[Solver, ...], *, seed: int, folder: Path | None, processes: int
     ) -> None:
         """Every start by the first solver; the best go on with the next."""
         results: dict[int, StartResult] = {}
+        self._planned = _planned(len(begins), rounds)
         for number, solver in enumerate(rounds):
             every = 1 if isinstance(solver, AugmentedLagrangian) else 100
             jobs = [
@@ -200,8 +220,9 @@ class _Search:
     def _hear(self, progress: Progress) -> None:
         if progress.best is not None and progress.best.beats(self._hope):
             self._hope = progress.best
+        self._heard += 1
         if self._on_step is not None:
-            self._on_step(progress)
+            self._on_step(replace(progress, share=min(1.0, self._heard / max(self._planned, 1))))
 
     def conclude(
         self,

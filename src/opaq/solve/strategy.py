@@ -38,8 +38,12 @@ class Solver(Protocol):
     def name(self) -> str:
         """What users call it."""
 
-    def init(self, objective: Objective, theta: FloatArray) -> Any:
-        """The state to begin with."""
+    @property
+    def max_steps(self) -> int:
+        """The most steps a start takes."""
+
+    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> Any:
+        """The state to begin with; `place` numbers the starts, which may begin in different ways."""
 
     def step(self, objective: Objective, state: Any, rng: np.random.Generator) -> tuple[Any, StepInfo]:
         """One step."""
