@@ -209,7 +209,10 @@ class _Question:
             kept = f"{found.graph.num_nodes:,} beliefs kept, {found.graph.dropped_mass:.2g} of the probability dropped"
             return self._told(found, f"certified interval: {kept}")
         reason = f"the certified interval stayed {found.opacity.width:.2g} bits wide within the budget"
-        return self._sample(found, reason)
+        guess = self._sample(found, reason)
+        if found.opacity.width <= 4 * (guess.opacity.standard_error or 0.0):
+            return self._told(found, f"certified interval, narrower than sampling would give ({reason})")
+        return guess
 
     def _tighten(self, budget: Budget) -> Evaluation:
         """Ever larger parts of the graph until the interval is narrow enough or the budget is used up."""
