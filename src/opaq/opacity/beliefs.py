@@ -30,7 +30,7 @@ class Budget:
     memory: bytes for the graph.
     """
 
-    nodes: int = 2_000_000
+    nodes: int = 500_000
     mass: float = 0.0
     memory: int = 4 << 30
 
