@@ -190,3 +190,18 @@ def test_a_real_environment_gives_away_what_was_measured(secret: str, conditions
     bias = (len(pairs) - len(seen)) / (2 * runs * np.log(2))  # Miller and Madow's, for the plug-in estimate
     assert 0.1 < exact.opacity.value < 1
     assert abs(surprise.mean() + bias - exact.opacity.value) <= 5 * surprise.std() / np.sqrt(runs)
+
+
+def test_a_policy_that_chooses_its_memory_is_followed() -> None:
+    """A controller "a first, then b" whose update is part of its choices."""
+    from opaq.cli.solving import _policy_class
+
+    problem = opaq.load_problem("two-sink")
+    policy_class = _policy_class(problem, None, 2)
+    rows = {("q0", "0"): {"a>1": 1.0}, ("q0", "1"): {"b>1": 1.0}}
+    rows |= {(sink, node): {"a>1": 1.0} for sink in ("q1", "q2") for node in ("0", "1")}
+    policy = opaq.Policy(policy_class, rows)
+    assert opaq.measure(problem, policy).opacity.value == pytest.approx(0.5, abs=1e-12)
+    agent, rng = opaq.Agent(problem, policy), np.random.default_rng(0)
+    agent.start("q0", rng)
+    assert [agent.act(state, rng) for state in ("q0", "q0", "q1")] == ["a", "b", "a"]

@@ -11,10 +11,11 @@ import numpy as np
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import IntArray
 from opaq.model.mdp import positions
-from opaq.model.policy import Policy, RowKey
+from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.product.compile import compile_problem
+from opaq.product.free import unfold
 from opaq.product.machine import Branches, Carried, Clock, Idle, Machine, Recent, Snapshot
 from opaq.product.tracker import read
 
@@ -38,6 +39,7 @@ class Rules:
     rows: Mapping[RowKey, Mapping[str, float]]
     state_index: Mapping[str, int]
     action_index: Mapping[str, int]
+    nodes_an_action: int = 1  # above 1 where the policy chooses its next memory node with the action
 
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> Rules:
@@ -45,10 +47,18 @@ class Rules:
         product = compile_problem(problem, policy.policy_class)
         complete = product.policy(product.policy_vector(policy)).rows
         conditions = policy.policy_class.conditions_on
-        machines = tuple(_machine(condition, problem, policy) for condition in conditions)
-        mdp = problem.mdp
+        unfolded, policy_class = unfold(problem, policy.policy_class)
+        machines = tuple(_machine(condition, unfolded, policy_class) for condition in conditions)
+        mdp = unfolded.mdp
         rows = {**policy.rows, **complete}
-        return cls(problem, conditions, machines, rows, positions(mdp.states), positions(mdp.actions))
+        nodes = len(mdp.actions) // len(problem.mdp.actions)
+        return cls(problem, conditions, machines, rows, positions(mdp.states), positions(mdp.actions), nodes)
+
+    def played(self, situation: Situation) -> int:
+        """The model's action that was chosen; where the policy also chooses its next memory node, without the node."""
+        if situation.action is None:
+            raise ValueError("no action has been chosen")
+        return situation.action // self.nodes_an_action
 
     def begin(self, state: str, rng: np.random.Generator) -> Situation:
         """A run starts."""
@@ -129,8 +139,7 @@ class Agent:
             began = self.rules.problem.mdp.states[self._now.state]
             raise InputError([Fault("", f"the run began in '{began}', but the first action is asked for in '{state}'")])
         self._now = self.rules.choose(self._now, rng)
-        assert self._now.action is not None
-        return self.rules.problem.mdp.actions[self._now.action]
+        return self.rules.problem.mdp.actions[self.rules.played(self._now)]
 
 
 def numbered_state(observation: Any) -> str:
@@ -171,7 +180,7 @@ class GymAdapter:
             self._next(self.state_name(one), None if begins else last, likeliest=deterministic)
             for one, last, begins in zip(observations, before, fresh, strict=True)
         )
-        actions = np.array([situation.action for situation in after], dtype=np.int64)
+        actions = np.array([self.rules.played(situation) for situation in after], dtype=np.int64)
         return (int(actions[0]) if single else actions), after
 
     def _next(self, state: str, last: Situation | None, *, likeliest: bool) -> Situation:
@@ -179,15 +188,15 @@ class GymAdapter:
         return self.rules.choose(now, self.rng, likeliest=likeliest)
 
 
-def _machine(condition: str, problem: Problem, policy: Policy) -> Machine:
+def _machine(condition: str, problem: Problem, policy_class: PolicyClass) -> Machine:
     """The machine that follows what a condition looks at."""
-    mdp, memory = problem.mdp, policy.policy_class.memory
+    mdp, memory = problem.mdp, policy_class.memory
     if condition == "time":
         return Clock(problem.horizon)
     if condition == "start":
         return Snapshot(0, np.arange(mdp.num_states))
     if condition == "last_states":
-        return Recent(policy.policy_class.last_states, mdp.num_states)
+        return Recent(policy_class.last_states, mdp.num_states)
     if condition == "memory" and memory is not None:
         return Carried(memory)
     if condition == "automaton" and isinstance(problem.secret, Language):
