@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import current_thread, main_thread
 from time import perf_counter
 
 import numpy as np
@@ -173,6 +176,29 @@ def _promising(begins: list[Start], results: dict[int, StartResult], number: int
     return [begin for begin in chosen if results[begin.place].status is not Status.CONVERGED]
 
 
+@contextmanager
+def _between_steps() -> Iterator[list[bool]]:
+    """Ctrl-C is noted, and acted on after the step under way: compiled code must not be left half-way.
+
+    A second Ctrl-C is not waited for.
+    """
+    asked: list[bool] = []
+
+    def note(number: int, frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(True)
+
+    if current_thread() is not main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Search:
     """Collects what the starts find."""
 
@@ -184,6 +210,7 @@ class _Search:
         self._traces: tuple[Trace, ...] = ()
         self._interrupted = False
         self._heard, self._planned = 0, 0
+        self._asked_to_stop: list[bool] = []
 
     def run(
         self, begins: list[Start], rounds: tuple[Solver, ...], *, seed: int, folder: Path | None, processes: int
@@ -207,8 +234,9 @@ class _Search:
                 for begin in (begins if number == 0 else _promising(begins, results, number))
             ]
             try:
-                for result in run_jobs(jobs, processes=processes, on_step=self._hear):
-                    results[result.place] = result
+                with _between_steps() as self._asked_to_stop:
+                    for result in run_jobs(jobs, processes=processes, on_step=self._hear):
+                        results[result.place] = result
             except KeyboardInterrupt:
                 self._interrupted = True
                 break
@@ -223,6 +251,8 @@ class _Search:
         self._heard += 1
         if self._on_step is not None:
             self._on_step(replace(progress, share=min(1.0, self._heard / max(self._planned, 1))))
+        if self._asked_to_stop:
+            raise KeyboardInterrupt
 
     def conclude(
         self,
