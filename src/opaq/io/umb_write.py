@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opaq.errors import Fault, InputError
+from opaq.files import write_bytes
 from opaq.io.umb_archive import archive_bytes
 from opaq.io.umb_values import distinct, entry_names
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, ints, spread
@@ -50,7 +49,7 @@ def write_umb(
         rewards = {name: _expected(mdp, policy, values) for name, values in rewards.items()}
         mdp = induced_chain(mdp, policy)
     members = _members(mdp, observer, variables or {}, rewards, players=0 if policy is not None else 1)
-    _write(path, archive_bytes(members, compressed=compressed), overwrite=overwrite)
+    write_bytes(path, archive_bytes(members, compressed=compressed), overwrite=overwrite)
 
 
 def induced_chain(mdp: MDP, policy: Any) -> MDP:
@@ -266,21 +265,3 @@ def _add_observer(index: dict[str, Any], members: dict[str, bytes], observer: Ob
         system["observation-probability-type"] = _DOUBLE
         members[f"{folder}/distribution-mapping.bin"] = _words(rows.starts)
         members[f"{folder}/probabilities.bin"] = _doubles(rows.values)
-
-
-def _write(path: str | os.PathLike[str], content: bytes, *, overwrite: bool) -> None:
-    """Whole or not at all: under another name first."""
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".opaq-{secrets.token_hex(8)}.tmp")
-    try:
-        if target.exists() and not overwrite:
-            raise InputError([Fault("", "exists already", "use --force to overwrite it")], os.fspath(path))
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise InputError([Fault("", f"cannot be written: {error.strerror or error}")], os.fspath(path)) from None
-    finally:
-        temporary.unlink(missing_ok=True)

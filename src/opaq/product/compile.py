@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.errors import BudgetError, Faults, InputError
+from opaq.errors import BudgetError, Fault, Faults, InputError
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, ints, spread
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
@@ -468,9 +468,7 @@ def _vector(product: Product, policy: Policy) -> FloatArray:
     return pi
 
 
-def _other_class(product: Product, policy: Policy) -> Any:
-    from opaq.errors import Fault
-
+def _other_class(product: Product, policy: Policy) -> Fault:
     mine, theirs = product.policy_class.conditions_on, policy.policy_class.conditions_on
     return Fault("policy", f"conditions on {', '.join(theirs)}, but the problem was compiled for {', '.join(mine)}")
 

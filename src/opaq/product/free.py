@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from opaq.build.memory import joint_actions
 from opaq.model.arrays import IntArray, SparseRows, ints, spread
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
@@ -13,28 +14,23 @@ from opaq.model.policy import Memory, PolicyClass
 from opaq.model.problem import Problem
 
 
-def joint_actions(actions: tuple[str, ...], nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of (action, next node) pairs."""
-    return tuple(f"{action}>{node}" for action in actions for node in nodes)
-
-
 def unfold(problem: Problem, policy_class: PolicyClass) -> tuple[Problem, PolicyClass]:
     """The same problem with the choice of the next node made part of the actions (a stochastic controller)."""
     memory = policy_class.memory
     if memory is None or not memory.free:
         return problem, policy_class
-    mdp = _unfold_mdp(problem.mdp, memory.nodes)
+    mdp = _unfold_mdp(problem.mdp, memory)
     observer = _unfold_observer(problem.observer, problem.mdp, len(memory.nodes))
     return replace(problem, mdp=mdp, observer=observer), replace(policy_class, memory=_follow(memory, mdp))
 
 
-def _unfold_mdp(mdp: MDP, nodes: tuple[str, ...]) -> MDP:
-    count = len(nodes)
+def _unfold_mdp(mdp: MDP, memory: Memory) -> MDP:
+    count = len(memory.nodes)
     choice = np.repeat(np.arange(mdp.num_choices), count)
     node = np.tile(np.arange(count), mdp.num_choices)
     return replace(
         mdp,
-        actions=joint_actions(mdp.actions, nodes),
+        actions=joint_actions(mdp.actions, memory),
         choice_start=ints(mdp.choice_start * count),
         choice_action=ints(mdp.choice_action[choice] * count + node),
         transitions=_repeated(mdp.transitions, choice),
