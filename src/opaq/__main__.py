@@ -1,6 +1,6 @@
 """`python -m opaq`."""
 
-from opaq.cli.main import run
+from opaq.cli.interrupts import run
 
 if __name__ == "__main__":
     run()

@@ -44,6 +44,10 @@ class BudgetError(OpaqError):
     """The work would exceed a size or memory limit; the message says which and what to do."""
 
 
+class InvariantError(OpaqError):
+    """A result violates a law that holds for every input: an error in opaq, never an answer."""
+
+
 @dataclass(slots=True)
 class Faults:
     """Collects errors and warnings while an input is read, so that all are reported together."""

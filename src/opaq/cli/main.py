@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -50,7 +49,6 @@ def options(
     """
 
 
-def run(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and end the process with its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    sys.exit(run_guarded(lambda kept: app(args=kept, prog_name="opaq"), given))
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line; its exit code."""
+    return run_guarded(lambda kept: app(args=kept, prog_name="opaq"), arguments)

@@ -18,6 +18,7 @@ from opaq.opacity.returns import moves
 from opaq.product.process import HiddenProcess
 
 _MAX_ENTRIES = 20_000_000
+_TINY = 1e-300  # stands for 0 under a logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +30,22 @@ class Futures:
     num_secrets: int
 
     @classmethod
-    def of(cls, process: HiddenProcess, flow: FloatArray, *, steps: int | None = None) -> Futures:
+    def of(
+        cls, process: HiddenProcess, flow: FloatArray, *, steps: int | None = None, max_entries: int = _MAX_ENTRIES
+    ) -> Futures:
         """Predict backwards from the horizon, all the way or a number of steps, while it stays affordable."""
         from scipy.sparse import csr_array
 
         size, onward = process.num_states, moves(process, flow)
         shape = (size, process.num_secrets)
-        found = [csr_array((np.ones(size), (np.arange(size), process.secret)), shape=shape)]
+        predictions = [csr_array((np.ones(size), (np.arange(size), process.secret)), shape=shape)]
         entries = size
         for _ in range(process.horizon if steps is None else steps):
-            found.append(csr_array(onward @ found[-1]))
-            entries += found[-1].nnz
-            if entries > _MAX_ENTRIES:
+            predictions.append(csr_array(onward @ predictions[-1]))
+            entries += predictions[-1].nnz
+            if entries > min(max_entries, _MAX_ENTRIES):
                 break
-        return cls(tuple(found), process.horizon, process.num_secrets)
+        return cls(tuple(predictions), process.horizon, process.num_secrets)
 
     def doubt(self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any) -> tuple[FloatArray, FloatArray]:
         """Entropy and guess error of the secret predicted from the chosen nodes (time -1: before the run)."""
@@ -51,8 +54,9 @@ class Futures:
             crude = (math.log2(self.num_secrets), 1.0 - 1.0 / self.num_secrets)
             return np.full(chosen.size, crude[0]), np.full(chosen.size, crude[1])
         outlook = self.outlook(nodes, time, chosen, pair_state=pair_state)
-        entropy = -_row_totals(outlook, outlook.data * np.log2(np.maximum(outlook.data, 1e-300)))
-        return np.maximum(entropy, 0.0), 1.0 - np.asarray(outlook.max(axis=1).todense()).reshape(-1)
+        entropy = -_row_totals(outlook, outlook.data * np.log2(np.maximum(outlook.data, _TINY)))
+        error = 1.0 - np.asarray(outlook.max(axis=1).todense()).reshape(-1)
+        return np.maximum(entropy, 0.0), np.maximum(error, 0.0)
 
     def outlook(self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any) -> Any:
         """P(Z = z | node) as a sparse matrix [node, secret value]."""

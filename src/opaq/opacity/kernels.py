@@ -4,6 +4,10 @@ Beliefs are stored sparsely: node n owns the entries start[n] .. start[n + 1] - 
 observation that the state just emitted), so that its state, its observation and E(o | x) are all at hand. Every
 kernel works for real and for complex numbers: an imaginary part of size STEP carries a derivative along a direction
 (the complex-step method), which turns the gradient code into Hessian-vector products.
+
+Zero is a value, never a mark: products of small probabilities underflow to 0. What has been visited is recorded in
+flags of its own, and every buffer is sized by what can be visited once. Kernels that loop over nodes read `work.stop`
+and return early when it is set; they say how many nodes they dealt with.
 """
 
 from __future__ import annotations
@@ -14,10 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from opaq.model.arrays import BoolArray, FloatArray, IntArray
+
 STEP = 1e-20  # size of the imaginary part that carries a derivative
 _ROUNDED_BITS = np.int64(14)  # beliefs that agree but for these last bits of 52 are one node
 _HALF = np.int64(1 << 13)
 _TANGENT_GRAIN = 2.0**30 / STEP
+_TANGENT_LIMIT = 2.0**62
 _TANGENT_KEY = np.int64(0x5DEECE66D)
 _TOP = np.uint64(32)  # the high bits of a multilinear hash are the good ones
 _ONE = np.uint64(1)
@@ -29,62 +36,64 @@ _BITS = 1.0 / math.log(2.0)
 class Moves(NamedTuple):
     """The Markov chain under a policy: edges by state, the source last."""
 
-    start: Any  # [state + 2]
-    target: Any  # [edge]
-    flow: Any  # [edge]
+    start: IntArray  # [state + 2]
+    target: IntArray  # [edge]
+    flow: Any  # [edge], real or complex
 
 
 class Nodes(NamedTuple):
     """The distinct beliefs of one level."""
 
-    start: Any  # [node + 1]
-    pair: Any  # [entry]
-    belief: Any  # [entry]: P(x | y), summing to 1 over a node
-    mass: Any  # [node]: P(y), summed over the sequences of the node
-    best: Any  # [node]: probability of its likeliest sequence
-    parent: Any  # [node]: the node which that sequence comes from
-    observation: Any  # [node]: the last observation
-    runs: Any  # [node]: how many sampled runs passed (0 when nothing is sampled)
+    start: IntArray  # [node + 1]
+    pair: IntArray  # [entry]
+    belief: Any  # [entry]: P(x | y), summing to 1 over a node; real or complex
+    mass: Any  # [node]: P(y), summed over the sequences of the node; real or complex
+    best: FloatArray  # [node]: probability of its likeliest sequence
+    parent: IntArray  # [node]: the node which that sequence comes from
+    observation: IntArray  # [node]: the last observation
+    runs: IntArray  # [node]: how many sampled runs passed (0 when nothing is sampled)
 
 
 class Arcs(NamedTuple):
     """From the nodes of one level to those of the next; weight is empty where every weight is 1."""
 
-    start: Any  # [node + 1]
-    child: Any  # [arc]
-    weight: Any  # [arc]
+    start: IntArray  # [node + 1]
+    child: IntArray  # [arc]
+    weight: FloatArray  # [arc]
 
 
 class Known(NamedTuple):
     """Continuations after which the secret is settled, whatever comes."""
 
-    node: Any
-    observation: Any
-    value: Any
-    mass: Any
+    node: IntArray
+    observation: IntArray
+    value: IntArray
+    mass: FloatArray
 
 
 class Scratch(NamedTuple):
-    """Working memory, clean between nodes."""
+    """Working memory, clean between nodes, and the byte that asks a kernel to stop."""
 
     predicted: Any  # [state]
-    marked: Any  # [state]
-    touched: Any  # [state]: the marked states
+    marked: BoolArray  # [state]: whether it is among the touched ones
+    touched: IntArray  # [state]: the marked states
     chance: Any  # [observation]: P(o | node)
-    fill: Any  # [observation]: how many entries it has; 0 between nodes
-    settled: Any  # [observation]
-    runs: Any  # [observation]
-    seen: Any  # [observation]: those with entries
-    pair: Any  # [pair]: entries, a segment an observation
+    fill: IntArray  # [observation]: how many entries it has; 0 between nodes
+    settled: IntArray  # [observation]
+    runs: IntArray  # [observation]
+    seen: IntArray  # [observation]: those with entries
+    pair: IntArray  # [pair]: entries, a segment per observation
     value: Any  # [pair]
-    cells: Any  # [cell]: those touched
-    cell_mass: Any  # [cell]: always zero between nodes
+    listed: BoolArray  # [cell]: whether it is among the listed cells; False between nodes
+    cells: IntArray  # [cell]: the listed cells
+    cell_mass: Any  # [cell]
     surprise: Any  # [cell]
-    largest: Any  # [observation]
-    expected: Any  # [state]: always zero between nodes
+    largest: FloatArray  # [observation]
+    expected: Any  # [state]: 0 between nodes
+    stop: Any  # [1]: not 0 when the work should end
 
 
-def scratch(num_states: int, num_observations: int, num_pairs: int, num_cells: int, dtype: Any) -> Scratch:
+def scratch(num_states: int, num_observations: int, num_pairs: int, num_cells: int, dtype: Any, stop: Any) -> Scratch:
     """Working memory for the kernels."""
     return Scratch(
         predicted=np.zeros(num_states + 1, dtype),
@@ -97,18 +106,21 @@ def scratch(num_states: int, num_observations: int, num_pairs: int, num_cells: i
         seen=np.zeros(num_observations, np.int64),
         pair=np.zeros(num_pairs, np.int32),
         value=np.zeros(num_pairs, dtype),
-        cells=np.zeros(num_cells + 1, np.int64),
+        listed=np.zeros(num_cells, np.bool_),
+        cells=np.zeros(num_cells, np.int64),
         cell_mass=np.zeros(num_cells, dtype),
         surprise=np.zeros(num_cells, dtype),
         largest=np.zeros(num_observations, np.float64),
         expected=np.zeros(num_states + 1, dtype),
+        stop=stop,
     )
 
 
 @njit(cache=True, inline="always")
 def _digits(value):
     """A belief entry as a whole number, blind to rounding errors, and to those of its tangent where it has one."""
-    tangent = np.int64(math.floor(value.imag * _TANGENT_GRAIN + 0.5))
+    slope = value.imag * _TANGENT_GRAIN
+    tangent = np.int64(math.floor(min(max(slope, -_TANGENT_LIMIT), _TANGENT_LIMIT) + 0.5))
     bits = np.uint64(((np.float64(value.real).view(np.int64) + _HALF) >> _ROUNDED_BITS) + tangent * _TANGENT_KEY)
     bits *= _MIX  # short fractions end in zeros, which a multiplier alone would keep
     return bits ^ (bits >> _TOP)
@@ -128,6 +140,63 @@ def _taller(table, size):
     return taller
 
 
+class _Columns(NamedTuple):
+    """The nodes of a level under construction, with room for more."""
+
+    start: Any
+    mass: Any
+    best: Any
+    parent: Any
+    observation: Any
+    runs: Any
+    hashes: Any  # [node, 2]
+
+
+@njit(cache=True)
+def _new_columns(room, mass):
+    """Memory that is never touched costs nothing."""
+    columns = _Columns(
+        np.empty(room + 1, np.int64),
+        np.empty(room, mass.dtype),
+        np.empty(room, np.float64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int64),
+        np.empty((room, 2), np.uint64),
+    )
+    columns.start[0] = 0
+    return columns
+
+
+@njit(cache=True)
+def _room_for_nodes(columns, needed):
+    if needed <= columns.mass.size:
+        return columns
+    room = 2 * needed
+    return _Columns(
+        _longer(columns.start, room + 1),
+        _longer(columns.mass, room),
+        _longer(columns.best, room),
+        _longer(columns.parent, room),
+        _longer(columns.observation, room),
+        _longer(columns.runs, room),
+        _taller(columns.hashes, room),
+    )
+
+
+@njit(cache=True)
+def _room_for_known(known, needed):
+    if needed <= known.node.size:
+        return known
+    room = 2 * needed
+    return Known(
+        _longer(known.node, room),
+        _longer(known.observation, room),
+        _longer(known.value, room),
+        _longer(known.mass, room),
+    )
+
+
 @njit(cache=True)
 def _rehash(size, hashes, count):
     table = np.full(size, -1, np.int32)
@@ -138,6 +207,18 @@ def _rehash(size, hashes, count):
             slot = (slot + _ONE) & mask
         table[np.int64(slot)] = node
     return table
+
+
+@njit(cache=True, inline="always")
+def _slot_of(table, hashes, hashed, check):
+    """Where a belief stands in the hash table, or the empty slot where it belongs."""
+    mask = np.uint64(table.size - 1)
+    slot = (hashed >> _TOP) & mask
+    child = table[np.int64(slot)]
+    while child >= 0 and (hashes[child, 0] != hashed or hashes[child, 1] != check):
+        slot = (slot + _ONE) & mask
+        child = table[np.int64(slot)]
+    return np.int64(slot)
 
 
 @njit(cache=True, inline="always")
@@ -166,13 +247,13 @@ def _predict(nodes, node, moves, pairs, work):
 def _look_ahead(nodes, node, moves, pairs, settled, work):
     """What may be seen after a node: P(x', o' | node), by observation, in the scratch arrays.
 
-    Returns how many observations were seen; observation o has fill[o] entries in its segment. Who reads them sets
+    Returns how many observations were seen; observation o has fill[o] entries in its segment. The reader sets
     fill[o] back to 0.
     """
     num_touched = _predict(nodes, node, moves, pairs, work)
     num_seen = 0
-    for place in range(num_touched):
-        state = work.touched[place]
+    for index in range(num_touched):
+        state = work.touched[index]
         work.marked[state] = False
         for pair in range(pairs.start[state], pairs.start[state + 1]):
             value = work.predicted[state] * pairs.value[pair]
@@ -199,54 +280,63 @@ def _look_ahead(nodes, node, moves, pairs, settled, work):
 
 @njit(cache=True)
 def _draw(draws, num_seen, work):
-    """Deal sampled runs out to the observations seen, by their chances."""
+    """Distribute sampled runs over the observations seen, by their chances; rounding errors go to the likeliest."""
+    likeliest = 0
+    for index in range(num_seen):
+        if work.chance[work.seen[index]].real > work.chance[work.seen[likeliest]].real:
+            likeliest = index
     for draw in draws:
         left = draw
-        chosen = num_seen - 1
-        for place in range(num_seen):
-            left -= work.chance[work.seen[place]].real
+        chosen = likeliest
+        for index in range(num_seen):
+            chance = work.chance[work.seen[index]].real
+            left -= chance
             if left < 0.0:
-                chosen = place
+                if chance >= _IMPOSSIBLE:
+                    chosen = index
                 break
         work.runs[work.seen[chosen]] += 1
+
+
+@njit(cache=True, inline="always")
+def _normalise(first, last, chance, pairs, work):
+    """Divide a segment by its sum; two hashes of the belief that results."""
+    hashed, check = np.uint64(last - first), np.uint64(last - first)
+    scale = 1.0 / chance
+    for at in range(first, last):
+        work.value[at] *= scale
+        digits = _digits(work.value[at])
+        hashed += digits * pairs.key[work.pair[at], 0]
+        check += digits * pairs.key[work.pair[at], 1]
+    return hashed, check
 
 
 @njit(cache=True, nogil=True)
 def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
     """One level of the belief graph from the one before it; proportional beliefs become one node.
 
-    `draws` is empty for the whole graph; with one uniform number a run it follows only sampled observations.
-    Children whose secret is settled whatever comes are not made: they add nothing to opacity or guess error.
-    Nodes not reached before `max_entries` is exceeded are left out; the first one left out is returned.
+    `draws` is empty for the whole graph; with one uniform number per run it follows only sampled observations.
+    Children whose secret is settled whatever comes are not made: they add nothing to opacity or guess error; their
+    mass is returned. Nodes not reached before `max_entries` is exceeded, or when asked to stop, are left out; the
+    number of nodes expanded is returned.
     """
     num_nodes = nodes.mass.size
     sampled = draws.size > 0
-    room = 4 * num_nodes + 16  # memory that is never touched costs nothing
-    start = np.empty(room + 1, np.int64)
-    mass = np.empty(room, nodes.mass.dtype)
-    best = np.empty(room, np.float64)
-    parent = np.empty(room, np.int64)
-    last_observation = np.empty(room, np.int32)
-    runs = np.empty(room, np.int64)
-    hashes = np.empty((room, 2), np.uint64)
-    start[0] = 0
+    columns = _new_columns(4 * num_nodes + 16, nodes.mass)
     pair = np.empty(4 * nodes.pair.size + 64, np.int32)
     belief = np.empty(4 * nodes.pair.size + 64, nodes.belief.dtype)
     arc_start = np.zeros(num_nodes + 1, np.int64)
-    arc_child = np.empty(room, np.int64)
-    arc_weight = np.empty(room, np.float64)
-    known_node = np.empty(16, np.int64)
-    known_observation = np.empty(16, np.int64)
-    known_value = np.empty(16, np.int64)
-    known_mass = np.empty(16, np.float64)
+    arc_child = np.empty(4 * num_nodes + 16, np.int64)
+    arc_weight = np.empty(4 * num_nodes + 16, np.float64)
+    known = Known(np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.float64))
     table_size = 64
     while table_size < 4 * num_nodes:
         table_size *= 2
     table = np.full(table_size, -1, np.int32)
-    count, num_arcs, num_known, drawn, reached = 0, 0, 0, 0, num_nodes
+    count, num_arcs, num_known, drawn, reached, settled_mass = 0, 0, 0, 0, num_nodes, 0.0
 
     for node in range(num_nodes):
-        if start[count] > max_entries:
+        if columns.start[count] > max_entries or work.stop[0] != 0:
             reached = node
             arc_start[node + 1 :] = num_arcs
             break
@@ -254,122 +344,117 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
         if sampled:
             _draw(draws[drawn : drawn + nodes.runs[node]], num_seen, work)
             drawn += nodes.runs[node]
-        if count + num_seen > mass.size:
-            room = 2 * (count + num_seen)
-            start = _longer(start, room + 1)
-            mass = _longer(mass, room)
-            best = _longer(best, room)
-            parent = _longer(parent, room)
-            last_observation = _longer(last_observation, room)
-            runs = _longer(runs, room)
-            hashes = _taller(hashes, room)
-        num_entries = 0
-        for place in range(num_seen):
-            num_entries += work.fill[work.seen[place]]
-        if start[count] + num_entries > pair.size:
-            room = 2 * (start[count] + num_entries)
-            pair = _longer(pair, room)
-            belief = _longer(belief, room)
-        if keep_arcs and num_arcs + num_seen > arc_child.size:
-            room = 2 * (num_arcs + num_seen)
-            arc_child = _longer(arc_child, room)
-            arc_weight = _longer(arc_weight, room)
-        if keep_arcs and num_known + num_seen > known_node.size:
-            room = 2 * (num_known + num_seen)
-            known_node = _longer(known_node, room)
-            known_observation = _longer(known_observation, room)
-            known_value = _longer(known_value, room)
-            known_mass = _longer(known_mass, room)
-        for place in range(num_seen):
-            observation = work.seen[place]
+        num_entries = columns.start[count]
+        for index in range(num_seen):
+            num_entries += work.fill[work.seen[index]]
+        columns = _room_for_nodes(columns, count + num_seen)
+        if num_entries > pair.size:
+            pair = _longer(pair, 2 * num_entries)
+            belief = _longer(belief, 2 * num_entries)
+        if keep_arcs:
+            known = _room_for_known(known, num_known + num_seen)
+            if num_arcs + num_seen > arc_child.size:
+                arc_child = _longer(arc_child, 2 * (num_arcs + num_seen))
+                arc_weight = _longer(arc_weight, 2 * (num_arcs + num_seen))
+        for index in range(num_seen):
+            observation = work.seen[index]
             first = pairs.segment[observation]
             last = first + work.fill[observation]
             work.fill[observation] = 0
             chance = work.chance[observation]
-            if chance.real < _IMPOSSIBLE:
-                continue
             factor = 1.0
+            if chance.real < _IMPOSSIBLE or (sampled and work.runs[observation] == 0):
+                continue
             if sampled:
-                if work.runs[observation] == 0:
-                    continue
                 factor = work.runs[observation] / (nodes.runs[node] * chance.real)
-            share = nodes.mass[node] * chance * factor
-            likeliest = nodes.best[node] * chance.real
+            share = nodes.mass[node] * (chance * factor)
             if work.settled[observation] >= 0:
+                settled_mass += share.real
                 if keep_arcs:
-                    known_node[num_known] = node
-                    known_observation[num_known] = observation
-                    known_value[num_known] = work.settled[observation]
-                    known_mass[num_known] = share.real
+                    known.node[num_known] = node
+                    known.observation[num_known] = observation
+                    known.value[num_known] = work.settled[observation]
+                    known.mass[num_known] = share.real
                     num_known += 1
                 continue
-            scale = 1.0 / chance
-            hashed, check = np.uint64(last - first), np.uint64(last - first)
-            for at in range(first, last):
-                work.value[at] *= scale
-                digits = _digits(work.value[at])
-                hashed += digits * pairs.key[work.pair[at], 0]
-                check += digits * pairs.key[work.pair[at], 1]
-            mask = np.uint64(table_size - 1)
-            slot = (hashed >> _TOP) & mask
-            child = table[np.int64(slot)]
-            while child >= 0 and (hashes[child, 0] != hashed or hashes[child, 1] != check):
-                slot = (slot + _ONE) & mask
-                child = table[np.int64(slot)]
+            likeliest = nodes.best[node] * chance.real
+            hashed, check = _normalise(first, last, chance, pairs, work)
+            slot = _slot_of(table, columns.hashes, hashed, check)
+            child = np.int64(table[slot])
             if child >= 0:
-                mass[child] += share
-                runs[child] += work.runs[observation]
-                if likeliest > best[child]:
-                    best[child] = likeliest
-                    parent[child] = node
+                columns.mass[child] += share
+                columns.runs[child] += work.runs[observation]
+                if likeliest > columns.best[child]:
+                    columns.best[child] = likeliest
+                    columns.parent[child] = node
             else:
                 child = count
                 count += 1
-                table[np.int64(slot)] = child
-                fill = start[child]
+                table[slot] = child
+                fill = columns.start[child]
                 for at in range(first, last):
                     pair[fill] = work.pair[at]
                     belief[fill] = work.value[at]
                     fill += 1
-                start[count] = fill
-                mass[child] = share
-                best[child] = likeliest
-                parent[child] = node
-                last_observation[child] = observation
-                runs[child] = work.runs[observation]
-                hashes[child, 0] = hashed
-                hashes[child, 1] = check
-                if 2 * count > table_size:
-                    table_size *= 4
-                    table = _rehash(table_size, hashes, count)
+                columns.start[count] = fill
+                columns.mass[child] = share
+                columns.best[child] = likeliest
+                columns.parent[child] = node
+                columns.observation[child] = observation
+                columns.runs[child] = work.runs[observation]
+                columns.hashes[child, 0] = hashed
+                columns.hashes[child, 1] = check
+                if 2 * count > table.size:
+                    table = _rehash(4 * table.size, columns.hashes, count)
             if keep_arcs:
                 arc_child[num_arcs] = child
                 arc_weight[num_arcs] = factor
                 num_arcs += 1
         arc_start[node + 1] = num_arcs
-    fill = start[count]
+    fill = columns.start[count]
     made = Nodes(
-        start[: count + 1],
+        columns.start[: count + 1],
         pair[:fill],
         belief[:fill],
-        mass[:count],
-        best[:count],
-        parent[:count],
-        last_observation[:count],
-        runs[:count],
+        columns.mass[:count],
+        columns.best[:count],
+        columns.parent[:count],
+        columns.observation[:count],
+        columns.runs[:count],
     )
     arcs = Arcs(arc_start, arc_child[:num_arcs], arc_weight[: num_arcs if sampled else 0])
     known = Known(
-        known_node[:num_known],
-        known_observation[:num_known],
-        known_value[:num_known],
-        known_mass[:num_known],
+        known.node[:num_known], known.observation[:num_known], known.value[:num_known], known.mass[:num_known]
     )
-    return made, arcs, known, reached
+    return made, arcs, known, reached, settled_mass
+
+
+@njit(cache=True, nogil=True)
+def expand_levels(nodes, moves, pairs, settled, draws, work, steps, max_nodes, max_entries):
+    """Several levels in one call while they stay small: long horizons cost no call per level.
+
+    `draws` has one row per level (no columns: nothing is sampled). Returns the last level that is complete, how many
+    levels were made, how many nodes they have together, and the mass that was settled. A level that was not finished,
+    or that has more than `max_nodes` nodes, is not returned.
+    """
+    num_nodes, total_settled = 0, 0.0
+    for step in range(steps):
+        left = nodes.runs.sum() if draws.shape[1] > 0 else 0
+        made, _, _, reached, settled_mass = expand(
+            nodes, moves, pairs, settled, draws[step, :left], work, False, max_entries
+        )
+        if reached < nodes.mass.size or made.mass.size > max_nodes:
+            return nodes, step, num_nodes, total_settled
+        nodes = made
+        num_nodes += made.mass.size
+        total_settled += settled_mass
+        if made.mass.size == 0:
+            return nodes, steps, num_nodes, total_settled
+    return nodes, steps, num_nodes, total_settled
 
 
 @njit(cache=True, inline="always")
-def _blame(nodes, node, moves, pairs, expected, slope, adjoint):
+def _accumulate_adjoint(nodes, node, moves, pairs, expected, slope, adjoint):
     """The adjoints of a node's entries, given what is expected of every next state; adds to d opacity / d flow."""
     for entry in range(nodes.start[node], nodes.start[node + 1]):
         state = pairs.state[nodes.pair[entry]]
@@ -382,39 +467,52 @@ def _blame(nodes, node, moves, pairs, expected, slope, adjoint):
         adjoint[entry] = total
 
 
+@njit(cache=True, inline="always")
+def _fill_cells(num_touched, pairs, work):
+    """P(z, o | node) in work.cell_mass for the listed cells; a cell is one (observation, secret value)."""
+    num_cells = 0
+    for index in range(num_touched):
+        state = work.touched[index]
+        work.marked[state] = False
+        for pair in range(pairs.start[state], pairs.start[state + 1]):
+            cell = pairs.cell[pair]
+            value = work.predicted[state] * pairs.value[pair]
+            if work.listed[cell]:
+                work.cell_mass[cell] += value
+            else:
+                work.listed[cell] = True
+                work.cell_mass[cell] = value
+                work.cells[num_cells] = cell
+                num_cells += 1
+    for index in range(num_cells):
+        observation = pairs.cell_observation[work.cells[index]]
+        work.chance[observation] = 0.0
+        work.largest[observation] = 0.0
+    for index in range(num_cells):
+        cell = work.cells[index]
+        work.listed[cell] = False
+        work.chance[pairs.cell_observation[cell]] += work.cell_mass[cell]
+    return num_cells
+
+
 @njit(cache=True, nogil=True)
-def conclude(nodes, moves, pairs, work, with_slope, slope):
+def last_step(nodes, moves, pairs, work, with_slope, slope):
     """After the last observation: H(Z | y) and guess error expected at every node before it, and the adjoints there.
 
-    f(alpha) = -sum_z q_z log2(q_z / sum q) has the derivative -log2 P(z(x) | y) at alpha(x). A cell is one
-    (observation, secret value); nothing need be sorted.
+    f(alpha) = -sum_z q_z log2(q_z / sum q) has the derivative -log2 P(z(x) | y) at alpha(x); cells of no mass count
+    as 0, with derivative 0. Returns also how many nodes were dealt with before it was asked to stop.
     """
     num_nodes = nodes.mass.size
     entropy = np.zeros(num_nodes, np.float64)
     error = np.zeros(num_nodes, np.float64)
     adjoint = np.zeros(nodes.belief.size if with_slope else 0, nodes.belief.dtype)
     for node in range(num_nodes):
+        if work.stop[0] != 0:
+            return entropy, error, adjoint, node
         num_touched = _predict(nodes, node, moves, pairs, work)
-        num_cells = 0
-        for place in range(num_touched):
-            state = work.touched[place]
-            work.marked[state] = False
-            for pair in range(pairs.start[state], pairs.start[state + 1]):
-                cell = pairs.cell[pair]
-                if work.cell_mass[cell] == 0.0:
-                    work.cells[num_cells] = cell
-                    num_cells += 1
-                work.cell_mass[cell] += work.predicted[state] * pairs.value[pair]
-        for place in range(num_cells):
-            cell = work.cells[place]
-            observation = pairs.cell_observation[cell]
-            work.chance[observation] = 0.0
-            work.largest[observation] = 0.0
-        for place in range(num_cells):
-            cell = work.cells[place]
-            work.chance[pairs.cell_observation[cell]] += work.cell_mass[cell]
-        for place in range(num_cells):
-            cell = work.cells[place]
+        num_cells = _fill_cells(num_touched, pairs, work)
+        for index in range(num_cells):
+            cell = work.cells[index]
             observation = pairs.cell_observation[cell]
             share = work.cell_mass[cell].real
             surprise = 0.0 * work.cell_mass[cell]
@@ -422,29 +520,31 @@ def conclude(nodes, moves, pairs, work, with_slope, slope):
                 surprise = -np.log(work.cell_mass[cell] / work.chance[observation]) * _BITS
                 entropy[node] += share * surprise.real
             work.surprise[cell] = surprise
-            error[node] += share
             if share > work.largest[observation]:
-                error[node] -= share - work.largest[observation]
+                error[node] += work.largest[observation]
                 work.largest[observation] = share
+            else:
+                error[node] += share
         if with_slope:
-            for place in range(num_touched):
-                state = work.touched[place]
+            for index in range(num_touched):
+                state = work.touched[index]
                 for pair in range(pairs.start[state], pairs.start[state + 1]):
                     work.expected[state] += pairs.value[pair] * work.surprise[pairs.cell[pair]]
-            _blame(nodes, node, moves, pairs, work.expected, slope, adjoint)
-            for place in range(num_touched):
-                work.expected[work.touched[place]] = 0.0
-        for place in range(num_cells):
-            work.cell_mass[work.cells[place]] = 0.0
-    return entropy, error, adjoint
+            _accumulate_adjoint(nodes, node, moves, pairs, work.expected, slope, adjoint)
+            for index in range(num_touched):
+                work.expected[work.touched[index]] = 0.0
+    return entropy, error, adjoint, num_nodes
 
 
 @njit(cache=True, nogil=True)
-def retreat(nodes, arcs, children, child_adjoint, moves, pairs, slope, expected):
+def backward_step(nodes, arcs, children, child_adjoint, moves, pairs, slope, work):
     """One level backwards: the adjoint of every entry; adds d opacity / d flow to `slope`."""
     adjoint = np.zeros(nodes.belief.size, nodes.belief.dtype)
     weighted = arcs.weight.size > 0
+    expected = work.expected
     for node in range(nodes.mass.size):
+        if work.stop[0] != 0:
+            return adjoint
         for arc in range(arcs.start[node], arcs.start[node + 1]):
             child = arcs.child[arc]
             if child < 0:
@@ -453,7 +553,7 @@ def retreat(nodes, arcs, children, child_adjoint, moves, pairs, slope, expected)
             for entry in range(children.start[child], children.start[child + 1]):
                 pair = children.pair[entry]
                 expected[pairs.state[pair]] += factor * pairs.value[pair] * child_adjoint[entry]
-        _blame(nodes, node, moves, pairs, expected, slope, adjoint)
+        _accumulate_adjoint(nodes, node, moves, pairs, expected, slope, adjoint)
         for arc in range(arcs.start[node], arcs.start[node + 1]):
             child = arcs.child[arc]
             if child < 0:
@@ -461,6 +561,28 @@ def retreat(nodes, arcs, children, child_adjoint, moves, pairs, slope, expected)
             for entry in range(children.start[child], children.start[child + 1]):
                 expected[pairs.state[children.pair[entry]]] = 0.0
     return adjoint
+
+
+@njit(cache=True, nogil=True)
+def push_forward(start, moves, reward, discount, steps):
+    """sum over t = 0 .. steps of discount^t E[reward(x_t)], and the distribution of the last state."""
+    now = start.copy()
+    total, worth = 0.0, 1.0
+    for time in range(steps + 1):
+        paid = 0.0
+        for state in range(now.size):
+            paid += now[state] * reward[state]
+        total += worth * paid
+        worth *= discount
+        if time < steps:
+            ahead = np.zeros_like(now)
+            for state in range(now.size):
+                weight = now[state]
+                if weight != 0.0:
+                    for edge in range(moves.start[state], moves.start[state + 1]):
+                        ahead[moves.target[edge]] += weight * moves.flow[edge]
+            now = ahead
+    return total, now
 
 
 @njit(cache=True, nogil=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
+from opaq.choices import choose
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy
@@ -16,16 +18,24 @@ from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
 from opaq.opacity.beliefs import Budget
 from opaq.opacity.exact import Evaluation, evaluate
+from opaq.opacity.invariants import bounded_error, bounded_opacity
 from opaq.opacity.measures import entropy, fano_bound
 from opaq.opacity.returns import expected_return, infinite_return, secret_distribution
 from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import Sighting, sightings
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
+from opaq.stop import Stop, Stopped, on_signals
 
 Mode = Literal["auto", "exact", "interval", "sampled"]
 _ROUNDING = 1e-12  # a return this close to the threshold meets it
-_SHOWN_NODES = 50_000  # how much of the graph is searched for sequences to show
+_FEW_NODES = 20_000  # a graph of at most this many beliefs is searched as a whole for sequences to show
+_QUICK_NODES = 5_000_000  # beliefs of all levels together for an interval where the whole graph does not fit
+_LEAST_QUICK = 500  # with fewer per level it is not worth trying
+_HOPELESS = 50  # an interval this many times too wide is not tried with more beliefs
+_MOST_RUN_STEPS = 10_000_000  # runs x observations sampled by default
+_LONGEST_SHOWN = 1000  # sequences of longer runs are shown only if asked for
+_LEAST_SHOWN = 64  # of a larger one, at least this many per level
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,34 +87,58 @@ def measure(
     *,
     mode: Mode = "auto",
     width: float = 1e-3,
-    samples: int = 10_000,
+    samples: int | None = None,
     seed: int = 0,
     nodes: int | None = None,
     mass: float = 0.0,
     memory: int | None = None,
-    sequences: int = 3,
+    time: float | None = None,
+    sequences: int | None = None,
+    stop: Stop | None = None,
+    on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
     """H(secret | observations) of a policy (uniform if none), with all that belongs to it.
 
     mode: "exact" insists on the whole belief graph; "interval" drops what matters least until the certified
-    interval is narrower than `width` or the budget is used up; "sampled" estimates from `samples` runs; "auto" takes
-    the first of these that gives an answer within `width`, and samples when none does.
-    nodes (the most beliefs kept a level), mass (the most probability dropped on purpose) and memory (bytes) bound
-    the belief graph. Raises InputError when the policy does not fit the problem, BudgetError when "exact" cannot.
+    interval is narrower than `width` or the budget is used up; "sampled" estimates from `samples` runs (10,000, or
+    fewer where runs are long); "auto" is exact whenever the whole graph fits the budget, and otherwise takes an
+    interval narrower than `width` or, if there is none, the better of interval and estimate.
+    nodes (the most beliefs kept per level), mass (the most probability dropped on purpose) and memory (bytes) bound
+    the belief graph; time (seconds) bounds the work: what is certain by then is the answer, an interval or an
+    estimate from fewer runs. `sequences` of the most revealing and the most confusing observations are chosen (3, none
+    for horizons above 1,000). `stop` ends the work in the same way when the caller requests it; without one, Ctrl-C
+    raises KeyboardInterrupt as soon as the compiled code has returned. `on_progress` is told in words how far it is.
+    Raises InputError when an argument or the policy does not fit, BudgetError when "exact" cannot be had, and Stopped
+    when the work ended before anything was known.
     """
     begun = perf_counter()
-    product = compile_problem(problem, policy.policy_class if policy is not None else None)
-    return measure_product(
-        product,
-        product.policy_vector(policy),
-        mode=mode,
-        width=width,
-        samples=samples,
-        rng=np.random.default_rng(seed),
-        budget=_budget(nodes, mass, memory),
-        sequences=sequences,
-        begun=begun,
-    )
+    choose("mode", mode, get_args(Mode))
+    own = Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        stop = stop or own
+        with stop.limit(time):
+            product = compile_problem(problem, policy.policy_class if policy is not None else None)
+            try:
+                measurement = measure_product(
+                    product,
+                    product.policy_vector(policy),
+                    mode=mode,
+                    width=width,
+                    samples=samples,
+                    rng=np.random.default_rng(seed),
+                    budget=_budget(nodes, mass, memory),
+                    time=None if time is None else time - (perf_counter() - begun),
+                    sequences=sequences,
+                    begun=begun,
+                    stop=stop,
+                    on_progress=on_progress,
+                )
+            except Stopped:
+                if not own.interrupted:
+                    raise
+    if own.interrupted:
+        raise KeyboardInterrupt
+    return measurement
 
 
 def measure_product(
@@ -113,29 +147,39 @@ def measure_product(
     *,
     mode: Mode = "auto",
     width: float = 1e-3,
-    samples: int = 10_000,
+    samples: int | None = None,
     rng: np.random.Generator | None = None,
     budget: Budget | None = None,
-    sequences: int = 0,
+    time: float | None = None,
+    sequences: int | None = None,
     begun: float | None = None,
+    stop: Stop | None = None,
+    on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
     """The same for a compiled problem and a policy vector over its slots."""
     begun = perf_counter() if begun is None else begun
-    process, problem, budget = product.process, product.problem, budget or Budget()
+    process, problem, budget, stop = product.process, product.problem, budget or Budget(), stop or Stop()
+    rng, samples = rng or np.random.default_rng(0), samples or _default_samples(process.horizon)
+    sequences = (3 if process.horizon <= _LONGEST_SHOWN else 0) if sequences is None else sequences
     prior = secret_distribution(process, pi)
-    question = _Question(process, pi, prior, width=width, samples=samples, rng=rng or np.random.default_rng(0))
-    answer = question.ask(mode, budget)
-    opacity, secret_entropy = answer.opacity, entropy(prior)
     met = requirements_met(product, pi)
-    shown = replace(budget, nodes=min(budget.nodes, _SHOWN_NODES))
-    revealing, confusing = sightings(product, pi, prior, count=sequences, budget=shown) if sequences else ((), ())
+    stop.check()
+    tell = on_progress or _say_nothing
+    evaluator = _Evaluator(process, pi, prior, width=width, samples=samples, rng=rng, time=time, stop=stop, tell=tell)
+    answer = evaluator.answer(mode, budget)
+    opacity, secret_entropy = bounded_opacity(answer.opacity, prior), entropy(prior)
+    revealing, confusing = (), ()
+    if sequences and not stop.requested:
+        tell("choosing the sequences to show")
+        shown = replace(budget, nodes=min(budget.nodes, _shown_nodes(answer, process.horizon)))
+        revealing, confusing = sightings(product, pi, prior, count=sequences, budget=shown)
     return Measurement(
         problem=problem.name,
         opacity=opacity,
         secret_entropy=secret_entropy,
         secret_distribution=dict(zip(product.secret_values, prior.tolist(), strict=True)),
         leakage=_leakage(secret_entropy, opacity),
-        guess_error=answer.guess_error,
+        guess_error=bounded_error(answer.guess_error, prior),
         fano_bound=fano_bound(opacity.lower, int((prior > 0).sum())),
         expected_return=met[0].value,
         threshold=met[0].threshold,
@@ -149,6 +193,15 @@ def measure_product(
         num_nodes=answer.num_nodes,
         seconds=perf_counter() - begun,
     )
+
+
+def _default_samples(horizon: int) -> int:
+    """10,000 runs, fewer where runs are long."""
+    return max(100, min(10_000, _MOST_RUN_STEPS // (horizon + 1)))
+
+
+def _say_nothing(text: str) -> None:
+    """For callers who do not listen."""
 
 
 def requirements_met(product: Product, pi: FloatArray) -> tuple[Met, ...]:
@@ -167,12 +220,21 @@ def _budget(nodes: int | None, mass: float, memory: int | None) -> Budget:
 
 
 def _leakage(secret_entropy: float, opacity: Amount) -> Amount:
+    """H(Z) - H(Z | Y); an estimate may be a little below 0, a certain number may not."""
+    value = secret_entropy - opacity.value
     return replace(
         opacity,
-        value=max(0.0, secret_entropy - opacity.value),
+        value=value if opacity.method == "sampled" else max(0.0, value),
         lower=max(0.0, secret_entropy - opacity.upper),
         upper=max(0.0, secret_entropy - opacity.lower),
     )
+
+
+def _shown_nodes(answer: _Answer, horizon: int) -> int:
+    """How many beliefs per level are searched for sequences to show: less work than the measurement was."""
+    if answer.opacity.method == "exact" and answer.num_nodes <= _FEW_NODES:
+        return _FEW_NODES
+    return max(_LEAST_SHOWN, answer.num_nodes // (4 * (horizon + 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +246,7 @@ class _Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _Evaluator:
     """One policy on one process, and how precise the answer should be."""
 
     process: HiddenProcess
@@ -193,65 +255,129 @@ class _Question:
     width: float
     samples: int
     rng: np.random.Generator
+    time: float | None
+    stop: Stop
+    tell: Callable[[str], None]
 
-    def ask(self, mode: Mode, budget: Budget) -> _Answer:
+    def answer(self, mode: Mode, budget: Budget) -> _Answer:
+        """By the mode asked for; "auto" gives the exact and then the interval part of the time each a share."""
         if mode == "sampled":
             return self._sample(None, "as asked")
-        found = self._tighten(budget) if mode != "exact" else evaluate(self.process, self.pi, budget=budget)
-        if found.opacity.method == "exact":
-            return self._told(found, f"exact: the whole belief graph fits ({found.graph.num_nodes:,} beliefs)")
+        if mode == "interval":
+            return self._interval(self._tighten(None, budget, parts=(64, 8, 1), hopeful=False))
+        with self.stop.stage(self._share(0.5 if mode == "auto" else None)):
+            first = self._evaluate(budget, whole=True)
+            ran_out = self.stop.requested
+        if first.whole:
+            return self._from(first, f"exact: the whole belief graph fits ({first.num_nodes:,} beliefs)")
+        if self.stop.requested:
+            return self._interval(first)
         if mode == "exact":
             raise BudgetError(
-                f"the belief graph has more than {found.graph.num_nodes:,} beliefs, too many for the budget; "
-                "use --mode interval or sampled, or allow more --nodes or --memory"
+                f"the belief graph has more than {first.num_nodes:,} beliefs, too many for the budget; "
+                "use mode interval or sampled, or allow more nodes or memory"
             )
-        if mode == "interval" or found.opacity.width <= self.width:
-            kept = f"{found.graph.num_nodes:,} beliefs kept, {found.graph.dropped_mass:.2g} of the probability dropped"
-            return self._told(found, f"certified interval: {kept}")
-        reason = f"the certified interval stayed {found.opacity.width:.2g} bits wide within the budget"
-        guess = self._sample(found, reason)
-        if found.opacity.width <= 4 * (guess.opacity.standard_error or 0.0):
-            return self._told(found, f"certified interval, narrower than sampling would give ({reason})")
-        return guess
+        if self._quick(budget).nodes < min(_LEAST_QUICK, budget.nodes // 8):
+            return self._sample(first if ran_out else None, "the belief graph does not fit the budget")
+        with self.stop.stage(self._share(0.25)):
+            evaluation = self._tighten(first if ran_out else None, self._quick(budget), parts=(8, 1), hopeful=True)
+        return self._interval_or_sample(evaluation)
 
-    def _tighten(self, budget: Budget) -> Evaluation:
-        """Ever larger parts of the graph until the interval is narrow enough or the budget is used up."""
-        for part in (64, 8):
-            found = evaluate(self.process, self.pi, budget=replace(budget, nodes=max(budget.nodes // part, 1)))
-            if self._bounded(found).opacity.width <= self.width:
-                return self._bounded(found)
-        return self._bounded(evaluate(self.process, self.pi, budget=budget))
+    def _share(self, part: float | None) -> float | None:
+        return None if self.time is None or part is None else part * self.time
 
-    def _bounded(self, found: Evaluation) -> Evaluation:
+    def _interval_or_sample(self, evaluation: Evaluation) -> _Answer:
+        """The interval if it is narrow enough, or narrower than sampling would give."""
+        if evaluation.opacity.width <= self.width or self.stop.requested:
+            return self._interval(evaluation)
+        reason = f"the certified interval stayed {evaluation.opacity.width:.2g} bits wide"
+        try:
+            sampled = self._sample(evaluation, reason)
+        except Stopped:
+            return self._interval(evaluation)
+        if evaluation.opacity.width <= 4 * (sampled.opacity.standard_error or 0.0):
+            return self._from(evaluation, f"certified interval, narrower than sampling would give ({reason})")
+        return sampled
+
+    def _interval(self, evaluation: Evaluation) -> _Answer:
+        kept = f"{evaluation.num_nodes:,} beliefs kept, {evaluation.dropped_mass:.2g} of the probability dropped"
+        if evaluation.whole:
+            return self._from(evaluation, f"exact: the whole belief graph fits ({evaluation.num_nodes:,} beliefs)")
+        why = f"; {self.stop.reason}" if self.stop.requested else ""
+        return self._from(evaluation, f"certified interval: {kept}{why}")
+
+    def _quick(self, budget: Budget) -> Budget:
+        """An eighth of the budget, less for long horizons: an interval should not take longer than sampling would."""
+        return replace(budget, nodes=max(1, min(budget.nodes // 8, _QUICK_NODES // (self.process.horizon + 1))))
+
+    def _tighten(
+        self, best: Evaluation | None, budget: Budget, *, parts: tuple[int, ...], hopeful: bool
+    ) -> Evaluation:
+        """Ever larger parts of the graph until the interval is narrow enough, the budget is used up or time is.
+
+        With `hopeful` also until a larger part can hardly make it narrow enough.
+        """
+        for part in parts:
+            evaluation = self._evaluate(replace(budget, nodes=max(budget.nodes // part, 1)))
+            best = evaluation if best is None else _narrower(best, evaluation)
+            hopeless = hopeful and best.opacity.width > _HOPELESS * self.width
+            if best.whole or hopeless or best.opacity.width <= self.width or self.stop.requested:
+                break
+        assert best is not None, "there is at least one part"
+        return best
+
+    def _evaluate(self, budget: Budget, *, whole: bool = False) -> Evaluation:
         """What knowing the prior alone says of opacity and guess error tightens the upper ends."""
+        levels = self.process.horizon
+
+        def on_level(done: int, nodes: int) -> None:
+            self.tell(f"observation {done} of {levels}, {nodes:,} beliefs")
+
+        evaluation = evaluate(self.process, self.pi, budget=budget, whole=whole, stop=self.stop, on_level=on_level)
         return replace(
-            found,
-            opacity=_below(found.opacity, entropy(self.prior)),
-            guess_error=_below(found.guess_error, 1.0 - float(self.prior.max())),
+            evaluation,
+            opacity=bounded_opacity(evaluation.opacity, self.prior),
+            guess_error=bounded_error(evaluation.guess_error, self.prior),
         )
 
-    def _told(self, found: Evaluation, explanation: str) -> _Answer:
-        return _Answer(found.opacity, found.guess_error, found.graph.num_nodes, explanation)
+    def _from(self, evaluation: Evaluation, explanation: str) -> _Answer:
+        return _Answer(evaluation.opacity, evaluation.guess_error, evaluation.num_nodes, explanation)
 
-    def _sample(self, found: Evaluation | None, reason: str) -> _Answer:
-        """An estimate with standard errors, inside whatever interval is certified."""
-        guess = estimate(self.process, self.pi, samples=self.samples, rng=self.rng)
-        opacity = found.opacity if found else Amount.between(0.0, entropy(self.prior))
-        error = found.guess_error if found else Amount.between(0.0, 1.0 - float(self.prior.max()))
+    def _sample(self, evaluation: Evaluation | None, reason: str) -> _Answer:
+        """An estimate with standard errors, beside whatever interval is certified."""
+        estimated = estimate(
+            self.process,
+            self.pi,
+            samples=self.samples,
+            rng=self.rng,
+            stop=self.stop,
+            on_batch=lambda done: self.tell(f"{done:,} of {self.samples:,} runs sampled"),
+        )
+        opacity = evaluation.opacity if evaluation else Amount.between(0.0, entropy(self.prior))
+        error = evaluation.guess_error if evaluation else Amount.between(0.0, 1.0 - float(self.prior.max()))
+        early = f"; {self.stop.reason}" if estimated.samples < self.samples else ""
         return _Answer(
-            _estimated(opacity, guess.opacity, guess.opacity_error),
-            _estimated(error, guess.guess_error, guess.guess_error_error),
-            found.graph.num_nodes if found else 0,
-            f"estimated from {self.samples:,} sampled runs ({reason})",
+            _estimated(opacity, estimated.opacity, estimated.opacity_error),
+            _estimated(error, estimated.guess_error, estimated.guess_error_error),
+            evaluation.num_nodes if evaluation else 0,
+            f"estimated from {estimated.samples:,} sampled runs ({reason}{early})",
         )
 
 
-def _below(amount: Amount, limit: float) -> Amount:
-    if amount.method == "exact" or amount.upper <= limit:
-        return amount
-    return Amount.between(amount.lower, max(limit, amount.lower))
+def _narrower(first: Evaluation, second: Evaluation) -> Evaluation:
+    """What two evaluations of one policy say together."""
+    return replace(
+        second if second.dropped_mass <= first.dropped_mass else first,
+        opacity=_both(first.opacity, second.opacity),
+        guess_error=_both(first.guess_error, second.guess_error),
+    )
+
+
+def _both(first: Amount, second: Amount) -> Amount:
+    lower, upper = max(first.lower, second.lower), min(first.upper, second.upper)
+    return Amount.between(lower, max(lower, upper))
 
 
 def _estimated(certified: Amount, value: float, standard_error: float) -> Amount:
-    inside = min(max(value, certified.lower), certified.upper)
-    return Amount(inside, certified.lower, certified.upper, "sampled", standard_error)
+    """The estimate as it is, not moved into the interval: that would bias it at the ends."""
+    return Amount(value, certified.lower, certified.upper, "sampled", standard_error)

@@ -24,25 +24,41 @@ def observable_operator(product: Product, pi: FloatArray, observation: str) -> A
 
 
 def belief(product: Product, pi: FloatArray, observations: Sequence[str]) -> FloatArray:
-    """alpha(x) = P(o_0 .. o_t, x_t = x) over product states."""
-    process = product.process
-    _check_length(product, observations)
-    onward = moves(process, process.flow(pi)).T.tocsr()
-    now = start_distribution(process)
-    for time, emitted in enumerate(_emissions(product, observations)):
-        now = (onward @ now if time else now) * emitted
-    return np.asarray(now)
+    """alpha(x) = P(o_0 .. o_t, x_t = x) over product states; 0 where that is too small for a float."""
+    *_, (now, log_probability) = filtered(product, pi, observations)
+    return now * np.exp2(log_probability)
 
 
 def sequence_probability(product: Product, pi: FloatArray, observations: Sequence[str]) -> float:
-    """P(o_0 .. o_t)."""
-    return float(belief(product, pi, observations).sum())
+    """P(o_0 .. o_t); 0 where that is too small for a float."""
+    *_, (_, log_probability) = filtered(product, pi, observations)
+    return float(np.exp2(log_probability))
+
+
+def filtered(product: Product, pi: FloatArray, observations: Sequence[str]) -> list[tuple[FloatArray, float]]:
+    """For every time t: P(x_t = x | o_0 .. o_t) over product states, and log2 P(o_0 .. o_t).
+
+    Scaled at every step, so that long sequences do not underflow. Impossible from some time on: beliefs of 0 there.
+    """
+    process = product.process
+    _check_length(product, observations)
+    onward = moves(process, process.flow(pi)).T.tocsr()
+    now, log_probability = start_distribution(process), 0.0
+    steps = []
+    for time, emitted in enumerate(_emissions(product, observations)):
+        now = (onward @ now if time else now) * emitted
+        total = float(now.sum())
+        now = now / total if total > 0.0 else np.zeros_like(now)
+        log_probability += np.log2(total) if total > 0.0 else -np.inf
+        steps.append((now, log_probability))
+    return steps
 
 
 def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[str]) -> dict[str, float]:
     """P(Z = z | o_0 .. o_t); for fewer than all observations, as predicted from those."""
     process = product.process
-    now = _possible(belief(product, pi, observations), observations)
+    *_, (now, _) = filtered(product, pi, observations)
+    now = _possible(now, observations)
     onward = moves(process, process.flow(pi)).T.tocsr()
     for _ in range(process.horizon + 1 - len(observations)):
         now = onward @ now
@@ -56,8 +72,9 @@ def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str
     _check_length(product, observations)
     onward = moves(process, process.flow(pi))
     likelihood = np.ones(process.num_states)
-    for place, emitted in enumerate(reversed(_emissions(product, observations))):
-        likelihood = (onward @ likelihood if place else likelihood) * emitted
+    for steps, emitted in enumerate(reversed(_emissions(product, observations))):
+        likelihood = (onward @ likelihood if steps else likelihood) * emitted
+        likelihood /= max(float(likelihood.max()), np.finfo(np.float64).tiny)  # only ratios matter
     joint = _possible(start_distribution(process) * likelihood, observations)
     states = product.problem.mdp.states
     weights = np.bincount(product.state_of, weights=joint, minlength=len(states)) / joint.sum()

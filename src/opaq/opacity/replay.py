@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, vstack
 
 from opaq.model.arrays import FloatArray
-from opaq.opacity.operators import secret_posterior
+from opaq.opacity.operators import filtered
+from opaq.opacity.returns import moves
 from opaq.opacity.simulate import simulate
 from opaq.product.compile import Product
+from opaq.product.process import HiddenProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +39,36 @@ class Run:
 def replay(product: Product, pi: FloatArray, *, count: int, rng: np.random.Generator) -> tuple[Run, ...]:
     """Independent runs of a policy vector."""
     runs = simulate(product.process, pi, count=count, rng=rng)
-    told = []
-    for states, slots, seen in zip(runs.states, runs.slots, runs.observations, strict=True):
-        observations = [product.observations[observation] for observation in seen]
-        moments = tuple(
-            Moment(
-                time=time,
-                state=product.problem.mdp.states[product.state_of[state]],
-                action=product.problem.mdp.actions[product.slot_action[slot]],
-                observation=observations[time],
-                posterior=secret_posterior(product, pi, observations[: time + 1]),
-            )
-            for time, (state, slot) in enumerate(zip(states, slots, strict=True))
+    names = [[product.observations[observation] for observation in seen] for seen in runs.observations]
+    beliefs = [[csr_array(now.reshape(1, -1)) for now, _ in filtered(product, pi, seen)] for seen in names]
+    posteriors = _posteriors(product.process, pi, beliefs)
+    states, actions = product.problem.mdp.states, product.problem.mdp.actions
+    return tuple(
+        Run(
+            tuple(
+                Moment(
+                    time=time,
+                    state=states[product.state_of[runs.states[run, time]]],
+                    action=actions[product.slot_action[runs.slots[run, time]]],
+                    observation=names[run][time],
+                    posterior=dict(zip(product.secret_values, posteriors[time][run].tolist(), strict=True)),
+                )
+                for time in range(product.process.horizon + 1)
+            ),
+            product.secret_values[product.process.secret[runs.states[run, -1]]],
         )
-        told.append(Run(moments, product.secret_values[product.process.secret[states[-1]]]))
-    return tuple(told)
+        for run in range(count)
+    )
+
+
+def _posteriors(process: HiddenProcess, pi: FloatArray, beliefs: list[list[Any]]) -> list[FloatArray]:
+    """P(Z = z | o_0 .. o_t) for every time and run, from the beliefs over states: one sweep from the horizon back."""
+    onward = moves(process, process.flow(pi))
+    size = process.num_states
+    outlook = csr_array((np.ones(size), (np.arange(size), process.secret)), shape=(size, process.num_secrets))
+    posteriors: list[FloatArray] = []
+    for time in range(process.horizon, -1, -1):
+        weights = (vstack([run[time] for run in beliefs]) @ outlook).toarray()
+        posteriors.append(weights / weights.sum(axis=1, keepdims=True))
+        outlook = onward @ outlook
+    return posteriors[::-1]

@@ -31,30 +31,30 @@ def start_distribution(process: HiddenProcess) -> FloatArray:
 
 def secret_distribution(process: HiddenProcess, pi: FloatArray) -> FloatArray:
     """P(Z = z)."""
-    onward = moves(process, process.flow(pi)).T.tocsr()
-    now = start_distribution(process)
-    for _ in range(process.horizon):
-        now = onward @ now
-    return np.bincount(process.secret, weights=now, minlength=process.num_secrets).astype(np.float64)
+    nothing = np.zeros(process.num_states)
+    _, last = kernels.push_forward(start_distribution(process), _chain(process, pi), nothing, 1.0, process.horizon)
+    return np.bincount(process.secret, weights=last, minlength=process.num_secrets).astype(np.float64)
 
 
 def expected_return(process: HiddenProcess, pi: FloatArray, payoff: Payoff | None = None) -> float:
-    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)], plus E[final(x_T)]; the return unless told."""
+    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)], plus E[final(x_T)]; of the return by default."""
     payoff = payoff or process.payoffs[0]
-    onward = moves(process, process.flow(pi)).T.tocsr()
-    reward = payoff.slots @ pi
-    now, total = start_distribution(process), 0.0
-    for time in range(process.horizon + 1):
-        total += payoff.discount**time * float(reward @ now)
-        now = onward @ now if time < process.horizon else now
-    return total + float(payoff.final @ now)
+    reward = np.asarray(payoff.slots @ pi)
+    total, last = kernels.push_forward(
+        start_distribution(process), _chain(process, pi), reward, payoff.discount, process.horizon
+    )
+    return float(total + payoff.final @ last)
+
+
+def _chain(process: HiddenProcess, pi: Any) -> kernels.Moves:
+    return kernels.Moves(process.edge_start, process.edge_target, process.flow(pi))
 
 
 def return_gradient(process: HiddenProcess, theta: Any, payoff: Payoff | None = None) -> tuple[Any, Any]:
     """V and its gradient with respect to softmax logits, by one backward sweep (policy gradient theorem)."""
     payoff = payoff or process.payoffs[0]
     pi = process.softmax(theta)
-    chain = kernels.Moves(process.edge_start, process.edge_target, process.flow(pi))
+    chain = _chain(process, pi)
     value, slope, paid = kernels.pay(
         start_distribution(process), chain, payoff.slots @ pi, payoff.final, payoff.discount, process.horizon
     )

@@ -6,6 +6,7 @@ variance. A node weighs count / (samples P(y)), so the gradient of log P(y) is d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,11 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.opacity import kernels
-from opaq.opacity.beliefs import Chain, Conclusion, Graph, conclude, unroll
+from opaq.opacity.beliefs import Chain, Graph, LastStep, last_step, unroll
 from opaq.product.process import HiddenProcess
+from opaq.stop import Stop
+
+BATCH = 1000  # runs followed together: bounds the memory, and the time until a request to stop is seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,44 +29,77 @@ class Estimate:
     opacity_error: float
     guess_error: float
     guess_error_error: float
+    samples: int
 
 
-def estimate(process: HiddenProcess, pi: FloatArray, *, samples: int, rng: np.random.Generator) -> Estimate:
-    """Opacity and guess error of a policy vector from sampled observation sequences."""
-    chain = Chain.of(process, pi)
-    graph = unroll(chain, steps=process.horizon, samples=samples, rng=rng)
-    end = conclude(chain, graph)
-    runs = graph.last.runs
-    return Estimate(*_mean(end.entropy, runs, samples), *_mean(end.error, runs, samples))
+def estimate(
+    process: HiddenProcess,
+    pi: FloatArray,
+    *,
+    samples: int,
+    rng: np.random.Generator,
+    stop: Stop | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> Estimate:
+    """Opacity and guess error of a policy vector from sampled observation sequences.
+
+    When `stop` is requested, from the batches that are complete; raises Stopped if there is none. `on_batch` is told
+    how many runs are done.
+    """
+    stop = stop or Stop()
+    chain = Chain.of(process, pi, stop=stop)
+    sums, done = np.zeros(4), 0
+    while done < samples:
+        count = min(BATCH, samples - done)
+        graph = unroll(chain, steps=process.horizon, samples=count, rng=rng)
+        end = last_step(chain, graph)
+        if stop.requested:
+            break
+        runs = graph.last.runs
+        sums += [values**power @ runs for values in (end.entropy, end.error) for power in (1, 2)]
+        done += count
+        if on_batch is not None:
+            on_batch(done)
+    if done == 0:
+        stop.check()
+    return Estimate(*_mean(sums[0], sums[1], done), *_mean(sums[2], sums[3], done), done)
 
 
 def gradient(
-    process: HiddenProcess, theta: FloatArray, *, samples: int, rng: np.random.Generator
+    process: HiddenProcess,
+    theta: FloatArray,
+    *,
+    samples: int,
+    rng: np.random.Generator,
+    stop: Stop | None = None,
 ) -> tuple[float, float, FloatArray]:
     """Estimated opacity, its standard error, and the estimated gradient (paper, eq. HMM_approx_gradient_entropy)."""
-    graph, end, slope = _slope(process, theta, samples, rng)
-    return (*_mean(end.entropy, graph.last.runs, samples), slope)
+    graph, end, slope = _slope(process, theta, samples, rng, stop)
+    runs = graph.last.runs
+    return (*_mean(float(end.entropy @ runs), float(end.entropy**2 @ runs), samples), slope)
 
 
 def hessian_vector(
     process: HiddenProcess, theta: FloatArray, direction: FloatArray, *, samples: int, rng: np.random.Generator
 ) -> FloatArray:
     """An unbiased estimate of the Hessian times a direction (paper, eq. HMM_hessian_posterior_entropy)."""
-    _, _, slope = _slope(process, theta + 1j * kernels.STEP * np.asarray(direction), samples, rng)
+    _, _, slope = _slope(process, theta + 1j * kernels.STEP * np.asarray(direction), samples, rng, None)
     return np.asarray(np.imag(slope) / kernels.STEP)
 
 
-def _slope(process: HiddenProcess, theta: Any, samples: int, rng: np.random.Generator) -> tuple[Graph, Conclusion, Any]:
+def _slope(
+    process: HiddenProcess, theta: Any, samples: int, rng: np.random.Generator, stop: Stop | None
+) -> tuple[Graph, LastStep, Any]:
     pi = process.softmax(theta)
-    chain = Chain.of(process, pi)
+    chain = Chain.of(process, pi, stop=stop)
     graph = unroll(chain, steps=process.horizon, keep=True, samples=samples, rng=rng)
-    end = conclude(chain, graph, with_slope=True)
+    chain.stop.check()
+    end = last_step(chain, graph, with_slope=True)
     return graph, end, process.pull_back(pi, process.edge_slots.T @ end.slope)
 
 
-def _mean(values: FloatArray, runs: Any, samples: int) -> tuple[float, float]:
+def _mean(total: float, squares: float, samples: int) -> tuple[float, float]:
     """Mean and standard error; runs that ended where the secret is settled count as 0."""
-    mean = float(values @ runs) / samples
-    square = float(values**2 @ runs) / samples
-    variance = max(square - mean**2, 0.0) * samples / max(samples - 1, 1)
-    return mean, float(np.sqrt(variance / samples))
+    mean = total / samples
+    variance = max(squares / samples - mean**2, 0.0) * samples / max(samples - 1, 1)
+    return float(mean), float(np.sqrt(variance / samples))

@@ -77,9 +77,9 @@ def _gains(payoff: Payoff, runs: Runs) -> FloatArray:
     return np.asarray(paid @ discounts + payoff.final[runs.states[:, -1]])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _pick(values, first, last, total, draw):
-    """The place of a draw among weights first .. last - 1."""
+    """The index of a draw among weights first .. last - 1; rounding errors go to the last that is not 0."""
     left = draw * total
     for place in range(first, last):
         left -= values[place]
@@ -123,11 +123,13 @@ def _run(
                 for entry in range(slot_start[edge], slot_start[edge + 1]):
                     total += slot_value[entry] * pi[slot_column[entry]]
                 left = draws[run, time, 1] * total
-                chosen = slot_start[edge + 1] - 1
+                chosen = slot_start[edge]
                 for entry in range(slot_start[edge], slot_start[edge + 1]):
-                    left -= slot_value[entry] * pi[slot_column[entry]]
-                    if left < 0.0:
+                    share = slot_value[entry] * pi[slot_column[entry]]
+                    if share > 0.0:
                         chosen = entry
+                    left -= share
+                    if left < 0.0:
                         break
                 slots[run, time - 1] = slot_column[chosen]
             state = edge_target[edge]

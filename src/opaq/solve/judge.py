@@ -40,9 +40,11 @@ class Candidate:
 
 
 def judge(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> Candidate:
-    """Repair a small violation, then evaluate."""
+    """Repair a small violation, then evaluate. Raises Stopped when there is no time for it."""
     theta = repair(objective, theta, scales=scales)
-    opacity = evaluate(objective.process, objective.process.softmax(theta), budget=objective.budget).opacity
+    pi = objective.process.softmax(theta)
+    opacity = evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop).opacity
+    objective.stop.check()
     score = opacity.lower if objective.sign > 0 else -opacity.upper
     return Candidate(theta, score, objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
 

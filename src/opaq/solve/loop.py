@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from opaq.solve.objective import Objective
 from opaq.solve.starts import Start
 from opaq.solve.status import Status
 from opaq.solve.strategy import Solver, Trace
+from opaq.stop import Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class StartResult:
     place: int
     kind: str
     status: Status
-    best: Candidate
+    best: Candidate | None  # None: it was stopped before any policy was judged
     iterations: int
     traces: tuple[Trace, ...]
     seconds: float
@@ -76,23 +78,39 @@ def run_start(
 ) -> StartResult:
     """Run one start to its end, from its beginning or from a snapshot `begin`.
 
-    The same arguments give the same result, however often the run was stopped and resumed.
+    The same arguments give the same result, however often the run was stopped and resumed. When the objective's stop
+    is requested it ends within moments, as it was after its last complete step.
     """
     begun = perf_counter()
     now = (keeper.load() if keeper else None) or begin or _fresh(objective, solver, start, seed)
     while (status := solver.done(now.state)) is None:
-        now.state, info = solver.step(objective, now.state, now.rng)
-        now.traces.append(info.trace)
-        if info.iteration % judge_every == 0 or solver.done(now.state) is not None:
-            found = judge(objective, info.theta, scales=scales)
-            now.best = found if found.beats(now.best) else now.best
+        try:
+            now = _advance(objective, solver, now, scales=scales, judge_every=judge_every)
+        except Stopped:
+            status = Status.INTERRUPTED
+            break
         if keeper is not None:
             keeper.store(now, final=solver.done(now.state) is not None)
         if on_step is not None:
-            on_step(Progress(start.place, info.trace, now.best, perf_counter() - begun))
-    best = now.best or judge(objective, start.theta, scales=scales)
+            on_step(Progress(start.place, now.traces[-1], now.best, perf_counter() - begun))
+    if keeper is not None and status is Status.INTERRUPTED and now.traces:
+        keeper.store(now, final=True)
     seconds = perf_counter() - begun
-    return StartResult(start.place, start.kind, status, best, len(now.traces), tuple(now.traces), seconds, now)
+    return StartResult(start.place, start.kind, status, now.best, len(now.traces), tuple(now.traces), seconds, now)
+
+
+def _advance(
+    objective: Objective, solver: Solver, now: Snapshot, *, scales: FloatArray, judge_every: int
+) -> Snapshot:
+    """One step and its judgement. Raises Stopped and leaves `now` as it was when there is no time to complete it."""
+    rng = deepcopy(now.rng)
+    state, info = solver.step(objective, now.state, rng)
+    best = now.best
+    if info.iteration % judge_every == 0 or solver.done(state) is not None:
+        judged = judge(objective, info.theta, scales=scales)
+        best = judged if judged.beats(best) else best
+    now.traces.append(info.trace)
+    return Snapshot(state, rng, best, now.traces)
 
 
 def _fresh(objective: Objective, solver: Solver, start: Start, seed: int) -> Snapshot:

@@ -14,6 +14,7 @@ from opaq.opacity.returns import expected_return, return_gradient
 from opaq.opacity.simulate import score_gradients
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess, Payoff
+from opaq.stop import Stop
 
 Gradients = Literal["exact", "sampled"]
 
@@ -41,6 +42,7 @@ class Objective:
     gradients: Gradients = "exact"
     samples: int = 2000
     budget: Budget = field(default_factory=lambda: Budget(nodes=200_000))
+    stop: Stop = field(default_factory=Stop)  # when requested, evaluations raise Stopped
 
     @property
     def process(self) -> HiddenProcess:
@@ -64,7 +66,7 @@ class Objective:
         """Score, slack and gradients at one policy; sampled ones draw from `rng`."""
         if self.gradients == "sampled" and rng is not None:
             return self._sampled(theta, rng)
-        value, slope = exact.gradient(self.process, theta, budget=self.budget)
+        value, slope = exact.gradient(self.process, theta, budget=self.budget, stop=self.stop)
         found = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
         return self._point(theta, value, slope, found)
 
@@ -75,7 +77,7 @@ class Objective:
         return np.array(values, dtype=np.float64) - self.thresholds()
 
     def _sampled(self, theta: FloatArray, rng: np.random.Generator) -> Point:
-        value, _, slope = sampled.gradient(self.process, theta, samples=self.samples, rng=rng)
+        value, _, slope = sampled.gradient(self.process, theta, samples=self.samples, rng=rng, stop=self.stop)
         found = score_gradients(self.process, theta, self.requirements(), samples=self.samples, rng=rng)
         return self._point(theta, value, slope, found)
 

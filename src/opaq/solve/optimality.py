@@ -50,7 +50,9 @@ def _curvature(objective: Objective, theta: FloatArray, multipliers: FloatArray,
 
 
 def _lagrangian_product(objective: Objective, theta: FloatArray, multipliers: FloatArray, unit: FloatArray) -> Any:
-    total = objective.sign * exact.hessian_vector(objective.process, theta, unit, budget=objective.budget)
+    total = objective.sign * exact.hessian_vector(
+        objective.process, theta, unit, budget=objective.budget, stop=objective.stop
+    )
     for multiplier, payoff in zip(multipliers, objective.requirements(), strict=True):
         if multiplier > 0:
             _, slope = return_gradient(objective.process, theta + 1j * kernels.STEP * unit, payoff)

@@ -1,16 +1,17 @@
-"""Starts side by side: a few spawned processes, one thread each, the same answer whatever their number."""
+"""Starts side by side: a few threads, the same answer whatever their number.
+
+Threads, not processes: nearly all time is spent in kernels that release the interpreter, nothing has to be sent or
+started, scripts need no `__main__` guard, and a request to stop reaches every start at once.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from time import sleep
-from typing import Any
+from queue import SimpleQueue
 
 from threadpoolctl import threadpool_limits
 
@@ -21,12 +22,12 @@ from opaq.solve.runs import Checkpoint
 from opaq.solve.starts import Start
 from opaq.solve.strategy import Solver
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_SECONDS_BETWEEN_LOOKS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One start with all it needs, as it is sent to a process."""
+    """One start with all it needs."""
 
     objective: Objective
     solver: Solver
@@ -38,7 +39,7 @@ class Job:
     begin: Snapshot | None = None
 
     def run(self, on_step: Callable[[Progress], None] | None) -> StartResult:
-        """Run it here."""
+        """Run it in this thread."""
         template = self.solver.init(self.objective, self.start.theta)
         return run_start(
             self.objective,
@@ -53,73 +54,37 @@ class Job:
         )
 
 
-def run_jobs(jobs: list[Job], *, processes: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
-    """The results as they come; stops all work when the caller stops listening."""
-    if processes <= 1 or len(jobs) <= 1:
-        with threadpool_limits(1):  # sums over several threads round differently
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux only
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_jobs(jobs: list[Job], *, workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+    """The results as they come; `on_step` is called in the caller's thread.
+
+    When the stop of the objective is requested every start ends within moments, with the best it has.
+    """
+    with threadpool_limits(1):  # sums over several threads round differently
+        if workers <= 1 or len(jobs) <= 1:
             for job in jobs:
                 yield job.run(on_step)
-        return
-    context = get_context("spawn")
-    messages = context.Queue()
-    with _one_thread_each():
-        given = (messages, os.getpid())
-        pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_listen, initargs=given)
+            return
+        yield from _in_threads(jobs, workers, on_step)
+
+
+def _in_threads(jobs: list[Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+    messages: SimpleQueue[Progress] = SimpleQueue()
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: set[Future[StartResult]] = {pool.submit(job.run, messages.put) for job in jobs}
         try:
-            waiting: set[Future[StartResult]] = {pool.submit(_work, job) for job in jobs}
             while waiting:
-                finished, waiting = wait(waiting, timeout=0.1, return_when=FIRST_COMPLETED)
+                finished, waiting = wait(waiting, timeout=_SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
                 while not messages.empty():
                     on_step(messages.get())
                 for future in finished:
                     yield future.result()
-        finally:
-            _stop(pool)
-            messages.cancel_join_thread()
-
-
-def _stop(pool: ProcessPoolExecutor) -> None:
-    """End the pool now; a start that was under way has its checkpoint."""
-    for process in list((pool._processes or {}).values()):
-        process.terminate()
-    pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Numerical libraries of spawned processes use one thread: two unpinned workers slow each other down."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-_messages: Any = None  # one queue a worker process
-
-
-def _listen(messages: Any, parent: int) -> None:
-    """In a worker: where progress goes; Ctrl-C is the parent's to handle, and a worker does not outlive it."""
-    import signal
-    from threading import Thread
-
-    global _messages
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _messages = messages
-    Thread(target=_follow, args=(parent,), daemon=True).start()
-
-
-def _follow(parent: int) -> None:
-    """End this process when its parent has gone, even by kill -9."""
-    while os.getppid() == parent:
-        sleep(1.0)
-    os._exit(1)
-
-
-def _work(job: Job) -> StartResult:
-    return job.run(_messages.put)
+        except BaseException:
+            jobs[0].objective.stop.request()  # nobody listens any more
+            raise

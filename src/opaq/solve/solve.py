@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import current_thread, main_thread
 from time import perf_counter
 
 import numpy as np
@@ -27,14 +24,14 @@ from opaq.solve.lagrangian import AugmentedLagrangian
 from opaq.solve.loop import Progress, Snapshot, StartResult
 from opaq.solve.objective import Gradients, Objective
 from opaq.solve.optimality import Optimality, optimality
-from opaq.solve.pool import Job, run_jobs
+from opaq.solve.pool import Job, available_cores, run_jobs
 from opaq.solve.starts import START_KINDS, Start, beliefs_of, starts
 from opaq.solve.status import Status
 from opaq.solve.strategy import Solver, Trace
 
 _CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
 _ROUNDS = (6, 25, 100)  # steps every start is given, then the best third, then the best two
-_FEW_BELIEFS = 2_000  # below this a start takes about a second: not worth a process of its own
+_FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +132,10 @@ def _scales(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatAr
     return np.array([span if span > 0 else 1.0 for span in spans])
 
 
-def _processes(asked: int | None, product: Product, jobs: int) -> int:
-    if asked is not None:
-        return min(asked, jobs)
-    return 1 if beliefs_of(product) <= _FEW_BELIEFS else min(len(os.sched_getaffinity(0)), jobs)
+def _workers(most: int | None, product: Product, jobs: int) -> int:
+    """How many starts run at a time: one where an evaluation is so short that threads would only wait."""
+    most = available_cores() if most is None else most
+    return 1 if beliefs_of(product) <= _FEW_BELIEFS else min(most, jobs)
 
 
 def _file(folder: Path | None, begin: Start, number: int) -> Path | None:
@@ -176,29 +173,6 @@ def _promising(begins: list[Start], results: dict[int, StartResult], number: int
     return [begin for begin in chosen if results[begin.place].status is not Status.CONVERGED]
 
 
-@contextmanager
-def _between_steps() -> Iterator[list[bool]]:
-    """Ctrl-C is noted, and acted on after the step under way: compiled code must not be left half-way.
-
-    A second Ctrl-C is not waited for.
-    """
-    asked: list[bool] = []
-
-    def note(number: int, frame: object) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(True)
-
-    if current_thread() is not main_thread():
-        yield asked
-        return
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 class _Search:
     """Collects what the starts find."""
 
@@ -206,14 +180,11 @@ class _Search:
         self._objective, self._scales, self._on_step = objective, scales, on_step
         self._results: list[StartResult] = []
         self._best: Candidate | None = None
-        self._hope: Candidate | None = None
         self._traces: tuple[Trace, ...] = ()
-        self._interrupted = False
         self._heard, self._planned = 0, 0
-        self._asked_to_stop: list[bool] = []
 
     def run(
-        self, begins: list[Start], rounds: tuple[Solver, ...], *, seed: int, folder: Path | None, processes: int
+        self, begins: list[Start], rounds: tuple[Solver, ...], *, seed: int, folder: Path | None, workers: int
     ) -> None:
         """Every start by the first solver; the best go on with the next."""
         results: dict[int, StartResult] = {}
@@ -233,26 +204,19 @@ class _Search:
                 )
                 for begin in (begins if number == 0 else _promising(begins, results, number))
             ]
-            try:
-                with _between_steps() as self._asked_to_stop:
-                    for result in run_jobs(jobs, processes=processes, on_step=self._hear):
-                        results[result.place] = result
-            except KeyboardInterrupt:
-                self._interrupted = True
+            for result in run_jobs(jobs, workers=workers, on_step=self._hear):
+                results[result.place] = result
+            if self._objective.stop.requested:
                 break
         self._results = [results[place] for place in sorted(results)]
         for result in self._results:
-            if result.best.beats(self._best):
+            if result.best is not None and result.best.beats(self._best):
                 self._best, self._traces = result.best, result.traces
 
     def _hear(self, progress: Progress) -> None:
-        if progress.best is not None and progress.best.beats(self._hope):
-            self._hope = progress.best
         self._heard += 1
         if self._on_step is not None:
             self._on_step(replace(progress, share=min(1.0, self._heard / max(self._planned, 1))))
-        if self._asked_to_stop:
-            raise KeyboardInterrupt
 
     def conclude(
         self,

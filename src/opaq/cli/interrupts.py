@@ -1,0 +1,80 @@
+"""Ctrl-C and SIGTERM: at once while there is nothing to lose, in order while there is.
+
+Signals are handled in a thread of their own, so that neither imports nor compiled code are torn in the middle. This
+module is imported first of all and imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from opaq.stop import Stop, leave, listen
+
+EXIT_CODE = 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """What a signal does now: end the process, or ask the work to end and tell what it has."""
+
+    def __init__(self) -> None:
+        self._stop: Stop | None = None
+        self._answering = False
+        self._count = 0
+
+    def act(self, number: int) -> None:
+        """In the listening thread: one signal came."""
+        if self._answering:
+            return
+        self._count += 1
+        if self._stop is None:
+            self._end("stopped; nothing yet")
+        elif self._count == 1:
+            say("stopping...")
+            self._stop.request()
+        elif self._count == 2:
+            say("still stopping; once more ends it at once, without an answer")
+        else:
+            self._end("stopped without an answer")
+
+    @contextmanager
+    def computing(self) -> Iterator[Stop]:
+        """While the work can be asked to end; after it a signal only waits for the answer to be written."""
+        stop = Stop()
+        self._stop = stop
+        try:
+            yield stop
+        finally:
+            self.answering()
+
+    def answering(self) -> None:
+        """From now on a signal waits for the answer to be written."""
+        self._answering = True
+
+    def _end(self, text: str) -> None:
+        say(text)
+        leave(EXIT_CODE)
+
+
+interrupts = Interrupts()  # signals belong to the process, and so does this
+
+
+def say(text: str) -> None:
+    """On stderr at once, whatever the main thread does; a live progress line is wiped first."""
+    wipe = "\r\x1b[2K" if os.isatty(2) else ""
+    with suppress(OSError):
+        os.write(2, f"{wipe}opaq: {text}\n".encode())
+
+
+def run() -> None:
+    """The command line, its exit code included: signals are handled before anything else is imported."""
+    listen(interrupts.act, SIGNALS)
+    from opaq.cli.main import main
+
+    code = main(sys.argv[1:])
+    interrupts.answering()
+    sys.exit(code)

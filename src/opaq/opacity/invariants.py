@@ -1,0 +1,45 @@
+"""What no answer may violate: checked at the border of every measurement.
+
+A violation is an error in opaq, not in the input: it is raised, and never passed on as an answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opaq.errors import InvariantError
+from opaq.model.arrays import FloatArray
+from opaq.opacity.amount import Amount
+from opaq.opacity.measures import entropy
+
+_ROUNDING = 1e-9
+
+
+def check_masses(kept: Any, settled: float, dropped: float, *, horizon: int) -> None:
+    """The observation sequences kept, settled and dropped have probability 1 together."""
+    total = float(np.sum(kept)) + settled + dropped
+    if not abs(total - 1.0) <= _ROUNDING * (1.0 + 1e-3 * horizon):
+        raise InvariantError(f"the probabilities of all observation sequences sum to {total!r}, not 1")
+
+
+def bounded_opacity(opacity: Amount, prior: FloatArray) -> Amount:
+    """The opacity within 0 .. H(Z), from which it may differ by rounding only; estimates are not touched."""
+    return _bounded(opacity, entropy(prior), what="opacity", limit="H(secret)")
+
+
+def bounded_error(error: Amount, prior: FloatArray) -> Amount:
+    """The guess error within 0 .. 1 - max P(z): guessing without looking does no worse."""
+    return _bounded(error, max(0.0, 1.0 - float(prior.max())), what="guess error", limit="1 - max P(secret)")
+
+
+def _bounded(amount: Amount, largest: float, *, what: str, limit: str) -> Amount:
+    """The amount cut to 0 .. largest; Raises InvariantError where that is more than rounding."""
+    if not (amount.lower >= -_ROUNDING and amount.lower <= largest + _ROUNDING and amount.upper >= amount.lower):
+        interval = f"[{amount.lower!r}, {amount.upper!r}]"
+        raise InvariantError(f"the {what} came out as {interval}, but it lies between 0 and {limit} = {largest!r}")
+    lower, upper = (min(max(end, 0.0), largest) for end in (amount.lower, amount.upper))
+    if amount.method == "sampled":
+        return Amount(amount.value, lower, upper, "sampled", amount.standard_error)
+    return Amount.between(lower, upper) if amount.method == "interval" else Amount.exact(lower)
