@@ -1,7 +1,7 @@
 """Asking long work to stop: by Ctrl-C, by a signal of a scheduler, by a time limit, or by the caller.
 
 A `Stop` is one byte that compiled kernels read while they run. Whoever wants the work to end sets it; the work then
-returns the best answer it has, or raises `Stopped` where there is none.
+returns the best answer it has, or raises `StoppedError` where there is none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIME_IS_UP = "the time limit was reached"
 _STAGE = "the time for this stage is used up"
 
 
-class Stopped(OpaqError):
+class StoppedError(OpaqError):
     """The work was asked to stop before there was an answer."""
 
 
@@ -64,9 +64,9 @@ class Stop:
             self._cell[0] = 1
 
     def check(self) -> None:
-        """Raise Stopped if the work should end."""
+        """Raise StoppedError if the work should end."""
         if self.requested:
-            raise Stopped(self._reason)
+            raise StoppedError(self._reason)
 
     def cell(self) -> NDArray[np.uint8]:
         """The byte that kernels read."""
@@ -169,7 +169,7 @@ def before_leaving(farewell: Callable[[], None]) -> Iterator[None]:
 
 def leave(exit_code: int) -> None:
     """End the process at once, from any thread and wherever the main thread is."""
-    for farewell in list(_farewells):
+    for farewell in _farewells:
         with suppress(Exception):
             farewell()
     os._exit(exit_code)

@@ -137,8 +137,8 @@ def unroll(
     """The belief graph after `steps` observations; with `samples`, only what that many sampled runs visit.
 
     `keep` keeps every level, for gradients and for naming sequences. With `whole`, the first level that does not fit
-    the budget (or very many levels that do) ends the work: the graph returned is not whole then. When the chain's stop is requested, what has not
-    been expanded counts as dropped. A graph of sampled runs is never trimmed.
+    the budget (or very many levels that do) ends the work: the graph returned is not whole then. When the chain's
+    stop is requested, what has not been expanded counts as dropped. A graph of sampled runs is never trimmed.
     `on_level` is told (levels done, nodes so far).
     """
     trimmer = _Trimmer(chain, budget or Budget(), keep, sampled=samples > 0)
@@ -146,7 +146,8 @@ def unroll(
     levels, num_nodes, settled_mass, losses, used, time = [level], 1, 0.0, np.zeros(3), 0, 0
     while time < steps:
         if trimmer.may_skip_ahead and level.num_nodes <= _SMALL_LEVEL:
-            level, made, new_nodes, settled = _steps(chain, level, trimmer, rng, steps=min(steps - time, _LEVELS_A_CALL))
+            at_once = min(steps - time, _LEVELS_A_CALL)
+            level, made, new_nodes, settled = _steps(chain, level, trimmer, rng, steps=at_once)
             num_nodes, settled_mass, time = num_nodes + new_nodes, settled_mass + settled, time + made
             levels = [level]
             if made:
@@ -278,7 +279,11 @@ def _take(level: Level, chosen: IntArray) -> Level:
         np.concatenate(([0], np.cumsum(counts))),
         nodes.pair[entry],
         nodes.belief[entry],
-        *(part[chosen] for part in nodes[3:]),
+        nodes.mass[chosen],
+        nodes.best[chosen],
+        nodes.parent[chosen],
+        nodes.observation[chosen],
+        nodes.runs[chosen],
     )
     return replace(level, nodes=kept, arcs=arcs._replace(child=number[arcs.child]))
 
@@ -296,7 +301,7 @@ class LastStep:
 def last_step(chain: Chain, graph: Graph, *, with_slope: bool = False) -> LastStep:
     """The last observation, and the backward sweep if the slope is asked for (the graph must have kept its levels).
 
-    Raises Stopped when a slope is asked for and the work was asked to stop.
+    Raises StoppedError when a slope is asked for and the work was asked to stop.
     """
     moves, pairs, work = chain.moves, chain.pairs, chain.work
     slope = np.zeros(moves.flow.size if with_slope else 0, moves.flow.dtype)

@@ -70,7 +70,7 @@ def gradient(
     """H(Z | Y) and its gradient with respect to softmax logits (paper, eq. simplified_gradient).
 
     With a budget it is the part of H that the budget keeps, a lower bound; without one, BudgetError is raised when
-    the whole graph does not fit the default budget. Raises Stopped when `stop` is requested meanwhile.
+    the whole graph does not fit the default budget. Raises StoppedError when `stop` is requested meanwhile.
     """
     return _slope(process, theta, budget, stop)
 

@@ -25,7 +25,7 @@ from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import Sighting, sightings
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
-from opaq.stop import Stop, Stopped, on_signals
+from opaq.stop import Stop, StoppedError, on_signals
 
 Mode = Literal["auto", "exact", "interval", "sampled"]
 _ROUNDING = 1e-12  # a return this close to the threshold meets it
@@ -108,8 +108,8 @@ def measure(
     estimate from fewer runs. `sequences` of the most revealing and the most confusing observations are chosen (3, none
     for horizons above 1,000). `stop` ends the work in the same way when the caller requests it; without one, Ctrl-C
     raises KeyboardInterrupt as soon as the compiled code has returned. `on_progress` is told in words how far it is.
-    Raises InputError when an argument or the policy does not fit, BudgetError when "exact" cannot be had, and Stopped
-    when the work ended before anything was known.
+    Raises InputError when an argument or the policy does not fit, BudgetError when "exact" cannot be had, and
+    StoppedError when the work ended before anything was known.
     """
     begun = perf_counter()
     choose("mode", mode, get_args(Mode))
@@ -133,7 +133,7 @@ def measure(
                     stop=stop,
                     on_progress=on_progress,
                 )
-            except Stopped:
+            except StoppedError:
                 if not own.interrupted:
                     raise
     if own.interrupted:
@@ -168,7 +168,8 @@ def measure_product(
     evaluator = _Evaluator(process, pi, prior, width=width, samples=samples, rng=rng, time=time, stop=stop, tell=tell)
     answer = evaluator.answer(mode, budget)
     opacity, secret_entropy = bounded_opacity(answer.opacity, prior), entropy(prior)
-    revealing, confusing = (), ()
+    revealing: tuple[Sighting, ...] = ()
+    confusing: tuple[Sighting, ...] = ()
     if sequences and not stop.requested:
         tell("choosing the sequences to show")
         shown = replace(budget, nodes=min(budget.nodes, _shown_nodes(answer, process.horizon)))
@@ -293,7 +294,7 @@ class _Evaluator:
         reason = f"the certified interval stayed {evaluation.opacity.width:.2g} bits wide"
         try:
             sampled = self._sample(evaluation, reason)
-        except Stopped:
+        except StoppedError:
             return self._interval(evaluation)
         if evaluation.opacity.width <= 4 * (sampled.opacity.standard_error or 0.0):
             return self._from(evaluation, f"certified interval, narrower than sampling would give ({reason})")
@@ -310,9 +311,7 @@ class _Evaluator:
         """An eighth of the budget, less for long horizons: an interval should not take longer than sampling would."""
         return replace(budget, nodes=max(1, min(budget.nodes // 8, _QUICK_NODES // (self.process.horizon + 1))))
 
-    def _tighten(
-        self, best: Evaluation | None, budget: Budget, *, parts: tuple[int, ...], hopeful: bool
-    ) -> Evaluation:
+    def _tighten(self, best: Evaluation | None, budget: Budget, *, parts: tuple[int, ...], hopeful: bool) -> Evaluation:
         """Ever larger parts of the graph until the interval is narrow enough, the budget is used up or time is.
 
         With `hopeful` also until a larger part can hardly make it narrow enough.

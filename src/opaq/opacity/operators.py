@@ -26,7 +26,7 @@ def observable_operator(product: Product, pi: FloatArray, observation: str) -> A
 def belief(product: Product, pi: FloatArray, observations: Sequence[str]) -> FloatArray:
     """alpha(x) = P(o_0 .. o_t, x_t = x) over product states; 0 where that is too small for a float."""
     *_, (now, log_probability) = filtered(product, pi, observations)
-    return now * np.exp2(log_probability)
+    return np.asarray(now * np.exp2(log_probability))
 
 
 def sequence_probability(product: Product, pi: FloatArray, observations: Sequence[str]) -> float:

@@ -43,8 +43,8 @@ def estimate(
 ) -> Estimate:
     """Opacity and guess error of a policy vector from sampled observation sequences.
 
-    When `stop` is requested, from the batches that are complete; raises Stopped if there is none. `on_batch` is told
-    how many runs are done.
+    When `stop` is requested, from the batches that are complete; raises StoppedError if there is none. `on_batch` is
+    told how many runs are done.
     """
     stop = stop or Stop()
     chain = Chain.of(process, pi, stop=stop)

@@ -40,7 +40,7 @@ class Candidate:
 
 
 def judge(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> Candidate:
-    """Repair a small violation, then evaluate. Raises Stopped when there is no time for it."""
+    """Repair a small violation, then evaluate. Raises StoppedError when there is no time for it."""
     theta = repair(objective, theta, scales=scales)
     pi = objective.process.softmax(theta)
     opacity = evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop).opacity

@@ -16,7 +16,7 @@ from opaq.solve.objective import Objective
 from opaq.solve.starts import Start
 from opaq.solve.status import Status
 from opaq.solve.strategy import Solver, Trace
-from opaq.stop import Stopped
+from opaq.stop import StoppedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def run_start(
     while (status := solver.done(now.state)) is None:
         try:
             now = _advance(objective, solver, now, scales=scales, judge_every=judge_every)
-        except Stopped:
+        except StoppedError:
             status = Status.INTERRUPTED
             break
         if keeper is not None:
@@ -99,10 +99,8 @@ def run_start(
     return StartResult(start.place, start.kind, status, now.best, len(now.traces), tuple(now.traces), seconds, now)
 
 
-def _advance(
-    objective: Objective, solver: Solver, now: Snapshot, *, scales: FloatArray, judge_every: int
-) -> Snapshot:
-    """One step and its judgement. Raises Stopped and leaves `now` as it was when there is no time to complete it."""
+def _advance(objective: Objective, solver: Solver, now: Snapshot, *, scales: FloatArray, judge_every: int) -> Snapshot:
+    """One step and its judgement. Raises StoppedError, and leaves `now` as it was, when asked to stop meanwhile."""
     rng = deepcopy(now.rng)
     state, info = solver.step(objective, now.state, rng)
     best = now.best

@@ -42,7 +42,7 @@ class Objective:
     gradients: Gradients = "exact"
     samples: int = 2000
     budget: Budget = field(default_factory=lambda: Budget(nodes=200_000))
-    stop: Stop = field(default_factory=Stop)  # when requested, evaluations raise Stopped
+    stop: Stop = field(default_factory=Stop)  # when requested, evaluations raise StoppedError
 
     @property
     def process(self) -> HiddenProcess:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -100,7 +99,7 @@ def solve(
     if not impossible:
         warm_vector = product.policy_vector(warm) if warm is not None else None
         begins = starts(objective, count=num_starts, kind=start, seed=seed, warm=warm_vector)
-        search.run(begins, rounds, seed=seed, folder=folder, processes=_processes(processes, product, len(begins)))
+        search.run(begins, rounds, seed=seed, folder=folder, workers=_workers(processes, product, len(begins)))
     return search.conclude(impossible, attainable, name=rounds[0].name, seed=seed, begun=begun, sequences=sequences)
 
 
