@@ -17,8 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from opaq.model.arrays import BoolArray, FloatArray, IntArray
+
+ShortArray = NDArray[np.int32]
 
 STEP = 1e-20  # size of the imaginary part that carries a derivative
 _ROUNDED_BITS = np.int64(14)  # beliefs that agree but for these last bits of 52 are one node
@@ -45,12 +48,12 @@ class Nodes(NamedTuple):
     """The distinct beliefs of one level."""
 
     start: IntArray  # [node + 1]
-    pair: IntArray  # [entry]
+    pair: ShortArray  # [entry]
     belief: Any  # [entry]: P(x | y), summing to 1 over a node; real or complex
     mass: Any  # [node]: P(y), summed over the sequences of the node; real or complex
     best: FloatArray  # [node]: probability of its likeliest sequence
     parent: IntArray  # [node]: the node which that sequence comes from
-    observation: IntArray  # [node]: the last observation
+    observation: ShortArray  # [node]: the last observation
     runs: IntArray  # [node]: how many sampled runs passed (0 when nothing is sampled)
 
 
@@ -82,7 +85,7 @@ class Scratch(NamedTuple):
     settled: IntArray  # [observation]
     runs: IntArray  # [observation]
     seen: IntArray  # [observation]: those with entries
-    pair: IntArray  # [pair]: entries, a segment per observation
+    pair: ShortArray  # [pair]: entries, a segment per observation
     value: Any  # [pair]
     listed: BoolArray  # [cell]: whether it is among the listed cells; False between nodes
     cells: IntArray  # [cell]: the listed cells
@@ -380,7 +383,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
             likeliest = nodes.best[node] * chance.real
             hashed, check = _normalise(first, last, chance, pairs, work)
             slot = _slot_of(table, columns.hashes, hashed, check)
-            child = np.int64(table[slot])
+            child = int(table[slot])
             if child >= 0:
                 columns.mass[child] += share
                 columns.runs[child] += work.runs[observation]
