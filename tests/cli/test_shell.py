@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opaq.cli.shell import printable, run_guarded
+from opaq.cli.shell import run_guarded
 from opaq.errors import BudgetError, Fault, InputError
 from opaq.version import __version__
 
@@ -117,7 +117,3 @@ def test_debug_is_taken_out_wherever_it_stands() -> None:
     seen: list[list[str]] = []
     run_guarded(lambda kept: seen.append(list(kept)), ["measure", "--debug", "x", "--", "--debug"])
     assert seen == [["measure", "x", "--", "--debug"]]
-
-
-def test_names_cannot_steer_the_terminal() -> None:
-    assert printable("a\x1b[31mb\nc é") == "a\\x1b[31mb\\nc é"

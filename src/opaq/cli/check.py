@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, printable, warn
+from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, warn
 from opaq.errors import BudgetError, Faults, InputError
+from opaq.names import printable
 
 if TYPE_CHECKING:
     from opaq.product.compile import Product
