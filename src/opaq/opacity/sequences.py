@@ -48,11 +48,12 @@ def _sequence_counts(graph: Graph) -> list[FloatArray] | None:
     """How many observation sequences lead to every node of every level; None if a part of the graph is missing."""
     if graph.dropped_mass > 0:
         return None
-    counts = [np.ones(1)]
+    counts: list[FloatArray] = [np.ones(1)]
     for level in graph.levels[1:]:
         per_arc = np.repeat(counts[-1], np.diff(level.arcs.start))
         kept = level.arcs.child != DROPPED
-        counts.append(np.bincount(level.arcs.child[kept], weights=per_arc[kept], minlength=level.num_nodes))
+        total = np.bincount(level.arcs.child[kept], weights=per_arc[kept], minlength=level.num_nodes)
+        counts.append(total.astype(np.float64))
     return counts
 
 
