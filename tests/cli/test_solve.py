@@ -42,6 +42,17 @@ def test_options_that_the_solver_ignores_are_refused(opaq, arguments: list[str],
         assert line.endswith(f"it belongs to {wanted}")
 
 
+def test_sampled_gradients_are_for_primal_dual(opaq) -> None:
+    """With the default, five samples once gave an opacity of 0 as converged."""
+    done = opaq("solve", "graph", "--gradients", "sampled", "--samples", "5")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "opaq: --gradients: sampled gradients do not suit --solver lagrangian, which needs exact ones; "
+        "use --solver primal-dual\n"
+    )
+    assert opaq("solve", "two-sink", "--gradients", "exact", *FEW).returncode == 0
+
+
 def test_options_that_the_solver_uses_are_not(opaq) -> None:
     steps = ("--iterations", "3", "--eta", "0.1", "--gradients", "sampled", "--samples", "10")
     done = opaq("solve", "two-sink", "--solver", "primal-dual", *steps, *FEW, "--json")

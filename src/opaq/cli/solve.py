@@ -130,10 +130,13 @@ def command(
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    """Options that the solver ignores are refused."""
+    """Options that the solver ignores or cannot use are refused."""
     idle: list[Fault] = []
     if options["solver"] != SolverName.PRIMAL_DUAL:
         idle += without_effect(options, belongs_to=_OF_PRIMAL_DUAL, chosen=f"--solver {SolverName.LAGRANGIAN}")
+        if options["gradients"] == GradientKind.SAMPLED:
+            found = f"sampled gradients do not suit --solver {SolverName.LAGRANGIAN}, which needs exact ones"
+            idle.append(Fault("--gradients", found, "use --solver primal-dual"))
     if options["gradients"] != GradientKind.SAMPLED:
         idle += without_effect(options, belongs_to=_OF_SAMPLED_GRADIENTS, chosen="exact gradients")
     if idle:
