@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
 import pytest
 
 from opaq.errors import InputError
-from opaq.files import write_text
+from opaq.files import check_writable, write_text
 
 
 def test_written_text_is_read_back_and_nothing_else_is_left(tmp_path) -> None:
@@ -57,3 +58,57 @@ def test_places_that_cannot_be_written(tmp_path) -> None:
     for path, reason in cases:
         with pytest.raises(InputError, match=reason):
             write_text(path, "x", overwrite=True)
+
+
+def test_a_check_leaves_nothing_behind(tmp_path) -> None:
+    check_writable(tmp_path / "a.txt")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a.txt").write_text("old")
+    check_writable(tmp_path / "a.txt", overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "old"
+
+
+def test_a_check_finds_what_writing_would(tmp_path) -> None:
+    (tmp_path / "there.txt").write_text("old")
+    cases = [
+        (tmp_path / "no" / "a.txt", "does not exist"),
+        (tmp_path / "there.txt" / "a.txt", "does not exist"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "there.txt", "exists already"),
+        ("/dev/null", "not a regular file"),
+        ("/proc/a.txt", "takes no new files"),
+        ("a\0b", "is not a file name"),
+    ]
+    for path, reason in cases:
+        for attempt in (check_writable, lambda path: write_text(path, "x")):
+            with pytest.raises(InputError, match=reason):
+                attempt(path)
+
+
+def test_a_check_finds_a_full_disk_and_a_read_only_one(tmp_path, monkeypatch) -> None:
+    def full(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="No space left"):
+        check_writable(tmp_path / "a.txt")
+    assert list(tmp_path.iterdir()) == []
+
+    def read_only(*_args: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(InputError, match="may not be written; check the permissions"):
+        check_writable(tmp_path / "a.txt")
+
+
+def test_file_systems_that_cannot_sync_or_keep_permissions(tmp_path, monkeypatch) -> None:
+    def unsupported(*_args: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", unsupported)
+    monkeypatch.setattr(os, "chmod", unsupported)
+    write_text(tmp_path / "a.txt", "one")
+    write_text(tmp_path / "a.txt", "two", overwrite=True)
+    assert (tmp_path / "a.txt").read_text() == "two"

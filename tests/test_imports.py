@@ -16,8 +16,8 @@ SOURCE = Path(opaq.__file__).parent
 
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
-    ["errors", "version"],
-    ["files"],
+    ["errors", "names", "version"],
+    ["choices", "files"],
     ["model"],
     ["automata"],
     ["build"],

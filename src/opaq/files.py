@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from opaq.errors import Fault, InputError
+
+_PROBE = 4096  # bytes written to find out whether a disk is full
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = False) -> None:
@@ -17,12 +22,8 @@ def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = Fal
 
 def write_bytes(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
     """The same for bytes. Raises InputError when the file is there and may not be overwritten, or cannot be written."""
-    target = Path(os.path.realpath(path))  # through a link: replace what it points to, not the link
-    try:
-        mode = _existing_mode(target)
-        if mode is not None and not overwrite:
-            raise InputError([Fault("", "exists already", "use --force to overwrite it")], os.fspath(path))
-        temporary = target.with_name(f".opaq-{secrets.token_hex(8)}.tmp")
+    with _explained(path) as target:
+        temporary, mode = _temporary(target, path, overwrite)
         try:
             _write_through(temporary, data, mode)
             os.replace(temporary, target)
@@ -30,8 +31,40 @@ def write_bytes(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = 
             temporary.unlink(missing_ok=True)
             raise
         _sync_folder(target.parent)
+
+
+def check_writable(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Raise InputError now if `write_text` would later: really writes a file beside the target, and removes it.
+
+    A disk that fills up meanwhile is not foreseen.
+    """
+    with _explained(path) as target:
+        temporary, mode = _temporary(target, path, overwrite)
+        try:
+            _write_through(temporary, bytes(_PROBE), mode)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Follow links to the file to replace; what the system says against it becomes an InputError."""
+    target = Path(path)
+    try:
+        target = Path(os.path.realpath(path))  # through a link: replace what it points to, not the link
+        yield target
     except OSError as error:
         raise InputError([_unwritable(error, target)], os.fspath(path)) from None
+    except ValueError:  # a NUL, or characters that no file name can hold
+        raise InputError([Fault("", "is not a file name")], os.fspath(path)) from None
+
+
+def _temporary(target: Path, path: str | os.PathLike[str], overwrite: bool) -> tuple[Path, int | None]:
+    """The file to write first, and the permissions of the one it replaces, if that is there and may be replaced."""
+    mode = _existing_mode(target)
+    if mode is not None and not overwrite:
+        raise InputError([Fault("", "exists already", "use --force to overwrite it")], os.fspath(path))
+    return target.with_name(f".opaq-{secrets.token_hex(8)}.tmp"), mode
 
 
 def _existing_mode(target: Path) -> int | None:
@@ -48,31 +81,43 @@ def _existing_mode(target: Path) -> int | None:
 
 
 def _write_through(path: Path, data: bytes, mode: int | None) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
     with open(descriptor, "wb") as file:
         if mode is not None:
-            os.chmod(path, mode)
+            with suppress(OSError):  # some file systems keep no permissions
+                os.chmod(path, mode)
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        _sync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:
     """Make the new name itself durable, where the system can."""
     if os.name != "posix":
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):  # the file is written; network file systems may not sync folders
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sync(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # nothing to sync on this file system
+            raise
 
 
 def _unwritable(error: OSError, target: Path) -> Fault:
     if isinstance(error, IsADirectoryError):
         return Fault("", "is a folder, not a file")
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
+    if isinstance(error, FileNotFoundError | NotADirectoryError) and not target.parent.is_dir():
         return Fault("", f"the folder {target.parent} does not exist", "create it first")
+    if isinstance(error, FileNotFoundError):
+        return Fault("", f"cannot be written: {target.parent} takes no new files", "write to another folder")
     if isinstance(error, PermissionError):
         return Fault("", "may not be written", f"check the permissions of {target.parent}")
     return Fault("", f"cannot be written: {error.strerror or error}")

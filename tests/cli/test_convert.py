@@ -78,7 +78,14 @@ def test_what_goes_nowhere(opaq, tmp_path: Path) -> None:
     assert "a problem cannot become '.png'" in opaq("convert", "two-sink", "x.png").stderr
     assert opaq("convert", "none.umb", "x.yaml").returncode == 2
     assert "NAME=VALUE" in opaq("convert", "two-sink", "x.yaml", "--constant", "N").stderr
+    assert "only PRISM and JANI models have constants" in opaq("convert", "graph", "x.yaml", "--constant", "N=1").stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_that_cannot_be_written_is_told_before_the_source_is_read(opaq) -> None:
+    done = opaq("convert", "none.umb", "missing/x.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("opaq: missing/x.yaml: the folder ")
 
 
 def test_a_problem_told_twice_is_the_same(tmp_path: Path) -> None:

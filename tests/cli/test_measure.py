@@ -27,7 +27,7 @@ POLICY = {
     ],
 )
 def test_reference_figures(opaq, name: str, opacity: float, earned: float, guess_error: float) -> None:
-    done = opaq("measure", name, "--json", "--mode", "exact")
+    done = opaq("measure", name, "--json", "--mode", "exact", "--quiet")
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert told["opacity"]["method"] == "exact"
@@ -49,13 +49,13 @@ def test_the_task_of_the_grid_is_missed_by_the_uniform_policy_and_that_is_an_ans
 
 def test_waiting_exactly_once_hides_half_a_bit(opaq, tmp_path: Path) -> None:
     (tmp_path / "policy.json").write_text(json.dumps(POLICY))
-    done = opaq("measure", "two-sink", "--policy", "policy.json", "--json")
+    done = opaq("measure", "two-sink", "--policy", "policy.json", "--json", "-q")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["opacity"]["lower"] == pytest.approx(0.5, abs=1e-12)
 
 
 def test_the_words_go_to_stdout_without_colour(opaq) -> None:
-    done = opaq("measure", "two-sink", FORCE_COLOR="1")
+    done = opaq("measure", "two-sink", "-q", FORCE_COLOR="1")
     assert (done.returncode, done.stderr) == (0, "")
     assert "opacity" in done.stdout.lower()
     assert "\x1b" not in done.stdout
@@ -73,7 +73,7 @@ def test_sampling_repeats_with_its_seed(opaq) -> None:
 def test_a_bad_policy_file_is_named_with_lines(opaq, tmp_path: Path) -> None:
     broken = {**POLICY, "rows": [{"state": "q7", "time": 0, "probabilities": {"a": 0.4}}]}
     (tmp_path / "policy.json").write_text(json.dumps(broken, indent=1))
-    done = opaq("measure", "two-sink", "--policy", "policy.json")
+    done = opaq("measure", "two-sink", "--policy", "policy.json", "-q")
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) >= 2
     assert all(line.startswith("opaq: policy.json: rows[0]") for line in done.stderr.splitlines())
@@ -82,7 +82,7 @@ def test_a_bad_policy_file_is_named_with_lines(opaq, tmp_path: Path) -> None:
 
 def test_a_policy_without_a_row_that_matters(opaq, tmp_path: Path) -> None:
     (tmp_path / "policy.json").write_text(json.dumps({**POLICY, "rows": POLICY["rows"][:1]}))
-    done = opaq("measure", "two-sink", "--policy", "policy.json")
+    done = opaq("measure", "two-sink", "--policy", "policy.json", "-q")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("opaq: policy.json: ")
 
@@ -90,7 +90,36 @@ def test_a_policy_without_a_row_that_matters(opaq, tmp_path: Path) -> None:
 def test_warnings_about_the_policy_are_told(opaq, tmp_path: Path) -> None:
     first = {"state": "q0", "time": 0, "probabilities": {"a": 0.500001, "b": 0.5}}
     (tmp_path / "policy.json").write_text(json.dumps({**POLICY, "rows": [first, *POLICY["rows"][1:]]}))
-    done = opaq("measure", "two-sink", "--policy", "policy.json", "--json")
+    done = opaq("measure", "two-sink", "--policy", "policy.json", "--json", "-q")
     assert done.returncode == 0
     assert done.stderr.startswith("opaq: policy.json: warning: rows[0].probabilities: probabilities sum to 1.000001")
     assert "opacity" in json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "idle"),
+    [
+        (["--mode", "exact", "--samples", "5"], ["--samples"]),
+        (["--mode", "exact", "--seed", "1", "--width", "0.1", "--mass", "0"], ["--seed", "--width", "--mass"]),
+        (["--mode", "interval", "--samples", "5", "--seed", "0"], ["--samples", "--seed"]),
+        (["--mode", "sampled", "--width", "0.1"], ["--width"]),
+    ],
+)
+def test_options_that_the_mode_ignores_are_refused(opaq, arguments: list[str], idle: list[str]) -> None:
+    done = opaq("measure", "two-sink", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    told = done.stderr.splitlines()
+    assert [line.split(": ")[1] for line in told] == idle
+    assert all(f"has no effect with --mode {arguments[1]}; it belongs to --mode" in line for line in told)
+
+
+@pytest.mark.parametrize("arguments", [["--mode", "sampled", "--samples", "5", "--seed", "1"], ["--width", "0.5"]])
+def test_options_that_the_mode_uses_are_not(opaq, arguments: list[str]) -> None:
+    assert opaq("measure", "two-sink", *arguments).returncode == 0
+
+
+def test_a_page_fits_the_terminal(opaq) -> None:
+    for columns in (60, 100):
+        done = opaq("measure", "grid-last-state-4", "--mode", "sampled", "--samples", "50", COLUMNS=str(columns))
+        assert done.returncode == 0
+        assert max(map(len, done.stdout.splitlines())) <= columns

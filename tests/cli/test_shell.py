@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opaq.cli.shell import printable, run_guarded
+from opaq.cli.shell import run_guarded
 from opaq.errors import BudgetError, Fault, InputError
 from opaq.version import __version__
 
@@ -119,5 +119,49 @@ def test_debug_is_taken_out_wherever_it_stands() -> None:
     assert seen == [["measure", "x", "--", "--debug"]]
 
 
-def test_names_cannot_steer_the_terminal() -> None:
-    assert printable("a\x1b[31mb\nc é") == "a\\x1b[31mb\\nc é"
+def in_shell(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", ["measure two-sink -q", "schema", "--help", "simulate two-sink", "check two-sink"])
+def test_a_full_stdout_is_told(command: str) -> None:
+    done = in_shell(f"{PROGRAM} {command} > /dev/full")
+    assert (done.returncode, done.stdout) == (74, "")
+    assert "No space left on device" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "fault of opaq" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["measure two-sink", "solve two-sink", "simulate two-sink", "reproduce two-sink"])
+def test_a_closed_stdout_is_told_before_the_work(command: str) -> None:
+    done = in_shell(f"cd /nowhere 2>&-; {PROGRAM} {command} >&-")
+    assert done.returncode == 74
+    assert done.stderr == (
+        "opaq: stdout is closed, so that the answer would be lost; send it to /dev/null if that is meant\n"
+    )
+
+
+def test_a_closed_stdout_is_fine_where_there_is_no_answer(tmp_path: Path) -> None:
+    done = in_shell(f"{PROGRAM} examples two-sink --to {tmp_path} >&-")
+    assert (done.returncode, done.stderr) == (0, f"opaq: wrote {tmp_path / 'two-sink.yaml'}\n")
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- 2>&-"])
+def test_without_stderr_notes_do_not_get_into_the_answer(tmp_path: Path, redirection: str) -> None:
+    problem = tmp_path / "problem.yaml"
+    in_shell(f"{PROGRAM} examples two-sink --to {problem}")
+    problem.write_text(problem.read_text().replace("b: {q1: 0.5,", "b: {q1: 0.500001,"))  # a warning
+    done = in_shell(f"{PROGRAM} check {problem} {redirection}")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{problem}: fine\n")
+    assert in_shell(f"{PROGRAM} check no.yaml {redirection}").returncode == 2
+
+
+def test_nothing_left_to_talk_to() -> None:
+    assert in_shell(f"{PROGRAM} check two-sink <&- >&- 2>&-").returncode == 74
+
+
+def test_a_refusal_of_the_system_is_no_fault_of_ours(capsys) -> None:
+    assert run_guarded(lambda _: _raise(PermissionError(13, "Permission denied", "x.npz")), []) == 74
+    assert capsys.readouterr().err.startswith("opaq: x.npz: Permission denied (")

@@ -18,7 +18,7 @@ from opaq.errors import InputError
 from opaq.io.scenarios import load_problem
 from opaq.model.policy import PolicyClass
 from opaq.product.compile import compile_problem
-from opaq.reproduce import baseline, two_sink
+from opaq.reproduce import baseline, experiments, two_sink
 from opaq.reproduce.effort import Effort
 from opaq.reproduce.experiments import NAMES, names_of, reproduce, reproduce_into
 from opaq.reproduce.findings import Outcome, published
@@ -161,3 +161,28 @@ def test_the_command_from_end_to_end(tmp_path: Path) -> None:
     assert again.returncode == 2
     assert "made: results.md: exists already" in again.stderr
     assert again.stdout == ""
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(experiments, "reproduce", lambda *_: pytest.fail("the work began"))
+    (tmp_path / "file").write_text("")
+    (tmp_path / "odd" / "results.md").mkdir(parents=True)
+    for folder, reason in (("/proc/out", "cannot be made"), (tmp_path / "file", "cannot be made"), ("/proc", "no new")):
+        with pytest.raises(InputError, match=reason):
+            reproduce_into(Path(folder), ["two-sink"], QUICK)
+    with pytest.raises(InputError, match="is a folder, not a file"):
+        reproduce_into(tmp_path / "odd", ["two-sink"], QUICK, overwrite=True)
+
+
+def test_a_disk_that_fills_up_does_not_end_the_work(tmp_path: Path, monkeypatch, two_sinks: Outcome) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(experiments, "reproduce", lambda *_: two_sinks)
+    monkeypatch.setattr(os, "replace", refuse)
+    lost: list[InputError] = []
+    outcomes = reproduce_into(tmp_path, ["two-sink", "graph"], QUICK, on_failure=lost.append)
+    assert outcomes == [two_sinks, two_sinks]
+    assert ["No space left" in str(error) for error in lost] == [True, True]
+    with pytest.raises(InputError, match="No space left"):
+        reproduce_into(tmp_path, ["two-sink"], QUICK)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, printable, warn
+from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, page_width, warn
 from opaq.errors import BudgetError, Faults, InputError
+from opaq.names import printable
+from opaq.report.layout import wrapped
 
 if TYPE_CHECKING:
     from opaq.product.compile import Product
@@ -59,14 +61,20 @@ def _summary(product: Product) -> str:
         "product states": f"{product.state_of.size:,}",
     }
     facts |= {payoff.name: f"at least {payoff.threshold:g}" for payoff in product.process.payoffs[1:]}
-    width = max(map(len, facts))
-    return "\n".join(f"  {printable(name):<{width}}  {fact}" for name, fact in facts.items() if fact)
+    width = max(len(printable(name)) for name in facts)
+    lines: list[str] = []
+    for name, fact in facts.items():
+        first = f"  {printable(name):<{width}}  "
+        lines += wrapped(fact, first=first, rest=" " * len(first), width=page_width()) if fact else []
+    return "\n".join(lines)
 
 
-def _counted(names: tuple[str, ...], *, shown: int = 6) -> str:
-    """How many, and the first few."""
-    listed = ", ".join(_short(printable(name)) for name in names[:shown])
-    return f"{len(names):,}: {listed}{', ...' if len(names) > shown else ''}"
+def _counted(names: tuple[str, ...], *, most: int = 6) -> str:
+    """How many, and the first few, unless they look alike when cut short."""
+    short = [_short(printable(name)) for name in names[:most]]
+    if len(set(short)) < len(short):
+        return f"{len(names):,}"
+    return f"{len(names):,}: {', '.join(short)}{', ...' if len(names) > most else ''}"
 
 
 def _short(name: str, *, most: int = 24) -> str:

@@ -10,6 +10,8 @@ import typer
 from opaq.cli.shell import note, warn
 from opaq.errors import Faults
 
+_WITH_CONSTANTS = (".prism", ".nm", ".pm", ".sm", ".jani")
+
 
 def command(
     source: Annotated[str, typer.Argument(metavar="IN", help="A problem, model, automaton or policy.")],
@@ -21,10 +23,14 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
     """Turn files into other formats: yaml, json, umb, dot, hoa; policies into csv, txt, storm.json, drn."""
+    from opaq.files import check_writable
     from opaq.io.convert import convert
     from opaq.io.scenarios import load_problem
 
     constants = dict(_constant(text) for text in constant or [])
+    if constants and not source.lower().endswith(_WITH_CONSTANTS):
+        raise typer.BadParameter("only PRISM and JANI models have constants", param_hint="--constant")
+    check_writable(target, overwrite=force)
     stated = None if problem is None else load_problem(problem)
     faults = Faults()
     notes = convert(source, target, problem=stated, constants=constants, overwrite=force, faults=faults)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from opaq.cli.shell import about, answer, warn
-from opaq.errors import Faults
+from opaq.cli.options import given, without_effect
+from opaq.cli.shell import about, answer, expect_answer, page_width, warn
+from opaq.errors import Faults, InputError
 
 
 class Mode(StrEnum):
@@ -21,10 +23,26 @@ class Mode(StrEnum):
     SAMPLED = "sampled"
 
 
+_BELONGS_TO = {
+    "samples": "--mode sampled and --mode auto",
+    "seed": "--mode sampled and --mode auto",
+    "width": "--mode interval and --mode auto",
+    "mass": "--mode interval and --mode auto",
+}
+_USED: dict[Mode, set[str]] = {
+    Mode.AUTO: set(_BELONGS_TO),
+    Mode.EXACT: set(),
+    Mode.INTERVAL: {"width", "mass"},
+    Mode.SAMPLED: {"samples", "seed"},
+}
+
+
 def command(
     problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")],
     policy: Annotated[Path | None, typer.Option(help="A policy file; uniform without it.")] = None,
-    mode: Annotated[Mode, typer.Option(help="How to measure; auto takes exact if it is affordable.")] = Mode.AUTO,
+    mode: Annotated[
+        Mode | None, typer.Option(help="How to measure; auto (the default) takes exact if it is affordable.")
+    ] = None,
     width: Annotated[float | None, typer.Option(min=0, help="The widest interval to accept, in bits.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="How many runs to sample.")] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="The most beliefs to keep at a time.")] = None,
@@ -34,26 +52,39 @@ def command(
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
     any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Tell the opacity and the return of a policy."""
     import json
 
+    from opaq.cli.progress import ProgressPrinter
     from opaq.io.policy_file import load_policy
     from opaq.io.scenarios import load_problem
 
-    faults = Faults()
-    stated = load_problem(problem, faults=faults)
-    warn(faults.warnings, problem)
-    faults = Faults()
-    chosen = None if policy is None else load_policy(policy, stated, any_model=any_model, faults=faults)
-    warn(faults.warnings, str(policy))
+    options = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
+    options["memory"] = None if memory is None else round(memory * 2**30)
+    _check(mode, options)
+    expect_answer()
+    faults, policy_faults, chosen = Faults(), Faults(), None
+    try:
+        with ProgressPrinter("reading", quiet=quiet):
+            stated = load_problem(problem, faults=faults)
+            if policy is not None:
+                chosen = load_policy(policy, stated, any_model=any_model, faults=policy_faults)
+    finally:
+        warn(faults.warnings, problem)
+        warn(policy_faults.warnings, str(policy))
+    with ProgressPrinter("measuring", quiet=quiet), about(problem if policy is None else str(policy)):
+        from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
+        from opaq.report.text import measurement_to_dict, render_measurement
 
-    from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
-    from opaq.report.text import measurement_to_dict, render_measurement
+        measurement = measure(stated, chosen, **given({"mode": mode, **options}))
+    page = render_measurement(measurement, width=page_width())
+    answer(json.dumps(measurement_to_dict(measurement), indent=2) if as_json else page)
 
-    asked = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
-    asked["memory"] = None if memory is None else round(memory * 2**30)
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    with about(problem if policy is None else str(policy)):
-        measurement = measure(stated, chosen, mode=mode.value, **given)
-    answer(json.dumps(measurement_to_dict(measurement), indent=2) if as_json else render_measurement(measurement))
+
+def _check(mode: Mode | None, options: Mapping[str, Any]) -> None:
+    """Options that the mode ignores are refused."""
+    idle = without_effect(options, belongs_to=_BELONGS_TO, chosen=f"--mode {mode}", used=_USED[mode or Mode.AUTO])
+    if idle:
+        raise InputError(idle)

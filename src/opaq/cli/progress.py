@@ -2,67 +2,140 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from threading import Event, Lock, Thread
 from time import monotonic
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from opaq.model.problem import Problem
-from opaq.solve.loop import Progress
+from opaq.cli.shell import note
+from opaq.names import printable
 
-_SECONDS_BETWEEN = {True: 0.2, False: 10.0}
+if TYPE_CHECKING:
+    from opaq.model.problem import Problem
+    from opaq.solve.judge import Candidate
+    from opaq.solve.loop import Progress
+
+_REFRESH = 0.3  # seconds between two renewals of a live line
+_FIRST, _PAUSE = 2.0, 10.0  # seconds to the first line, and between lines, where there is no terminal
+_ERASE = "\r\x1b[2K"
 
 
-class Teller:
-    """Hears every step and tells some."""
+class ProgressPrinter:
+    """Shows from a thread of its own that work goes on: the phase, the time it has taken, the latest message.
 
-    def __init__(self, problem: Problem, note: Callable[[str], None]) -> None:
-        self._live = sys.stderr.isatty()
-        self._note = note
-        self._threshold = problem.task.return_at_least
-        self._begun = self._told = monotonic()
-        self._steps = 0
-        self._best: tuple[bool, float] | None = None
+    Numerical work only calls `show`, which stores a text. Nothing is printed when `quiet`, or without a stderr.
+    """
+
+    def __init__(self, label: str, *, quiet: bool = False) -> None:
+        self._label = label
+        self._text = ""
+        self._quiet = quiet or sys.stderr is None
+        self._live = not self._quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._begun = monotonic()
+        self._ended = Event()
+        self._printing = Lock()
+        self._thread = Thread(target=self._run, name="opaq-progress", daemon=True)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been at work."""
+        return monotonic() - self._begun
+
+    def show(self, text: str, *, label: str | None = None) -> None:
+        """Store what is shown next; with a label, a new phase begins. Any thread may call it, as often as it likes."""
+        self._label = self._label if label is None else label
+        self._text = text
+
+    def note(self, text: str) -> None:
+        """Print a line that stays, without tearing the live one."""
+        with self._printing:
+            self._erase()
+            note(text)
 
     def __enter__(self) -> Self:
+        if not self._quiet:
+            self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)
+        with self._printing:
+            self._erase()
 
-    def hear(self, progress: Progress) -> None:
-        """Note a step; tell it if the last telling is long enough ago."""
-        self._steps += 1
-        if progress.best is not None:
-            candidate = (progress.best.feasible, abs(progress.best.score))
-            self._best = candidate if self._best is None else max(self._best, candidate)
-        now = monotonic()
-        if now - self._told < _SECONDS_BETWEEN[self._live]:
-            return
-        self._told = now
-        line = self._line(progress, now - self._begun)
+    def _run(self) -> None:
+        pause = _REFRESH if self._live else _FIRST
+        while not self._ended.wait(pause):
+            with self._printing:
+                if not self._ended.is_set():
+                    self._print(self._line())
+            pause = _REFRESH if self._live else _PAUSE
+
+    def _line(self) -> str:
+        words = [f"{self._label} {self.seconds:.0f} s", self._text]
+        return printable(" | ".join(word for word in words if word))
+
+    def _print(self, line: str) -> None:
         if self._live:
-            print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
+            _write(f"{_ERASE}{line[: _columns() - 1]}")  # the last column would begin a new line
         else:
-            self._note(line)
+            note(line)
 
-    def _line(self, progress: Progress, seconds: float) -> str:
-        trace = progress.trace
-        words = [
-            f"{seconds:5.0f} s",
-            f"start {progress.place}, step {trace.iteration}",
-            f"opacity {abs(trace.score):.4f}",
-        ]
-        if self._threshold is not None and trace.slack.size:
-            words.append(f"return {trace.slack[0] + self._threshold:.4f}")
-        if trace.multipliers.size:
-            words.append(f"multiplier {trace.multipliers[0]:.3g}")
-        if progress.share > 0.02:
-            words.append(f"at most {seconds * (1 / progress.share - 1):.0f} s left")
-        if self._best is not None and self._best[0]:
-            words.append(f"best so far {self._best[1]:.4f}")
-        return " | ".join(words)
+    def _erase(self) -> None:
+        if self._live:
+            _write(_ERASE)
+
+
+def _columns() -> int:
+    """The width of the terminal now: users resize it."""
+    try:
+        return max(os.get_terminal_size(sys.stderr.fileno()).columns, 2)
+    except (OSError, ValueError):
+        return 80
+
+
+def _write(text: str) -> None:
+    try:
+        print(text, end="", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        return  # the terminal has gone; the work goes on
+
+
+def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Progress], None]:
+    """What a solver calls after every step: the printer shows the step and the best policy so far."""
+    best: list[Candidate] = []
+
+    def show(progress: Progress) -> None:
+        if progress.best is not None and progress.best.beats(best[-1] if best else None):
+            best[:] = [progress.best]
+        printer.show(
+            progress_line(
+                progress,
+                threshold=problem.task.return_at_least,
+                best=abs(best[0].score) if best and best[0].feasible else None,
+                seconds=printer.seconds,
+            )
+        )
+
+    return show
+
+
+def progress_line(progress: Progress, *, threshold: float | None, best: float | None, seconds: float) -> str:
+    """One step of a solver in words; `best` is the opacity of the best feasible policy, `seconds` the time so far."""
+    trace = progress.trace
+    words = [f"start {progress.place + 1}, step {trace.iteration}", f"opacity {abs(trace.score):.4f}"]
+    if best is not None:
+        words.append(f"best so far {best:.4f}")
+    if threshold is not None and trace.slack.size:
+        words.append(f"return {trace.slack[0] + threshold:.4f}")
+    if progress.share > 0.02:
+        words.append(f"at most {seconds * (1 / progress.share - 1):.0f} s left")
+    if trace.multipliers.size:
+        words.append(f"multiplier {trace.multipliers[0]:.3g}")
+    return " | ".join(words)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli.shell import answer, note
+from opaq.cli.shell import BAD_INPUT, answer, complain, expect_answer, note
+from opaq.errors import InputError
 
 
 def command(
@@ -32,7 +33,16 @@ def command(
     from opaq.reproduce.experiments import names_of, reproduce_into, results_json
     from opaq.reproduce.tables import render_outcomes
 
+    expect_answer()
+    lost: list[InputError] = []
+
+    def tell_failure(error: InputError) -> None:
+        lost.append(error)
+        complain(error)
+
     effort = Effort(seed=seed, quick=quick, tell=note)
-    outcomes = reproduce_into(to, names_of(name), effort, overwrite=force)
-    note(f"wrote results and pictures to {to}")
+    outcomes = reproduce_into(to, names_of(name), effort, overwrite=force, on_failure=tell_failure)
+    note("not all results could be written" if lost else f"wrote results and pictures to {to}")
     answer(results_json(outcomes, effort) if as_json else render_outcomes(outcomes))
+    if lost:
+        raise typer.Exit(BAD_INPUT)

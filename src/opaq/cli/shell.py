@@ -5,22 +5,42 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TextIO
 
-from opaq.errors import BudgetError, Fault, InputError
+from opaq.errors import BudgetError, Fault, InputError, OpaqError
+from opaq.names import printable
 
 DONE = 0
 BAD_INPUT = 2
 INTERNAL_ERROR = 70
+OUTPUT_ERROR = 74
 INTERRUPTED = 130
+
+_WIDTH = 100  # columns of a page where stdout is no terminal
+_NARROWEST = 40
+
+
+class OutputError(OpaqError):
+    """The answer could not be written to stdout."""
 
 
 def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> int:
     """Run a command line and turn every way it can end into an exit code, and words where words help."""
     debug, arguments = _taken_out(arguments, "--debug")
-    _tolerate_any_name()
+    _open_streams()
+    code = _run(command, arguments, debug)
+    try:
+        _flush_stdout()
+    except OutputError as error:
+        return _explain(error) if code == DONE else code
+    return code
+
+
+def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], debug: bool) -> int:
     try:
         command(arguments)
     except SystemExit as end:
@@ -28,23 +48,43 @@ def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        if debug:
+        if debug and sys.stderr is not None:
             traceback.print_exc()
         return _explain(error)
-    finally:
-        _close_stdout()
     return DONE
 
 
 def answer(text: str) -> None:
-    """Print what the user asked for."""
-    with contextlib.suppress(BrokenPipeError):  # the reader (`| head`) has seen enough
+    """Print what the user asked for; OutputError when it cannot be written."""
+    expect_answer()
+    try:
         print(text.removesuffix("\n"), flush=True)
+    except BrokenPipeError:  # the reader (`| head`) has seen enough
+        _discard(sys.stdout)
+    except OSError as error:
+        _discard(sys.stdout)
+        raise OutputError(f"the answer could not be written to stdout: {error.strerror or error}") from error
+
+
+def expect_answer() -> None:
+    """Raise OutputError if stdout is closed: better before the work than after it."""
+    if sys.stdout is None or sys.stdout.closed:
+        raise OutputError("stdout is closed, so that the answer would be lost; send it to /dev/null if that is meant")
+
+
+def page_width() -> int:
+    """The columns of the terminal that stdout is, or of a page where it is none."""
+    return max(shutil.get_terminal_size((_WIDTH, 24)).columns, _NARROWEST)
 
 
 def note(text: str) -> None:
-    """Say something beside the answer."""
-    print(f"opaq: {printable(text)}", file=sys.stderr)
+    """Say something beside the answer; where stderr is closed or full, nothing is said."""
+    if sys.stderr is None or sys.stderr.closed:
+        return
+    try:
+        print(f"opaq: {printable(text)}", file=sys.stderr, flush=True)
+    except OSError:
+        _discard(sys.stderr)
 
 
 def warn(faults: Iterable[Fault], source: str) -> None:
@@ -68,11 +108,6 @@ def about(source: str) -> Iterator[None]:
         raise error if error.source else InputError(error.faults, source) from None
 
 
-def printable(text: str) -> str:
-    """The text on one line, with control characters spelt out: names in a file must not steer the terminal."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def _explain(error: Exception) -> int:
     if isinstance(error, InputError):
         complain(error)
@@ -80,6 +115,13 @@ def _explain(error: Exception) -> int:
     if isinstance(error, BudgetError):
         note(str(error))
         return BAD_INPUT
+    if isinstance(error, OutputError):
+        note(str(error))
+        return OUTPUT_ERROR
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        note(f"{where}{error.strerror or error} (the system refused to read or write; --debug shows where)")
+        return OUTPUT_ERROR
     if isinstance(error, MemoryError):
         note("out of memory")
         return INTERNAL_ERROR
@@ -94,16 +136,33 @@ def _taken_out(arguments: Sequence[str], flag: str) -> tuple[bool, list[str]]:
     return len(kept) < end, [*kept, *arguments[end:]]
 
 
-def _tolerate_any_name() -> None:
-    """Names a terminal's encoding lacks are spelt out rather than fatal."""
+def _open_streams() -> None:
+    """Keep the numbers of closed streams from files opened later, and spell out names that an encoding lacks."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _close_stdout() -> None:
-    """Write out what is left; after a broken pipe, send it nowhere, or Python would complain on its way out."""
+def _flush_stdout() -> None:
+    """Write out what is left, as Python would on its way out, where it could not say what went wrong."""
+    if sys.stdout is None or sys.stdout.closed:
+        return
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
+    except OSError as error:
+        _discard(sys.stdout)
+        raise OutputError(f"the answer could not be written to stdout: {error.strerror or error}") from error
+
+
+def _discard(stream: TextIO) -> None:
+    """Send what a stream still holds nowhere, or Python would complain about it on its way out."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

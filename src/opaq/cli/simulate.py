@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli.shell import about, answer, warn
+from opaq.cli.shell import about, answer, expect_answer, page_width, warn
 from opaq.errors import Faults
 
 
@@ -24,6 +24,7 @@ def command(
     from opaq.io.policy_file import load_policy
     from opaq.io.scenarios import load_problem
 
+    expect_answer()
     faults = Faults()
     stated = load_problem(problem, faults=faults)
     warn(faults.warnings, problem)
@@ -38,4 +39,4 @@ def command(
     with about(problem if policy is None else str(policy)):
         product = compile_problem(stated, chosen.policy_class if chosen is not None else None)
         told = replay(product, product.policy_vector(chosen), count=runs, rng=np.random.default_rng(seed))
-    answer(json.dumps(runs_to_dict(told), indent=1) if as_json else render_runs(told))
+    answer(json.dumps(runs_to_dict(told), indent=1) if as_json else render_runs(told, width=page_width()))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from opaq.cli.shell import about, answer, note, warn
+from opaq.cli.options import without_effect
+from opaq.cli.shell import about, expect_answer, warn
 from opaq.errors import Fault, Faults, InputError
 
 
@@ -35,6 +37,10 @@ class StartKind(StrEnum):
     RETURN_OPTIMAL = "return-optimal"
 
 
+_OF_PRIMAL_DUAL = dict.fromkeys(("iterations", "eta", "kappa", "exponent"), "--solver primal-dual")
+_OF_SAMPLED_GRADIENTS = {"samples": "--gradients sampled"}
+
+
 def command(
     problem: Annotated[
         str | None, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")
@@ -46,42 +52,52 @@ def command(
     memory_nodes: Annotated[
         int | None, typer.Option(min=1, max=64, help="Give the policy a memory of this many nodes, free to use.")
     ] = None,
-    solver: Annotated[SolverName, typer.Option(help="The method; primal-dual is the paper's.")] = SolverName.LAGRANGIAN,
-    gradients: Annotated[GradientKind, typer.Option(help="Exact, or sampled as in the paper.")] = GradientKind.EXACT,
-    samples: Annotated[int, typer.Option(min=1, help="Runs a sampled gradient.")] = 2000,
+    solver: Annotated[
+        SolverName | None, typer.Option(help="The method: lagrangian (the default), or primal-dual, the paper's.")
+    ] = None,
+    gradients: Annotated[
+        GradientKind | None, typer.Option(help="Exact (the default), or sampled as in the paper.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Runs a sampled gradient (default: 2000).")] = None,
     starts: Annotated[int | None, typer.Option(min=1, help="How many starts (default: by size, 12 to 32).")] = None,
-    start: Annotated[StartKind, typer.Option(help="Where the starts begin.")] = StartKind.MIXED,
+    start: Annotated[StartKind | None, typer.Option(help="Where the starts begin (default: mixed).")] = None,
     warm: Annotated[Path | None, typer.Option(help="A policy file to begin from.")] = None,
-    iterations: Annotated[int, typer.Option(min=1, help="Iterations of primal-dual.")] = 5000,
-    eta: Annotated[float, typer.Option(min=0, help="Policy step size of primal-dual.")] = 0.8,
-    kappa: Annotated[float, typer.Option(min=0, help="Multiplier step size of primal-dual.")] = 0.05,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of primal-dual (default: 5000).")] = None,
+    eta: Annotated[float | None, typer.Option(min=0, help="Policy step size of primal-dual (default: 0.8).")] = None,
+    kappa: Annotated[
+        float | None, typer.Option(min=0, help="Multiplier step size of primal-dual (default: 0.05).")
+    ] = None,
     exponent: Annotated[
-        float, typer.Option(min=0, max=1, help="Step sizes fall as k^-exponent and 1/k; 0 keeps them.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Steps of primal-dual fall as k^-exponent and 1/k; 0 (the default) keeps them."
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same answer (default: 0).")] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="Starts run side by side.")] = None,
     run: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the policy file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Find the most opaque policy that does the task.
 
     Progress goes to stderr. Ctrl-C ends the search and tells the best policy so far.
-    Exit codes: 0 done, 1 the task is infeasible, 2 bad input, 3 not converged, 130 interrupted.
+    Exit codes: 0 done, 1 the task is infeasible, 2 bad input, 3 not converged, 74 no stdout, 130 interrupted.
     """
-    import json
-
+    from opaq.cli.progress import ProgressPrinter, solver_progress
     from opaq.cli.run_folder import RunFolder
+    from opaq.files import check_writable
 
     options = {
         "conditions": conditions,
         "memory_nodes": memory_nodes,
-        "solver": solver.value,
-        "gradients": gradients.value,
+        "solver": solver and solver.value,
+        "gradients": gradients and gradients.value,
         "samples": samples,
         "starts": starts,
-        "start": start.value,
+        "start": start and start.value,
         "warm": None if warm is None else str(warm.absolute()),
         "iterations": iterations,
         "eta": eta,
@@ -91,24 +107,37 @@ def command(
     }
     if (problem is None) == (resume is None):
         raise InputError([Fault("PROBLEM", "give a problem, or --resume a run, not both or neither")])
-    if policy_out is not None and policy_out.exists() and not force:
-        raise InputError([Fault("", "exists already", "use --force to overwrite it")], str(policy_out))
+    if resume is None:
+        _check(options)
+    expect_answer()
+    if policy_out is not None:
+        check_writable(policy_out, overwrite=force)
     folder = RunFolder.open(resume) if resume is not None else RunFolder.create(run, problem or "", options)
     faults = Faults()
-    stated = folder.problem(faults)
-    warn(faults.warnings, folder.source)
+    try:
+        with ProgressPrinter("reading", quiet=quiet):
+            stated = folder.problem(faults)
+    finally:
+        warn(faults.warnings, folder.source)
+    with ProgressPrinter("solving", quiet=quiet) as progress, about(folder.source):
+        from opaq.cli.delivery import deliver
+        from opaq.cli.solving import solve_as_told
 
-    from opaq.cli.progress import Teller
-    from opaq.cli.solving import solve_as_told
-    from opaq.report.solution import render_solution, solution_to_dict
+        on_step = solver_progress(progress, stated)
+        solution = solve_as_told(stated, folder.options, folder=folder.path, processes=processes, on_step=on_step)
+    code = deliver(solution, stated, folder=folder, policy_out=policy_out, overwrite=force, as_json=as_json)
+    raise typer.Exit(code)
 
-    with about(folder.source), Teller(stated, note) as teller:
-        solution = solve_as_told(stated, folder.options, folder=folder.path, processes=processes, on_step=teller.hear)
-    if policy_out is not None:
-        from opaq.io.policy_file import save_policy
 
-        save_policy(solution.policy, policy_out, problem=stated, overwrite=force)
-    found = solution_to_dict(solution)
-    folder.finish(found)
-    answer(json.dumps(found, indent=2) if as_json else render_solution(solution))
-    raise typer.Exit(solution.status.exit_code)
+def _check(options: Mapping[str, Any]) -> None:
+    """Options that the solver ignores or cannot use are refused."""
+    idle: list[Fault] = []
+    if options["solver"] != SolverName.PRIMAL_DUAL:
+        idle += without_effect(options, belongs_to=_OF_PRIMAL_DUAL, chosen=f"--solver {SolverName.LAGRANGIAN}")
+        if options["gradients"] == GradientKind.SAMPLED:
+            found = f"sampled gradients do not suit --solver {SolverName.LAGRANGIAN}, which needs exact ones"
+            idle.append(Fault("--gradients", found, "use --solver primal-dual"))
+    if options["gradients"] != GradientKind.SAMPLED:
+        idle += without_effect(options, belongs_to=_OF_SAMPLED_GRADIENTS, chosen="exact gradients")
+    if idle:
+        raise InputError(idle)

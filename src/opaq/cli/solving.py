@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from opaq.build.policy_class import build_policy_class
+from opaq.cli.options import given
 from opaq.model.arrays import SparseRows
 from opaq.model.policy import Memory, PolicyClass
 from opaq.model.problem import Problem
 from opaq.solve.loop import Progress
 from opaq.solve.primal_dual import PrimalDual
 from opaq.solve.solve import Solution, solve
+
+_STEP_SIZES = ("eta", "kappa", "exponent", "iterations")
 
 
 def solve_as_told(
@@ -28,24 +31,22 @@ def solve_as_told(
 ) -> Solution:
     """Solve with the options of a command line."""
     policy_class = _policy_class(problem, options["conditions"], options["memory_nodes"])
-    solver = None
-    if options["solver"] == "primal-dual":
-        steps = {name: options[name] for name in ("eta", "kappa", "exponent", "iterations")}
-        solver = PrimalDual(**steps)
+    solver = PrimalDual(**_given(options, _STEP_SIZES)) if options["solver"] == "primal-dual" else None
     return solve(
         problem,
         policy_class=policy_class,
         solver=solver,
-        gradients=options["gradients"],
-        samples=options["samples"],
         num_starts=options["starts"],
-        start=options["start"],
         warm=_warm(options["warm"], problem),
-        seed=options["seed"],
         processes=processes,
         folder=folder,
         on_step=on_step,
+        **_given(options, ("gradients", "samples", "start", "seed")),
     )
+
+
+def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return given({name: options[name] for name in names})
 
 
 def _policy_class(problem: Problem, conditions: str | None, memory_nodes: int | None) -> PolicyClass:

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from opaq.model.arrays import FloatArray
-from opaq.opacity.beliefs import Budget, Chain, Graph, unroll
+from opaq.opacity.beliefs import DROPPED, Budget, Chain, Graph, unroll
 from opaq.opacity.futures import Futures
 from opaq.product.compile import Product
 
+_TINY = 5e-324  # the smallest double: logarithms of probabilities that underflowed stay finite
+_COUNTABLE = 2.0**53  # beyond this doubles no longer count one by one
+
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """Observation sequences that leave the observer with one and the same belief."""
+class ObservedSequence:
+    """An observation sequence, and with it all others that leave the observer with the same belief."""
 
     observations: tuple[str, ...]  # the likeliest of them; shorter than the run if the rest cannot matter
     complete: bool  # False: whatever follows these observations, the secret is out
     probability: float  # of all the sequences with this belief together
-    likeliest: float  # of the sequence shown
+    likeliest: float  # of the sequence shown alone
     posterior: Mapping[str, float]
     bits: float  # what they add to leakage (revealing ones) or to opacity (confusing ones)
+    num_sequences: int | None = None  # how many sequences share the belief; None: not counted
 
 
-def sightings(
+def observed_sequences(
     product: Product, pi: FloatArray, prior: FloatArray, *, count: int, budget: Budget
-) -> tuple[tuple[Sighting, ...], tuple[Sighting, ...]]:
+) -> tuple[tuple[ObservedSequence, ...], tuple[ObservedSequence, ...]]:
     """The most revealing and the most confusing sequences, by their share of leakage and of opacity."""
     process = product.process
     chain = Chain.of(process, pi)
@@ -35,65 +40,93 @@ def sightings(
     leaves = graph.last
     last = Futures.of(process, np.real(chain.moves.flow), steps=0)
     posterior = last.outlook(leaves, process.horizon, np.arange(leaves.mass.size), pair_state=chain.pairs.state)
-    candidates = _Candidates(product, graph, posterior, prior)
+    candidates = _Candidates(product, graph, posterior, prior, _sequence_counts(graph))
     return candidates.revealing(count), candidates.confusing(count)
+
+
+def _sequence_counts(graph: Graph) -> list[FloatArray] | None:
+    """How many observation sequences lead to every node of every level; None if a part of the graph is missing."""
+    if graph.dropped_mass > 0:
+        return None
+    counts: list[FloatArray] = [np.ones(1)]
+    for level in graph.levels[1:]:
+        per_arc = np.repeat(counts[-1], np.diff(level.arcs.start))
+        kept = level.arcs.child != DROPPED
+        total = np.bincount(level.arcs.child[kept], weights=per_arc[kept], minlength=level.num_nodes)
+        counts.append(total.astype(np.float64))
+    return counts
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
     product: Product
     graph: Graph
-    posterior: object  # sparse [leaf, secret value]
+    posterior: Any  # sparse [leaf, secret value]
     prior: FloatArray
+    counts: list[FloatArray] | None  # [level][node]
 
-    def confusing(self, count: int) -> tuple[Sighting, ...]:
-        bits = self.graph.last.mass * self._entropy(against=None)
+    def confusing(self, count: int) -> tuple[ObservedSequence, ...]:
+        bits = self.graph.last.mass * self._entropy()
         return tuple(self._leaf(leaf, bits[leaf]) for leaf in _top(bits, count))
 
-    def revealing(self, count: int) -> tuple[Sighting, ...]:
-        bits = self.graph.last.mass * self._entropy(against=self.prior)
+    def revealing(self, count: int) -> tuple[ObservedSequence, ...]:
+        bits = self.graph.last.mass * self._divergence()
         found = [self._leaf(leaf, bits[leaf]) for leaf in _top(bits, count)]
         for depth, level in enumerate(self.graph.levels):
-            gained = level.known.mass * -np.log2(np.maximum(self.prior[level.known.value], 1e-300))
-            found += [self._settled(depth, place, gained[place]) for place in _top(gained, count)]
-        return tuple(sorted(found, key=lambda sighting: -sighting.bits)[:count])
+            gained = level.known.mass * -_log2(self.prior[level.known.value])
+            found += [self._settled(depth, entry, gained[entry]) for entry in _top(gained, count)]
+        return tuple(sorted(found, key=lambda sequence: -sequence.bits)[:count])
 
-    def _entropy(self, against: FloatArray | None) -> FloatArray:
-        """H(Z | leaf), or its divergence from a prior, of every leaf."""
-        matrix = self.posterior
-        owner = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))  # type: ignore[attr-defined]
-        ratio = matrix.data if against is None else matrix.data / against[matrix.indices]  # type: ignore[attr-defined]
-        terms = matrix.data * np.log2(np.maximum(ratio, 1e-300))  # type: ignore[attr-defined]
-        total = np.bincount(owner, weights=terms, minlength=matrix.shape[0])  # type: ignore[attr-defined]
-        return np.asarray(total if against is not None else -total)
+    def _entropy(self) -> FloatArray:
+        """H(Z | leaf) of every leaf."""
+        return -self._row_sums(self.posterior.data * _log2(self.posterior.data))
 
-    def _leaf(self, leaf: int, bits: float) -> Sighting:
-        nodes = self.graph.last
-        row = self.posterior[[leaf]].toarray().reshape(-1)  # type: ignore[index]
-        return Sighting(
-            self._path(len(self.graph.levels) - 1, leaf),
+    def _divergence(self) -> FloatArray:
+        """How far the posterior of every leaf is from the prior: sum_z p(z | leaf) log2(p(z | leaf) / p(z))."""
+        share, prior = self.posterior.data, self.prior[self.posterior.indices]
+        return self._row_sums(share * (_log2(share) - _log2(prior)))
+
+    def _row_sums(self, terms: FloatArray) -> FloatArray:
+        size = self.posterior.shape[0]
+        owner = np.repeat(np.arange(size), np.diff(self.posterior.indptr))
+        return np.asarray(np.bincount(owner, weights=terms, minlength=size))
+
+    def _leaf(self, leaf: int, bits: float) -> ObservedSequence:
+        depth, nodes = len(self.graph.levels) - 1, self.graph.last
+        row = self.posterior[[leaf]].toarray().reshape(-1)
+        return ObservedSequence(
+            self._path(depth, leaf),
             complete=True,
             probability=float(nodes.mass[leaf]),
             likeliest=float(nodes.best[leaf]),
             posterior=dict(zip(self.product.secret_values, row.tolist(), strict=True)),
             bits=max(0.0, float(bits)),
+            num_sequences=self._count(depth, leaf),
         )
 
-    def _settled(self, depth: int, place: int, bits: float) -> Sighting:
+    def _settled(self, depth: int, entry: int, bits: float) -> ObservedSequence:
+        """A continuation after which the secret is certain; its belief is not part of the graph."""
         known = self.graph.levels[depth].known
-        node, observation = int(known.node[place]), int(known.observation[place])
+        node, observation = int(known.node[entry]), int(known.observation[entry])
         before = self.graph.levels[depth - 1].nodes
-        mass = float(known.mass[place])
-        return Sighting(
+        mass, mass_before = float(known.mass[entry]), float(before.mass[node])
+        chance = mass / mass_before if mass_before > 0.0 else 0.0
+        return ObservedSequence(
             (*self._path(depth - 1, node), self.product.observations[observation]),
             complete=depth == len(self.graph.levels) - 1,
             probability=mass,
-            likeliest=mass * float(before.best[node] / before.mass[node]),
+            likeliest=min(chance * float(before.best[node]), mass),
             posterior={
-                name: float(value == known.value[place]) for value, name in enumerate(self.product.secret_values)
+                name: float(value == known.value[entry]) for value, name in enumerate(self.product.secret_values)
             },
-            bits=float(bits),
+            bits=max(0.0, float(bits)),
+            num_sequences=self._count(depth - 1, node),
         )
+
+    def _count(self, depth: int, node: int) -> int | None:
+        if self.counts is None or not self.counts[depth][node] < _COUNTABLE:
+            return None
+        return int(self.counts[depth][node])
 
     def _path(self, depth: int, node: int) -> tuple[str, ...]:
         """The likeliest observations that lead to a node."""
@@ -105,7 +138,16 @@ class _Candidates:
         return tuple(reversed(found))
 
 
+def _log2(p: FloatArray) -> FloatArray:
+    return np.log2(np.maximum(p, _TINY))
+
+
 def _top(values: FloatArray, count: int) -> list[int]:
-    """The places of the largest positive values, largest first."""
+    """The indices of the largest positive values, largest first."""
     order = np.argsort(-values, kind="stable")[:count]
-    return [int(place) for place in order if values[place] > 1e-15]
+    return [int(index) for index in order if values[index] > 1e-15]
+
+
+# The earlier names: opacity/measure.py still imports them.
+Sighting = ObservedSequence
+sightings = observed_sequences

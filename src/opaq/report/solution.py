@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from opaq.report.layout import WIDTH, row
 from opaq.report.text import measurement_to_dict, render_measurement
 
 Solution = Any  # an opaq.solve.solve.Solution; reports know no solver, only what they are given
@@ -47,20 +48,26 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
     return found
 
 
-def render_solution(solution: Solution) -> str:
-    """The answer as a page for people."""
-    lines = [f"{'status':<12} {solution.status.value}"]
-    lines += [
-        f"{'attainable':<12} {most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked"
+def render_solution(solution: Solution, *, width: int = WIDTH) -> str:
+    """The answer as a page for people, `width` columns wide."""
+    rows = [("starts", _spread(solution))]
+    if solution.optimality is not None:
+        rows.append(("optimality", _optimality_words(solution.optimality)))
+    rows.append(("time", f"{solution.seconds:.1f} s, solver {solution.solver}, seed {solution.seed}"))
+    above = [("status", solution.status.value)]
+    above += [
+        ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
         for most in solution.attainable
         if solution.status.exit_code == 1
     ]
-    lines.append(render_measurement(solution.measurement))
-    lines += ["", f"{'starts':<12} {_spread(solution)}"]
-    if solution.optimality is not None:
-        lines.append(f"{'optimality':<12} {_optimality_words(solution.optimality)}")
-    lines.append(f"{'time':<12} {solution.seconds:.1f} s, solver {solution.solver}, seed {solution.seed}")
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            *(line for label, text in above for line in row(label, text, width=width)),
+            render_measurement(solution.measurement, width=width),
+            "",
+            *(line for label, text in rows for line in row(label, text, width=width)),
+        ]
+    )
 
 
 def _optimality(found: Any) -> dict[str, Any] | None:

@@ -28,10 +28,10 @@ class Effort:
     def by_default(self, problem: Problem, *, policy_class: PolicyClass | None = None) -> Solution:
         """The default solver; quick: two starts."""
         told = f"{problem.name}: default solver, {' and '.join((policy_class or problem.policy_class).conditions_on)}"
-        teller = _Teller(told, self.tell)
+        printer = _StepPrinter(told, self.tell)
         starts = 2 if self.quick else None
         found = solve(
-            problem, policy_class=policy_class, num_starts=starts, seed=self.seed, on_step=teller, sequences=0
+            problem, policy_class=policy_class, num_starts=starts, seed=self.seed, on_step=printer, sequences=0
         )
         return _whole(found)
 
@@ -39,7 +39,7 @@ class Effort:
         """The paper's algorithm from one random start with sampled gradients; quick: a tenth of the iterations."""
         iterations = settings.iterations // 10 if self.quick else settings.iterations
         solver = PrimalDual(eta=settings.eta, kappa=settings.kappa, iterations=iterations)
-        teller = _Teller(f"{problem.name}: paper's algorithm, {iterations:,} iterations", self.tell)
+        printer = _StepPrinter(f"{problem.name}: paper's algorithm, {iterations:,} iterations", self.tell)
         found = solve(
             problem,
             solver=solver,
@@ -48,7 +48,7 @@ class Effort:
             num_starts=1,
             start="random",
             seed=self.seed,
-            on_step=teller,
+            on_step=printer,
             sequences=0,
         )
         return _whole(found)
@@ -61,7 +61,7 @@ def _whole(solution: Solution) -> Solution:
     return solution
 
 
-class _Teller:
+class _StepPrinter:
     """A line now and then."""
 
     def __init__(self, what: str, tell: Callable[[str], None]) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from opaq.errors import Fault, InputError
-from opaq.files import write_bytes, write_text
+from opaq.files import check_writable, write_bytes, write_text
 from opaq.report.svg import can_rasterise, svg_to_png
 from opaq.reproduce import baseline, solved, two_sink
 from opaq.reproduce.effort import Effort
@@ -36,10 +36,19 @@ def reproduce(name: str, effort: Effort) -> Outcome:
     return solved.run(_SOLVED[name], effort)
 
 
-def reproduce_into(folder: Path, names: Sequence[str], effort: Effort, *, overwrite: bool = False) -> list[Outcome]:
+def reproduce_into(
+    folder: Path,
+    names: Sequence[str],
+    effort: Effort,
+    *,
+    overwrite: bool = False,
+    on_failure: Callable[[InputError], None] | None = None,
+) -> list[Outcome]:
     """Run the experiments; results and pictures are written after each, so that an interrupted run keeps its part.
 
-    Raises InputError before any work when a file is there already and may not be overwritten.
+    Raises InputError before any work when a file cannot be written, or is there already and may not be overwritten.
+    If writing fails later (a disk that has filled up), `on_failure` is called and the work goes on; without it the
+    error is raised.
     """
     _prepare(folder, names, overwrite)
     if not can_rasterise():
@@ -47,8 +56,13 @@ def reproduce_into(folder: Path, names: Sequence[str], effort: Effort, *, overwr
     outcomes: list[Outcome] = []
     for name in names:
         outcomes.append(reproduce(name, effort))
-        _write_pictures(folder, outcomes[-1])
-        _write_results(folder, outcomes, effort)
+        try:
+            _write_pictures(folder, outcomes[-1])
+            _write_results(folder, outcomes, effort)
+        except InputError as error:
+            if on_failure is None:
+                raise
+            on_failure(error)
     return outcomes
 
 
@@ -71,6 +85,8 @@ def _prepare(folder: Path, names: Sequence[str], overwrite: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError([Fault("", f"cannot be made a folder ({error.strerror})")], str(folder)) from None
+    for file in {"results.md", *there}:
+        check_writable(folder / file, overwrite=True)
 
 
 def _write_pictures(folder: Path, outcome: Outcome) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opaq.names import printable
 from opaq.reproduce.findings import Finding, Outcome
 
 _COLUMNS = ("source", "opacity", "return", "guess error", "task met", "time", "note")
@@ -64,13 +65,13 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def _row(finding: Finding) -> tuple[str, ...]:
     return (
-        finding.source,
+        printable(finding.source),
         _opacity(finding),
         _number(finding.expected_return),
         _number(finding.guess_error),
         "" if finding.feasible is None else "yes" if finding.feasible else "NO",
         _time(finding.seconds),
-        finding.note,
+        printable(finding.note),
     )
 
 

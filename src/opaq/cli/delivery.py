@@ -1,0 +1,59 @@
+"""The end of `opaq solve`: files first, then the answer, which is never lost to a file that cannot be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from opaq.cli.run_folder import RunFolder
+from opaq.cli.shell import BAD_INPUT, answer, complain, note, page_width
+from opaq.errors import InputError
+from opaq.io.policy import policy_to_dict
+from opaq.io.policy_file import save_policy
+from opaq.model.problem import Problem
+from opaq.report.solution import render_solution, solution_to_dict
+from opaq.solve.solve import Solution
+
+
+def deliver(
+    solution: Solution,
+    problem: Problem,
+    *,
+    folder: RunFolder,
+    policy_out: Path | None,
+    overwrite: bool,
+    as_json: bool,
+) -> int:
+    """Write the policy and the run's result, print the answer, return the exit code.
+
+    A policy that could not be written is printed with the answer, as JSON: under "policy", or below the text.
+    """
+    found = solution_to_dict(solution)
+    unwritten = policy_out is not None and _failed(
+        lambda: save_policy(solution.policy, policy_out, problem=problem, overwrite=overwrite)
+    )
+    unkept = _failed(lambda: folder.finish(found))
+    if policy_out is not None:
+        wrote = f"wrote the policy to {policy_out}"
+        note("the policy could not be written; it is printed with the answer" if unwritten else wrote)
+    if folder.path is not None and not unkept:
+        note(f"the run is kept in {folder.path}")
+    policy = {"policy": policy_to_dict(solution.policy, problem=problem)} if unwritten else {}
+    if as_json:
+        answer(json.dumps(found | policy, indent=2))
+    else:
+        answer(render_solution(solution, width=page_width()))
+        if unwritten:
+            answer(json.dumps(policy["policy"]))
+    return BAD_INPUT if unwritten or unkept else solution.status.exit_code
+
+
+def _failed(write: Callable[[], None]) -> bool:
+    """Whether writing failed; what went wrong is said."""
+    try:
+        write()
+    except InputError as error:
+        complain(error)
+        return True
+    return False

@@ -1,0 +1,140 @@
+"""Progress: a sign of life from the second second on, within the width of the terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from opaq.cli import progress
+from opaq.cli.progress import ProgressPrinter, progress_line, solver_progress
+
+termios = pytest.importorskip("termios")
+fcntl = pytest.importorskip("fcntl")
+
+
+@contextmanager
+def terminal(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> Iterator[tuple[Callable[[], str], Callable[[int], None]]]:
+    """A stderr that is a terminal: (what it has got, a way to resize it)."""
+    master, slave = pty.openpty()
+
+    def resize(width: int) -> None:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+
+    def shown() -> str:
+        os.set_blocking(master, False)
+        found = b""
+        try:
+            while part := os.read(master, 65536):
+                found += part
+        except BlockingIOError:
+            pass
+        return found.decode()
+
+    resize(columns)
+    monkeypatch.setenv("TERM", "xterm")
+    with open(slave, "w", closefd=False) as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        yield shown, resize
+    monkeypatch.undo()
+    os.close(master)
+    os.close(slave)
+
+
+def wait(seconds: float) -> None:
+    from time import sleep
+
+    sleep(seconds)
+
+
+def test_lines_are_cut_to_the_terminal_also_when_it_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_REFRESH", 0.02)
+    with terminal(monkeypatch, 40) as (shown, resize):
+        with ProgressPrinter("measuring") as printer:
+            printer.show("level 3 of 12: 4,211 beliefs " + "x" * 500 + "\x1b[31m\n")
+            wait(0.2)
+            resize(20)
+            wait(0.2)
+        text = shown()
+    lines = text.split("\r\x1b[2K")
+    assert "measuring 0 s | level 3 of 12: 4,211 be" in lines  # 39 columns
+    assert lines[-2] == "measuring 0 s | lev"
+    assert lines[-1] == ""  # erased in the end
+    assert "\n" not in text
+    assert "\x1b[31m" not in text
+
+
+def test_the_live_line_moves_without_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch, 80) as (shown, _):
+        with ProgressPrinter("reading"):
+            wait(0.8)
+        assert shown().count("reading") >= 2
+
+
+def test_a_note_does_not_tear_the_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_REFRESH", 0.02)
+    with terminal(monkeypatch, 80) as (shown, _):
+        with ProgressPrinter("solving") as printer:
+            wait(0.1)
+            printer.note("stopping...")
+        assert "\r\x1b[2Kopaq: stopping...\r\n" in shown()
+
+
+def test_elsewhere_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    assert (progress._FIRST, progress._PAUSE) == (2.0, 10.0)
+    monkeypatch.setattr(progress, "_FIRST", 0.05)
+    monkeypatch.setattr(progress, "_PAUSE", 0.2)
+    with ProgressPrinter("measuring") as printer:
+        wait(0.12)
+        printer.show("level 1 of 2")
+        wait(0.2)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["opaq: measuring 0 s", "opaq: measuring 0 s | level 1 of 2"]
+    assert len(lines) <= 3
+
+
+@pytest.mark.parametrize("how", ["quiet", "no stderr"])
+def test_silence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, how: str) -> None:
+    monkeypatch.setattr(progress, "_FIRST", 0.01)
+    if how == "no stderr":
+        monkeypatch.setattr(sys, "stderr", None)
+    with ProgressPrinter("measuring", quiet=how == "quiet") as printer:
+        printer.show("x")
+        wait(0.05)
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "")
+
+
+def step(iteration: int, score: float, best: object = None) -> SimpleNamespace:
+    trace = SimpleNamespace(iteration=iteration, score=score, slack=np.array([-0.05]), multipliers=np.array([1.25]))
+    return SimpleNamespace(place=2, trace=trace, best=best, share=0.5, seconds=1.0)
+
+
+def test_a_step_in_words() -> None:
+    line = progress_line(step(7, 0.91234), threshold=0.3, best=0.9, seconds=4.0)
+    assert line == (
+        "start 3, step 7 | opacity 0.9123 | best so far 0.9000 | return 0.2500 | at most 4 s left | multiplier 1.25"
+    )
+
+
+def test_the_best_is_the_least_opaque_where_that_is_asked() -> None:
+    """With task.minimise the score is minus the opacity."""
+
+    class Best(SimpleNamespace):
+        def beats(self, other: SimpleNamespace | None) -> bool:
+            return other is None or self.score > other.score
+
+    printer = ProgressPrinter("solving", quiet=True)
+    show = solver_progress(printer, SimpleNamespace(task=SimpleNamespace(return_at_least=None)))
+    for score in (-0.5, -0.2, -0.4):
+        show(step(1, score, Best(score=score, feasible=True)))
+    assert "best so far 0.2000" in printer._text
