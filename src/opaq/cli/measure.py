@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from opaq.cli.interrupts import interrupts
 from opaq.cli.options import given, without_effect
-from opaq.cli.shell import about, answer, expect_answer, page_width, warn
+from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, page_width, warn
 from opaq.errors import Faults, InputError
 
 
@@ -47,14 +48,21 @@ def command(
     samples: Annotated[int | None, typer.Option(min=1, help="How many runs to sample.")] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="The most beliefs to keep at a time.")] = None,
     mass: Annotated[float | None, typer.Option(min=0, max=1, help="The most probability to drop on purpose.")] = None,
-    memory: Annotated[float | None, typer.Option(min=0.001, help="The most memory to use, in GiB.")] = None,
+    memory: Annotated[float | None, typer.Option(min=0.001, help="The most memory for beliefs, in GiB.")] = None,
+    time: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds after which to tell what is certain by then.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
     any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Tell the opacity and the return of a policy."""
+    """Tell the opacity and the return of a policy.
+
+    Ctrl-C, and --time when it is over, end the work with what is certain by then: an interval, or an estimate from
+    fewer runs.
+    """
     import json
 
     from opaq.cli.progress import ProgressPrinter
@@ -62,7 +70,7 @@ def command(
     from opaq.io.scenarios import load_problem
 
     options = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
-    options["memory"] = None if memory is None else round(memory * 2**30)
+    options |= {"memory": None if memory is None else round(memory * 2**30), "time": time}
     _check(mode, options)
     expect_answer()
     faults, policy_faults, chosen = Faults(), Faults(), None
@@ -74,13 +82,22 @@ def command(
     finally:
         warn(faults.warnings, problem)
         warn(policy_faults.warnings, str(policy))
-    with ProgressPrinter("measuring", quiet=quiet), about(problem if policy is None else str(policy)):
+    with ProgressPrinter("preparing", quiet=quiet):
         from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
+        from opaq.opacity.warm import compile_kernels
         from opaq.report.text import measurement_to_dict, render_measurement
 
-        measurement = measure(stated, chosen, **given({"mode": mode, **options}))
+        compile_kernels()
+    with (
+        interrupts.computing() as stop,
+        ProgressPrinter("measuring", quiet=quiet) as progress,
+        about(problem if policy is None else str(policy)),
+    ):
+        measurement = measure(stated, chosen, stop=stop, on_progress=progress.show, **given({"mode": mode, **options}))
     page = render_measurement(measurement, width=page_width())
     answer(json.dumps(measurement_to_dict(measurement), indent=2) if as_json else page)
+    if stop.interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _check(mode: Mode | None, options: Mapping[str, Any]) -> None:

@@ -11,11 +11,14 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
-from opaq.errors import BudgetError, Fault, InputError, OpaqError
+from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError
 from opaq.names import printable
+from opaq.stop import INTERRUPTED as STOPPED_BY_SIGNAL
+from opaq.stop import StoppedError
 
 DONE = 0
 BAD_INPUT = 2
+NOT_CONVERGED = 3
 INTERNAL_ERROR = 70
 OUTPUT_ERROR = 74
 INTERRUPTED = 130
@@ -122,6 +125,13 @@ def _explain(error: Exception) -> int:
         where = f"{error.filename}: " if error.filename else ""
         note(f"{where}{error.strerror or error} (the system refused to read or write; --debug shows where)")
         return OUTPUT_ERROR
+    if isinstance(error, StoppedError):
+        interrupted = str(error) == STOPPED_BY_SIGNAL
+        note("stopped; nothing yet" if interrupted else f"{error} before there was an answer; allow more time")
+        return INTERRUPTED if interrupted else NOT_CONVERGED
+    if isinstance(error, InvariantError):
+        note(f"an error in opaq, not in the input: {error}; no answer is given. Please report it with the problem file")
+        return INTERNAL_ERROR
     if isinstance(error, MemoryError):
         note("out of memory")
         return INTERNAL_ERROR

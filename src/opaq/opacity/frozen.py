@@ -18,7 +18,7 @@ from numba import njit
 from opaq.model.arrays import BoolArray, FloatArray, IntArray
 from opaq.opacity import kernels
 from opaq.opacity.beliefs import Budget, Chain, Graph, unroll
-from opaq.opacity.kernels import Moves, Nodes, ShortArray
+from opaq.opacity.kernels import Nodes, ShortArray
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 

@@ -22,19 +22,20 @@ from opaq.opacity.invariants import bounded_error, bounded_opacity
 from opaq.opacity.measures import entropy, fano_bound
 from opaq.opacity.returns import expected_return, infinite_return, secret_distribution
 from opaq.opacity.sampled import estimate
-from opaq.opacity.sequences import Sighting, sightings
+from opaq.opacity.sequences import ObservedSequence, observed_sequences
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop, StoppedError, on_signals
 
 Mode = Literal["auto", "exact", "interval", "sampled"]
 _ROUNDING = 1e-12  # a return this close to the threshold meets it
-_FEW_NODES = 20_000  # a graph of at most this many beliefs is searched as a whole for sequences to show
+_FEW_NODES = 50_000  # a graph of at most this many beliefs is searched as a whole for sequences to show
 _QUICK_NODES = 5_000_000  # beliefs of all levels together for an interval where the whole graph does not fit
 _LEAST_QUICK = 500  # with fewer per level it is not worth trying
 _HOPELESS = 50  # an interval this many times too wide is not tried with more beliefs
 _MOST_RUN_STEPS = 10_000_000  # runs x observations sampled by default
 _LONGEST_SHOWN = 1000  # sequences of longer runs are shown only if asked for
+_SHOWN_RUNS = 200  # sampled runs searched for sequences to show
 _LEAST_SHOWN = 64  # of a larger one, at least this many per level
 
 
@@ -72,8 +73,8 @@ class Measurement:
     threshold: float | None
     feasible: bool
     requirements: tuple[Met, ...]  # the return first, then every further requirement
-    revealing: tuple[Sighting, ...]
-    confusing: tuple[Sighting, ...]
+    revealing: tuple[ObservedSequence, ...]
+    confusing: tuple[ObservedSequence, ...]
     explanation: str
     horizon: int
     num_product_states: int
@@ -168,12 +169,7 @@ def measure_product(
     evaluator = _Evaluator(process, pi, prior, width=width, samples=samples, rng=rng, time=time, stop=stop, tell=tell)
     answer = evaluator.answer(mode, budget)
     opacity, secret_entropy = bounded_opacity(answer.opacity, prior), entropy(prior)
-    revealing: tuple[Sighting, ...] = ()
-    confusing: tuple[Sighting, ...] = ()
-    if sequences and not stop.requested:
-        tell("choosing the sequences to show")
-        shown = replace(budget, nodes=min(budget.nodes, _shown_nodes(answer, process.horizon)))
-        revealing, confusing = sightings(product, pi, prior, count=sequences, budget=shown)
+    revealing, confusing = _shown(product, pi, prior, answer, count=sequences, budget=budget, rng=rng, stop=stop)
     return Measurement(
         problem=problem.name,
         opacity=opacity,
@@ -231,8 +227,32 @@ def _leakage(secret_entropy: float, opacity: Amount) -> Amount:
     )
 
 
+def _shown(
+    product: Product,
+    pi: FloatArray,
+    prior: FloatArray,
+    answer: _Answer,
+    *,
+    count: int,
+    budget: Budget,
+    rng: np.random.Generator,
+    stop: Stop,
+) -> tuple[tuple[ObservedSequence, ...], tuple[ObservedSequence, ...]]:
+    """Sequences worth showing, with less work than the measurement was; none when asked to stop."""
+    if not count or stop.requested:
+        return (), ()
+    samples = min(answer.samples, _SHOWN_RUNS)
+    shown = replace(budget, nodes=min(budget.nodes, _shown_nodes(answer, product.process.horizon)))
+    try:
+        return observed_sequences(
+            product, pi, prior, count=count, budget=shown, samples=samples, rng=rng if samples else None, stop=stop
+        )
+    except StoppedError:
+        return (), ()
+
+
 def _shown_nodes(answer: _Answer, horizon: int) -> int:
-    """How many beliefs per level are searched for sequences to show: less work than the measurement was."""
+    """How many beliefs per level are searched."""
     if answer.opacity.method == "exact" and answer.num_nodes <= _FEW_NODES:
         return _FEW_NODES
     return max(_LEAST_SHOWN, answer.num_nodes // (4 * (horizon + 1)))
@@ -244,6 +264,7 @@ class _Answer:
     guess_error: Amount
     num_nodes: int
     explanation: str
+    samples: int = 0  # how many runs were sampled, if the answer is an estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +381,7 @@ class _Evaluator:
             _estimated(error, estimated.guess_error, estimated.guess_error_error),
             evaluation.num_nodes if evaluation else 0,
             f"estimated from {estimated.samples:,} sampled runs ({reason}{early})",
+            estimated.samples,
         )
 
 

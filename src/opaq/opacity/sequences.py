@@ -12,6 +12,7 @@ from opaq.model.arrays import FloatArray
 from opaq.opacity.beliefs import DROPPED, Budget, Chain, Graph, unroll
 from opaq.opacity.futures import Futures
 from opaq.product.compile import Product
+from opaq.stop import Stop
 
 _TINY = 5e-324  # the smallest double: logarithms of probabilities that underflowed stay finite
 _COUNTABLE = 2.0**53  # beyond this doubles no longer count one by one
@@ -31,16 +32,30 @@ class ObservedSequence:
 
 
 def observed_sequences(
-    product: Product, pi: FloatArray, prior: FloatArray, *, count: int, budget: Budget
+    product: Product,
+    pi: FloatArray,
+    prior: FloatArray,
+    *,
+    count: int,
+    budget: Budget,
+    samples: int = 0,
+    rng: np.random.Generator | None = None,
+    stop: Stop | None = None,
 ) -> tuple[tuple[ObservedSequence, ...], tuple[ObservedSequence, ...]]:
-    """The most revealing and the most confusing sequences, by their share of leakage and of opacity."""
+    """The most revealing and the most confusing sequences, by their share of leakage and of opacity.
+
+    They are sought among those that the budget keeps, or among as many sampled ones. Raises StoppedError when `stop`
+    is requested meanwhile.
+    """
     process = product.process
-    chain = Chain.of(process, pi)
-    graph = unroll(chain, steps=process.horizon + 1, budget=budget, keep=True)
+    chain = Chain.of(process, pi, stop=stop)
+    graph = unroll(chain, steps=process.horizon + 1, budget=budget, keep=True, samples=samples, rng=rng)
+    chain.stop.check()
     leaves = graph.last
     last = Futures.of(process, np.real(chain.moves.flow), steps=0)
     posterior = last.outlook(leaves, process.horizon, np.arange(leaves.mass.size), pair_state=chain.pairs.state)
-    candidates = _Candidates(product, graph, posterior, prior, _sequence_counts(graph))
+    counts = None if samples else _sequence_counts(graph)
+    candidates = _Candidates(product, graph, posterior, prior, counts)
     return candidates.revealing(count), candidates.confusing(count)
 
 
@@ -146,8 +161,3 @@ def _top(values: FloatArray, count: int) -> list[int]:
     """The indices of the largest positive values, largest first."""
     order = np.argsort(-values, kind="stable")[:count]
     return [int(index) for index in order if values[index] > 1e-15]
-
-
-# The earlier names: opacity/measure.py still imports them.
-Sighting = ObservedSequence
-sightings = observed_sequences

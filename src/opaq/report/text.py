@@ -125,6 +125,8 @@ def _probability(sequence: ObservedSequence) -> str:
     """The probability of the sequence shown, and of all that leave the observer with the same belief."""
     alone, together = f"probability {sequence.likeliest:.3g}", f"{sequence.probability:.3g}"
     if sequence.num_sequences is None:
+        if sequence.probability <= sequence.likeliest * (1 + 1e-9):
+            return alone
         return f"{alone} ({together} with all that leave the same belief)"
     others = sequence.num_sequences - 1
     if others == 0:
