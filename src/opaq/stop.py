@@ -126,6 +126,7 @@ def on_signals(act: Callable[[int], None], signals: tuple[int, ...] = (signal.SI
 def listen(act: Callable[[int], None], signals: tuple[int, ...]) -> Callable[[], None]:
     """The same until the function that is returned is called, or for ever."""
     receiver, sender = socket.socketpair()
+    _open.append(sender)  # it must outlive this call even if nobody keeps the function
     sender.setblocking(False)
     before = {number: signal.signal(number, _ignore) for number in signals}
     descriptor = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
@@ -136,6 +137,7 @@ def listen(act: Callable[[int], None], signals: tuple[int, ...]) -> Callable[[],
         signal.set_wakeup_fd(descriptor)
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        _open.remove(sender)
         sender.close()
         listener.join(timeout=1.0)
         receiver.close()
@@ -154,6 +156,7 @@ def _listen(receiver: socket.socket, act: Callable[[int], None], signals: tuple[
                 act(number)
 
 
+_open: list[socket.socket] = []
 _farewells: list[Callable[[], None]] = []  # what a process that is ended at once still has to do
 
 

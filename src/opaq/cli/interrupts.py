@@ -76,5 +76,6 @@ def run() -> None:
     from opaq.cli.main import main
 
     code = main(sys.argv[1:])
-    interrupts.answering()
+    for number in SIGNALS:  # Python would restore the default action while it shuts down
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(code)

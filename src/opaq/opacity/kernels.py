@@ -590,36 +590,75 @@ def push_forward(start, moves, reward, discount, steps):
 
 @njit(cache=True, nogil=True)
 def pay(start, moves, reward, final, discount, horizon):
-    """Expected payoff of a chain, with its derivatives by flow and by reward: one sweep forward, one back.
+    """Expected payoff of a chain, its derivatives by flow and by reward, and the expected visits of every state.
 
-    `start` is P(x_0 = x); edges of the source are not counted.
+    One sweep forward, one back, over the states that can be reached at each time. `start` is P(x_0 = x); edges of the
+    source are not counted.
     """
     size = start.size
-    visits = np.zeros((horizon + 1, size), moves.flow.dtype)
-    visits[0] = start
-    for time in range(horizon):
-        for state in range(size):
-            weight = visits[time, state]
-            if weight != 0.0:
-                for edge in range(moves.start[state], moves.start[state + 1]):
-                    visits[time + 1, moves.target[edge]] += weight * moves.flow[edge]
+    first, state_at, visit_at = _visits_by_time(start, moves, horizon)
     slope = np.zeros(moves.flow.size, moves.flow.dtype)
     paid = np.zeros(size, moves.flow.dtype)
+    visits = np.zeros(size, np.float64)
+    ahead = np.zeros(size, moves.flow.dtype)  # the value of every state that can be reached at the next time
     value = np.zeros(size, moves.flow.dtype)
-    value[:] = final
     for time in range(horizon, -1, -1):
         worth = discount**time
-        ahead = value.copy()
-        for state in range(size):
-            weight = visits[time, state]
+        for index in range(first[time], first[time + 1]):
+            state = state_at[index]
+            weight = visit_at[index]
             paid[state] += worth * weight
-            total = value[state] if time == horizon else 0.0 * value[state]
-            if time < horizon:
+            visits[state] += weight.real
+            total = worth * reward[state]
+            if time == horizon:
+                total += final[state]
+            else:
                 for edge in range(moves.start[state], moves.start[state + 1]):
                     slope[edge] += weight * ahead[moves.target[edge]]
                     total += moves.flow[edge] * ahead[moves.target[edge]]
-            value[state] = total + worth * reward[state]
-    total = 0.0 * value[0]
+            value[state] = total
+        for index in range(first[time], first[time + 1]):
+            ahead[state_at[index]] = value[state_at[index]]
+    total = 0.0 * ahead[0]
+    for index in range(first[0], first[1]):
+        total += visit_at[index] * ahead[state_at[index]]
+    return total, slope, paid, visits
+
+
+@njit(cache=True)
+def _visits_by_time(start, moves, horizon):
+    """The states that can be reached at each time and their probabilities: those of time t from first[t] on."""
+    size = start.size
+    first = np.zeros(horizon + 2, np.int64)
+    state_at = np.empty(4 * size + 16, np.int64)
+    visit_at = np.empty(4 * size + 16, moves.flow.dtype)
+    listed = np.zeros(size, np.bool_)
+    now = np.zeros(size, moves.flow.dtype)
+    count = 0
     for state in range(size):
-        total += start[state] * value[state]
-    return total, slope, paid
+        if start[state] > 0.0:
+            state_at[count] = state
+            visit_at[count] = start[state]
+            count += 1
+    first[1] = count
+    for time in range(horizon):
+        if count + size > state_at.size:
+            state_at = _longer(state_at, 2 * (count + size))
+            visit_at = _longer(visit_at, 2 * (count + size))
+        for index in range(first[time], first[time + 1]):
+            state = state_at[index]
+            for edge in range(moves.start[state], moves.start[state + 1]):
+                target = moves.target[edge]
+                if moves.flow[edge].real == 0.0:
+                    continue
+                if not listed[target]:
+                    listed[target] = True
+                    now[target] = 0.0
+                    state_at[count] = target
+                    count += 1
+                now[target] += visit_at[index] * moves.flow[edge]
+        first[time + 2] = count
+        for index in range(first[time + 1], count):
+            visit_at[index] = now[state_at[index]]
+            listed[state_at[index]] = False
+    return first, state_at, visit_at

@@ -50,15 +50,26 @@ def _chain(process: HiddenProcess, pi: Any) -> kernels.Moves:
     return kernels.Moves(process.edge_start, process.edge_target, process.flow(pi))
 
 
+def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:
+    """V, its derivative by the policy vector, and the expected visits of every policy row."""
+    payoff = payoff or process.payoffs[0]
+    value, slope, paid, visits = kernels.pay(
+        start_distribution(process),
+        _chain(process, pi),
+        payoff.slots @ pi,
+        payoff.final,
+        payoff.discount,
+        process.horizon,
+    )
+    rows = np.bincount(process.row, weights=visits, minlength=process.num_rows)
+    return value, process.edge_slots.T @ slope + payoff.slots.T @ paid, rows
+
+
 def return_gradient(process: HiddenProcess, theta: Any, payoff: Payoff | None = None) -> tuple[Any, Any]:
     """V and its gradient with respect to softmax logits, by one backward sweep (policy gradient theorem)."""
-    payoff = payoff or process.payoffs[0]
     pi = process.softmax(theta)
-    chain = _chain(process, pi)
-    value, slope, paid = kernels.pay(
-        start_distribution(process), chain, payoff.slots @ pi, payoff.final, payoff.discount, process.horizon
-    )
-    return value, process.pull_back(pi, process.edge_slots.T @ slope + payoff.slots.T @ paid)
+    value, slope, _ = return_slope(process, pi, payoff)
+    return value, process.pull_back(pi, slope)
 
 
 def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:

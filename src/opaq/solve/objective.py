@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
 from opaq.opacity import exact, sampled
 from opaq.opacity.beliefs import Budget
-from opaq.opacity.returns import expected_return, return_gradient
+from opaq.opacity.frozen import FrozenGraph
+from opaq.opacity.returns import expected_return, return_gradient, return_slope
 from opaq.opacity.simulate import score_gradients
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess, Payoff
@@ -28,6 +30,18 @@ class Point:
     score_slope: FloatArray  # [slot]
     slack: FloatArray  # [requirement]
     slack_slope: FloatArray  # [requirement, slot]
+
+
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """Score and slack at one policy with their derivatives by the policy vector, and the visits of every row."""
+
+    pi: FloatArray  # [slot]
+    score: float
+    score_slope: FloatArray  # [slot]
+    slack: FloatArray  # [requirement]
+    slack_slope: FloatArray  # [requirement, slot]
+    visits: FloatArray  # [row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,10 @@ class Objective:
         found = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
         return self._point(theta, value, slope, found)
 
+    def freeze(self, theta: FloatArray) -> FrozenObjective:
+        """The objective near one policy, on a belief graph whose shape is built once."""
+        return FrozenObjective(self, theta)
+
     def slack(self, theta: FloatArray) -> FloatArray:
         """The exact slack of every requirement."""
         pi = self.process.softmax(theta)
@@ -85,3 +103,41 @@ class Objective:
         values = np.array([value for value, _ in found], dtype=np.float64)
         slopes = np.array([slope for _, slope in found], dtype=np.float64).reshape(len(found), theta.size)
         return Point(theta, self.sign * value, self.sign * slope, values - self.thresholds(), slopes)
+
+
+class FrozenObjective:
+    """Evaluates an objective at many policies; the belief graph is built anew only where its shape does not fit."""
+
+    def __init__(self, objective: Objective, theta: FloatArray) -> None:
+        self._objective = objective
+        self._build(objective.process.softmax(theta))
+
+    def slopes(self, theta: FloatArray) -> Slopes:
+        """Exact values and derivatives (of what the budget keeps)."""
+        objective, process = self._objective, self._objective.process
+        pi = process.softmax(theta)
+        value, slope = self._sweep(pi)
+        payoffs = objective.requirements()
+        returns = [return_slope(process, pi, payoff) for payoff in payoffs or process.payoffs[:1]]
+        return Slopes(
+            pi=pi,
+            score=objective.sign * value,
+            score_slope=objective.sign * slope,
+            slack=np.array([value for value, _, _ in returns][: len(payoffs)]) - objective.thresholds(),
+            slack_slope=np.array([slope for _, slope, _ in returns][: len(payoffs)]).reshape(len(payoffs), pi.size),
+            visits=returns[0][2],
+        )
+
+    def _sweep(self, pi: FloatArray) -> tuple[float, FloatArray]:
+        swept = self._graph.sweep(pi, self._buffers, stop=self._objective.stop)
+        if swept is None:
+            self._build(pi)
+            swept = self._graph.sweep(pi, self._buffers, stop=self._objective.stop)
+        if swept is None:
+            raise InvariantError("a belief graph does not fit the policy that it was built for")
+        return swept
+
+    def _build(self, pi: FloatArray) -> None:
+        objective = self._objective
+        self._graph = FrozenGraph.of(objective.process, pi, budget=objective.budget, stop=objective.stop)
+        self._buffers = self._graph.buffers()
