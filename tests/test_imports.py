@@ -17,7 +17,7 @@ SOURCE = Path(opaq.__file__).parent
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
     ["errors", "version"],
-    ["files"],
+    ["files", "lock"],
     ["model"],
     ["automata"],
     ["build"],

@@ -12,51 +12,118 @@ from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
 from opaq.model.problem import Problem
 
-_ASKED = "run.json"
+_PROBLEM = "problem.yaml"
 _FOUND = "result.json"
+_NUMBER = (int, float)
+_OPTIONS: dict[str, Any] = {  # every option that decides the answer, and its types
+    "conditions": (str, type(None)),
+    "memory_nodes": (int, type(None)),
+    "solver": str,
+    "gradients": str,
+    "samples": int,
+    "starts": (int, type(None)),
+    "start": str,
+    "warm": (str, type(None)),
+    "iterations": int,
+    "eta": _NUMBER,
+    "kappa": _NUMBER,
+    "exponent": _NUMBER,
+    "seed": int,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A folder with the question (run.json), checkpoints a start, and in the end the answer (result.json)."""
+    """A folder with the question (run.json, problem.yaml), checkpoints a start, and in the end the answer."""
 
     path: Path | None  # None: nothing is kept
     source: str
     options: Mapping[str, Any]
+    resumed: bool = False
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def create(cls, path: Path | None, source: str, options: Mapping[str, Any]) -> RunFolder:
-        """A new run; refuses a folder that holds one already."""
-        if path is not None:
-            if (path / _ASKED).exists():
-                found = "holds a run already"
-                raise InputError([Fault("", found, "use --resume to go on with it, or another folder")], str(path))
-            try:
-                path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError([Fault("", f"cannot be made: {error.strerror}")], str(path)) from None
-            told = str(Path(source).absolute()) if Path(source).exists() else source
-            asked = {"format": "opaq-run", "version": 1, "problem": told, "options": dict(options)}
-            write_text(path / _ASKED, json.dumps(asked, indent=1) + "\n")
+        """A new run; nothing is written before `begin`."""
         return cls(path, source, options)
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
-        """A run that was begun."""
-        from opaq.io.yaml import load_yaml
+    def open(cls, path: Path, *, given: Mapping[str, Any] | None = None) -> RunFolder:
+        """A run that was begun; options `given` beside it must be those of the run."""
+        from opaq.solve.run_record import RunRecord
+        from opaq.version import __version__
 
-        asked = load_yaml(path / _ASKED).data
-        if not isinstance(asked, Mapping) or asked.get("format") != "opaq-run" or asked.get("version") != 1:
-            raise InputError([Fault("", "is not the record of a run")], str(path / _ASKED))
-        return cls(path, str(asked["problem"]), asked["options"])
+        record = RunRecord.read(path)
+        if record.asked is None:
+            found = "was begun by a program, not by this command"
+            raise InputError(
+                [Fault("", found, "go on with it as it was begun: opaq.solve(..., folder=...)")], str(path)
+            )
+        options = _checked(record.asked["options"], path)
+        _refuse_changes(options, given or {}, path)
+        before = record.opaq[-1]
+        notes = (
+            (f"{path}: the run was begun with opaq {before}, this is {__version__}",) if before != __version__ else ()
+        )
+        return cls(path, record.asked["problem"], options, resumed=True, notes=notes)
 
     def problem(self, faults: Faults) -> Problem:
         """The problem of the run."""
         from opaq.io.scenarios import load_problem
 
-        return load_problem(self.source, faults=faults)
+        try:
+            return load_problem(self.source, faults=faults)
+        except InputError as error:
+            if not self.resumed or self.path is None or not (self.path / _PROBLEM).exists():
+                raise
+            kept = Fault("", "the run needs the problem as it was", f"a copy is in {self.path / _PROBLEM}")
+            raise InputError([*error.faults, kept], error.source) from None
+
+    def begin(self) -> None:
+        """Record what is asked, once the problem has been read; refuses a folder that holds a run already."""
+        if self.path is None or self.resumed:
+            return
+        from opaq.io.scenarios import problem_text
+        from opaq.solve.run_record import begin_run
+
+        source = str(Path(self.source).absolute()) if Path(self.source).exists() else self.source
+        begin_run(self.path, {"problem": source, "options": dict(self.options)})
+        write_text(self.path / _PROBLEM, problem_text(self.source), overwrite=True)
 
     def finish(self, found: Mapping[str, Any]) -> None:
         """Keep the answer."""
         if self.path is not None:
             write_text(self.path / _FOUND, json.dumps(found, indent=1) + "\n", overwrite=True)
+
+
+def _checked(options: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """The options of a record, all there and each of its type."""
+    wrong = [
+        name
+        for name, kinds in _OPTIONS.items()
+        if name not in options or not isinstance(options[name], kinds) or isinstance(options[name], bool)
+    ]
+    if wrong or set(options) - set(_OPTIONS):
+        found = (
+            f"its record does not hold the options of this version ({', '.join(wrong or set(options) - set(_OPTIONS))})"
+        )
+        raise InputError([Fault("", found, "begin the run again in another folder")], str(path))
+    return options
+
+
+def _refuse_changes(options: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> None:
+    faults = [
+        Fault(
+            f"--{name.replace('_', '-')}",
+            f"{_word(options[name])} in the run, {_word(value)} now",
+            "leave it out to go on with the run, or begin a new one with --run",
+        )
+        for name, value in given.items()
+        if options[name] != value
+    ]
+    if faults:
+        raise InputError(faults, str(path))
+
+
+def _word(value: Any) -> str:
+    return "not given" if value is None else str(value)

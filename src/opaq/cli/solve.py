@@ -36,6 +36,7 @@ class StartKind(StrEnum):
 
 
 def command(
+    context: typer.Context,
     problem: Annotated[
         str | None, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")
     ] = None,
@@ -93,10 +94,16 @@ def command(
         raise InputError([Fault("PROBLEM", "give a problem, or --resume a run, not both or neither")])
     if policy_out is not None and policy_out.exists() and not force:
         raise InputError([Fault("", "exists already", "use --force to overwrite it")], str(policy_out))
-    folder = RunFolder.open(resume) if resume is not None else RunFolder.create(run, problem or "", options)
+    if resume is not None and run is not None and run.absolute() != resume.absolute():
+        raise InputError([Fault("--run", "a resumed run keeps its own folder", "leave --run out")])
+    given = {name: options[name] for name in options if _is_given(context, name)}
+    folder = RunFolder.create(run, problem or "", options) if resume is None else RunFolder.open(resume, given=given)
     faults = Faults()
     stated = folder.problem(faults)
     warn(faults.warnings, folder.source)
+    folder.begin()
+    for line in folder.notes:
+        note(line)
 
     from opaq.cli.progress import Teller
     from opaq.cli.solving import solve_as_told
@@ -112,3 +119,9 @@ def command(
     folder.finish(found)
     answer(json.dumps(found, indent=2) if as_json else render_solution(solution))
     raise typer.Exit(solution.status.exit_code)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"

@@ -15,6 +15,7 @@ import numpy as np
 
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
+from opaq.model.fingerprint import problem_parts
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.opacity.beliefs import Budget
@@ -28,6 +29,7 @@ from opaq.solve.loop import Progress, Snapshot, StartResult
 from opaq.solve.objective import Gradients, Objective
 from opaq.solve.optimality import Optimality, optimality
 from opaq.solve.pool import Job, run_jobs
+from opaq.solve.run_record import option_parts, recorded_run
 from opaq.solve.starts import START_KINDS, Start, beliefs_of, starts
 from opaq.solve.status import Status
 from opaq.solve.strategy import Solver, Trace
@@ -99,12 +101,17 @@ def solve(
     scales = _scales(objective, attainable)
     rounds = _rounds(solver, scales)
     search = _Search(objective, scales, on_step)
+    warm_vector = product.policy_vector(warm) if warm is not None else None
     impossible = any(found.largest < found.threshold - 1e-9 * max(1.0, abs(found.threshold)) for found in attainable)
-    if not impossible:
-        warm_vector = product.policy_vector(warm) if warm is not None else None
-        begins = starts(objective, count=num_starts, kind=start, seed=seed, warm=warm_vector)
-        search.run(begins, rounds, seed=seed, folder=folder, processes=_processes(processes, product, len(begins)))
-    return search.conclude(impossible, attainable, name=rounds[0].name, seed=seed, begun=begun, sequences=sequences)
+    parts = option_parts(
+        objective, solver=solver, rounds=rounds, num_starts=num_starts, start=start, warm=warm_vector, seed=seed
+    )
+    folder = None if folder is None else Path(folder)
+    with recorded_run(folder, problem=problem_parts(problem, policy_class), options=parts):
+        if not impossible:
+            begins = starts(objective, count=num_starts, kind=start, seed=seed, warm=warm_vector)
+            search.run(begins, rounds, seed=seed, folder=folder, processes=_processes(processes, product, len(begins)))
+        return search.conclude(impossible, attainable, name=rounds[0].name, seed=seed, begun=begun, sequences=sequences)
 
 
 def _rounds(solver: Solver | None, scales: FloatArray) -> tuple[Solver, ...]:
