@@ -51,7 +51,7 @@ def changed(problem):
             problem,
             observer=replace(problem.observer, emission=replace(emission, values=floats(emission.values[::-1]))),
         ),
-        "the conditions of the policy were state and are state, time": replace(
+        "the conditions of the policy were state, automaton and are state, time": replace(
             problem, policy_class=replace(problem.policy_class, conditions_on=("state", "time"))
         ),
     }

@@ -14,7 +14,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
     found = measurement_to_dict(solution.measurement)
     found |= {
         "status": solution.status.name.lower(),
-        "status_text": solution.status.value,
+        "status_text": solution.status_text,
         "solver": solution.solver,
         "seconds": solution.seconds,
         "seed": solution.seed,
@@ -49,7 +49,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
 
 def render_solution(solution: Solution) -> str:
     """The answer as a page for people."""
-    lines = [f"{'status':<12} {solution.status.value}"]
+    lines = [f"{'status':<12} {solution.status_text}"]
     lines += [
         f"{'attainable':<12} {most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked"
         for most in solution.attainable
@@ -68,6 +68,8 @@ def _optimality(found: Any) -> dict[str, Any] | None:
         return None
     return {
         "gradient_norm": found.gradient_norm,
+        "residual": found.residual,
+        "tolerance": found.tolerance,
         "multipliers": found.multipliers.tolist(),
         "curvature": found.curvature,
     }
@@ -83,7 +85,7 @@ def _spread(solution: Solution) -> str:
 
 
 def _optimality_words(found: Any) -> str:
-    words = f"gradient of the Lagrangian at most {found.gradient_norm:.1e}"
+    words = f"at most {found.residual:.1e} bits per unit of probability moved, gradient {found.gradient_norm:.1e}"
     if found.curvature is not None:
         words += f", largest curvature {found.curvature:.1e} (a local maximum has none above 0)"
     return words

@@ -22,30 +22,23 @@ from opaq.opacity.beliefs import Budget
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.opacity.returns import expected_return
 from opaq.product.compile import Product, compile_problem
-from opaq.solve.attainable import eager_policy, largest_return
+from opaq.solve.attainable import Attainable, largest_return
+from opaq.solve.feasible import feasible_policy, with_feasible_start
 from opaq.solve.judge import Candidate, judge
 from opaq.solve.lagrangian import AugmentedLagrangian
 from opaq.solve.loop import Progress, Snapshot, StartResult
 from opaq.solve.objective import Gradients, Objective
-from opaq.solve.optimality import Optimality, optimality
+from opaq.solve.optimality import Optimality
 from opaq.solve.pool import Job, run_jobs
 from opaq.solve.run_record import option_parts, recorded_run
 from opaq.solve.starts import START_KINDS, Start, beliefs_of, starts
 from opaq.solve.status import Status
 from opaq.solve.strategy import Solver, Trace
+from opaq.solve.verdict import Verdict, reach_verdict, status_text
 
-_CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
 _ROUNDS = (6, 25, 100)  # steps every start is given, then the best third, then the best two
+_ENDED = (Status.CONVERGED, Status.SETTLED)  # more steps would change nothing
 _FEW_BELIEFS = 2_000  # below this a start takes about a second: not worth a process of its own
-
-
-@dataclass(frozen=True, slots=True)
-class Attainable:
-    """The most that any policy can reach of one requirement, by dynamic programming."""
-
-    name: str
-    largest: float
-    threshold: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +46,7 @@ class Solution:
     """The policy found and every reason to trust it, or not."""
 
     status: Status
+    status_text: str  # the status as a sentence, with the figures it rests on
     policy: Policy
     measurement: Measurement
     attainable: tuple[Attainable, ...]
@@ -110,6 +104,8 @@ def solve(
     with recorded_run(folder, problem=problem_parts(problem, policy_class), options=parts):
         if not impossible:
             begins = starts(objective, count=num_starts, kind=start, seed=seed, warm=warm_vector)
+            if start == "mixed":
+                begins = with_feasible_start(objective, begins, scales=scales, seed=seed)
             search.run(begins, rounds, seed=seed, folder=folder, processes=_processes(processes, product, len(begins)))
         return search.conclude(impossible, attainable, name=rounds[0].name, seed=seed, begun=begun, sequences=sequences)
 
@@ -180,7 +176,7 @@ def _promising(begins: list[Start], results: dict[int, StartResult], number: int
     """The best third of the starts, later the best two, as far as they have not converged."""
     ranked = sorted(begins, key=lambda begin: -_promise(results[begin.place]))
     chosen = ranked[: _kept(len(begins), number)]
-    return [begin for begin in chosen if results[begin.place].status is not Status.CONVERGED]
+    return [begin for begin in chosen if results[begin.place].status not in _ENDED]
 
 
 @contextmanager
@@ -271,16 +267,16 @@ class _Search:
         begun: float,
         sequences: int,
     ) -> Solution:
-        product, best = self._objective.product, self._winner()
-        pi = product.process.softmax(best.theta)
-        status = self._status(impossible, best)
+        product, verdict = self._objective.product, self._verdict(impossible, seed)
+        pi = product.process.softmax(verdict.candidate.theta)
         measurement = measure_product(product, pi, sequences=sequences)
         return Solution(
-            status=status,
+            status=verdict.status,
+            status_text=status_text(verdict, measurement, attainable),
             policy=product.policy(pi),
             measurement=measurement,
             attainable=attainable,
-            optimality=self._optimality(best, measurement.num_nodes) if best.feasible else None,
+            optimality=verdict.optimality,
             starts=tuple(self._results),
             trace=self._traces,
             solver=name,
@@ -290,29 +286,22 @@ class _Search:
             pi=pi,
         )
 
-    def _winner(self) -> Candidate:
-        """The best of all starts; without a feasible one, the policy that earns most may still meet the task."""
+    def _verdict(self, impossible: bool, seed: int) -> Verdict:
+        """The best policy and what may be said of it; after an interrupt nothing more is tried."""
         best = self._best
         if self._interrupted and self._hope is not None and self._hope.beats(best):
             best = self._hope  # from a start that did not end
-        if best is not None and best.feasible:
-            return best
-        eager = judge(self._objective, self._objective.process.logits(self._eager()), scales=self._scales)
-        return best if best is not None and not eager.beats(best) else eager
+        if best is None or not best.feasible:
+            best = self._closest(best, seed)
+        if impossible or self._interrupted or not best.feasible:
+            ended = Status.INFEASIBLE if impossible else Status.INTERRUPTED if self._interrupted else Status.NOT_FOUND
+            return Verdict(best, ended, None)
+        claimed = next((result.status for result in self._results if result.best is best), Status.EDGE)
+        spent = 3 * sum(result.iterations for result in self._results) // 2
+        return reach_verdict(self._objective, best, claimed=claimed, scales=self._scales, evaluations=spent)
 
-    def _optimality(self, best: Candidate, beliefs: int) -> Optimality:
-        cheap = self._objective.process.num_slots * beliefs < _CHEAP_HESSIAN
-        return optimality(self._objective, best.theta, second_order=cheap and not self._interrupted)
-
-    def _eager(self) -> FloatArray:
-        process = self._objective.process
-        return eager_policy(process, (self._objective.requirements() or process.payoffs)[0])
-
-    def _status(self, impossible: bool, best: Candidate) -> Status:
-        if impossible:
-            return Status.INFEASIBLE
-        if self._interrupted:
-            return Status.INTERRUPTED
-        if not best.feasible:
-            return Status.NOT_FOUND
-        return next((result.status for result in self._results if result.best is best), Status.EDGE)
+    def _closest(self, best: Candidate | None, seed: int) -> Candidate:
+        """Where no start ended feasible: a policy made to meet the task, or the one that comes closest."""
+        found = feasible_policy(self._objective, scales=self._scales, seed=seed, climb=not self._interrupted)
+        made = judge(self._objective, self._objective.process.logits(found.pi), scales=self._scales)
+        return best if best is not None and not made.beats(best) else made
