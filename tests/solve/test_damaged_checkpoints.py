@@ -149,7 +149,8 @@ def test_bombs_and_odd_files_are_refused_without_being_unpacked(tmp_path, writte
     with pytest.raises(InputError, match="larger than"):
         Checkpoint(file, template).load()
     (tmp_path / "folder.npz").mkdir()
-    os.mkfifo(tmp_path / "pipe.npz")
-    for name in ("folder.npz", "pipe.npz"):
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.npz")
+    for name in sorted(path.name for path in tmp_path.iterdir() if not path.is_file()):
         with pytest.raises(InputError, match=name):
             Checkpoint(tmp_path / name, template).load()

@@ -161,6 +161,12 @@ def test_a_faulty_problem_leaves_no_run_behind(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_folder_without_a_run_is_told_as_such(tmp_path):
+    done = command("--resume", tmp_path / "nowhere")
+    assert done.returncode == 2
+    assert "holds no run" in done.stderr
+
+
 def test_fingerprints_see_values_and_not_rounding():
     assert digest(np.array([0.1 + 0.2, 1.0])) == digest(np.array([0.3, 1.0]))
     assert digest(np.array([0.3, 1.0])) != digest(np.array([0.3 + 1e-9, 1.0]))
@@ -182,10 +188,10 @@ def test_a_second_process_is_refused_and_a_killed_one_leaves_nothing(tmp_path):
     )
     while not list(folder.glob("start-*.npz")) and process.poll() is None:
         time.sleep(0.05)
-    for second in (["--resume", folder], ["graph", "--run", folder]):
-        done = command(*second)
-        assert done.returncode == 2
-        assert f"another process ({process.pid}) is working on this run" in done.stderr
+    done = command("--resume", folder)
+    assert done.returncode == 2
+    assert f"another process ({process.pid}) is working on this run" in done.stderr
+    assert command("graph", "--run", folder).returncode == 2
     process.send_signal(signal.SIGKILL)
     process.communicate()
     with locked(folder):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from opaq.model.problem import Problem
 _PROBLEM = "problem.yaml"
 _FOUND = "result.json"
 _NUMBER = (int, float)
-_OPTIONS: dict[str, Any] = {  # every option that decides the answer, and its types
+_TYPES: dict[str, Any] = {  # of the options that decide the answer
     "conditions": (str, type(None)),
     "memory_nodes": (int, type(None)),
     "solver": str,
@@ -48,8 +48,8 @@ class RunFolder:
         return cls(path, source, options)
 
     @classmethod
-    def open(cls, path: Path, *, given: Mapping[str, Any] | None = None) -> RunFolder:
-        """A run that was begun; options `given` beside it must be those of the run."""
+    def open(cls, path: Path, options: Mapping[str, Any], *, given: Collection[str]) -> RunFolder:
+        """A run that was begun; of the options of the command line those `given` must be those of the run."""
         from opaq.solve.run_record import RunRecord
         from opaq.version import __version__
 
@@ -59,13 +59,13 @@ class RunFolder:
             raise InputError(
                 [Fault("", found, "go on with it as it was begun: opaq.solve(..., folder=...)")], str(path)
             )
-        options = _checked(record.asked["options"], path)
-        _refuse_changes(options, given or {}, path)
+        recorded = _checked(record.asked["options"], set(options), path)
+        _refuse_changes(recorded, {name: options[name] for name in given}, path)
         before = record.opaq[-1]
         notes = (
             (f"{path}: the run was begun with opaq {before}, this is {__version__}",) if before != __version__ else ()
         )
-        return cls(path, record.asked["problem"], options, resumed=True, notes=notes)
+        return cls(path, record.asked["problem"], recorded, resumed=True, notes=notes)
 
     def problem(self, faults: Faults) -> Problem:
         """The problem of the run."""
@@ -84,8 +84,11 @@ class RunFolder:
         if self.path is None or self.resumed:
             return
         from opaq.io.scenarios import problem_text
-        from opaq.solve.run_record import begin_run
+        from opaq.solve.run_record import RECORD_FILE, begin_run
 
+        if (self.path / RECORD_FILE).exists():
+            found = "holds a run already"
+            raise InputError([Fault("", found, "use --resume to go on with it, or another folder")], str(self.path))
         source = str(Path(self.source).absolute()) if Path(self.source).exists() else self.source
         begin_run(self.path, {"problem": source, "options": dict(self.options)})
         write_text(self.path / _PROBLEM, problem_text(self.source), overwrite=True)
@@ -96,17 +99,16 @@ class RunFolder:
             write_text(self.path / _FOUND, json.dumps(found, indent=1) + "\n", overwrite=True)
 
 
-def _checked(options: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+def _checked(options: Mapping[str, Any], names: set[str], path: Path) -> Mapping[str, Any]:
     """The options of a record, all there and each of its type."""
     wrong = [
         name
-        for name, kinds in _OPTIONS.items()
-        if name not in options or not isinstance(options[name], kinds) or isinstance(options[name], bool)
+        for name, value in options.items()
+        if isinstance(value, bool) or not isinstance(value, _TYPES.get(name, object))
     ]
-    if wrong or set(options) - set(_OPTIONS):
-        found = (
-            f"its record does not hold the options of this version ({', '.join(wrong or set(options) - set(_OPTIONS))})"
-        )
+    wrong += sorted(set(options) ^ names)
+    if wrong:
+        found = f"its record does not hold the options of this version ({', '.join(wrong)})"
         raise InputError([Fault("", found, "begin the run again in another folder")], str(path))
     return options
 

@@ -96,8 +96,11 @@ def command(
         raise InputError([Fault("", "exists already", "use --force to overwrite it")], str(policy_out))
     if resume is not None and run is not None and run.absolute() != resume.absolute():
         raise InputError([Fault("--run", "a resumed run keeps its own folder", "leave --run out")])
-    given = {name: options[name] for name in options if _is_given(context, name)}
-    folder = RunFolder.create(run, problem or "", options) if resume is None else RunFolder.open(resume, given=given)
+    given = [name for name in options if _is_given(context, name)]
+    if resume is None:
+        folder = RunFolder.create(run, problem or "", options)
+    else:
+        folder = RunFolder.open(resume, options, given=given)
     faults = Faults()
     stated = folder.problem(faults)
     warn(faults.warnings, folder.source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,23 +33,37 @@ class Polished:
 
 
 def polish(
-    objective: Objective, candidate: Candidate, *, scales: FloatArray, evaluations: int, second_order: bool
+    objective: Objective,
+    candidate: Candidate,
+    *,
+    scales: FloatArray,
+    evaluations: int,
+    second_order: bool,
+    asked_to_stop: Callable[[], bool] | None = None,
 ) -> Polished:
     """Climb from a feasible policy until no gain is left, it stops gaining, or `evaluations` gradients were taken.
 
     Every round is a quasi-Newton solve of the augmented Lagrangian in logits divided by sqrt(D(u) pi(a | u)): steps
     as of the natural gradient, which do not slow down in rows that are rarely visited and for actions that are rarely
-    taken. From a saddle it goes on along the direction of positive curvature.
+    taken. From a saddle it goes on along the direction of positive curvature. Raises KeyboardInterrupt between two
+    evaluations when `asked_to_stop`.
     """
     with threadpool_limits(1):  # sums over several threads round differently
-        return _Polish(objective, scales, evaluations, second_order).run(candidate)
+        return _Polish(objective, scales, evaluations, second_order, asked_to_stop).run(candidate)
 
 
 class _Polish:
     """One polish: counts what it spends."""
 
-    def __init__(self, objective: Objective, scales: FloatArray, evaluations: int, second_order: bool) -> None:
-        self._objective, self._scales = objective, scales
+    def __init__(
+        self,
+        objective: Objective,
+        scales: FloatArray,
+        evaluations: int,
+        second_order: bool,
+        asked_to_stop: Callable[[], bool] | None,
+    ) -> None:
+        self._objective, self._scales, self._asked_to_stop = objective, scales, asked_to_stop
         self._left = evaluations
         self._second_order = second_order
 
@@ -99,10 +114,20 @@ class _Polish:
         stretch = 1.0 / np.sqrt(np.maximum(weight, 1e-8))
         climb = _Climb(self._objective, self._scales, multipliers, theta, stretch)
         options = {"maxiter": _STEPS_A_ROUND, "maxfun": self._left, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-9}
-        solved = minimize(climb, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
+        solved = minimize(
+            self._until_stopped(climb), np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options
+        )
         self._left -= int(solved.nfev)
         assert climb.best is not None
         return climb.best.theta, climb.pressure(climb.best)
+
+    def _until_stopped(self, climb: _Climb) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+        def evaluate(move: FloatArray) -> tuple[float, FloatArray]:
+            if self._asked_to_stop is not None and self._asked_to_stop():
+                raise KeyboardInterrupt
+            return climb(move)
+
+        return evaluate
 
     def _leave_saddle(self, best: Candidate, direction: FloatArray) -> Candidate | None:
         """The best policy some way along a direction, either way, if it is better."""

@@ -69,6 +69,8 @@ class RunRecord:
     def read(cls, folder: Path) -> RunRecord:
         """The record of a folder. Raises InputError when there is none, or it is damaged or of another format."""
         path = folder / RECORD_FILE
+        if not path.exists():
+            raise InputError([Fault("", f"holds no run: there is no {RECORD_FILE}")], str(folder))
         try:
             content = json.loads(read_stored(path, limit=_LIMIT), parse_constant=_refuse_constant)
             if not isinstance(content, dict) or content.get("format") != _FORMAT:
@@ -144,7 +146,7 @@ def begin_run(folder: Path, asked: Mapping[str, Any]) -> None:
     with locked(folder):
         if (folder / RECORD_FILE).exists():
             found = "holds a run already"
-            raise InputError([Fault("", found, "use --resume to go on with it, or another folder")], str(folder))
+            raise InputError([Fault("", found, "go on with it, or use another folder")], str(folder))
         refuse_stray_checkpoints(folder)
         _write(folder, RunRecord(asked=asked))
 

@@ -298,7 +298,19 @@ class _Search:
             return Verdict(best, ended, None)
         claimed = next((result.status for result in self._results if result.best is best), Status.EDGE)
         spent = 3 * sum(result.iterations for result in self._results) // 2
-        return reach_verdict(self._objective, best, claimed=claimed, scales=self._scales, evaluations=spent)
+        try:
+            with _between_steps() as asked:
+                return reach_verdict(
+                    self._objective,
+                    best,
+                    claimed=claimed,
+                    scales=self._scales,
+                    evaluations=spent,
+                    asked_to_stop=lambda: bool(asked),
+                )
+        except KeyboardInterrupt:
+            self._interrupted = True
+            return Verdict(best, Status.INTERRUPTED, None)
 
     def _closest(self, best: Candidate | None, seed: int) -> Candidate:
         """Where no start ended feasible: a policy made to meet the task, or the one that comes closest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from opaq.model.arrays import FloatArray
@@ -31,7 +32,13 @@ class Verdict:
 
 
 def reach_verdict(
-    objective: Objective, candidate: Candidate, *, claimed: Status, scales: FloatArray, evaluations: int
+    objective: Objective,
+    candidate: Candidate,
+    *,
+    claimed: Status,
+    scales: FloatArray,
+    evaluations: int,
+    asked_to_stop: Callable[[], bool] | None = None,
 ) -> Verdict:
     """The verdict on a feasible policy that a search ended with, which claims to have ended in some way.
 
@@ -49,7 +56,14 @@ def reach_verdict(
         return Verdict(candidate, status, found, reason)
     quick = min(_CHEAP_POLISH // max(whole.graph.num_nodes, 1), _CHEAP_EVALUATIONS)
     allowed = max(evaluations, quick, _FEWEST_EVALUATIONS)
-    ended = polish(objective, candidate, scales=scales, evaluations=allowed, second_order=cheap)
+    ended = polish(
+        objective,
+        candidate,
+        scales=scales,
+        evaluations=allowed,
+        second_order=cheap,
+        asked_to_stop=asked_to_stop,
+    )
     if ended.optimality.holds:
         return Verdict(ended.candidate, Status.CONVERGED, ended.optimality)
     return Verdict(ended.candidate, Status.STOPPED if ended.gaining else Status.SETTLED, ended.optimality)
