@@ -17,7 +17,7 @@ SOURCE = Path(opaq.__file__).parent
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
     ["errors", "names", "version"],
-    ["choices", "files"],
+    ["choices", "files", "lock", "stop"],
     ["model"],
     ["automata"],
     ["build"],

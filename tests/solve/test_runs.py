@@ -49,7 +49,7 @@ def test_a_damaged_checkpoint_is_a_clear_fault(tmp_path):
     solver = PrimalDual()
     file = tmp_path / "start.npz"
     file.write_bytes(b"PK\x03\x04 torn")
-    with pytest.raises(InputError, match="not a checkpoint"):
+    with pytest.raises(InputError, match="not a checkpoint of this run"):
         Checkpoint(file, solver.init(objective, np.zeros(objective.process.num_slots))).load()
 
 

@@ -8,55 +8,130 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opaq.cli.options import given
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
 from opaq.model.problem import Problem
 
-_ASKED = "run.json"
+_PROBLEM = "problem.yaml"
 _FOUND = "result.json"
+_NUMBER = (int, float, type(None))
+_TYPES: dict[str, Any] = {  # of the options that decide the answer
+    "conditions": (str, type(None)),
+    "memory_nodes": (int, type(None)),
+    "solver": (str, type(None)),
+    "gradients": (str, type(None)),
+    "samples": (int, type(None)),
+    "starts": (int, type(None)),
+    "start": (str, type(None)),
+    "warm": (str, type(None)),
+    "iterations": (int, type(None)),
+    "eta": _NUMBER,
+    "kappa": _NUMBER,
+    "exponent": _NUMBER,
+    "seed": (int, type(None)),
+    "nodes": (int, type(None)),
+    "memory": (int, type(None)),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A folder with the question (run.json), checkpoints a start, and in the end the answer (result.json)."""
+    """A folder with the question (run.json, problem.yaml), checkpoints a start, and in the end the answer."""
 
     path: Path | None  # None: nothing is kept
     source: str
     options: Mapping[str, Any]
+    resumed: bool = False
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def create(cls, path: Path | None, source: str, options: Mapping[str, Any]) -> RunFolder:
-        """A new run; refuses a folder that holds one already."""
-        if path is not None:
-            if (path / _ASKED).exists():
-                found = "holds a run already"
-                raise InputError([Fault("", found, "use --resume to go on with it, or another folder")], str(path))
-            try:
-                path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError([Fault("", f"cannot be made: {error.strerror}")], str(path)) from None
-            told = str(Path(source).absolute()) if Path(source).exists() else source
-            asked = {"format": "opaq-run", "version": 1, "problem": told, "options": dict(options)}
-            write_text(path / _ASKED, json.dumps(asked, indent=1) + "\n")
+        """A new run; nothing is written before `begin`."""
         return cls(path, source, options)
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
-        """A run that was begun."""
-        from opaq.io.yaml import load_yaml
+    def open(cls, path: Path, options: Mapping[str, Any]) -> RunFolder:
+        """A run that was begun; the options given on the command line must be those of the run."""
+        from opaq.solve.run_record import RunRecord
+        from opaq.version import __version__
 
-        asked = load_yaml(path / _ASKED).data
-        if not isinstance(asked, Mapping) or asked.get("format") != "opaq-run" or asked.get("version") != 1:
-            raise InputError([Fault("", "is not the record of a run")], str(path / _ASKED))
-        return cls(path, str(asked["problem"]), asked["options"])
+        record = RunRecord.read(path)
+        if record.asked is None:
+            found = "was begun by a program, not by this command"
+            raise InputError(
+                [Fault("", found, "go on with it as it was begun: opaq.solve(..., folder=...)")], str(path)
+            )
+        recorded = _checked(record.asked["options"], set(options), path)
+        _refuse_changes(recorded, given(options), path)
+        before = record.opaq[-1]
+        notes = (
+            (f"{path}: the run was begun with opaq {before}, this is {__version__}",) if before != __version__ else ()
+        )
+        return cls(path, record.asked["problem"], recorded, resumed=True, notes=notes)
 
     def problem(self, faults: Faults) -> Problem:
         """The problem of the run."""
         from opaq.io.scenarios import load_problem
 
-        return load_problem(self.source, faults=faults)
+        try:
+            return load_problem(self.source, faults=faults)
+        except InputError as error:
+            if not self.resumed or self.path is None or not (self.path / _PROBLEM).exists():
+                raise
+            kept = Fault("", "the run needs the problem as it was", f"a copy is in {self.path / _PROBLEM}")
+            raise InputError([*error.faults, kept], error.source) from None
+
+    def begin(self) -> None:
+        """Record what is asked, once the problem has been read; refuses a folder that holds a run already."""
+        if self.path is None or self.resumed:
+            return
+        from opaq.io.scenarios import problem_text
+        from opaq.solve.run_record import RECORD_FILE, begin_run
+
+        if (self.path / RECORD_FILE).exists():
+            found = "holds a run already"
+            raise InputError([Fault("", found, "use --resume to go on with it, or another folder")], str(self.path))
+        source = str(Path(self.source).absolute()) if Path(self.source).exists() else self.source
+        begin_run(self.path, {"problem": source, "options": dict(self.options)})
+        write_text(self.path / _PROBLEM, problem_text(self.source), overwrite=True)
 
     def finish(self, found: Mapping[str, Any]) -> None:
         """Keep the answer."""
         if self.path is not None:
             write_text(self.path / _FOUND, json.dumps(found, indent=1) + "\n", overwrite=True)
+
+
+def _checked(options: Mapping[str, Any], names: set[str], path: Path) -> Mapping[str, Any]:
+    """The options of a record, all there and each of its type."""
+    wrong = [
+        name
+        for name, value in options.items()
+        if isinstance(value, bool) or not isinstance(value, _TYPES.get(name, object))
+    ]
+    wrong += sorted(set(options) ^ names)
+    if wrong:
+        found = f"its record does not hold the options of this version ({', '.join(wrong)})"
+        raise InputError([Fault("", found, "begin the run again in another folder")], str(path))
+    return options
+
+
+def _refuse_changes(recorded: Mapping[str, Any], asked: Mapping[str, Any], path: Path) -> None:
+    from opaq.cli.solving import default_options
+
+    options = default_options() | given(recorded)
+    faults = [
+        Fault(
+            f"--{name.replace('_', '-')}",
+            f"{_word(options.get(name))} in the run, {_word(value)} now",
+            "leave it out to go on with the run, or begin a new one with --run",
+        )
+        for name, value in asked.items()
+        if options.get(name) != value
+    ]
+    if faults:
+        raise InputError(faults, str(path))
+
+
+def _word(value: Any) -> str:
+    return "not given" if value is None else str(value)

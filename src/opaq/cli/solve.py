@@ -9,14 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
+from opaq.cli.interrupts import interrupts
 from opaq.cli.options import without_effect
-from opaq.cli.shell import about, expect_answer, warn
+from opaq.cli.shell import about, expect_answer, note, warn
 from opaq.errors import Fault, Faults, InputError
 
 
 class SolverName(StrEnum):
     """How the policy is searched for."""
 
+    NATURAL = "natural"
     LAGRANGIAN = "lagrangian"
     PRIMAL_DUAL = "primal-dual"
 
@@ -53,13 +55,14 @@ def command(
         int | None, typer.Option(min=1, max=64, help="Give the policy a memory of this many nodes, free to use.")
     ] = None,
     solver: Annotated[
-        SolverName | None, typer.Option(help="The method: lagrangian (the default), or primal-dual, the paper's.")
+        SolverName | None,
+        typer.Option(help="The method: natural gradient (the default), lagrangian, or primal-dual, the paper's."),
     ] = None,
     gradients: Annotated[
         GradientKind | None, typer.Option(help="Exact (the default), or sampled as in the paper.")
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Runs a sampled gradient (default: 2000).")] = None,
-    starts: Annotated[int | None, typer.Option(min=1, help="How many starts (default: by size, 12 to 32).")] = None,
+    starts: Annotated[int | None, typer.Option(min=1, help="How many starts (default: by need, 4 to 16).")] = None,
     start: Annotated[StartKind | None, typer.Option(help="Where the starts begin (default: mixed).")] = None,
     warm: Annotated[Path | None, typer.Option(help="A policy file to begin from.")] = None,
     iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of primal-dual (default: 5000).")] = None,
@@ -74,7 +77,14 @@ def command(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same answer (default: 0).")] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="Starts run side by side.")] = None,
+    time: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds after which the best policy so far is the answer.")
+    ] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="The most beliefs to keep at a time.")] = None,
+    memory: Annotated[float | None, typer.Option(min=0.001, help="The most memory for beliefs, in GiB.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="At most so many starts side by side (default: every core).")
+    ] = None,
     run: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the policy file.")] = False,
@@ -104,6 +114,8 @@ def command(
         "kappa": kappa,
         "exponent": exponent,
         "seed": seed,
+        "nodes": nodes,
+        "memory": None if memory is None else round(memory * 2**30),
     }
     if (problem is None) == (resume is None):
         raise InputError([Fault("PROBLEM", "give a problem, or --resume a run, not both or neither")])
@@ -112,19 +124,41 @@ def command(
     expect_answer()
     if policy_out is not None:
         check_writable(policy_out, overwrite=force)
-    folder = RunFolder.open(resume) if resume is not None else RunFolder.create(run, problem or "", options)
+    if resume is None:
+        folder = RunFolder.create(run, problem or "", options)
+    else:
+        if run is not None and run.absolute() != resume.absolute():
+            raise InputError([Fault("--run", "a resumed run keeps its own folder", "leave --run out")])
+        folder = RunFolder.open(resume, options)
     faults = Faults()
     try:
         with ProgressPrinter("reading", quiet=quiet):
             stated = folder.problem(faults)
     finally:
         warn(faults.warnings, folder.source)
-    with ProgressPrinter("solving", quiet=quiet) as progress, about(folder.source):
+    folder.begin()
+    for line in folder.notes:
+        note(line)
+    with ProgressPrinter("preparing", quiet=quiet):
         from opaq.cli.delivery import deliver
         from opaq.cli.solving import solve_as_told
+        from opaq.opacity.warm import compile_kernels
 
-        on_step = solver_progress(progress, stated)
-        solution = solve_as_told(stated, folder.options, folder=folder.path, processes=processes, on_step=on_step)
+        compile_kernels(derivatives=True)
+    with (
+        interrupts.computing() as stop,
+        ProgressPrinter("solving", quiet=quiet) as progress,
+        about(folder.source),
+    ):
+        solution = solve_as_told(
+            stated,
+            folder.options,
+            folder=folder.path,
+            processes=processes,
+            time=time,
+            on_step=solver_progress(progress, stated),
+            stop=stop,
+        )
     code = deliver(solution, stated, folder=folder, policy_out=policy_out, overwrite=force, as_json=as_json)
     raise typer.Exit(code)
 
@@ -133,9 +167,10 @@ def _check(options: Mapping[str, Any]) -> None:
     """Options that the solver ignores or cannot use are refused."""
     idle: list[Fault] = []
     if options["solver"] != SolverName.PRIMAL_DUAL:
-        idle += without_effect(options, belongs_to=_OF_PRIMAL_DUAL, chosen=f"--solver {SolverName.LAGRANGIAN}")
+        chosen = options["solver"] or SolverName.NATURAL
+        idle += without_effect(options, belongs_to=_OF_PRIMAL_DUAL, chosen=f"--solver {chosen}")
         if options["gradients"] == GradientKind.SAMPLED:
-            found = f"sampled gradients do not suit --solver {SolverName.LAGRANGIAN}, which needs exact ones"
+            found = f"sampled gradients do not suit --solver {chosen}, which needs exact ones"
             idle.append(Fault("--gradients", found, "use --solver primal-dual"))
     if options["gradients"] != GradientKind.SAMPLED:
         idle += without_effect(options, belongs_to=_OF_SAMPLED_GRADIENTS, chosen="exact gradients")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,18 @@ from opaq.model.policy import Memory, PolicyClass
 from opaq.model.problem import Problem
 from opaq.solve.loop import Progress
 from opaq.solve.primal_dual import PrimalDual
-from opaq.solve.solve import Solution, solve
+from opaq.solve.solve import SOLVE_BUDGET, Solution, solve
+from opaq.stop import Stop
 
 _STEP_SIZES = ("eta", "kappa", "exponent", "iterations")
+
+
+def default_options() -> dict[str, Any]:
+    """What the options of a command line stand for when they are not given, where that is one value."""
+    of_solve = {name: parameter.default for name, parameter in signature(solve).parameters.items()}
+    defaults = {name: of_solve[name] for name in ("solver", "gradients", "samples", "start", "seed")}
+    defaults |= {field.name: field.default for field in fields(PrimalDual) if field.name in _STEP_SIZES}
+    return defaults | {"nodes": SOLVE_BUDGET.nodes, "memory": SOLVE_BUDGET.memory}
 
 
 def solve_as_told(
@@ -27,21 +37,27 @@ def solve_as_told(
     *,
     folder: Path | None,
     processes: int | None,
+    time: float | None,
     on_step: Callable[[Progress], None],
+    stop: Stop,
 ) -> Solution:
     """Solve with the options of a command line."""
     policy_class = _policy_class(problem, options["conditions"], options["memory_nodes"])
-    solver = PrimalDual(**_given(options, _STEP_SIZES)) if options["solver"] == "primal-dual" else None
+    chosen = _given(options, ("gradients", "samples", "start", "seed", "solver"))
+    if options["solver"] == PrimalDual.name:
+        chosen["solver"] = PrimalDual(**_given(options, _STEP_SIZES))
     return solve(
         problem,
         policy_class=policy_class,
-        solver=solver,
         num_starts=options["starts"],
         warm=_warm(options["warm"], problem),
         processes=processes,
+        budget=replace(SOLVE_BUDGET, **_given(options, ("nodes", "memory"))),
+        time=time,
         folder=folder,
         on_step=on_step,
-        **_given(options, ("gradients", "samples", "start", "seed")),
+        stop=stop,
+        **chosen,
     )
 
 

@@ -49,8 +49,7 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     from opaq.io.sources import resolve
 
     source = os.fspath(name_or_path)
-    content = read_text(source) if _is_path(source) else text(source)
-    document = parse_yaml(content, source=source)
+    document = parse_yaml(problem_text(source), source=source)
     noted = Faults()
     try:
         problem = build_problem(resolve(_mapping(document), Path(source).parent, noted), faults=noted)
@@ -61,6 +60,12 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
         if faults is not None:
             faults.warnings.extend(with_lines(noted.warnings, document.lines))
     return problem if problem.name else dataclasses.replace(problem, name=Path(source).stem)
+
+
+def problem_text(name_or_path: str | os.PathLike[str]) -> str:
+    """The text of a problem file, or of a bundled scenario by name, comments and all."""
+    source = os.fspath(name_or_path)
+    return read_text(source) if _is_path(source) else text(source)
 
 
 def _is_path(source: str) -> bool:

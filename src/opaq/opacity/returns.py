@@ -61,7 +61,7 @@ def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) 
         payoff.discount,
         process.horizon,
     )
-    rows = np.bincount(process.row, weights=visits, minlength=process.num_rows)
+    rows = np.bincount(process.row, weights=visits, minlength=process.num_rows).astype(np.float64)
     return value, process.edge_slots.T @ slope + payoff.slots.T @ paid, rows
 
 

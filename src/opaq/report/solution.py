@@ -15,7 +15,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
     found = measurement_to_dict(solution.measurement)
     found |= {
         "status": solution.status.name.lower(),
-        "status_text": solution.status.value,
+        "status_text": solution.status_text,
         "solver": solution.solver,
         "seconds": solution.seconds,
         "seed": solution.seed,
@@ -54,7 +54,7 @@ def render_solution(solution: Solution, *, width: int = WIDTH) -> str:
     if solution.optimality is not None:
         rows.append(("optimality", _optimality_words(solution.optimality)))
     rows.append(("time", f"{solution.seconds:.1f} s, solver {solution.solver}, seed {solution.seed}"))
-    above = [("status", solution.status.value)]
+    above = [("status", solution.status_text)]
     above += [
         ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
         for most in solution.attainable
@@ -75,6 +75,8 @@ def _optimality(found: Any) -> dict[str, Any] | None:
         return None
     return {
         "gradient_norm": found.gradient_norm,
+        "residual": found.residual,
+        "tolerance": found.tolerance,
         "multipliers": found.multipliers.tolist(),
         "curvature": found.curvature,
     }
@@ -90,7 +92,7 @@ def _spread(solution: Solution) -> str:
 
 
 def _optimality_words(found: Any) -> str:
-    words = f"gradient of the Lagrangian at most {found.gradient_norm:.1e}"
+    words = f"at most {found.residual:.1e} bits per unit of probability moved, gradient {found.gradient_norm:.1e}"
     if found.curvature is not None:
         words += f", largest curvature {found.curvature:.1e} (a local maximum has none above 0)"
     return words

@@ -12,6 +12,15 @@ from opaq.opacity.returns import start_distribution
 from opaq.product.process import HiddenProcess, Payoff
 
 
+@dataclass(frozen=True, slots=True)
+class Attainable:
+    """The most that any policy can reach of one requirement, by dynamic programming."""
+
+    name: str
+    largest: float
+    threshold: float
+
+
 def largest_return(process: HiddenProcess, payoff: Payoff | None = None) -> float:
     """max V over all policies, history-dependent ones included: no policy of any class does better."""
     payoff = payoff or process.payoffs[0]

@@ -40,6 +40,7 @@ class AugmentedLagrangian:
     first_penalty: float = 10.0
 
     name = "lagrangian"
+    judge_every = 1
 
     def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> LagrangianState:
         """Multipliers 0. Starts differ in their first penalty: a small one lets them roam, a large one keeps them near.
@@ -66,9 +67,9 @@ class AugmentedLagrangian:
         return after, self._info(after, point)
 
     def done(self, state: LagrangianState) -> Status | None:
-        """Converged when nothing is violated and the last inner solve gained nothing."""
+        """Settled when nothing is violated and the last inner solve gained nothing: no proof of a local optimum."""
         if state.iteration and state.violation <= self.tolerance and abs(state.gain) <= 1e-7:
-            return Status.CONVERGED
+            return Status.SETTLED
         return Status.STOPPED if state.iteration >= self.max_steps else None
 
     def _update(self, state: LagrangianState, point: Point, *, gain: float, evaluations: int) -> LagrangianState:

@@ -20,6 +20,8 @@ from opaq.solve.strategy import StepInfo, Trace
 LOWEST_LOGIT = -35.0  # below the largest of its row: from there an action is back within some iterations
 _LARGEST_ADVANTAGE = 10.0
 _SMALLEST_RATE = 1e-7
+_LEAST_GAIN = 1e-6  # of the merit: a step that gains less has gained next to nothing
+_MAX_IDLE = 3
 _NOISE = 1e-12  # of the merit: differences below it are rounding
 
 
@@ -34,7 +36,7 @@ class NaturalState:
     rate: float
     violation: float
     gap: float  # first-order gain that is left, in bits
-    gain: float  # what the last step added to the merit
+    idle: int  # steps in a row that gained next to nothing
     iteration: int
     evaluations: int
 
@@ -57,12 +59,13 @@ class NaturalGradient:
     tolerance: float = 1e-5  # of the first-order gap, in bits, and of scaled slacks
 
     name = "natural"
+    judge_every = 1
 
     def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> NaturalState:
         """At rest, multipliers 0."""
         none = np.zeros(self.scales.size)
         return NaturalState(
-            theta, np.zeros_like(theta), none, self.first_penalty, self.first_rate, np.inf, np.inf, np.inf, 0, 0
+            theta, np.zeros_like(theta), none, self.first_penalty, self.first_rate, np.inf, np.inf, 0, 0, 0
         )
 
     def step(
@@ -88,14 +91,15 @@ class NaturalGradient:
                 velocity = np.zeros_like(velocity)
                 rate = max(rate * 0.4, _SMALLEST_RATE)
         after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here)
-        after = replace(after, gain=merit - begun, evaluations=state.evaluations + count)
+        idle = state.idle + 1 if merit - begun <= _LEAST_GAIN * max(1.0, abs(merit)) else 0
+        after = replace(after, idle=idle, evaluations=state.evaluations + count)
         trace = Trace(after.iteration, here.score, here.slack, after.multipliers / self.scales)
         return after, StepInfo(iteration=after.iteration, theta=theta, trace=trace)
 
     def done(self, state: NaturalState) -> Status | None:
-        """Converged when nothing is violated and no first-order gain is left."""
-        if state.iteration and state.violation <= self.tolerance and state.gap <= self.tolerance:
-            return Status.CONVERGED
+        """Settled when nothing is violated and no first-order gain is left, or it gains no more."""
+        if state.violation <= self.tolerance and (state.gap <= self.tolerance or state.idle >= _MAX_IDLE):
+            return Status.SETTLED
         return Status.STOPPED if state.iteration >= self.max_steps else None
 
     def _pressure(self, slack: FloatArray, state: NaturalState) -> FloatArray:
@@ -122,7 +126,9 @@ class NaturalGradient:
         active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
         violation = float(active.max(initial=0.0))
         grow = violation > 0.7 * state.violation and violation > self.tolerance
-        best = np.maximum.reduceat(above_mean(objective.process, here.pi, self._slope(here, state)), _heads(objective))
+        best = np.maximum.reduceat(
+            above_mean(objective.process, here.pi, self._slope(here, state)), objective.process.row_start[:-1]
+        )
         return replace(
             state,
             multipliers=multipliers,
@@ -133,17 +139,13 @@ class NaturalGradient:
         )
 
 
-def _heads(objective: Objective) -> FloatArray:
-    return objective.process.row_start[:-1]
-
-
 def above_mean(process: HiddenProcess, pi: FloatArray, slope: FloatArray) -> FloatArray:
     """The slope of every action above the mean of its row under the policy."""
     means = np.add.reduceat(pi * slope, process.row_start[:-1])
-    return slope - np.repeat(means, np.diff(process.row_start))
+    return np.asarray(slope - np.repeat(means, np.diff(process.row_start)))
 
 
 def settle(process: HiddenProcess, theta: FloatArray) -> FloatArray:
     """The same policy with the largest logit of every row 0 and none below the lowest."""
     top = np.repeat(np.maximum.reduceat(theta, process.row_start[:-1]), np.diff(process.row_start))
-    return np.maximum(theta - top, LOWEST_LOGIT)
+    return np.asarray(np.maximum(theta - top, LOWEST_LOGIT))

@@ -37,6 +37,7 @@ class PrimalDual:
     iterations: int = 5000
 
     name = "primal-dual"
+    judge_every = 100
 
     @property
     def max_steps(self) -> int:

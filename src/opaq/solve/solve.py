@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import get_args
 
 import numpy as np
 
+from opaq.choices import choose
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
+from opaq.model.fingerprint import problem_parts
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.opacity.beliefs import Budget
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.opacity.returns import expected_return
 from opaq.product.compile import Product, compile_problem
-from opaq.solve.attainable import eager_policy, largest_return
+from opaq.solve.attainable import Attainable, largest_return
+from opaq.solve.feasible import feasible_policy, with_feasible_start
 from opaq.solve.judge import Candidate, judge
 from opaq.solve.lagrangian import AugmentedLagrangian
-from opaq.solve.loop import Progress, Snapshot, StartResult
+from opaq.solve.loop import Progress, StartResult
+from opaq.solve.natural import NaturalGradient
 from opaq.solve.objective import Gradients, Objective
-from opaq.solve.optimality import Optimality, optimality
-from opaq.solve.pool import Job, available_cores, run_jobs
-from opaq.solve.starts import START_KINDS, Start, beliefs_of, starts
+from opaq.solve.optimality import Optimality
+from opaq.solve.pool import available_cores
+from opaq.solve.primal_dual import PrimalDual
+from opaq.solve.race import Outcome, Plan, run_race
+from opaq.solve.run_record import option_parts, recorded_run
+from opaq.solve.starts import START_KINDS, beliefs_of, starts
 from opaq.solve.status import Status
 from opaq.solve.strategy import Solver, Trace
+from opaq.solve.verdict import Verdict, reach_verdict, status_text
+from opaq.stop import Stop, StoppedError, on_signals
 
-_CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
-_ROUNDS = (6, 25, 100)  # steps every start is given, then the best third, then the best two
+SOLVERS = ("natural", "lagrangian", "primal-dual")
+SOLVE_BUDGET = Budget(nodes=200_000)
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
-
-
-@dataclass(frozen=True, slots=True)
-class Attainable:
-    """The most that any policy can reach of one requirement, by dynamic programming."""
-
-    name: str
-    largest: float
-    threshold: float
+_MANY_BELIEFS = 100_000  # above this one wave of starts is all
+_LAST_SECONDS = 4.0  # for judging the best policy after an interrupt or when time is up
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class Solution:
     """The policy found and every reason to trust it, or not."""
 
     status: Status
+    status_text: str  # the status as a sentence, with the figures it rests on
     policy: Policy
     measurement: Measurement
     attainable: tuple[Attainable, ...]
@@ -64,7 +69,7 @@ def solve(
     problem: Problem,
     *,
     policy_class: PolicyClass | None = None,
-    solver: Solver | None = None,
+    solver: Solver | str = "natural",
     gradients: Gradients = "exact",
     samples: int = 2000,
     num_starts: int | None = None,
@@ -72,53 +77,79 @@ def solve(
     warm: Policy | None = None,
     seed: int = 0,
     processes: int | None = None,
-    budget: Budget | None = None,
+    budget: Budget = SOLVE_BUDGET,
+    time: float | None = None,
     folder: Path | None = None,
-    on_step: Callable[[Progress], None] | None = None,
     sequences: int = 3,
+    on_step: Callable[[Progress], None] | None = None,
+    stop: Stop | None = None,
 ) -> Solution:
     """The most opaque policy found that meets the task (the least opaque one with task.minimise).
 
-    Without a solver: the augmented Lagrangian. Several starts run in `processes` processes; the same seed gives the
-    same answer whatever their number. `folder` keeps checkpoints, and a solve with the same arguments and folder goes
-    on where it was stopped. Ctrl-C ends the search and returns the best policy so far. The answer is judged by exact
-    evaluation. Raises InputError when an argument does not fit.
+    policy_class: what the policy may look at (the problem's own class by default).
+    solver: "natural" (the default), "lagrangian", "primal-dual" (the paper's), or a solver with its settings.
+    gradients: "exact" on the belief graph, or "sampled" from `samples` runs as in the paper (primal-dual).
+    num_starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
+    begin: "mixed", "random", "uniform" or "return-optimal"; a `warm` policy is the first of them.
+    seed: the same seed gives the same answer; `processes`: at most so many starts run at a time (every core by
+    default), which changes nothing else.
+    budget: how much of the belief graph may be kept; what does not fit makes scores lower bounds.
+    time: seconds after which the best policy so far is the answer; so it is when `stop` is requested or, without a
+    stop, after Ctrl-C. Only when there is no policy yet, StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
+    folder: keeps checkpoints; a solve with the same arguments and folder goes on where it was stopped.
+    sequences: how many telling observation sequences the measurement shows. on_step is told of every step.
+
+    The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
     begun = perf_counter()
-    _check(problem, start)
-    product = compile_problem(problem, policy_class)
-    objective = Objective(product, gradients=gradients, samples=samples, budget=budget or Budget(nodes=200_000))
-    attainable = tuple(
-        Attainable(payoff.name, largest_return(product.process, payoff), float(payoff.threshold or 0.0))
-        for payoff in objective.requirements()
-    )
-    scales = _scales(objective, attainable)
-    rounds = _rounds(solver, scales)
-    search = _Search(objective, scales, on_step)
-    impossible = any(found.largest < found.threshold - 1e-9 * max(1.0, abs(found.threshold)) for found in attainable)
-    if not impossible:
-        warm_vector = product.policy_vector(warm) if warm is not None else None
-        begins = starts(objective, count=num_starts, kind=start, seed=seed, warm=warm_vector)
-        search.run(begins, rounds, seed=seed, folder=folder, workers=_workers(processes, product, len(begins)))
-    return search.conclude(impossible, attainable, name=rounds[0].name, seed=seed, begun=begun, sequences=sequences)
+    _check(problem, start, gradients, solver)
+    own = Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        stop = stop or own
+        with stop.limit(time):
+            search = _Search(problem, policy_class, gradients, samples, budget, stop)
+            try:
+                return search.run(
+                    solver,
+                    num_starts=num_starts,
+                    start=start,
+                    warm=warm,
+                    seed=seed,
+                    processes=processes,
+                    folder=None if folder is None else Path(folder),
+                    sequences=sequences,
+                    on_step=on_step,
+                    begun=begun,
+                )
+            except StoppedError:
+                if not own.interrupted:
+                    raise
+    raise KeyboardInterrupt
 
 
-def _rounds(solver: Solver | None, scales: FloatArray) -> tuple[Solver, ...]:
-    """A given solver runs every start to its end; the default gives all a short run and only the best long ones."""
-    if solver is not None:
-        return (solver,)
-    return tuple(AugmentedLagrangian(scales=scales, max_steps=steps) for steps in _ROUNDS)
-
-
-def _check(problem: Problem, start: str) -> None:
-    faults = []
-    if start not in START_KINDS:
-        faults.append(Fault("start", f"there is no start '{start}'", f"use one of {', '.join(START_KINDS)}"))
+def _check(problem: Problem, start: str, gradients: str, solver: Solver | str) -> None:
+    choose("start", start, START_KINDS)
+    choose("gradients", gradients, get_args(Gradients))
+    if isinstance(solver, str):
+        choose("solver", solver, SOLVERS)
     if problem.task.over == "forever":
         found = "solving needs a return over the horizon"
-        faults.append(Fault("task.over", found, "write 'over: horizon', or measure a given policy"))
-    if faults:
-        raise InputError(faults)
+        raise InputError([Fault("task.over", found, "write 'over: horizon', or measure a given policy")])
+
+
+def _plan(solver: Solver | str, scales: FloatArray, *, beliefs: int, num_starts: int | None) -> Plan:
+    """The rounds of a solver by name; a solver with settings of its own runs every start to its end."""
+    many = num_starts or (32 if beliefs <= 1_000 else 24 if beliefs <= 30_000 else 12)
+    if solver == "natural":
+        rounds = tuple(NaturalGradient(scales=scales, max_steps=steps) for steps in (8, 30, 120))
+        first = num_starts or (4 if beliefs <= _MANY_BELIEFS else 2)
+        waves = (first,) if num_starts is not None or beliefs > _MANY_BELIEFS else (first, 4, 8)
+        return Plan(rounds, (first, max(2, (first + 1) // 2), 2), waves)
+    if solver == "lagrangian":
+        climbs = tuple(AugmentedLagrangian(scales=scales, max_steps=steps) for steps in (6, 25, 100))
+        return Plan(climbs, (many, max(2, (many + 2) // 3), 2), (many,))
+    chosen = PrimalDual() if isinstance(solver, str) else solver
+    return Plan((chosen,), (many,), (many,))
 
 
 def _scales(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArray:
@@ -131,144 +162,124 @@ def _scales(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatAr
     return np.array([span if span > 0 else 1.0 for span in spans])
 
 
-def _workers(most: int | None, product: Product, jobs: int) -> int:
-    """How many starts run at a time: one where an evaluation is so short that threads would only wait."""
-    most = available_cores() if most is None else most
-    return 1 if beliefs_of(product) <= _FEW_BELIEFS else min(most, jobs)
-
-
-def _file(folder: Path | None, begin: Start, number: int) -> Path | None:
-    return None if folder is None else folder / f"start-{begin.place}-{number}.npz"
-
-
-def _end(results: dict[int, StartResult], begin: Start) -> Snapshot | None:
-    return results[begin.place].end if begin.place in results else None
-
-
-def _promise(result: StartResult) -> float:
-    """What a start may come to: its best feasible score, or where it stands less the price of what it still lacks."""
-    last = result.traces[-1]
-    standing = last.score + 1.5 * float(last.multipliers @ np.minimum(last.slack, 0.0))
-    return max(standing, result.best.score) if result.best.feasible else standing
-
-
-def _kept(count: int, number: int) -> int:
-    """How many starts take part in a round."""
-    return count if number == 0 else max(2, (count + 2) // 3) if number == 1 else 2
-
-
-def _planned(count: int, rounds: tuple[Solver, ...]) -> int:
-    """The most steps all rounds together can take."""
-    before = [0, *(solver.max_steps for solver in rounds)]
-    return sum(
-        min(_kept(count, number), count) * (solver.max_steps - before[number]) for number, solver in enumerate(rounds)
-    )
-
-
-def _promising(begins: list[Start], results: dict[int, StartResult], number: int) -> list[Start]:
-    """The best third of the starts, later the best two, as far as they have not converged."""
-    ranked = sorted(begins, key=lambda begin: -_promise(results[begin.place]))
-    chosen = ranked[: _kept(len(begins), number)]
-    return [begin for begin in chosen if results[begin.place].status is not Status.CONVERGED]
-
-
 class _Search:
-    """Collects what the starts find."""
+    """One solve: the compiled problem, what is attainable, and the way from starts to a verdict."""
 
-    def __init__(self, objective: Objective, scales: FloatArray, on_step: Callable[[Progress], None] | None) -> None:
-        self._objective, self._scales, self._on_step = objective, scales, on_step
-        self._results: list[StartResult] = []
-        self._best: Candidate | None = None
-        self._traces: tuple[Trace, ...] = ()
-        self._heard, self._planned = 0, 0
+    def __init__(
+        self,
+        problem: Problem,
+        policy_class: PolicyClass | None,
+        gradients: Gradients,
+        samples: int,
+        budget: Budget,
+        stop: Stop,
+    ) -> None:
+        self._problem, self._policy_class, self._stop = problem, policy_class, stop
+        self._product = compile_problem(problem, policy_class)
+        self._objective = Objective(self._product, gradients=gradients, samples=samples, budget=budget, stop=stop)
+        self._attainable = tuple(
+            Attainable(payoff.name, largest_return(self._product.process, payoff), float(payoff.threshold or 0.0))
+            for payoff in self._objective.requirements()
+        )
+        self._scales = _scales(self._objective, self._attainable)
 
     def run(
-        self, begins: list[Start], rounds: tuple[Solver, ...], *, seed: int, folder: Path | None, workers: int
-    ) -> None:
-        """Every start by the first solver; the best go on with the next."""
-        results: dict[int, StartResult] = {}
-        self._planned = _planned(len(begins), rounds)
-        for number, solver in enumerate(rounds):
-            every = 1 if isinstance(solver, AugmentedLagrangian) else 100
-            jobs = [
-                Job(
-                    self._objective,
-                    solver,
-                    begin,
-                    seed,
-                    self._scales,
-                    _file(folder, begin, number),
-                    every,
-                    _end(results, begin),
-                )
-                for begin in (begins if number == 0 else _promising(begins, results, number))
-            ]
-            for result in run_jobs(jobs, workers=workers, on_step=self._hear):
-                results[result.place] = result
-            if self._objective.stop.requested:
-                break
-        self._results = [results[place] for place in sorted(results)]
-        for result in self._results:
-            if result.best is not None and result.best.beats(self._best):
-                self._best, self._traces = result.best, result.traces
-
-    def _hear(self, progress: Progress) -> None:
-        self._heard += 1
-        if self._on_step is not None:
-            self._on_step(replace(progress, share=min(1.0, self._heard / max(self._planned, 1))))
-
-    def conclude(
         self,
-        impossible: bool,
-        attainable: tuple[Attainable, ...],
+        solver: Solver | str,
         *,
-        name: str,
+        num_starts: int | None,
+        start: str,
+        warm: Policy | None,
         seed: int,
-        begun: float,
+        processes: int | None,
+        folder: Path | None,
         sequences: int,
+        on_step: Callable[[Progress], None] | None,
+        begun: float,
     ) -> Solution:
-        product, best = self._objective.product, self._winner()
-        pi = product.process.softmax(best.theta)
-        status = self._status(impossible, best)
-        measurement = measure_product(product, pi, sequences=sequences)
+        """Race the starts, reach a verdict, measure the winner."""
+        objective, scales = self._objective, self._scales
+        beliefs = beliefs_of(self._product)
+        plan = _plan(solver, scales, beliefs=beliefs, num_starts=num_starts)
+        first = self._product.policy_vector(warm) if warm is not None else None
+        options = option_parts(
+            objective, solver=solver, rounds=plan.rounds, num_starts=num_starts, start=start, warm=first, seed=seed
+        )
+        outcome = Outcome((), None, (), Status.INTERRUPTED)
+        with recorded_run(folder, problem=problem_parts(self._problem, self._policy_class), options=options):
+            if not self._impossible():
+                begins = starts(objective, count=sum(plan.waves), kind=start, seed=seed, warm=first)
+                if start == "mixed":
+                    wave = plan.waves[0]
+                    begins[:wave] = with_feasible_start(objective, begins[:wave], scales=scales, seed=seed)
+                workers = 1 if beliefs <= _FEW_BELIEFS else available_cores() if processes is None else processes
+                outcome = run_race(
+                    objective,
+                    plan,
+                    begins,
+                    seed=seed,
+                    scales=scales,
+                    folder=folder,
+                    workers=workers,
+                    on_step=on_step,
+                )
+            verdict = self._verdict(outcome, seed)
+            return self._solution(verdict, outcome, plan.rounds[0].name, seed, sequences, begun)
+
+    def _impossible(self) -> bool:
+        return any(most.largest < most.threshold - 1e-9 * max(1.0, abs(most.threshold)) for most in self._attainable)
+
+    def _verdict(self, outcome: Outcome, seed: int) -> Verdict:
+        """The best policy and what may be said of it; when asked to stop nothing more is tried."""
+        best, ended = outcome.best, outcome.claimed
+        if best is None or not best.feasible:
+            best, ended = self._closest(best, seed), Status.EDGE
+        if self._impossible():
+            return Verdict(best, Status.INFEASIBLE, None)
+        if self._stop.requested:
+            return Verdict(best, self._stopped(), None)
+        if not best.feasible:
+            return Verdict(best, Status.NOT_FOUND, None)
+        spent = 3 * sum(result.iterations for result in outcome.results) // 2
+        try:
+            return reach_verdict(self._objective, best, claimed=ended, scales=self._scales, evaluations=spent)
+        except StoppedError:
+            return Verdict(best, self._stopped(), None)
+
+    def _stopped(self) -> Status:
+        return Status.INTERRUPTED if self._stop.interrupted else Status.TIME_LIMIT
+
+    def _closest(self, best: Candidate | None, seed: int) -> Candidate:
+        """Where no start ended feasible: a policy made to meet the task, or the one that comes closest."""
+        closest = feasible_policy(self._objective, scales=self._scales, seed=seed, climb=not self._stop.requested)
+        last = Stop() if self._stop.requested else self._stop  # after a stop there are seconds left to judge it
+        objective = replace(self._objective, stop=last)
+        with last.limit(_LAST_SECONDS if self._stop.requested else None):
+            made = judge(objective, objective.process.logits(closest.pi), scales=self._scales)
+        return best if best is not None and not made.beats(best) else made
+
+    def _solution(
+        self, verdict: Verdict, outcome: Outcome, solver: str, seed: int, sequences: int, begun: float
+    ) -> Solution:
+        product = self._product
+        pi = product.process.softmax(verdict.candidate.theta)
+        last = Stop() if self._stop.requested else self._stop
+        seconds = _LAST_SECONDS if self._stop.requested else None
+        with last.limit(seconds):
+            shown = 0 if self._stop.requested else sequences
+            measurement = measure_product(product, pi, time=seconds, sequences=shown, stop=last)
         return Solution(
-            status=status,
+            status=verdict.status,
+            status_text=status_text(verdict, measurement, self._attainable),
             policy=product.policy(pi),
             measurement=measurement,
-            attainable=attainable,
-            optimality=self._optimality(best, measurement.num_nodes) if best.feasible else None,
-            starts=tuple(self._results),
-            trace=self._traces,
-            solver=name,
+            attainable=self._attainable,
+            optimality=verdict.optimality,
+            starts=outcome.results,
+            trace=outcome.trace,
+            solver=solver,
             seed=seed,
             seconds=perf_counter() - begun,
             product=product,
             pi=pi,
         )
-
-    def _winner(self) -> Candidate:
-        """The best of all starts; without a feasible one, the policy that earns most may still meet the task."""
-        best = self._best
-        if self._interrupted and self._hope is not None and self._hope.beats(best):
-            best = self._hope  # from a start that did not end
-        if best is not None and best.feasible:
-            return best
-        eager = judge(self._objective, self._objective.process.logits(self._eager()), scales=self._scales)
-        return best if best is not None and not eager.beats(best) else eager
-
-    def _optimality(self, best: Candidate, beliefs: int) -> Optimality:
-        cheap = self._objective.process.num_slots * beliefs < _CHEAP_HESSIAN
-        return optimality(self._objective, best.theta, second_order=cheap and not self._interrupted)
-
-    def _eager(self) -> FloatArray:
-        process = self._objective.process
-        return eager_policy(process, (self._objective.requirements() or process.payoffs)[0])
-
-    def _status(self, impossible: bool, best: Candidate) -> Status:
-        if impossible:
-            return Status.INFEASIBLE
-        if self._interrupted:
-            return Status.INTERRUPTED
-        if not best.feasible:
-            return Status.NOT_FOUND
-        return next((result.status for result in self._results if result.best is best), Status.EDGE)

@@ -25,11 +25,9 @@ class Start:
 
 
 def starts(
-    objective: Objective, *, count: int | None, kind: str = "mixed", seed: int = 0, warm: FloatArray | None = None
+    objective: Objective, *, count: int, kind: str = "mixed", seed: int = 0, warm: FloatArray | None = None
 ) -> list[Start]:
     """The starts of a solve; a warm one (a policy vector) comes first. The same seed gives the same starts."""
-    product = objective.product
-    count = default_count(product) if count is None else count
     seeds = np.random.SeedSequence(seed).spawn(count)
     found = [
         _start(objective, place, _kind(kind, place), np.random.default_rng(seeds[place])) for place in range(count)
@@ -37,12 +35,6 @@ def starts(
     if warm is not None:
         found[0] = Start(0, "warm", objective.process.logits(warm))
     return found
-
-
-def default_count(product: Product) -> int:
-    """More starts where they are cheap, counted in beliefs so that it does not depend on the machine."""
-    nodes = beliefs_of(product)
-    return 32 if nodes <= 1_000 else 24 if nodes <= 30_000 else 12
 
 
 def beliefs_of(product: Product) -> int:

@@ -6,18 +6,28 @@ from enum import Enum
 
 
 class Status(Enum):
-    """The value is the sentence users read."""
+    """The value is the sentence users read; a solution adds its figures."""
 
     CONVERGED = "converged: no small change of the policy does better (a local optimum; not proven globally optimal)"
-    COMPLETED = "completed the iterations asked for (convergence is not tested)"
+    COMPLETED = "completed: the search came to its end; convergence is not tested"
+    SETTLED = "stopped gaining: the search finds nothing better, but the policy is not a local optimum"
     STOPPED = "stopped at the iteration limit: more iterations may do better"
-    EDGE = "the task leaves hardly any choice: this policy earns the most; it was not improved further"
+    EDGE = "meets the task, but no start of the search ended there: the policy was made for the task alone"
     INTERRUPTED = "interrupted: this is the best policy so far"
+    TIME_LIMIT = "the time limit was reached: this is the best policy so far"
     INFEASIBLE = "infeasible: no policy at all meets the task"
     NOT_FOUND = "no policy found that meets the task, though the task is not proven infeasible"
 
     @property
     def exit_code(self) -> int:
         """The command's exit code."""
-        codes = {Status.STOPPED: 3, Status.INTERRUPTED: 130, Status.INFEASIBLE: 1, Status.NOT_FOUND: 1}
+        codes = {
+            Status.SETTLED: 3,
+            Status.STOPPED: 3,
+            Status.EDGE: 3,
+            Status.TIME_LIMIT: 3,
+            Status.INTERRUPTED: 130,
+            Status.INFEASIBLE: 1,
+            Status.NOT_FOUND: 1,
+        }
         return codes.get(self, 0)

@@ -42,6 +42,10 @@ class Solver(Protocol):
     def max_steps(self) -> int:
         """The most steps a start takes."""
 
+    @property
+    def judge_every(self) -> int:
+        """How many steps lie between two exact judgements of the policy."""
+
     def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> Any:
         """The state to begin with; `place` numbers the starts, which may begin in different ways."""
 

@@ -1,0 +1,108 @@
+"""Fingerprints of what a problem states: part by part, so that a difference can be named."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from opaq.model.policy import PolicyClass
+from opaq.model.problem import Problem
+
+_BITS = 40  # of a float's 53: what two machines may round differently does not count
+
+Parts = dict[str, Any]  # the name of a part, in words -> a number, a short text, or a digest
+
+
+def digest(value: Any) -> str:
+    """ "sha256:..." of any value made of dataclasses, arrays, mappings, sequences, names and numbers."""
+    content = hashlib.sha256(b"opaq-1")
+    for part in _pieces(value):
+        content.update(len(part).to_bytes(8, "little"))
+        content.update(part)
+    return f"sha256:{content.hexdigest()}"
+
+
+def problem_parts(problem: Problem, policy_class: PolicyClass | None = None) -> Parts:
+    """All that decides the answer; numbers are kept as they are, everything else as a digest. The name does not count.
+
+    Keys read as in "the horizon was 12 and is 11", "the transitions differ".
+    """
+    mdp, observer, task = problem.mdp, problem.observer, problem.task
+    policy_class = policy_class or problem.policy_class
+    return {
+        "horizon": problem.horizon,
+        "discount": float(problem.discount),
+        "number of states": mdp.num_states,
+        "number of actions": len(mdp.actions),
+        "names of the states": digest(mdp.states),
+        "names of the actions": digest(mdp.actions),
+        "start distribution": digest(mdp.start),
+        "enabled actions": digest((mdp.choice_start, mdp.choice_action)),
+        "transitions": digest(mdp.transitions),
+        "rewards": digest((mdp.rewards, mdp.named_rewards)),
+        "labels": digest({label: np.sort(states) for label, states in mdp.labels.items()}),
+        "number of observations": len(observer.observations),
+        "observer": digest(observer),
+        "kind of secret": type(problem.secret).__name__,
+        "secret": digest(problem.secret),
+        "least return asked for": None if task.return_at_least is None else float(task.return_at_least),
+        "return's horizon": task.over,
+        "direction of the search": "least opaque" if task.minimise else "most opaque",
+        "further requirements of the task": digest(task.requirements),
+        "conditions of the policy": ", ".join(policy_class.conditions_on),
+        "policy class": digest(policy_class),
+    }
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    """A value as pieces of bytes; every kind of value begins with its own mark."""
+    if is_dataclass(value) and not isinstance(value, type):
+        yield f"data {type(value).__name__}".encode()
+        for field in fields(value):
+            yield field.name.encode()
+            yield from _pieces(getattr(value, field.name))
+    elif isinstance(value, np.ndarray):
+        yield f"array {value.shape}".encode()
+        yield _floats(value) if value.dtype.kind == "f" else _whole(value)
+    elif isinstance(value, Mapping):
+        yield f"mapping {len(value)}".encode()
+        for key in sorted(value, key=str):
+            yield from _pieces(key)
+            yield from _pieces(value[key])
+    elif isinstance(value, tuple | list | frozenset | set):
+        yield f"sequence {len(value)}".encode()
+        for item in sorted(value) if isinstance(value, frozenset | set) else value:
+            yield from _pieces(item)
+    elif isinstance(value, float | np.floating):
+        yield b"float"
+        yield _floats(np.array([value]))
+    else:
+        yield _atom(value)
+
+
+def _atom(value: Any) -> bytes:
+    if value is None or isinstance(value, bool | int | np.integer | np.bool_):
+        return f"plain {value if value is None else int(value)}".encode()
+    if isinstance(value, str):
+        return b"text " + value.encode("utf-8", "surrogatepass")
+    raise TypeError(f"no fingerprint of a {type(value).__name__}")
+
+
+def _whole(values: Any) -> bytes:
+    return np.ascontiguousarray(values, dtype="<i8").tobytes()
+
+
+def _floats(values: Any) -> bytes:
+    """Floats as whole numbers of 40 bits and exponents; -0.0 is 0.0, and what is not finite stands apart."""
+    values = np.asarray(values, dtype=np.float64) + 0.0
+    finite = np.isfinite(values)
+    mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
+    whole = np.rint(mantissa * 2.0**_BITS).astype(np.int64)
+    carried = np.abs(whole) == 2**_BITS
+    whole, exponent = np.where(carried, whole // 2, whole), np.where(carried, exponent + 1, exponent)
+    odd = np.where(finite, 0, np.where(np.isnan(values), 1, np.where(values > 0, 2, 3)))
+    return _whole(whole) + _whole(np.where(whole == 0, 0, exponent)) + _whole(odd)
