@@ -7,8 +7,8 @@ A real run of `opaq solve two-sink`, with and without its result, its policy fil
 flips, truncations, insertions, blocks of zeros, swapped blocks, files exchanged or spliced, random bytes, deep nesting,
 odd numbers. Then the run is resumed, the policy measured, the archive loaded, through the command line in one process.
 The exit code must be 0, 1, 2 or 3, and with 2 there is nothing on stdout and few, clear lines on stderr.
-"Another answer" counts files that were read without complaint but say something else than before (a digit of an
-option or of a policy, for example): no damage that a reader could know of.
+"Another answer" counts files that were read without complaint but say something else than before: a digit of a policy
+that still sums to 1, or the checkpoint of one start in place of another's.
 """
 
 from __future__ import annotations

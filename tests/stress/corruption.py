@@ -21,6 +21,12 @@ from opaq.io.umb import write_umb
 from stress.interrupts import bits
 
 PROMISED = (0, 1, 2, 3)
+_UMB_PROBLEM = """opaq: 1
+umb: model.umb
+observer: {emissions: {"*": {u: 0.5, v: 0.5}}}
+secret: {last_state: [q1]}
+horizon: 2
+"""
 _NUMBERS = (b"1e999", b"-1", b"nan", b"9" * 400, b"1e-400", b"NaN", b"Infinity", b"null", b"true", b'"x"', b"[]", b"{}")
 
 
@@ -83,12 +89,16 @@ class Originals:
         assert done.code == 0, done.err
         problem = opaq.load_problem("two-sink")
         write_umb(umb, problem.mdp, observer=problem.observer)
-        (folder / "umb.yaml").write_text("opaq: 1\numb: model.umb\nsecret: {last_state: [q1]}\nhorizon: 2\n")
+        (folder / "umb.yaml").write_text(_UMB_PROBLEM)
         shutil.copytree(run, folder / "begun")
         (folder / "begun" / "result.json").unlink(missing_ok=True)
         undamaged = cls(folder, {})
         for file, command in undamaged.targets():
-            undamaged.answers[file.name] = bits(say(*command(file.parent)).out)
+            copy = folder.parent / f"{folder.name}-copy"
+            shutil.copytree(file.parent, copy)
+            undamaged.answers[file.name] = bits(say(*command(copy)).out)
+            assert undamaged.answers[file.name] is not None, file
+            shutil.rmtree(copy)
         return undamaged
 
     def targets(self) -> list[tuple[Path, Callable[[Path], tuple[str, ...]]]]:
