@@ -24,7 +24,7 @@ PATIENCE = Patience(told=3.0, ended=15.0)
 
 @pytest.fixture(scope="module")
 def solving() -> Undisturbed:
-    return undisturbed(("solve", "two-sink", "--starts", "6", "--json"))
+    return undisturbed(("solve", "two-sink", "--starts", "3", "--json"))
 
 
 @pytest.fixture(scope="module")

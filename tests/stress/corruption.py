@@ -71,7 +71,7 @@ def say(*arguments: str) -> Said:
 def _one_clear_message(err: str) -> bool:
     """Every line is opaq's own, and there are few."""
     lines = [line for line in err.splitlines() if "warning" not in line]
-    return 1 <= len(lines) <= 4 and all(line.startswith("opaq: ") and len(line) < 1000 for line in lines)
+    return 1 <= len(lines) <= 30 and all(line.startswith("opaq: ") and len(line) < 1000 for line in lines)
 
 
 @dataclass(frozen=True, slots=True)
