@@ -6,16 +6,18 @@ Nothing here is shared with the engine: only the data types of `opaq.model` are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import log2
 
 import numpy as np
 
 from opaq.model.arrays import SparseRows
+from opaq.model.automaton import Automaton
 from opaq.model.policy import Policy, PolicyClass, RowKey
-from opaq.model.problem import Problem
+from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
 from opaq.model.secret import InitialState, Language, LastState, StateAt, StepsAgo, Visited
 
 Sequence = tuple[tuple[str, ...], ...]  # one (o_t,) or (o_t, sign of a_{t-1}) a time
@@ -42,15 +44,16 @@ def enumerate_runs(problem: Problem, policy: Policy | None = None) -> Iterator[R
 
 def _extend(problem: Problem, policy: Policy | None, run: Run) -> Iterator[Run]:
     state, node = run.states[-1], run.nodes[-1]
-    for action, chance in action_probabilities(problem, policy, run.states, node).items():
+    if len(run.states) == problem.horizon + 1:
+        for action, chance in action_probabilities(problem, policy, run.states, node).items():
+            yield Run(run.states, run.nodes, (*run.actions, action), run.probability * chance)
+        return
+    for action, held, chance in _decisions(problem, policy, run.states, node):
         acted = (*run.actions, action)
-        if len(run.states) == problem.horizon + 1:
-            yield Run(run.states, run.nodes, acted, run.probability * chance)
-            continue
         for after, move in _entries(problem.mdp.transitions, _choice(problem, state, action)):
-            for held, update in _next_nodes(policy, node, state, action):
-                longer = Run((*run.states, after), (*run.nodes, held), acted, run.probability * chance * move * update)
-                yield from _extend(problem, policy, longer)
+            mass = run.probability * chance * move
+            if mass > 0:  # a product below the smallest number: a run that adds nothing to any sum
+                yield from _extend(problem, policy, Run((*run.states, after), (*run.nodes, held), acted, mass))
 
 
 def action_probabilities(
@@ -61,8 +64,30 @@ def action_probabilities(
     if policy is None:
         return {action: 1 / len(enabled) for action in enabled}
     row = policy.rows[row_key(problem, policy.policy_class, states, node)]
-    chances = {action: row.get(problem.mdp.actions[action], 0.0) for action in enabled}
+    memory = policy.policy_class.memory
+    chances = dict.fromkeys(enabled, 0.0)
+    for action in enabled:
+        name = problem.mdp.actions[action]
+        names = [f"{name}>{held}" for held in memory.nodes] if memory is not None and memory.free else [name]
+        chances[action] = sum(row.get(name, 0.0) for name in names)
     return {action: chance for action, chance in chances.items() if chance > 0}
+
+
+def _decisions(
+    problem: Problem, policy: Policy | None, states: tuple[int, ...], node: int | None
+) -> Iterator[tuple[int, int | None, float]]:
+    """(action, next node, probability) after the state history s_0..s_t with a node held."""
+    memory = None if policy is None else policy.policy_class.memory
+    if memory is not None and memory.free:
+        row = policy.rows[row_key(problem, policy.policy_class, states, node)]
+        for action, held in product(enabled_actions(problem, states[-1]), range(len(memory.nodes))):
+            chance = row.get(f"{problem.mdp.actions[action]}>{memory.nodes[held]}", 0.0)
+            if chance > 0:
+                yield action, held, chance
+        return
+    for action, chance in action_probabilities(problem, policy, states, node).items():
+        for held, update in _next_nodes(policy, node, states[-1], action):
+            yield action, held, chance * update
 
 
 def enabled_actions(problem: Problem, state: int) -> list[int]:
@@ -92,13 +117,12 @@ def _condition(
         case "memory":
             return policy_class.memory.nodes[node]
         case "automaton":
-            return problem.secret.automaton.states[automaton_state(problem, states)]
+            return problem.secret.automaton.states[automaton_state(problem, problem.secret.automaton, states)]
     raise AssertionError(name)
 
 
-def automaton_state(problem: Problem, states: tuple[int, ...]) -> int:
-    """The secret's automaton after a state history: the last label is not read yet if it reads states left."""
-    automaton = problem.secret.automaton
+def automaton_state(problem: Problem, automaton: Automaton, states: tuple[int, ...]) -> int:
+    """An automaton after a state history: the last label is not read yet if it reads states left."""
     read = states if automaton.reads == "entered" else states[:-1]
     state = automaton.initial
     for visited in read:
@@ -125,9 +149,9 @@ def secret_value(problem: Problem, states: tuple[int, ...]) -> str:
         case Visited(targets):
             return "yes" if any(state in targets for state in states) else "no"
         case Language(automaton, "progress"):
-            return automaton.states[automaton_state(problem, states)]
+            return automaton.states[automaton_state(problem, automaton, states)]
         case Language(automaton, "acceptance"):
-            return "yes" if automaton_state(problem, states) in automaton.accepting else "no"
+            return "yes" if automaton_state(problem, automaton, states) in automaton.accepting else "no"
     raise AssertionError(problem.secret)
 
 
@@ -144,7 +168,10 @@ def observation_sequences(problem: Problem, run: Run) -> Iterator[tuple[Sequence
 def _seen(problem: Problem, state: int, action: int | None) -> list[tuple[tuple[str, ...], float]]:
     """What can be seen on entering a state by an action (None: at the start of the run)."""
     observer = problem.observer
-    shown = [(observer.observations[o], chance) for o, chance in _entries(observer.emission, state)]
+    table, row = observer.emission, state
+    if observer.after_action is not None and action is not None:
+        table, row = observer.after_action, action * problem.mdp.num_states + state
+    shown = [(observer.observations[o], chance) for o, chance in _entries(table, row)]
     if observer.action_emission is None or action is None:
         return [((name,), chance) for name, chance in shown]
     signs = [(observer.action_signs[sign], chance) for sign, chance in _entries(observer.action_emission, action)]
@@ -201,10 +228,101 @@ def expected_return(problem: Problem, policy: Policy | None = None) -> float:
     return sum(run.probability * run_return(problem, run) for run in enumerate_runs(problem, policy))
 
 
-def run_return(problem: Problem, run: Run) -> float:
-    """The discounted sum of rewards of one run."""
+def run_return(problem: Problem, run: Run, rewards: np.ndarray | None = None) -> float:
+    """The discounted sum of the rewards of one run, or of other rewards [choice]."""
+    paid = problem.mdp.rewards if rewards is None else rewards
     steps = enumerate(zip(run.states, run.actions, strict=True))
-    return sum(problem.discount**t * float(problem.mdp.rewards[_choice(problem, s, a)]) for t, (s, a) in steps)
+    return sum(problem.discount**t * float(paid[_choice(problem, s, a)]) for t, (s, a) in steps)
+
+
+def run_worth(problem: Problem, requirement: Requirement, run: Run) -> float:
+    """What one run adds to a requirement: a named return, or 1 if it reaches or satisfies what it must."""
+    match requirement:
+        case ReturnAtLeast(reward):
+            return run_return(problem, run, problem.mdp.named_rewards[reward])
+        case Reach(states):
+            return float(any(state in states for state in run.states))
+        case Satisfy(automaton):
+            return float(automaton_state(problem, automaton, run.states) in automaton.accepting)
+    raise AssertionError(requirement)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """All that a measurement of a policy must say, from one enumeration."""
+
+    joint: Joint
+    expected_return: float
+    requirements: tuple[float, ...]  # the value of every requirement of the task, the return not among them
+
+
+def enumerate_truth(problem: Problem, policy: Policy | None = None) -> Truth:
+    """P(Z, Y), the return and the value of every requirement, run by run."""
+    mass: Joint = defaultdict(float)
+    earned, asked = 0.0, problem.task.requirements
+    values = [0.0] * len(asked)
+    for run in enumerate_runs(problem, policy):
+        value = secret_value(problem, run.states)
+        earned += run.probability * run_return(problem, run)
+        for place, requirement in enumerate(asked):
+            values[place] += run.probability * run_worth(problem, requirement, run)
+        for sequence, chance in observation_sequences(problem, run):
+            mass[value, sequence] += run.probability * chance
+    return Truth(dict(mass), earned, tuple(values))
+
+
+def largest_value(problem: Problem, requirement: Requirement | None = None) -> float:
+    """The most that any policy, of whatever class, can reach of one requirement (None: of the return).
+
+    Backward induction over histories, told apart no further than the requirement needs: by time, state and whether
+    the states were reached, or the automaton's state before the current label.
+    """
+    return _extreme(problem, requirement, max)
+
+
+def smallest_value(problem: Problem, requirement: Requirement | None = None) -> float:
+    """The least that any policy reaches of one requirement."""
+    return _extreme(problem, requirement, min)
+
+
+def _extreme(problem: Problem, requirement: Requirement | None, pick: Callable[..., float]) -> float:
+    mdp, horizon = problem.mdp, problem.horizon
+    rewards = mdp.rewards if requirement is None else np.zeros(mdp.num_choices)
+    if isinstance(requirement, ReturnAtLeast):
+        rewards = mdp.named_rewards[requirement.reward]
+    entered, left, final = _watch(problem, requirement)
+
+    @cache
+    def worth(time: int, state: int, seen: int) -> float:
+        options = []
+        for choice in range(mdp.choice_start[state], mdp.choice_start[state + 1]):
+            total = problem.discount**time * float(rewards[choice])
+            if time == horizon:
+                total += final(seen)
+            else:
+                held = left(seen, state)
+                for after, move in _entries(mdp.transitions, choice):
+                    total += move * worth(time + 1, after, entered(held, after))
+            options.append(total)
+        return pick(options)
+
+    first = requirement.automaton.initial if isinstance(requirement, Satisfy) else 0
+    return sum(float(mass) * worth(0, state, entered(first, state)) for state, mass in enumerate(mdp.start) if mass > 0)
+
+
+def _watch(
+    problem: Problem, requirement: Requirement | None
+) -> tuple[Callable[[int, int], int], Callable[[int, int], int], Callable[[int], float]]:
+    """What a requirement remembers on entering a state, on leaving one, and what that is worth in the end."""
+    same = lambda seen, state: seen  # noqa: E731
+    if isinstance(requirement, Reach):
+        return lambda seen, state: int(seen or state in requirement.states), same, float
+    if isinstance(requirement, Satisfy):
+        automaton = requirement.automaton
+        read = lambda seen, state: automaton.step(seen, labels_of(problem, state))  # noqa: E731
+        accepts = lambda seen: float(seen in automaton.accepting)  # noqa: E731
+        return (read, same, accepts) if automaton.reads == "entered" else (same, read, accepts)
+    return same, same, lambda seen: 0.0
 
 
 def markov_chain(problem: Problem, policy: Policy | None = None) -> tuple[np.ndarray, np.ndarray]:

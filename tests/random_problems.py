@@ -67,13 +67,13 @@ def random_problem(
             policy_class=_policy_class(rng, mdp, conditions),
         )
         # Constant secrets are worth a test now and then, not most of the time.
-        if _num_pairs(problem) <= budget and (rng.random() < 0.1 or not _is_constant(problem)):
+        if num_pairs(problem) <= budget and (rng.random() < 0.1 or not _is_constant(problem)):
             return problem
 
 
 def random_policy(rng: Rng, problem: Problem, *, softmax: bool = False) -> Policy:
     """A policy of the problem's class with a row for every key that could occur; softmax: no exact zeros."""
-    rows = {key: _row(rng, _enabled_at(problem, key), softmax) for key in possible_keys(problem)}
+    rows = {key: _row(rng, enabled_at(problem, key), softmax) for key in possible_keys(problem)}
     return Policy(problem.policy_class, rows)
 
 
@@ -110,13 +110,17 @@ def _consistent(key: dict[str, object]) -> bool:
     return True
 
 
-def _enabled_at(problem: Problem, key: RowKey) -> list[str]:
+def enabled_at(problem: Problem, key: RowKey) -> list[str]:
     """The actions enabled where a key can occur (all states are alike if the key names none)."""
     named = dict(zip(problem.policy_class.conditions_on, key, strict=True))
     state = named.get("state") or named.get("last_states", problem.mdp.states)[-1]
     index = problem.mdp.states.index(state)
     first, last = problem.mdp.choice_start[index : index + 2]
-    return [problem.mdp.actions[action] for action in problem.mdp.choice_action[first:last]]
+    names = [problem.mdp.actions[action] for action in problem.mdp.choice_action[first:last]]
+    memory = problem.policy_class.memory
+    return (
+        [f"{name}>{node}" for name in names for node in memory.nodes] if memory is not None and memory.free else names
+    )
 
 
 def _row(rng: Rng, actions: list[str], softmax: bool) -> dict[str, float]:
@@ -146,11 +150,11 @@ def _mdp(rng: Rng, *, alike: bool) -> MDP:
             [_shares(rng, num_states, _targets(rng, num_states)) for _ in range(num_choices)]
         ),
         rewards=floats(np.where(rng.random(num_choices) < 0.4, 0, rng.normal(size=num_choices))),
-        labels={label: ints(_carriers(rng, num_states)) for label in ("p", "q")},
+        labels={label: ints(some_states(rng, num_states)) for label in ("p", "q")},
     )
 
 
-def _carriers(rng: Rng, num_states: int) -> np.ndarray:
+def some_states(rng: Rng, num_states: int) -> np.ndarray:
     """The states of a label: mostly some but not all."""
     return np.sort(rng.permutation(num_states)[: rng.choice([0, num_states // 2, num_states - 1], p=[0.1, 0.5, 0.4])])
 
@@ -200,7 +204,7 @@ def _secret(rng: Rng, kind: str, mdp: MDP, horizon: int) -> Secret:
             return StepsAgo(int(rng.integers(0, horizon + 1)), _classes(rng, mdp))
         case "visited":
             return Visited(ints([rng.integers(mdp.num_states)] if rng.random() < 0.8 else _subset(rng, mdp.num_states)))
-    return Language(_automaton(rng), kind)
+    return Language(random_automaton(rng), kind)
 
 
 def _classes(rng: Rng, mdp: MDP) -> StateClasses:
@@ -210,7 +214,7 @@ def _classes(rng: Rng, mdp: MDP) -> StateClasses:
     return StateClasses(tuple(f"class{i}" for i in range(size)), ints(rng.integers(size, size=mdp.num_states)))
 
 
-def _automaton(rng: Rng) -> Automaton:
+def random_automaton(rng: Rng) -> Automaton:
     size = int(rng.integers(2, 5))
     sources = [state for state in range(size) for _ in range(rng.choice(3, p=[0.1, 0.5, 0.4]))]
     edges = [Edge(s, int(rng.integers(size)), parse_guard(str(rng.choice(GUARDS)))) for s in sources]
@@ -252,17 +256,21 @@ def _is_constant(problem: Problem) -> bool:
     return len({oracles.secret_value(problem, run.states) for run in runs}) == 1
 
 
-def _num_pairs(problem: Problem) -> int:
+def num_pairs(problem: Problem) -> int:
     """At most how many (run, observation sequence) pairs there are: paths counted state by state."""
     mdp, observer = problem.mdp, problem.observer
-    shown = np.diff(observer.emission.starts)
+    first = shown = np.diff(observer.emission.starts)
+    if observer.after_action is not None:
+        shown = np.diff(observer.after_action.starts).reshape(-1, mdp.num_states).max(axis=0)
     signs = 1 if observer.action_emission is None else int(np.diff(observer.action_emission.starts).max())
     memory = problem.policy_class.memory
-    nodes = 1 if memory is None else int(np.diff(memory.updates.starts).max())
+    nodes = 1
+    if memory is not None:
+        nodes = len(memory.nodes) if memory.free else int(np.diff(memory.updates.starts).max())
     moves = np.zeros((mdp.num_states, mdp.num_states), dtype=int)
     for choice, state in enumerate(mdp.choice_state()):
         moves[state, mdp.transitions.row(choice)[0]] += signs * nodes
-    paths = (mdp.start > 0) * shown * (1 if memory is None else int(np.diff(memory.start.starts).max()))
+    paths = (mdp.start > 0) * first * (1 if memory is None else int(np.diff(memory.start.starts).max()))
     for _ in range(problem.horizon):
         paths = (paths @ moves) * shown
     return int((paths * np.diff(mdp.choice_start)).sum())

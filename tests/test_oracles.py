@@ -16,7 +16,7 @@ from opaq.model.guard import parse_guard
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import Memory, Policy, PolicyClass
-from opaq.model.problem import Problem, Task
+from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy, Task
 from opaq.model.secret import Language, LastState, StateClasses
 from random_problems import CONDITIONS, SECRETS, random_policy, random_problem
 
@@ -111,6 +111,120 @@ def test_a_first_then_b_by_the_clock_hides_half_a_bit() -> None:
     rows = {(0,): {"a": 1.0}, (1,): {"b": 1.0}, (2,): {"a": 1.0}}
     policy = Policy(PolicyClass(("time",)), rows)
     assert oracles.opacity(oracles.joint(two_sink_problem(), policy)) == pytest.approx(0.5, abs=1e-15)
+
+
+def free_memory(states: int, actions: int) -> Memory:
+    """Two nodes, starting in the first; the update given is not used."""
+    stay = SparseRows.from_dense(np.eye(2))
+    update_of = np.broadcast_to(np.arange(2)[:, None, None], (2, states, actions))
+    return Memory(("first", "later"), SparseRows.from_dense([[1, 0]] * states), update_of, stay, free=True)
+
+
+def test_a_policy_that_chooses_its_memory_hides_what_the_clock_hides() -> None:
+    rows = {("first",): {"a>later": 1.0}, ("later",): {"b>later": 0.25, "b>first": 0.75}}
+    policy = Policy(PolicyClass(("memory",), memory=free_memory(3, 2)), rows)
+    # The node after the last action that matters is of no consequence, and q1 and q2 do not care for actions.
+    assert oracles.opacity(oracles.joint(two_sink_problem(), policy)) == pytest.approx(0.5, abs=1e-15)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.3, 1.0])
+def test_a_memory_chosen_at_random_is_averaged_over(chance: float) -> None:
+    # "a" first, then "b" or "a" by the node drawn with the first action: the timed policy that draws the second action.
+    rows = {("first",): {"a>later": chance, "a>first": 1 - chance}, ("later",): {"b>later": 1.0}}
+    free = Policy(PolicyClass(("memory",), memory=free_memory(3, 2)), rows)
+    even = {"a": 1.0}
+    timed = Policy(PolicyClass(("time",)), {(0,): even, (1,): {"a": 1 - chance, "b": chance}, (2,): even})
+    problem = two_sink_problem()
+    assert oracles.opacity(oracles.joint(problem, free)) == pytest.approx(
+        oracles.opacity(oracles.joint(problem, timed)), abs=1e-15
+    )
+
+
+def coin_with_two_sensors(after: list[list[float]]) -> Problem:
+    """x or y is drawn afresh by either action; after action a the first sensor speaks, after b the second."""
+    half = {"x": 0.5, "y": 0.5}
+    mdp = build(["x", "y"], {(s, a): half for s in "xy" for a in "ab"}, {}, {})
+    blind = SparseRows.from_dense([[1.0, 0.0], [1.0, 0.0]])
+    observer = Observer(("u", "v"), blind, after_action=SparseRows.from_dense(after))
+    return Problem(mdp, observer, LastState(StateClasses(("x", "y"), ints([0, 1]))), 1)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.25, 1.0])
+def test_what_is_seen_after_an_action(chance: float) -> None:
+    # After a the state is seen, after b nothing (always "u"): H = P(u) h(P(x | u)), P(u, x) = 1/2, P(u, y) = P(b) / 2.
+    problem = coin_with_two_sensors([[1, 0], [0, 1], [1, 0], [1, 0]])
+    rows = {(state,): {"a": 1 - chance, "b": chance} for state in "xy"}
+    joint = oracles.joint(problem, Policy(PolicyClass(), rows))
+    parts = [0.5, chance / 2]
+    expected = -sum(part * log2(part / sum(parts)) for part in parts if part > 0)
+    assert oracles.opacity(joint) == pytest.approx(expected, abs=1e-15)
+    assert {sequence[0] for _, sequence in joint} == {("u",)}
+
+
+def test_after_action_alike_for_every_action_is_plain_emission() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        problem = random_problem(rng, budget=300)
+        copies = SparseRows.from_dense(np.tile(problem.observer.emission.dense(), (len(problem.mdp.actions), 1)))
+        policy = random_policy(rng, problem)
+        watched = replace(problem, observer=replace(problem.observer, after_action=copies))
+        assert oracles.joint(watched, policy) == oracles.joint(problem, policy)
+
+
+def walk_problem(*requirements: object) -> Problem:
+    """x stays or moves to y with even chances, y stays: after two steps y is reached with probability 3/4."""
+    mdp = build(["x", "y"], {("x", "a"): {"x": 0.5, "y": 0.5}, ("y", "a"): {"y": 1.0}}, {}, {"p": ["y"]})
+    mdp = replace(mdp, named_rewards={"fuel": floats([-1.0, -3.0])})
+    blind = Observer(("o",), SparseRows.from_dense([[1.0], [1.0]]))
+    secret = LastState(StateClasses(("one",), ints([0, 0])))
+    return Problem(mdp, blind, secret, 2, discount=0.5, task=Task(requirements=requirements))
+
+
+def test_requirements_by_hand() -> None:
+    once = Automaton(("no", "yes"), 0, frozenset({1}), (Edge(0, 1, parse_guard("p")),))
+    late = replace(once, reads="left")
+    problem = walk_problem(Reach(ints([1]), 0.5), Satisfy(once, 0.5), Satisfy(late, 0.5), ReturnAtLeast("fuel", 0.0))
+    truth = oracles.enumerate_truth(problem)
+    # fuel: 1 at time 0, then half of (1 + 3) / 2, then a quarter of 1/4 + 3 * 3/4.
+    assert truth.requirements == pytest.approx((0.75, 0.75, 0.5, -(1 + 0.5 * 2 + 0.25 * 2.5)), abs=1e-15)
+    assert sum(truth.joint.values()) == pytest.approx(1, abs=1e-15)
+
+
+def test_truth_is_the_parts() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(20):
+        problem = random_problem(rng, budget=300)
+        policy = random_policy(rng, problem)
+        truth = oracles.enumerate_truth(problem, policy)
+        assert truth.joint == oracles.joint(problem, policy)
+        assert truth.expected_return == oracles.expected_return(problem, policy)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_policy_leaves_the_range_that_backward_induction_gives(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = random_problem(rng, conditions=("state", "time"), budget=300)
+    automaton = Automaton(("no", "yes"), 0, frozenset({1}), (Edge(0, 1, parse_guard("p & !q")),), reads="left")
+    problem = replace(drawn, task=Task(requirements=(Reach(ints([0]), 0.5), Satisfy(automaton, 0.5))))
+    ranges = [
+        (oracles.smallest_value(problem, r), oracles.largest_value(problem, r)) for r in problem.task.requirements
+    ]
+    returns = oracles.smallest_value(problem), oracles.largest_value(problem)
+    for _ in range(20):
+        truth = oracles.enumerate_truth(problem, random_policy(rng, problem))
+        for (low, high), value in zip((returns, *ranges), (truth.expected_return, *truth.requirements), strict=True):
+            assert low - 1e-12 <= value <= high + 1e-12
+
+
+def test_backward_induction_by_hand() -> None:
+    mdp = build(
+        ["x", "y"], {("x", "a"): {"x": 1.0}, ("x", "b"): {"y": 0.5, "x": 0.5}, ("y", "a"): {"y": 1.0}}, {"y": 1}, {}
+    )
+    blind = Observer(("o",), SparseRows.from_dense([[1.0], [1.0]]))
+    problem = Problem(mdp, blind, LastState(StateClasses(("one",), ints([0, 0]))), 2)
+    assert oracles.largest_value(problem) == pytest.approx(0.5 * 2 + 0.25 * 1, abs=1e-15)
+    assert oracles.smallest_value(problem) == 0.0
+    assert oracles.largest_value(problem, Reach(ints([1]), 1.0)) == pytest.approx(0.75, abs=1e-15)
 
 
 def test_infinite_return_is_the_limit_of_longer_horizons() -> None:

@@ -1,0 +1,46 @@
+"""A part of benchmarks/trust_measure.py: random models with extreme probabilities agree with brute force."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stress.extremes import COMBINATIONS, Case
+from stress.measuring import try_model
+
+TESTS = Path(__file__).parents[1]
+CHECKED = """
+from stress.measuring import try_model
+outcomes = [try_model(number, derivatives=number == 30) for number in range(40)]
+print(*(outcome.complaint() for outcome in outcomes if outcome.failed), sep="\\n", end="")
+"""
+
+
+@pytest.mark.parametrize("first", range(0, 150, 25))
+def test_measurements_agree_with_enumeration(first: int) -> None:
+    outcomes = [try_model(number, derivatives=number % 25 == 0) for number in range(first, first + 25)]
+    assert [outcome.complaint() for outcome in outcomes if outcome.failed] == []
+
+
+def test_every_combination_has_its_turn() -> None:
+    cases = {(case.secret, case.conditions, case.observer) for case in map(Case.of, range(len(COMBINATIONS)))}
+    assert cases == set(COMBINATIONS)
+
+
+def test_no_kernel_leaves_its_arrays(tmp_path: Path) -> None:
+    # Kernels compiled without checks are cached: the ones with checks need a cache of their own.
+    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", CHECKED],
+        capture_output=True,
+        text=True,
+        env=os.environ | checked | {"PYTHONPATH": path},
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

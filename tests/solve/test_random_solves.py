@@ -1,0 +1,31 @@
+"""A part of benchmarks/trust_solve.py: random default solves, every claim confirmed by enumeration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import opaq
+from opaq.model.policy import PolicyClass
+from opaq.model.problem import Task
+from stress.solving import known_policy, try_solve
+
+
+@pytest.mark.parametrize("first", range(0, 25, 5))
+def test_every_claim_is_confirmed(first: int) -> None:
+    solved = [try_solve(number) for number in range(first, first + 5)]
+    assert [outcome.complaint() for outcome in solved if outcome.failed] == []
+
+
+@pytest.mark.parametrize("number", [39, 57])
+def test_converged_is_not_said_beside_a_large_curvature(number: int) -> None:
+    # Both said "converged: no small change does better" where the curvature was above 4e-3.
+    solved = try_solve(number)
+    assert solved.complaints == ()
+
+
+def test_the_search_behind_not_found_finds_what_there_is() -> None:
+    problem = replace(opaq.load_problem("graph"), horizon=3, policy_class=PolicyClass())
+    assert known_policy(replace(problem, task=Task(return_at_least=0.2))) is not None
+    assert known_policy(replace(problem, task=Task(return_at_least=4.0))) is None

@@ -1,0 +1,1 @@
+"""Hard use at random: extreme probabilities, random solves, damaged files, interrupts. Scripts and tests share it."""
