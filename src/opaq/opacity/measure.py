@@ -217,11 +217,10 @@ def _budget(nodes: int | None, mass: float, memory: int | None) -> Budget:
 
 
 def _leakage(secret_entropy: float, opacity: Amount) -> Amount:
-    """H(Z) - H(Z | Y); an estimate may be a little below 0, a certain number may not."""
-    value = secret_entropy - opacity.value
+    """H(Z) - H(Z | Y)."""
     return replace(
         opacity,
-        value=value if opacity.method == "sampled" else max(0.0, value),
+        value=max(0.0, secret_entropy - opacity.value),
         lower=max(0.0, secret_entropy - opacity.upper),
         upper=max(0.0, secret_entropy - opacity.lower),
     )
@@ -377,7 +376,7 @@ class _Evaluator:
         error = evaluation.guess_error if evaluation else Amount.between(0.0, 1.0 - float(self.prior.max()))
         early = f"; {self.stop.reason}" if estimated.samples < self.samples else ""
         return _Answer(
-            _estimated(opacity, estimated.opacity, estimated.opacity_error),
+            _estimated(opacity, _within(opacity, estimated.opacity), estimated.opacity_error),
             _estimated(error, estimated.guess_error, estimated.guess_error_error),
             evaluation.num_nodes if evaluation else 0,
             f"estimated from {estimated.samples:,} sampled runs ({reason}{early})",
@@ -399,6 +398,11 @@ def _both(first: Amount, second: Amount) -> Amount:
     return Amount.between(lower, max(lower, upper))
 
 
+def _within(certified: Amount, value: float) -> float:
+    """An opacity that is not possible is not shown, though moving it biases an estimate at the ends a little."""
+    return min(max(value, certified.lower), certified.upper)
+
+
 def _estimated(certified: Amount, value: float, standard_error: float) -> Amount:
-    """The estimate as it is, not moved into the interval: that would bias it at the ends."""
+    """An estimate beside what is certain."""
     return Amount(value, certified.lower, certified.upper, "sampled", standard_error)
