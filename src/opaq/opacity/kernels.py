@@ -130,7 +130,8 @@ def _digits(value):
 
 
 @njit(cache=True)
-def _longer(array, size):
+def longer(array, size):
+    """The array with room for more."""
     longer = np.empty(size, array.dtype)
     longer[: array.size] = array
     return longer
@@ -177,12 +178,12 @@ def _room_for_nodes(columns, needed):
         return columns
     room = 2 * needed
     return _Columns(
-        _longer(columns.start, room + 1),
-        _longer(columns.mass, room),
-        _longer(columns.best, room),
-        _longer(columns.parent, room),
-        _longer(columns.observation, room),
-        _longer(columns.runs, room),
+        longer(columns.start, room + 1),
+        longer(columns.mass, room),
+        longer(columns.best, room),
+        longer(columns.parent, room),
+        longer(columns.observation, room),
+        longer(columns.runs, room),
         _taller(columns.hashes, room),
     )
 
@@ -193,10 +194,10 @@ def _room_for_known(known, needed):
         return known
     room = 2 * needed
     return Known(
-        _longer(known.node, room),
-        _longer(known.observation, room),
-        _longer(known.value, room),
-        _longer(known.mass, room),
+        longer(known.node, room),
+        longer(known.observation, room),
+        longer(known.value, room),
+        longer(known.mass, room),
     )
 
 
@@ -352,13 +353,13 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
             num_entries += work.fill[work.seen[index]]
         columns = _room_for_nodes(columns, count + num_seen)
         if num_entries > pair.size:
-            pair = _longer(pair, 2 * num_entries)
-            belief = _longer(belief, 2 * num_entries)
+            pair = longer(pair, 2 * num_entries)
+            belief = longer(belief, 2 * num_entries)
         if keep_arcs:
             known = _room_for_known(known, num_known + num_seen)
             if num_arcs + num_seen > arc_child.size:
-                arc_child = _longer(arc_child, 2 * (num_arcs + num_seen))
-                arc_weight = _longer(arc_weight, 2 * (num_arcs + num_seen))
+                arc_child = longer(arc_child, 2 * (num_arcs + num_seen))
+                arc_weight = longer(arc_weight, 2 * (num_arcs + num_seen))
         for index in range(num_seen):
             observation = work.seen[index]
             first = pairs.segment[observation]
@@ -643,8 +644,8 @@ def _visits_by_time(start, moves, horizon):
     first[1] = count
     for time in range(horizon):
         if count + size > state_at.size:
-            state_at = _longer(state_at, 2 * (count + size))
-            visit_at = _longer(visit_at, 2 * (count + size))
+            state_at = longer(state_at, 2 * (count + size))
+            visit_at = longer(visit_at, 2 * (count + size))
         for index in range(first[time], first[time + 1]):
             state = state_at[index]
             for edge in range(moves.start[state], moves.start[state + 1]):
