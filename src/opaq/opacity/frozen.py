@@ -15,16 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from opaq.model.arrays import BoolArray, FloatArray, spread
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, indices, spread
 from opaq.opacity import kernels
 from opaq.opacity.beliefs import Budget, Chain, Graph, unroll
 from opaq.opacity.kernels import Moves
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
-Indices = NDArray[np.uint32]
 _IMPOSSIBLE = 1e-290
 _BITS = 1.0 / math.log(2.0)
 _TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged beliefs agree to 4e-12
@@ -33,24 +31,24 @@ _TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged 
 class Shape(NamedTuple):
     """The nodes of all levels, one level after the other, without their numbers."""
 
-    entry_start: Indices  # [node + 1]
-    state: Indices  # [entry]
+    entry_start: IndexArray  # [node + 1]
+    state: IndexArray  # [entry]
     emission: FloatArray  # [entry]: E(o | x) of the observation that led there
-    arc_start: Indices  # [node + 1]: nodes of the last level have no arcs
-    child: Indices  # [arc]
+    arc_start: IndexArray  # [node + 1]: nodes of the last level have no arcs
+    child: IndexArray  # [arc]
     first_leaf: int  # the first node of the last level
-    cell_start: Indices  # [leaf + 1]
-    cell: Indices  # the (observation, secret value) cells that may follow a leaf
+    cell_start: IndexArray  # [leaf + 1]
+    cell: IndexArray  # the (observation, secret value) cells that may follow a leaf
 
 
 class Links(NamedTuple):
     """From a state to the cells of the last observation, one step ahead: P(o, z | x) is a sum over edges and pairs."""
 
-    start: Indices  # [state + 2]: the links of every state, the source's last
-    cell: Indices  # [link]
-    observation: Indices  # [cell]
-    part_start: Indices  # [edge + 1]
-    part_link: Indices  # [part]: the link that an (edge, pair of its target) adds to
+    start: IndexArray  # [state + 2]: the links of every state, the source's last
+    cell: IndexArray  # [link]
+    observation: IndexArray  # [cell]
+    part_start: IndexArray  # [edge + 1]
+    part_link: IndexArray  # [part]: the link that an (edge, pair of its target) adds to
     part_value: FloatArray  # [part]: E(o | target)
 
 
@@ -78,8 +76,6 @@ class FrozenGraph:
     process: HiddenProcess
     shape: Shape
     links: Links
-    edge_start: Indices
-    edge_target: Indices
     weights: FloatArray  # [state]: the random projection
     positive: BoolArray  # [edge]: which flows are positive
     num_nodes: int
@@ -96,8 +92,6 @@ class FrozenGraph:
             process,
             _shape(graph, chain, links),
             links,
-            _indices(process.edge_start),
-            _indices(process.edge_target),
             1.0 + np.random.default_rng(0x0BAC).random(process.num_states + 1),
             chain.moves.flow > 0.0,
             graph.num_nodes,
@@ -128,7 +122,7 @@ class FrozenGraph:
         Raises StoppedError when `stop` is requested meanwhile.
         """
         stop = stop or Stop()
-        moves = Moves(self.edge_start, self.edge_target, self.process.flow(pi))
+        moves = Moves(*self.process.edges, self.process.flow(pi))
         if not np.array_equal(np.real(moves.flow) > 0.0, self.positive):
             return None
         cell = stop.cell()
@@ -143,25 +137,20 @@ class FrozenGraph:
         return float(value), self.process.edge_slots.T @ slope
 
 
-def _indices(array: Any) -> Indices:
-    """As unsigned numbers: compiled code need not ask whether an index counts from the end."""
-    return np.asarray(array).astype(np.uint32)
-
-
 def _links(process: HiddenProcess) -> Links:
     """What every edge adds to the cells that its state leads to."""
     pairs, num_edges = process.pairs, process.edge_target.size
     owner = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
-    edge, pair = spread(pairs.start, process.edge_target)
+    edge, pair = spread(process.emission.starts, process.edge_target)
     num_cells = pairs.cell_observation.size
     codes, link = np.unique(owner[edge] * num_cells + pairs.cell[pair], return_inverse=True)
     counts = np.bincount(codes // num_cells, minlength=process.num_states + 1)
     return Links(
-        start=_indices(np.concatenate(([0], np.cumsum(counts)))),
-        cell=_indices(codes % num_cells),
-        observation=_indices(pairs.cell_observation),
-        part_start=_indices(np.concatenate(([0], np.cumsum(np.bincount(edge, minlength=num_edges))))),
-        part_link=_indices(link.reshape(-1)),
+        start=indices(np.concatenate(([0], np.cumsum(counts)))),
+        cell=indices(codes % num_cells),
+        observation=indices(pairs.cell_observation),
+        part_start=indices(np.concatenate(([0], np.cumsum(np.bincount(edge, minlength=num_edges))))),
+        part_link=indices(link.reshape(-1)),
         part_value=pairs.value[pair],
     )
 
@@ -181,14 +170,14 @@ def _shape(graph: Graph, chain: Chain, links: Links) -> Shape:
     pair = np.concatenate([level.nodes.pair for level in graph.levels])
     cell_start, cell = _followers(graph.last, links, chain.pairs, chain.work)
     return Shape(
-        entry_start=_indices(np.concatenate(([0], np.cumsum(counts)))),
-        state=_indices(chain.pairs.state[pair]),
+        entry_start=indices(np.concatenate(([0], np.cumsum(counts)))),
+        state=indices(chain.pairs.state[pair]),
         emission=chain.pairs.value[pair],
-        arc_start=_indices(np.concatenate(([0], np.cumsum(np.concatenate(arc_counts))))),
-        child=_indices(np.concatenate([*children, np.zeros(0, dtype=np.int64)])),
+        arc_start=indices(np.concatenate(([0], np.cumsum(np.concatenate(arc_counts))))),
+        child=indices(np.concatenate([*children, np.zeros(0, dtype=np.int64)])),
         first_leaf=int(first[-2]),
-        cell_start=_indices(cell_start),
-        cell=_indices(cell),
+        cell_start=indices(cell_start),
+        cell=indices(cell),
     )
 
 

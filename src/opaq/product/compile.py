@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import BudgetError, Fault, Faults, InputError
-from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, ints, spread
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, indices, ints, spread
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey
@@ -16,7 +16,7 @@ from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy
 from opaq.model.secret import Language
 from opaq.product.free import unfold
 from opaq.product.machine import Carried, Clock, Idle, LastAction, Machine, Recent, Seen, Snapshot
-from opaq.product.process import HiddenProcess, Pairs, Payoff
+from opaq.product.process import Edges, HiddenProcess, Pairs, Payoff
 from opaq.product.tracker import Tracker, read, track
 
 MAX_STATES = 20_000_000
@@ -378,6 +378,7 @@ def _assemble(
     return HiddenProcess(
         edge_start=ints(edge_start),
         edge_target=ints(target),
+        edges=Edges(indices(edge_start), indices(target)),
         edge_base=floats(np.concatenate((np.zeros(places.size), start_probability))),
         edge_slots=edge_slots,
         payoffs=payoffs,
