@@ -242,7 +242,7 @@ class _Trimmer:
             return level, np.zeros(3)
         horizon, free = self.chain.process.horizon, self.budget.memory - used
         allowance = self.budget.mass / (horizon + 1)
-        share = max(free // (horizon + 1 - time) if self.keep else free // 2, 1)
+        share = max(free // 2, 1)  # of what is left; kept levels leave the next one its half
         fits = level.num_nodes <= self.budget.nodes and level.num_bytes <= share
         if level.num_nodes <= 1 or (fits and allowance == 0.0):
             return level, np.zeros(3)
