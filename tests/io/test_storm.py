@@ -274,7 +274,7 @@ def test_wrong_requests_are_told(tmp_path) -> None:
 
 
 def test_files_that_are_not_models(tmp_path) -> None:
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="no such file"):
         read_prism(tmp_path / "none.prism", constants={})
     with pytest.raises(InputError, match=r"the ending '\.txt' is unknown"):
         read_prism(tmp_path / "none.txt", constants={})

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, printable, warn
+from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, warn
 from opaq.errors import BudgetError, Faults, InputError
+from opaq.escapes import printable
 
 if TYPE_CHECKING:
     from opaq.product.compile import Product
@@ -59,8 +60,9 @@ def _summary(product: Product) -> str:
         "product states": f"{product.state_of.size:,}",
     }
     facts |= {payoff.name: f"at least {payoff.threshold:g}" for payoff in product.process.payoffs[1:]}
-    width = max(map(len, facts))
-    return "\n".join(f"  {printable(name):<{width}}  {fact}" for name, fact in facts.items() if fact)
+    shown = {printable(name): fact for name, fact in facts.items() if fact}
+    width = max(map(len, shown))
+    return "\n".join(f"  {name:<{width}}  {fact}" for name, fact in shown.items())
 
 
 def _counted(names: tuple[str, ...], *, shown: int = 6) -> str:

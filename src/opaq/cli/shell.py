@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from opaq.errors import BudgetError, Fault, InputError
+from opaq.escapes import printable
 
 DONE = 0
 BAD_INPUT = 2
@@ -66,11 +67,6 @@ def about(source: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise error if error.source else InputError(error.faults, source) from None
-
-
-def printable(text: str) -> str:
-    """The text on one line, with control characters spelt out: names in a file must not steer the terminal."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _explain(error: Exception) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
 from opaq.build.reading import suggestion
-from opaq.errors import Fault, Faults, InputError
+from opaq.errors import Faults
+from opaq.files import read_bytes
 from opaq.io.imported import Imported
 from opaq.io.pomdp_scan import Words, is_number, number, scan
 from opaq.io.pomdp_tables import ANY, Filled, Rewards, Table
@@ -37,7 +37,8 @@ def read_pomdp(path: str | os.PathLike[str]) -> Imported:
     Raises InputError with every fault, each with its line and column.
     """
     source, faults = os.fspath(path), Faults()
-    reader = _Reader(scan(_text(path)), faults)
+    content = read_bytes(path, max_bytes=MAX_BYTES, advice="use a .umb file")
+    reader = _Reader(scan(content.decode("utf-8", errors="replace")), faults)
     try:
         reader.read()
         imported = reader.finish()
@@ -46,19 +47,6 @@ def read_pomdp(path: str | os.PathLike[str]) -> Imported:
     faults.raise_if_any(source)
     assert imported is not None
     return imported
-
-
-def _text(path: str | os.PathLike[str]) -> str:
-    source = os.fspath(path)
-    try:
-        if Path(path).stat().st_size > MAX_BYTES:
-            raise InputError([Fault("", f"is larger than {MAX_BYTES // 1_000_000} MB", "use a .umb file")], source)
-        return Path(path).read_bytes().decode("utf-8", errors="replace")
-    except FileNotFoundError:
-        raise InputError([Fault("", "does not exist")], source) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError([Fault("", f"cannot be read: {reason}")], source) from None
 
 
 class _SkipError(Exception):

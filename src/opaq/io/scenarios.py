@@ -66,7 +66,7 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
 def _is_path(source: str) -> bool:
     """A bundled name is a bare word; anything else, and any other word that is a file here, is a path."""
     separated = os.sep in source or bool(os.altsep and os.altsep in source)
-    return separated or source.lower().endswith(_SUFFIXES) or (source not in names() and Path(source).is_file())
+    return separated or source.lower().endswith(_SUFFIXES) or (source not in names() and os.path.exists(source))
 
 
 def _mapping(document: Document) -> Mapping[str, object]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opaq.errors import Fault, InputError
+from opaq.files import read_bytes
 from opaq.io.imported import Imported
 from opaq.io.observables import agree, observable_values
 from opaq.io.umb import read_umb
@@ -23,6 +24,7 @@ from opaq.io.variables import ExpressionError
 from opaq.model.observer import Observer
 
 MEMORY = 8 << 30
+MAX_BYTES = 256 << 20  # of a model file
 _KINDS = {".prism": "prism", ".nm": "prism", ".pm": "prism", ".sm": "prism", ".jani": "jani", ".drn": "drn"}
 _INSTALL = 'install it with: pip install "opaq[storm]"'
 _OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
@@ -43,22 +45,24 @@ def read_prism(
     """
     source = os.fspath(path)
     kind = _kind(source)
+    content = read_bytes(path, max_bytes=MAX_BYTES)
     if importlib.util.find_spec("stormpy") is None:
         raise InputError([Fault("", f"{kind.upper()} models need stormpy", _INSTALL)], source)
     with tempfile.TemporaryDirectory(prefix="opaq-") as folder:
-        request = {"path": os.path.abspath(source), "kind": kind, "constants": dict(constants)}
+        # Storm gets a copy: what is read is what was checked, and never a device or a pipe.
+        (Path(folder) / f"model.{kind}").write_bytes(content)
+        request = {"path": str(Path(folder) / f"model.{kind}"), "kind": kind, "constants": dict(constants)}
         report = _run(Path(folder), request | {"seconds": seconds, "memory": memory}, source)
         imported = _read(Path(folder) / "model.umb", source, reward, report["rewards"])
-    return _with_observation_names(imported, source, constants) if kind == "prism" else imported
+    if kind != "prism":
+        return imported
+    return _with_observation_names(imported, content.decode("utf-8", errors="replace"), constants)
 
 
 def _kind(source: str) -> str:
     ending = os.path.splitext(source)[1].lower()
     if ending not in _KINDS:
         raise InputError([Fault("", f"the ending '{ending}' is unknown", f"one of {', '.join(_KINDS)}")], source)
-    if not os.path.isfile(source):
-        found = "is a folder, not a file" if os.path.isdir(source) else "there is no such file"
-        raise InputError([Fault("", found)], source)
     return _KINDS[ending]
 
 
@@ -126,13 +130,12 @@ def _read(model: Path, source: str, reward: str | None, order: list[str]) -> Imp
         raise InputError(told, source) from None
 
 
-def _with_observation_names(imported: Imported, source: str, constants: Mapping[str, Any]) -> Imported:
+def _with_observation_names(imported: Imported, text: str, constants: Mapping[str, Any]) -> Imported:
     """Observations named by the values of the observables, where the source tells them."""
     if imported.observer is None:
         return imported
     seen, count = imported.observer.emission.columns, len(imported.observer.observations)
     try:
-        text = Path(source).read_text(encoding="utf-8", errors="replace")
         told = agree(observable_values(text, imported.variables, constants), seen, count)
     except (ExpressionError, RecursionError):
         told = None

@@ -12,12 +12,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from opaq.errors import Fault, InputError
+from opaq.files import read_bytes
 
 try:
     from yaml import CSafeLoader as _Loader
@@ -57,14 +57,7 @@ def load_yaml(path: str | os.PathLike[str]) -> Document:
 def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a UTF-8 file of at most MAX_BYTES; InputError if it cannot be had."""
     source = os.fspath(path)
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise InputError([_unreadable(error)], source) from None
-    if len(content) > MAX_BYTES:
-        limit = f"larger than {MAX_BYTES // 2**20} MiB"
-        raise InputError([Fault("", limit, "large models belong in a binary format")], source)
+    content = read_bytes(path, max_bytes=MAX_BYTES, advice="large models belong in a binary format")
     if b"\0" in content:
         raise InputError([Fault("", "not a text file (it holds NUL bytes)", "save it as UTF-8 text")], source)
     try:
@@ -72,16 +65,6 @@ def read_text(path: str | os.PathLike[str]) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError([Fault("", "not UTF-8 text", "save it as UTF-8", line)], source) from None
-
-
-def _unreadable(error: OSError | ValueError) -> Fault:
-    if isinstance(error, FileNotFoundError):
-        return Fault("", "no such file", "check the name and the current folder")
-    if isinstance(error, IsADirectoryError):
-        return Fault("", "is a folder, not a file")
-    if isinstance(error, PermissionError):
-        return Fault("", "may not be read", "check its permissions")
-    return Fault("", f"cannot be read: {error.strerror if isinstance(error, OSError) else error}")
 
 
 def parse_yaml(text: str, *, source: str = "") -> Document:

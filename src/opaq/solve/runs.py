@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, InputError
-from opaq.files import write_bytes
+from opaq.files import read_bytes, write_bytes
 from opaq.solve.judge import Candidate
 from opaq.solve.loop import Snapshot
 from opaq.solve.strategy import Trace
 
 _SECONDS_BETWEEN = 1.0
+_MAX_BYTES = 1 << 30  # of a checkpoint
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ def pack(now: Snapshot) -> bytes:
 def unpack(path: Path, template: Any) -> Snapshot:
     """A snapshot from its file."""
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+        with np.load(io.BytesIO(read_bytes(path, max_bytes=_MAX_BYTES)), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         state = replace(template, **{field.name: _plain(arrays[f"state_{field.name}"]) for field in fields(template)})
         rng = np.random.default_rng()
