@@ -22,8 +22,7 @@ def read_bytes(path: str | os.PathLike[str], *, max_bytes: int, advice: str = ""
     """
     source = os.fspath(path)
     try:
-        descriptor = os.open(path, os.O_RDONLY | _NEVER_WAIT)
-        with open(descriptor, "rb", buffering=0) as file:
+        with _opened(path) as file:
             size = _regular_size(os.fstat(file.fileno()))
             content = _limited(file, size, max_bytes) if size <= max_bytes else None
     except (OSError, ValueError) as error:
@@ -32,6 +31,19 @@ def read_bytes(path: str | os.PathLike[str], *, max_bytes: int, advice: str = ""
         found = f"has {size:,} bytes" if size > max_bytes else f"has more than {max_bytes:,} bytes"
         raise InputError([Fault("", f"{found}; the limit is {max_bytes:,}", advice)], source)
     return content
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Raise InputError unless a path names a regular file that may be read."""
+    try:
+        with _opened(path) as file:
+            _regular_size(os.fstat(file.fileno()))
+    except (OSError, ValueError) as error:
+        raise InputError([_unreadable(error)], os.fspath(path)) from None
+
+
+def _opened(path: str | os.PathLike[str]) -> FileIO:
+    return open(os.open(path, os.O_RDONLY | _NEVER_WAIT), "rb", buffering=0)
 
 
 # Opening a pipe without O_NONBLOCK waits for a writer; without O_NOCTTY a terminal could take over the process.

@@ -16,6 +16,7 @@ DONE = 0
 BAD_INPUT = 2
 INTERNAL_ERROR = 70
 INTERRUPTED = 130
+MOST_FAULTS = 200  # shown of one input
 
 
 def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> int:
@@ -55,9 +56,14 @@ def warn(faults: Iterable[Fault], source: str) -> None:
 
 
 def complain(error: InputError) -> None:
-    """Show every fault of an input, one line each."""
-    for line in error.lines():
+    """Show the faults of an input, one line each, and the example if there is one."""
+    lines = error.lines()
+    for line in lines[:MOST_FAULTS]:
         note(line)
+    if len(lines) > MOST_FAULTS:
+        note(f"and {len(lines) - MOST_FAULTS:,} more faults")
+    for line in error.example.splitlines():
+        print(f"  {printable(line)}", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -66,7 +72,7 @@ def about(source: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise error if error.source else InputError(error.faults, source) from None
+        raise error if error.source else InputError(error.faults, source, example=error.example) from None
 
 
 def _explain(error: Exception) -> int:

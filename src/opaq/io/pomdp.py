@@ -16,7 +16,7 @@ from opaq.io.imported import Imported
 from opaq.io.pomdp_scan import Words, is_number, number, scan
 from opaq.io.pomdp_tables import ANY, Filled, Rewards, Table
 from opaq.model.arrays import FloatArray, SparseRows, floats, ints
-from opaq.model.mdp import MDP, positions
+from opaq.model.mdp import MAX_REWARD, MDP, positions
 from opaq.model.observer import Observer
 
 MAX_BYTES = 32_000_000
@@ -371,13 +371,23 @@ class _Reader:
         self.at += 1
         place = self._place(axes)
         if len(place) == len(axes):
-            self.rewards.set_cell(place, self._number(), line)
+            value = self._number()
+            self._check_reward(np.array([value]), self.at - 1)
+            self.rewards.set_cell(place, value, line)
             return
         missing = sizes[len(place) :]
         if len(missing) > 2 or len(place) < 2:
             self._expect(":")
         count = int(np.prod(missing))
-        self.rewards.set_block(place, self._numbers(count, " times ".join(f"{size:,}" for size in missing)), line)
+        first = self.at
+        values = self._numbers(count, " times ".join(f"{size:,}" for size in missing))
+        self._check_reward(values, first)
+        self.rewards.set_block(place, values, line)
+
+    def _check_reward(self, values: FloatArray, first: int) -> None:
+        wrong = np.flatnonzero(np.abs(values) > MAX_REWARD)
+        if wrong.size:
+            self._fail(first + int(wrong[0]), f"the reward {values[wrong[0]]:g} is beyond {MAX_REWARD:g}", "scale it")
 
     def _check_range(self, values: FloatArray, first: int) -> None:
         wrong = np.flatnonzero((values < 0) | (values > 1 + _ROW_SLACK))

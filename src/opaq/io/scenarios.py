@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opaq.errors import Fault, Faults, InputError
+from opaq.io.kinds import refuse_other_format, refuse_other_kind
 from opaq.io.yaml import Document, parse_yaml, read_text, with_lines
 
 if TYPE_CHECKING:
@@ -49,8 +50,10 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     from opaq.io.sources import resolve
 
     source = os.fspath(name_or_path)
+    refuse_other_kind(source, expected="a problem")
     content = read_text(source) if _is_path(source) else text(source)
     document = parse_yaml(content, source=source)
+    refuse_other_format(document.data, source, expected="a problem")
     noted = Faults()
     try:
         problem = build_problem(resolve(_mapping(document), Path(source).parent, noted), faults=noted)

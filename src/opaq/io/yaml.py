@@ -27,6 +27,7 @@ except ImportError:  # PyYAML built without libyaml: slower, same events
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 50
 MAX_ALIASED = 1_000_000  # values that aliases may add to a document
+MAX_VALUES = 4_000_000  # scalars, lists and mappings
 
 _MAX_PATH = 400  # longer paths are not remembered: their line is that of the longest known part
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,299})")
@@ -184,9 +185,13 @@ class _Builder:
     _anchors: dict[str, _Node | None] = field(default_factory=dict)  # None: not finished yet
     _aliased: int = 0
     _documents: int = 0
+    _values: int = 0
 
     def take(self, event: yaml.Event) -> None:
         """Act on one event."""
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _RefusedError(Fault("", f"holds more than {MAX_VALUES:,} values", "use a binary format"))
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
         if isinstance(event, yaml.ScalarEvent):
             self._scalar(event, line)
