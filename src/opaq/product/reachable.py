@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from opaq.model.arrays import BoolArray, spread
+from opaq.model.arrays import IntArray, spread
 from opaq.product.compile import Product
 
-_MOST_WORK = 200_000_000  # edges followed, over all steps
+_MOST_WORK = 50_000_000  # states looked at, over all steps
+_STEP = 1_000  # what a step costs beside its states
 
 
 def possible_secrets(product: Product) -> tuple[str, ...]:
@@ -17,22 +18,20 @@ def possible_secrets(product: Product) -> tuple[str, ...]:
     the product are taken to be possible.
     """
     process = product.process
-    reached: BoolArray = np.zeros(process.num_states, dtype=bool)
-    reached[_followers(product, np.array([process.num_states]))] = True
+    reached = _followers(product, np.array([process.num_states]))  # the start comes after all states
     work = 0
     for _ in range(process.horizon):
-        followers = _followers(product, np.flatnonzero(reached))
-        work += followers.size
-        if work > _MOST_WORK:
-            return product.secret_values
-        after = np.zeros_like(reached)
-        after[followers] = True
+        after = _followers(product, reached)
+        work += after.size + _STEP
         if np.array_equal(after, reached):
             break
+        if work > _MOST_WORK:
+            return product.secret_values
         reached = after
     return tuple(product.secret_values[value] for value in np.unique(process.secret[reached]))
 
 
-def _followers(product: Product, states: np.ndarray) -> np.ndarray:
+def _followers(product: Product, states: IntArray) -> IntArray:
+    """The states one step later, ascending."""
     _, edges = spread(product.process.edge_start, states)
-    return np.asarray(product.process.edge_target[edges])
+    return np.unique(product.process.edge_target[edges])
