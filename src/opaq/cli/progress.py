@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from opaq.cli.shell import note
-from opaq.names import printable
+from opaq.escapes import printable
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem

@@ -54,9 +54,8 @@ def render_solution(solution: Solution, *, width: int = WIDTH) -> str:
     rows = [("starts", _spread(solution))]
     if solution.optimality is not None:
         rows.append(("optimality", _optimality_words(solution.optimality)))
-    rows.append(
-        ("time", f"{solution.seconds:.1f} s, solver {solution.solver} on {_gradients(solution)}, seed {solution.seed}")
-    )
+    method = f"solver {solution.solver} on {solution.gradients} gradients"
+    rows.append(("time", f"{solution.seconds:.1f} s, {method}, seed {solution.seed}"))
     above = [("status", solution.status_text)]
     above += [
         ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
@@ -71,10 +70,6 @@ def render_solution(solution: Solution, *, width: int = WIDTH) -> str:
             *(line for label, text in rows for line in row(label, text, width=width)),
         ]
     )
-
-
-def _gradients(solution: Solution) -> str:
-    return "exact gradients" if solution.gradients == "exact" else "sampled gradients"
 
 
 def _optimality(found: Any) -> dict[str, Any] | None:

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, InputError
-from opaq.files import write_bytes
+from opaq.files import read_bytes, write_bytes
 from opaq.solve.judge import Candidate
 from opaq.solve.loop import Snapshot
-from opaq.solve.stored import read_stored
 from opaq.solve.strategy import Trace
 
 CHECKPOINT_FORMAT = 2  # a checkpoint of another format is not read
@@ -70,7 +69,7 @@ def pack(now: Snapshot) -> bytes:
 
 def unpack(path: Path, template: Any) -> Snapshot:
     """A snapshot from its file; nothing in it is believed. Raises InputError when it is not what `pack` wrote."""
-    content = read_stored(path, limit=_LIMIT)
+    content = read_bytes(path, max_bytes=_LIMIT, advice="no run writes so much; remove it")
     try:
         _check_seal(content)
         return _snapshot(_arrays(content), template)
