@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from opaq.io.variables import ExpressionError
 from opaq.model.arrays import FloatArray, IntArray, floats
 from opaq.model.mdp import MAX_REWARD
 from opaq.model.observer import Observer
+from opaq.stop import before_leaving
 
 MEMORY = 8 << 30
 MAX_BYTES = 256 << 20  # of a model file
@@ -91,12 +93,19 @@ def _child(folder: Path, seconds: float) -> int | None:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, start_new_session=True
         )
         try:
-            return child.wait(timeout=seconds)
+            with before_leaving(lambda: _abandon(child, folder)):
+                return child.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             return None
         finally:
             child.kill()
             child.wait()
+
+
+def _abandon(child: subprocess.Popen[bytes], folder: Path) -> None:
+    """When this process is ended at once: neither child nor folder is left behind."""
+    child.kill()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, Any]) -> Fault:

@@ -19,6 +19,7 @@ from opaq.product.free import unfold
 from opaq.product.machine import MAX_EDGES, Carried, Clock, Idle, LastAction, Machine, Recent, Seen, Snapshot
 from opaq.product.process import Edges, HiddenProcess, Pairs, Payoff
 from opaq.product.tracker import Tracker, read, track
+from opaq.stop import Stop
 
 MAX_STATES = 5_000_000
 _MOST_SHOWN = 5
@@ -53,16 +54,16 @@ class Product:
         return Policy(self.policy_class, rows)
 
 
-def compile_problem(problem: Problem, policy_class: PolicyClass | None = None) -> Product:
+def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *, stop: Stop | None = None) -> Product:
     """Compile a problem for policies of a class (its own unless another is given).
 
-    Raises BudgetError when the product is too large.
+    Raises BudgetError when the product is too large, StoppedError when `stop` is requested meanwhile.
     """
     stated = policy_class or problem.policy_class
     problem, policy_class = unfold(problem, stated)
     mdp, tracker = problem.mdp, track(problem.secret, problem.mdp, problem.horizon)
     parts = _parts(problem, policy_class, tracker)
-    states = _explore(mdp, list(parts.values()), _depth(problem))
+    states = _explore(mdp, list(parts.values()), _depth(problem), stop or Stop())
     column = dict(zip(["state", *parts], states.components, strict=True))
     rows = _rows(_Names(problem, policy_class, parts), column)
     emission, observations = _emission(problem.observer, mdp, column["state"], column["signal"])
@@ -154,7 +155,7 @@ class _States:
     probability: FloatArray  # [branch]
 
 
-def _explore(mdp: MDP, machines: list[Machine], depth: int | None) -> _States:
+def _explore(mdp: MDP, machines: list[Machine], depth: int | None, stop: Stop) -> _States:
     """Breadth-first from the start, one array operation a level."""
     sizes = [mdp.num_states, *(machine.size for machine in machines)]
     if math.prod(sizes) > 2**62:
@@ -166,6 +167,7 @@ def _explore(mdp: MDP, machines: list[Machine], depth: int | None) -> _States:
     found, edges = [frontier], 0
     branches: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
     while frontier.size and (depth is None or len(branches) < depth):
+        stop.check()
         offset = len(index) - frontier.size
         components = _decode(frontier, sizes)
         _check_size(len(index), edges + int(branches_of[components[0]].sum()))

@@ -40,11 +40,19 @@ class Checkpoint:
     template: Any  # a state of the solver: the fields, shapes and types of what is read back
     last: float = -np.inf
 
-    def store(self, now: Snapshot, *, final: bool) -> None:
-        """Write the snapshot if it is the final one, or the last one is old enough."""
-        if final or monotonic() - self.last >= _SECONDS_BETWEEN:
+    def store(self, now: Snapshot, *, final: bool) -> str:
+        """Write the snapshot if it is the final one, or the last one is old enough.
+
+        Returns why it could not be written, or nothing: the work goes on without it.
+        """
+        if not final and monotonic() - self.last < _SECONDS_BETWEEN:
+            return ""
+        self.last = monotonic()
+        try:
             write_bytes(self.path, pack(now), overwrite=True)
-            self.last = monotonic()
+        except InputError as error:
+            return "; ".join(error.lines())
+        return ""
 
     def load(self) -> Snapshot | None:
         """The snapshot on file, if there is one."""

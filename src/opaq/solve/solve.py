@@ -185,7 +185,7 @@ class _Search:
         stop: Stop,
     ) -> None:
         self._problem, self._policy_class, self._solver, self._stop = problem, policy_class, solver, stop
-        self._product = compile_problem(problem, policy_class)
+        self._product = compile_problem(problem, policy_class, stop=stop)
         self._beliefs, whole = graph_size(self._product.process, budget=budget, stop=stop)
         chosen: Gradients = gradients if gradients != "auto" else "exact" if whole or solver != "natural" else "sampled"
         name = solver if isinstance(solver, str) else solver.name
