@@ -12,12 +12,15 @@ longer than 2 s, an answer longer than the time given and 15 s, or a requirement
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import pty
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,10 +96,11 @@ def run(name: str, limit: float, options: list[str]) -> bool:
 def watched(command: list[str]) -> tuple[str, Screen, float]:
     """Run a command with a terminal for stderr: its output, what was shown, and the seconds it took."""
     terminal, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))  # wide enough for whole lines
     screen = Screen()
     reader = Thread(target=screen.read, args=(terminal,), daemon=True)
     reader.start()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    environment = {**os.environ, "TERM": "xterm"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment) as process:
         os.close(theirs)
         output, _ = process.communicate()
