@@ -93,9 +93,9 @@ class ProgressPrinter:
 
 
 def _columns() -> int:
-    """The width of the terminal now: users resize it."""
+    """The width of the terminal now: users resize it. One that does not know its width says 0."""
     try:
-        return max(os.get_terminal_size(sys.stderr.fileno()).columns, 2)
+        return max(os.get_terminal_size(sys.stderr.fileno()).columns or 80, 2)
     except (OSError, ValueError):
         return 80
 
