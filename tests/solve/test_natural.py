@@ -26,9 +26,6 @@ from random_problems import CONDITIONS, random_problem
 from stress.solving import random_task
 
 BUDGET = Budget()
-APART = pytest.mark.xfail(
-    reason="merged arcs compare real parts only: beliefs that move apart along the direction pass", strict=False
-)
 
 
 def some_processes(conditions: tuple[str, ...], count: int = 4) -> list[HiddenProcess]:
@@ -85,7 +82,6 @@ def test_merges_that_hold_by_symmetry_never_give_a_wrong_value(conditions: tuple
             assert found is None or agrees(found, process, theta)
 
 
-@APART
 @pytest.mark.parametrize("conditions", CONDITIONS)
 def test_merges_that_hold_by_symmetry_never_give_a_wrong_hessian_product(conditions: tuple[str, ...]) -> None:
     # Beliefs that coincide at the uniform policy may move apart along a direction.
@@ -132,7 +128,6 @@ def test_a_merge_by_coincidence_is_found_out() -> None:
         assert swept(graph, process, theta) is None
 
 
-@APART
 def test_a_merge_of_beliefs_that_move_apart_is_found_out() -> None:
     # H = (h(p_x) + h(p_y)) / 2: the curvature along the logits of a coin is -1 / (2 ln 2) where both coins are fair.
     process = coin_process()

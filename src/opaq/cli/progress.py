@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opaq.solve.loop import Progress
 
 _REFRESH = 0.3  # seconds between two renewals of a live line
-_FIRST, _PAUSE = 2.0, 10.0  # seconds to the first line, and between lines, where there is no terminal
+_FIRST, _PAUSE = 1.5, 10.0  # seconds to the first line, and between lines, where there is no terminal
 _ERASE = "\r\x1b[2K"
 
 
