@@ -75,7 +75,7 @@ def test_ctrl_c_ends_quietly(tmp_path: Path) -> None:
     time.sleep(3)  # it starts in less and reads for longer
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stdout, stderr) == (130, "", "")
+    assert (process.returncode, stdout, stderr) == (130, "", "opaq: stopped; nothing yet\n")
 
 
 @pytest.mark.parametrize("command", ["examples", "examples two-sink", "schema", "check two-sink"])

@@ -85,7 +85,7 @@ def test_another_number_of_states_is_one_fault():
         ({"start": "random"}, "start: mixed in the run, random now"),
         ({"gradients": "sampled"}, "gradients: exact in the run, sampled now"),
         ({"solver": PrimalDual(iterations=4)}, "solver.iterations: 3 in the run, 4 now"),
-        ({"solver": None}, "solver: primal-dual in the run, lagrangian now"),
+        ({"solver": None}, "solver: primal-dual in the run, natural now"),
         ({"budget": opaq.Budget(nodes=1000)}, "budget.nodes: 200000 in the run, 1000 now"),
     ],
 )

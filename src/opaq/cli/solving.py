@@ -17,7 +17,7 @@ from opaq.model.policy import Memory, PolicyClass
 from opaq.model.problem import Problem
 from opaq.solve.loop import Progress
 from opaq.solve.primal_dual import PrimalDual
-from opaq.solve.solve import SOLVE_BUDGET, Solution, solve
+from opaq.solve.solve import DEFAULT_SOLVER, SOLVE_BUDGET, Solution, solve
 from opaq.stop import Stop
 
 _STEP_SIZES = ("eta", "kappa", "exponent", "iterations")
@@ -26,7 +26,7 @@ _STEP_SIZES = ("eta", "kappa", "exponent", "iterations")
 def default_options() -> dict[str, Any]:
     """What the options of a command line stand for when they are not given, where that is one value."""
     of_solve = {name: parameter.default for name, parameter in signature(solve).parameters.items()}
-    defaults = {name: of_solve[name] for name in ("solver", "gradients", "samples", "start", "seed")}
+    defaults = {name: of_solve[name] for name in ("gradients", "start", "seed")} | {"solver": DEFAULT_SOLVER}
     defaults |= {field.name: field.default for field in fields(PrimalDual) if field.name in _STEP_SIZES}
     return defaults | {"nodes": SOLVE_BUDGET.nodes, "memory": SOLVE_BUDGET.memory}
 

@@ -40,7 +40,8 @@ from opaq.solve.strategy import Solver, Trace
 from opaq.solve.verdict import Verdict, reach_verdict, status_text
 from opaq.stop import Stop, StoppedError, on_signals
 
-SOLVERS = ("natural", "lagrangian", "primal-dual")
+DEFAULT_SOLVER = "natural"
+SOLVERS = (DEFAULT_SOLVER, "lagrangian", "primal-dual")
 SOLVE_BUDGET = Budget(nodes=200_000, memory=512 << 20)
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 _MANY_BELIEFS = 100_000  # above this one wave of starts is all
@@ -72,7 +73,7 @@ def solve(
     problem: Problem,
     *,
     policy_class: PolicyClass | None = None,
-    solver: Solver | str = "natural",
+    solver: Solver | str | None = None,
     gradients: GradientChoice = "auto",
     samples: int | None = None,
     num_starts: int | None = None,
@@ -106,6 +107,7 @@ def solve(
     The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
     begun = perf_counter()
+    solver = DEFAULT_SOLVER if solver is None else solver
     _check(problem, start, gradients, solver)
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
