@@ -13,6 +13,7 @@ from time import monotonic, sleep
 
 import pytest
 
+from opaq.cli import main
 from opaq.cli.solve import with_a_clock
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
@@ -84,6 +85,23 @@ def test_outputs_are_tried_before_the_work(opaq, tmp_path: Path) -> None:
         assert reason in done.stderr
     assert opaq("compare", "two-sink", *TWO, "--policy-out", "there", "--force").returncode == 0
     assert json.loads((tmp_path / "there" / "state-time.json").read_text())["format"] == "opaq-policy"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_policies_survive_a_disk_that_fills_up(
+    as_json: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    given = ("compare", "two-sink", "--classes", "state", "-q", "--policy-out", str(tmp_path))
+    assert main.main((*given, "--json") if as_json else given) == 2
+    shown = capsys.readouterr()
+    assert "No space left on device" in shown.err
+    assert list(tmp_path.iterdir()) == []
+    kept = json.loads(shown.out)["classes"][0]["policy"] if as_json else json.loads(shown.out.splitlines()[-1])
+    assert kept["format"] == "opaq-policy"
 
 
 def test_an_infeasible_task_is_exit_code_1(opaq, tmp_path: Path) -> None:
