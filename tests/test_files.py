@@ -1,4 +1,4 @@
-"""Files are whole or not there."""
+"""Files are whole or not there; only regular files of a limited size are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from opaq.errors import InputError
-from opaq.files import check_writable, write_text
+from opaq.files import check_writable, read_bytes, write_text
 
 
 def test_written_text_is_read_back_and_nothing_else_is_left(tmp_path) -> None:
@@ -112,3 +112,43 @@ def test_file_systems_that_cannot_sync_or_keep_permissions(tmp_path, monkeypatch
     write_text(tmp_path / "a.txt", "one")
     write_text(tmp_path / "a.txt", "two", overwrite=True)
     assert (tmp_path / "a.txt").read_text() == "two"
+
+
+def test_a_regular_file_is_read_whole(tmp_path) -> None:
+    file = tmp_path / "a.bin"
+    file.write_bytes(bytes(range(256)) * 100)
+    assert read_bytes(file, max_bytes=25_600) == file.read_bytes()
+    with pytest.raises(InputError, match="has 25,600 bytes; the limit is 25,599; make it smaller"):
+        read_bytes(file, max_bytes=25_599, advice="make it smaller")
+
+
+def test_a_file_that_hides_its_size_is_limited_too() -> None:
+    status = "/proc/self/status"
+    if not os.path.exists(status):
+        pytest.skip("needs /proc")
+    assert os.stat(status).st_size == 0
+    assert b"Name:" in read_bytes(status, max_bytes=100_000)
+    with pytest.raises(InputError, match="has more than 10 bytes; the limit is 10"):
+        read_bytes(status, max_bytes=10)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes and devices")
+def test_only_regular_files_are_read_and_none_is_waited_for(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    cases = [
+        ("/dev/zero", "not a regular file"),
+        (tmp_path / "pipe", "not a regular file"),
+        (tmp_path / "link", "not a regular file"),
+        (tmp_path / "loop", "cannot be read: Too many levels"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "none", "no such file"),
+        (tmp_path / "none" / "none", "no such file"),
+        ("a\0b", "cannot be the name of a file"),
+        ("\ud800", "cannot be the name of a file"),
+        ("a" * 10_000, "cannot be read: File name too long"),
+    ]
+    for path, reason in cases:
+        with pytest.raises(InputError, match=reason):
+            read_bytes(path, max_bytes=100)

@@ -16,7 +16,7 @@ SOURCE = Path(opaq.__file__).parent
 
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
-    ["errors", "names", "version"],
+    ["errors", "escapes", "version"],
     ["choices", "files", "lock", "stop"],
     ["model"],
     ["automata"],

@@ -27,12 +27,16 @@ class OpaqError(Exception):
 
 
 class InputError(OpaqError):
-    """The input is wrong; `faults` lists every reason, `source` names the file (or is empty)."""
+    """The input is wrong; `faults` lists every reason, `source` names the file (or is empty).
 
-    def __init__(self, faults: list[Fault] | tuple[Fault, ...], source: str = "") -> None:
+    `example` shows what could be written instead, in lines of its own.
+    """
+
+    def __init__(self, faults: list[Fault] | tuple[Fault, ...], source: str = "", *, example: str = "") -> None:
         self.faults = tuple(faults)
         self.source = source
-        super().__init__("\n".join(self.lines()))
+        self.example = example
+        super().__init__("\n".join([*self.lines(), *example.splitlines()]))
 
     def lines(self) -> list[str]:
         """One line a fault, each starting with the file it is in."""

@@ -1,4 +1,4 @@
-"""Writing files that are either whole or not there."""
+"""Reading regular files of a limited size, and writing files that are either whole or not there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,80 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 from opaq.errors import Fault, InputError
 
 _PROBE = 4096  # bytes written to find out whether a disk is full
+_PIECE = 16 << 20
+
+
+def read_bytes(path: str | os.PathLike[str], *, max_bytes: int, advice: str = "") -> bytes:
+    """The content of a regular file of at most `max_bytes` bytes; every input of opaq is read here.
+
+    Devices, pipes and sockets are refused without waiting for them and without reading from them; what was opened is
+    what is checked, so a file that is exchanged in between does not slip through. Raises InputError, with `advice`
+    for a file that is too large.
+    """
+    source = os.fspath(path)
+    try:
+        with _opened(path) as file:
+            size = _regular_size(os.fstat(file.fileno()))
+            content = _limited(file, size, max_bytes) if size <= max_bytes else None
+    except (OSError, ValueError) as error:
+        raise InputError([_unreadable(error)], source) from None
+    if content is None:
+        found = f"has {size:,} bytes" if size > max_bytes else f"has more than {max_bytes:,} bytes"
+        raise InputError([Fault("", f"{found}; the limit is {max_bytes:,}", advice)], source)
+    return content
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Raise InputError unless a path names a regular file that may be read."""
+    try:
+        with _opened(path) as file:
+            _regular_size(os.fstat(file.fileno()))
+    except (OSError, ValueError) as error:
+        raise InputError([_unreadable(error)], os.fspath(path)) from None
+
+
+def _opened(path: str | os.PathLike[str]) -> FileIO:
+    return open(os.open(path, os.O_RDONLY | _NEVER_WAIT), "rb", buffering=0)
+
+
+# Opening a pipe without O_NONBLOCK waits for a writer; without O_NOCTTY a terminal could take over the process.
+_NEVER_WAIT = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
+
+
+def _regular_size(status: os.stat_result) -> int:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(0, "it is a device, a pipe or a socket, not a regular file")
+    return status.st_size
+
+
+def _limited(file: FileIO, size: int, max_bytes: int) -> bytes | None:
+    """Everything in a file; None when it grows beyond the limit while it is read (or lies about its size)."""
+    content = file.read(size + 1) or b""  # in one piece, when the size is right
+    while piece := file.read(_PIECE):
+        content += piece
+        if len(content) > max_bytes:
+            return None
+    return content if len(content) <= max_bytes else None
+
+
+def _unreadable(error: OSError | ValueError) -> Fault:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Fault("", "no such file", "check the name and the current folder")
+    if isinstance(error, IsADirectoryError):
+        return Fault("", "is a folder, not a file")
+    if isinstance(error, PermissionError):
+        return Fault("", "may not be read", "check its permissions")
+    if isinstance(error, ValueError):  # a NUL character, or characters no file system can store
+        return Fault("", f"cannot be the name of a file ({error})", "check the name")
+    return Fault("", f"cannot be read: {error.strerror or error}")
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = False) -> None:

@@ -86,8 +86,8 @@ START = "say where the run starts: cells, {cell: probability}, {column: c} or {r
 FAULTS: list[tuple[dict[str, Any], list[str]]] = [
     ({"width": None}, ["grid.width: is missing; say how many cells"]),
     ({"size": [3, 2]}, ["grid: has 'size' and 'width'; keep size: [width, height], or width and height"]),
-    ({"width": 0}, ["grid.width: is 0, not a whole number from 1 to 5,000,000"]),
-    ({"width": 9999, "height": 9999}, ["grid: has 99,980,001 cells, more than 5,000,000"]),
+    ({"width": 0}, ["grid.width: is 0, not a whole number from 1 to 1,000,000"]),
+    ({"width": 9999, "height": 9999}, ["grid: has 99,980,001 cells, more than 1,000,000"]),
     (
         {"walls": [[3, 0], "x"]},
         [

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from opaq.io import scenarios
+from opaq.io.yaml import parse_yaml
 
 BROKEN = """\
 opaq: 1
@@ -123,3 +124,115 @@ def test_an_example_is_copied_into_a_folder(opaq, tmp_path: Path) -> None:
     assert opaq("examples", "graph", "--to", ".").returncode == 0
     assert (tmp_path / "graph.yaml").exists()
     assert opaq("examples", "graph", "--to", "no/such/file.yaml").returncode == 2
+
+
+def test_a_secret_that_every_observer_knows_is_a_warning(opaq, tmp_path: Path) -> None:
+    fine = BROKEN.replace("q0: 0.3", "q0: 0.5").replace("[q9]", "[q1]")
+    (tmp_path / "two.yaml").write_text(fine)
+    # q1 is never left, but the state after one step is q0 or q1; before any step it is q0 only
+    (tmp_path / "one.yaml").write_text(fine.replace("horizon: 2", "horizon: 0"))
+    timed = "secret: {state_at: {time: 1, states: {other: [q0], end: [q1]}}}"
+    certain = fine.replace("a: {q0: 0.5, q1: 0.5}", "a: {q1: 1}").replace("secret: {last_state: [q1]}", timed)
+    (tmp_path / "timed.yaml").write_text(certain)
+    done = opaq("check", "two.yaml", "one.yaml", "timed.yaml")
+    assert done.returncode == 0
+    told = [line for line in done.stderr.splitlines() if "one value only" in line]
+    assert told == [
+        "opaq: one.yaml: warning: secret: can take one value only, 'no', whatever the policy does; "
+        "there is nothing to hide",
+        "opaq: timed.yaml: warning: secret: can take one value only, 'end', whatever the policy does; "
+        "there is nothing to hide",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "line"),
+    [
+        ("model.prism", "a PRISM model", "  prism: model.prism"),
+        ("model.nm", "a PRISM model", "  prism: model.nm"),
+        ("model.jani", "a JANI model", "  jani: model.jani"),
+        ("model.drn", "a DRN model", "  drn: model.drn"),
+        ("model.umb", "a UMB model", "  umb: model.umb"),
+        ("model.pomdp", "a POMDP model", "  pomdp: model.pomdp"),
+        ("secret.hoa", "an automaton", "  secret: {automaton: {file: secret.hoa}}"),
+        ("secret.dot", "a drawing of an automaton", "  secret: {automaton: {file: secret.dot}}"),
+        ("table.csv", "a table", ""),
+    ],
+)
+def test_files_of_other_kinds_are_told_what_to_do_with(opaq, tmp_path: Path, name: str, kind: str, line: str) -> None:
+    (tmp_path / name).write_bytes(b"mdp\nmodule m { : [\n\x00\xff")
+    for command in (["check", name], ["measure", name], ["measure", "two-sink", "--policy", name]):
+        done = opaq(*command)
+        assert (done.returncode, done.stdout) == (2, "")
+        first, *example = done.stderr.splitlines()
+        assert first.startswith(f"opaq: {name}: is {kind}, not a p")
+        assert line in ["", *example]
+        if line and not line.startswith("  secret"):
+            assert set(parse_yaml("\n".join(example)).data) >= {"opaq", "observer", "secret", "horizon"}
+    missing = opaq("measure", f"no-{name}")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert f"opaq: no-{name}: no such file" in missing.stderr
+
+
+def test_problems_and_policies_are_not_mixed_up(opaq, tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text('{"format": "opaq-policy", "version": 1, "rows": []}')
+    done = opaq("measure", "policy.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "opaq: policy.json: is a policy, not a problem; give the problem it is for, and this file as its policy\n"
+    )
+    (tmp_path / "problem.yaml").write_text(scenarios.text("two-sink"))
+    done = opaq("measure", "two-sink", "--policy", "problem.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("opaq: problem.yaml: is a problem, not a policy; give this file as the problem")
+
+
+def test_very_many_faults_are_counted(opaq, tmp_path: Path) -> None:
+    rows = "".join(f"    x{place}: {{a: {{q1: 1}}}}\n" for place in range(1_000))
+    (tmp_path / "many.yaml").write_text(BROKEN.replace("    q1: {a: {q1: 1}}\n", rows))
+    done = opaq("check", "many.yaml")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 201
+    assert "more faults" in done.stderr.splitlines()[-1]
+
+
+EVIL = ["\x1b[31m", "\x9b31m", "\u202e", "\u2028", "\r\n"]
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_no_name_steers_a_terminal_or_another_tool(opaq, tmp_path: Path, evil: str) -> None:
+    name, label = f"q{evil}1", f"p{evil}q"
+    spec = {
+        "opaq": 1,
+        "name": f"n{evil}m",
+        "model": {
+            "states": ["q0", name],
+            "actions": ["=1+1", f"b{evil}c"],
+            "start": "q0",
+            "transitions": {"q0": {"*": {"q0": 0.5, name: 0.5}}, name: {"*": name}},
+            "labels": {label: [name]},
+            "named_rewards": {f"r{evil}s": {"q0": 1}},
+        },
+        "observer": {"emissions": {"q0": f"o{evil}p", name: "o"}},
+        "secret": {"automaton": {"states": ["a", f"z{evil}z"], "initial": "a", "accepting": [f"z{evil}z"],
+                                 "edges": [{"from": "a", "to": f"z{evil}z", "when": f'"{label}"'}]}},
+        "horizon": 2,
+        "task": {"requirements": [{"reward": f"r{evil}s", "return_at_least": 0}]},
+    }  # fmt: skip
+    (tmp_path / "evil.json").write_text(json.dumps(spec))
+    rows = [{"state": state, "probabilities": {"=1+1": 0.5, f"b{evil}c": 0.5}} for state in ("q0", name)]
+    policy = {"format": "opaq-policy", "version": 1, "rows": rows}
+    (tmp_path / "policy.json").write_text(json.dumps(policy))
+    shown = [
+        opaq("check", "evil.json"),
+        *(opaq("convert", "evil.json", target) for target in ("evil.dot", "evil.hoa")),
+        *(opaq("convert", "policy.json", target, "--problem", "evil.json") for target in ("policy.csv", "policy.txt")),
+    ]
+    assert [done.returncode for done in shown] == [0] * 5
+    files = [
+        (tmp_path / target).read_bytes().decode() for target in ("evil.dot", "evil.hoa", "policy.csv", "policy.txt")
+    ]
+    for text in [*(done.stdout + done.stderr for done in shown), *files]:
+        assert all(character.isprintable() or character == "\n" for character in text)
+    assert "'=1+1" in files[2]
+    assert len(files[2].splitlines()) == len(files[3].splitlines()) == 3

@@ -59,6 +59,17 @@ def test_csv_is_exact_and_quoted() -> None:
     assert [float(cell) for cell in row[2:]] == [1 - third, third, 0.0]
 
 
+def test_cells_cannot_be_formulas_or_control_characters() -> None:
+    names = ["=1+1", "+x", "-x", "@x", "\tx", "\rx", "-1", "+2.5", "a\x1bb", "a\nb", "\u202ea"]
+    policy = Policy(PolicyClass(("state",)), {(name,): {"=go": 1.0} for name in names})
+    header, *rows = csv.reader(io.StringIO(policy_to_csv(policy)))
+    assert header == ["state", "'=go"]
+    assert [row[0] for row in rows] == [
+        "'=1+1", "'+x", "'-x", "'@x", "'\\tx", "'\\rx", "-1", "+2.5", "a\\x1bb", "a\\nb", "\\u202ea",
+    ]  # fmt: skip
+    assert policy_to_table(policy).isascii()
+
+
 def test_table_is_aligned() -> None:
     policy = markov(q0={"a": 0.25, "b": 0.75}, vault={"a": 1.0})
     assert policy_to_table(policy, digits=2) == "state     a     b\nq0     0.25  0.75\nvault  1.00  0.00\n"

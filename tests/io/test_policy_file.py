@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import opaq
@@ -49,3 +51,37 @@ def test_a_saved_policy_says_its_model(tmp_path) -> None:
     with pytest.raises(opaq.InputError, match=r"another model.*\(line 4\)"):
         opaq.load_policy(file, other)
     assert dict(opaq.load_policy(file, other, any_model=True).rows) == dict(policy.rows)
+
+
+def test_a_policy_for_another_model_is_one_fault(tmp_path) -> None:
+    graph, grid = opaq.load_problem("graph"), opaq.load_problem("grid-last-state")
+    product = opaq.compile_problem(grid)
+    policy, file = product.policy(product.policy_vector(None)), tmp_path / "policy.json"
+    for problem, any_model in ((grid, False), (None, False), (None, True)):
+        opaq.save_policy(policy, file, problem=problem, overwrite=True)
+        with pytest.raises(opaq.InputError) as caught:
+            opaq.load_policy(file, graph, any_model=any_model)
+        (line,) = caught.value.lines()
+        assert "another model" in line
+        assert "unknown states ((0,0), (1,0), " in line
+        assert "unknown actions (N, E, S, W, stay)" in line
+
+
+def test_a_few_misspelt_names_are_told_one_by_one(tmp_path) -> None:
+    rows = [{"state": "q0", "probabilities": {"a": 1}}, {"state": "q9", "probabilities": {"c": 1}}]
+    (tmp_path / "policy.json").write_text(json.dumps({"format": "opaq-policy", "version": 1, "rows": rows}))
+    with pytest.raises(opaq.InputError) as caught:
+        opaq.load_policy(tmp_path / "policy.json", opaq.load_problem("two-sink"))
+    assert len(caught.value.faults) == 2
+
+
+def test_missing_rows_are_one_fault(tmp_path) -> None:
+    product = opaq.compile_problem(opaq.load_problem("grid-last-state"))
+    policy = product.policy(product.policy_vector(None))
+    kept = {key: row for place, (key, row) in enumerate(policy.rows.items()) if place < 2}
+    with pytest.raises(opaq.InputError) as caught:
+        product.policy_vector(opaq.Policy(policy.policy_class, kept))
+    (line,) = caught.value.lines()
+    assert "policy: has no row for " in line
+    assert line.count("state=") == 5
+    assert line.endswith("; ...; add the rows")

@@ -73,7 +73,7 @@ def test_sizes_of_published_models(name: str, constants: dict, states: int, obse
     found = read_prism(MODELS / name, constants=constants)
     assert found.mdp.num_states == len(set(found.mdp.states)) == states
     np.testing.assert_allclose(found.mdp.transitions.row_sums(), 1, atol=1e-12)
-    assert found.warnings == ()
+    assert all(warning.where == "deadlocks" for warning in found.warnings)
     assert all(values.shape == (states,) for values in found.variables.values())
     if observations is None:
         assert found.observer is None
@@ -81,6 +81,35 @@ def test_sizes_of_published_models(name: str, constants: dict, states: int, obse
         assert found.observer is not None
         assert len(set(found.observer.observations)) == observations
         assert not any(observation.endswith(".2") for observation in found.observer.observations)
+
+
+@needs_storm
+def test_deadlock_states_earn_their_rewards_and_are_told(tmp_path) -> None:
+    text = """mdp
+    const double c;
+    formula deep = x = 2;
+    module m
+      x : [0..3] init 0;
+      [go] x=0 -> 0.5:(x'=1) + 0.5:(x'=2);
+      [go] x=1 -> (x'=3);
+    endmodule
+    rewards "r" deep : 5 * c; x = 3 : x > 2 ? pow(2, x) : 1; [go] true : 10; endrewards
+    rewards true : max(1, x); endrewards
+    """
+    found = read_prism(written(tmp_path, text), constants={"c": 0.5})
+    assert found.mdp.rewards.tolist() == [10, 10, 2.5, 8]
+    assert found.rewards["default"].tolist() == [1, 1, 2, 3]
+    (warning,) = found.warnings
+    assert "2 states have no choice (a deadlock)" in str(warning)
+    assert "x=2, x=3" in str(warning)
+
+
+@needs_storm
+def test_rewards_that_could_overflow_are_refused(tmp_path) -> None:
+    text = "dtmc module m x : bool init false; [] !x -> (x'=true); endmodule rewards {} : 1e200; endrewards"
+    for where in ("x", "!x"):  # a deadlock, and not
+        with pytest.raises(InputError, match=r"is 1e\+200, not a finite number up to 1e\+100"):
+            read_prism(written(tmp_path, text.replace("{}", where)), constants={})
 
 
 @needs_storm
@@ -274,7 +303,7 @@ def test_wrong_requests_are_told(tmp_path) -> None:
 
 
 def test_files_that_are_not_models(tmp_path) -> None:
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="no such file"):
         read_prism(tmp_path / "none.prism", constants={})
     with pytest.raises(InputError, match=r"the ending '\.txt' is unknown"):
         read_prism(tmp_path / "none.txt", constants={})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opaq.errors import BudgetError
 from opaq.model.arrays import BoolArray, IntArray
 from opaq.model.automaton import Automaton
 from opaq.model.guard import Guard
@@ -18,8 +19,15 @@ def letters(mdp: MDP) -> tuple[tuple[frozenset[str], ...], IntArray]:
     return distinct, np.array([place[letter] for letter in labels], dtype=np.int64)
 
 
+MAX_MOVES = 20_000_000
+
+
 def table(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntArray:
-    """[state, letter] -> next state."""
+    """[state, letter] -> next state. Raises BudgetError when the table would be too large."""
+    size = (len(automaton.states) + len(automaton.edges)) * len(alphabet)
+    if size > MAX_MOVES:
+        found = f"{len(automaton.states):,} states and {len(automaton.edges):,} edges over {len(alphabet):,} label sets"
+        raise BudgetError(f"an automaton of {found} is too large ({size:,} moves; the limit is {MAX_MOVES:,})")
     moves = np.repeat(np.arange(len(automaton.states), dtype=np.int64)[:, None], len(alphabet), axis=1)
     known: dict[Guard, BoolArray] = {}
     for edge in reversed(automaton.edges):  # the first edge that matches has the last word

@@ -15,7 +15,7 @@ _NO_VARIABLE = 1 << 60  # the constants come after every variable
 class Diagrams:
     """A store of functions, each a number; variables are numbers too, tested in ascending order."""
 
-    def __init__(self, *, most: int = 1_000_000) -> None:
+    def __init__(self, *, most: int = 500_000) -> None:
         self._most = most
         self._nodes: list[tuple[int, int, int]] = [(_NO_VARIABLE, 0, 0), (_NO_VARIABLE, 1, 1)]
         self._number: dict[tuple[int, int, int], int] = {}
@@ -63,6 +63,8 @@ class Diagrams:
         low = self.choose(*(self._branch(function, first, 1) for function in key))
         high = self.choose(*(self._branch(function, first, 2) for function in key))
         found = self._make(first, low, high)
+        if len(self._chosen) >= 4 * self._most:
+            raise BudgetError(f"the formula needs more than {4 * self._most:,} diagram steps; simplify it")
         self._chosen[key] = found
         return found
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from opaq.build.mdp import MAX_STATES, assemble, read_labels, read_start, usable_labels, warn_unreachable
+from opaq.build.mdp import assemble, read_labels, read_start, usable_labels, warn_unreachable
 from opaq.build.names import Names, cell, known, state_set
-from opaq.build.reading import at, check_keys, flag, gather, item, listing, mapping, number, shown, whole, wrong
+from opaq.build.reading import at, check_keys, flag, gather, item, listing, mapping, number, reward, shown, whole, wrong
 from opaq.build.transitions import Choices, choices_of
 from opaq.errors import Faults
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
 
 KEYS = ("width", "height", "size", "walls", "traps", "slip", "stay", "start", "rewards", "named_rewards", "labels")
+MAX_CELLS = 1_000_000
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)
 _START = "say where the run starts: cells, {cell: probability}, {column: c} or {row: r}"
 
@@ -118,8 +119,8 @@ def _read_board(spec: Mapping[str, Any], path: str, faults: Faults) -> Board | N
     if sides is None:
         return None
     width, height = sides
-    if width * height > MAX_STATES:
-        faults.error(path, f"has {width * height:,} cells, more than {MAX_STATES:,}")
+    if width * height > MAX_CELLS:
+        faults.error(path, f"has {width * height:,} cells, more than {MAX_CELLS:,}")
         return None
     blocked = _read_walls(spec.get("walls", []), at(path, "walls"), faults, sides)
     if blocked is None:
@@ -146,7 +147,7 @@ def _read_size(spec: Mapping[str, Any], path: str, faults: Faults) -> tuple[int,
         given = {at(path, key): spec[key] for key in by_side}
         for key in {"width", "height"} - set(by_side):
             faults.error(at(path, key), "is missing", "say how many cells")
-    read = [whole(side, where, faults, low=1, high=MAX_STATES) for where, side in given.items()]
+    read = [whole(side, where, faults, low=1, high=MAX_CELLS) for where, side in given.items()]
     found = [side for side in read if side is not None]
     return (found[0], found[1]) if len(found) == 2 else None
 
@@ -230,7 +231,7 @@ def _read_named_rewards(value: Any, path: str, faults: Faults, names: Names) -> 
 
 def _named_rewards(value: Any, path: str, faults: Faults) -> list[tuple[Any, float, str]] | None:
     table = mapping(value, path, faults) or {}
-    read = [(key, number(amount, at(path, key), faults), at(path, key)) for key, amount in table.items()]
+    read = [(key, reward(amount, at(path, key), faults), at(path, key)) for key, amount in table.items()]
     return [(key, amount, where) for key, amount, where in read if amount is not None]
 
 
@@ -246,7 +247,7 @@ def _listed_rewards(value: Any, path: str, faults: Faults) -> list[tuple[Any, fl
         if spec is None:
             continue
         check_keys(spec, where, faults, allowed=tuple(required), required=required)
-        amount = number(spec["reward"], at(where, "reward"), faults) if "reward" in spec else None
+        amount = reward(spec["reward"], at(where, "reward"), faults) if "reward" in spec else None
         if amount is not None and "cells" in spec:
             found.append((spec["cells"], amount, at(where, "cells")))
     return found

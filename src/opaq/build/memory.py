@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from opaq.build.arrays import check_shape, dense, is_array, scaled_rows, too_large
+from opaq.build.arrays import check_shape, dense, is_array, scaled_rows
 from opaq.build.names import Known, Names, distribution, known, state_set
 from opaq.build.reading import at, check_keys, gather, is_int, item, listing, mapping, unique_names, whole
 from opaq.errors import Faults
@@ -18,6 +19,8 @@ from opaq.model.policy import Memory
 KEYS = ("nodes", "start", "start_in", "update")
 RULE_KEYS = ("from", "to", "state", "action")
 MAX_NODES = 10_000
+MAX_UPDATES = 10_000_000  # nodes x states x actions
+MAX_JOINT = 1_000_000  # actions x nodes, where the policy chooses both
 FREE = "free"  # the policy chooses the next node together with the action
 _RULE_REQUIRED = {"from": "name a node", "to": "name a node, or {node: probability}"}
 
@@ -65,9 +68,10 @@ def read_memory(value: Any, path: str, faults: Faults, names: Names) -> Memory |
     start = _read_start(spec, path, faults, names.states, machine)
     free = spec.get("update") == FREE if isinstance(spec.get("update"), str) else False
     if free:
-        _check_joint(nodes or (), at(path, "nodes"), faults)
-    stated = [] if free else spec.get("update", [])
-    update = _read_update(stated, at(path, "update"), faults, names, machine)
+        _check_joint(nodes or (), at(path, "nodes"), faults, num_actions=len(names.actions))
+        update = _stay(names, machine)
+    else:
+        update = _read_update(spec.get("update", []), at(path, "update"), faults, names, machine)
     if nodes is None or start is None or update is None:
         return None
     return Memory(nodes, start, *update, free)
@@ -86,7 +90,11 @@ def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
     return tuple(f"{action}>{node}" for action in actions for node in memory.nodes)
 
 
-def _check_joint(nodes: Iterable[str], path: str, faults: Faults) -> None:
+def _check_joint(nodes: Collection[str], path: str, faults: Faults, *, num_actions: int) -> None:
+    joint = num_actions * len(nodes)
+    if joint > MAX_JOINT:
+        found = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
+        faults.error(path, found, "use fewer nodes")
     for node in nodes:
         if ">" in node:
             faults.error(path, f"'{node}' cannot name a node", "'>' joins an action with the next node")
@@ -166,7 +174,9 @@ def _read_update(
 ) -> tuple[IntArray, SparseRows] | None:
     """Which update each (node, state, action) makes, and the updates."""
     sizes = (len(nodes), len(names.states), len(names.actions))
-    if too_large(int(np.prod(sizes, dtype=object)), path, faults):
+    if math.prod(sizes) > MAX_UPDATES:
+        found = f"{sizes[0]:,} nodes, {sizes[1]:,} states and {sizes[2]:,} actions make {math.prod(sizes):,} updates"
+        faults.error(path, f"{found}, more than {MAX_UPDATES:,}", "use fewer nodes")
         return None
     if isinstance(value, np.ndarray) or (isinstance(value, list) and value and is_array(value[0])):
         return _update_array(value, path, faults, sizes if min(sizes) else None)
@@ -176,6 +186,16 @@ def _read_update(
     read = [_read_rule(entry, item(path, place), faults, names, nodes) for place, entry in enumerate(entries)]
     rules = [rule for rule in read if rule is not None]
     return _lay_rules(rules, sizes) if len(rules) == len(read) and min(sizes) else None
+
+
+def _stay(names: Names, nodes: Known) -> tuple[IntArray, SparseRows] | None:
+    """Updates that keep every node, without a table of them."""
+    sizes = (len(nodes), len(names.states), len(names.actions))
+    if not min(sizes):
+        return None
+    same = np.arange(sizes[0])
+    keep = SparseRows.from_entries(same, same, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
+    return np.broadcast_to(same[:, None, None], sizes), keep
 
 
 def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int]) -> tuple[IntArray, SparseRows]:

@@ -52,7 +52,7 @@ class Known:
         as_cell = cell_name(wanted)
         if as_cell in self.index:
             return as_cell
-        faults.error(path, *self._unknown(wanted))
+        faults.error(path, *self._unknown(wanted, faults))
         return None
 
     def find(self, value: Any, path: str, faults: Faults) -> int | None:
@@ -68,10 +68,10 @@ class Known:
         places = [self.find(entry, item(path, number), faults) for number, entry in enumerate(value)]
         return None if None in places else [place for place in places if place is not None]
 
-    def _unknown(self, wanted: str) -> tuple[str, str]:
+    def _unknown(self, wanted: str, faults: Faults) -> tuple[str, str]:
         if self.cells and cell_name(wanted):
             return f"{cell_name(wanted)} is not a free cell of the grid", "it is a wall or outside"
-        return f"unknown {self.kind} '{wanted}'", suggestion(wanted, self.index or (), kind=self.kind)
+        return f"unknown {self.kind} '{wanted}'", suggestion(wanted, self.index or (), kind=self.kind, faults=faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def _states_of(value: Any, path: str, faults: Faults, names: Names) -> IntArray 
     if index is None or labels is None:
         return None  # it cannot be told whether the name exists
     if labels and not cell_name(spelled):
-        faults.error(path, f"unknown state or label '{spelled}'", _suggest_either(spelled, names))
+        faults.error(path, f"unknown state or label '{spelled}'", _suggest_either(spelled, names, faults))
     else:
         names.states.find(spelled, path, faults)
     return None
@@ -220,5 +220,5 @@ def _warn_if_label(spelled: str, path: str, faults: Faults, names: Names) -> Non
         faults.warn(path, f"'{spelled}' is a state and a label", "it was read as the state; rename one of them")
 
 
-def _suggest_either(spelled: str, names: Names) -> str:
-    return suggestion(spelled, [*(names.labels or ()), *(names.states.index or ())], kind="name")
+def _suggest_either(spelled: str, names: Names, faults: Faults) -> str:
+    return suggestion(spelled, [*(names.labels or ()), *(names.states.index or ())], kind="name", faults=faults)

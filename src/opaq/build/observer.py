@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from opaq.model.observer import Observer
 
 KEYS = ("emissions", "observations", "sensors", "null", "actions", "signs", "after_action")
 MAX_OBSERVATIONS = 5_000_000
+MAX_ENTRIES = 20_000_000  # of a table of emissions
 
 
 def build_observer(
@@ -125,6 +127,8 @@ def _read_after(
             if key != "*" or place not in read:
                 read[place] = found[1]
     tables = [read.get(action, emission) for action in range(len(actions))]
+    if _too_many(sum(part.columns.size for part in tables), path, faults):
+        return None
     rows = np.concatenate([part.row_of_entry() + action * size for action, part in enumerate(tables)])
     columns, values = (np.concatenate([getattr(part, axis) for part in tables]) for axis in ("columns", "values"))
     return SparseRows.from_entries(rows, columns, values, shape=(len(actions) * size, len(observations)))
@@ -172,19 +176,33 @@ def _read_table(
         if place not in rows and not others:
             faults.error(at(path, name), "is missing", "say what is seen there, or add '*' for all others")
         rows.setdefault(place, rest)
+    size = sum(len(shares or ()) for shares in rows.values())
+    if _too_many(size, path, faults):
+        return None
     return _assemble(rows, given=given, seen=seen)
+
+
+def _too_many(entries: int, path: str, faults: Faults) -> bool:
+    if entries > MAX_ENTRIES:
+        found = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
+        faults.error(path, found, "let states show fewer observations")
+    return entries > MAX_ENTRIES
 
 
 def _assemble(
     rows: Mapping[int, Mapping[int, float] | None], *, given: Known, seen: Known
 ) -> tuple[tuple[str, ...], SparseRows] | None:
-    entries = [
-        (place, sign, share) for place, shares in rows.items() for sign, share in (shares or {}).items() if share > 0
-    ]
-    if None in rows.values() or not entries:
+    signs, values = array("q"), array("d")
+    for shares in rows.values():
+        signs.extend((shares or {}).keys())
+        values.extend((shares or {}).values())
+    if None in rows.values() or not signs:
         return None
-    columns = zip(*entries, strict=True)
-    return tuple(seen.index or ()), SparseRows.from_entries(*columns, shape=(len(given), len(seen)))
+    places = np.repeat(list(rows), [len(shares or ()) for shares in rows.values()])
+    columns, chances = np.array(signs), np.array(values)
+    shown = chances > 0
+    shape = (len(given), len(seen))
+    return tuple(seen.index or ()), SparseRows.from_entries(places[shown], columns[shown], chances[shown], shape=shape)
 
 
 def _mentioned(entries: Iterable[Any]) -> tuple[str, ...]:

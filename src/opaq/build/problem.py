@@ -24,6 +24,7 @@ from opaq.build.reading import (
     text,
     whole,
 )
+from opaq.build.rewards import check_rewards
 from opaq.build.secret import STATE_KINDS, check_secret, read_secret
 from opaq.build.task import read_task
 from opaq.errors import Faults
@@ -121,6 +122,7 @@ def _read_model(
     if value is UNREAD:
         return Names.unread(), None
     if isinstance(value, MDP):
+        check_rewards(value, where, faults)
         return Names.of(value), value
     if isinstance(value, Mapping) and not set(value) & set(MODEL_KEYS) and set(value) & {"grid", *FOREIGN}:
         return _read_model(value, where, faults, meant=check_keys(value, where, faults, allowed=MODELS[1:]))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from opaq.errors import Faults
+from opaq.model.mdp import MAX_REWARD
 
 T = TypeVar("T")
 
@@ -19,6 +20,9 @@ _EXACT_SLACK = 1e-12  # sums this close to 1 are left alone, so that reading twi
 UNREAD: Any = object()  # stands for a part that could not be read and whose faults are noted already
 _MOST_COMPARED = 5_000  # comparing a misspelt name with more names than this takes too long
 _MOST_SHOWN = 8
+MAX_NAME = 10_000  # characters
+_LONGEST_COMPARED = 100  # characters of a misspelt name
+_MOST_SUGGESTED = 20  # faults: a file with more of them is not merely misspelt
 
 
 def gather(read: Callable[[Faults], T | None], faults: Faults | None) -> T:
@@ -70,10 +74,16 @@ def some(names: Iterable[str]) -> str:
     return ", ".join(listed[:_MOST_SHOWN]) + rest
 
 
-def suggestion(name: str, options: Iterable[str], *, kind: str) -> str:
-    """Advice for an unknown name: the nearest one that exists, else all of them when they are few."""
+def suggestion(name: str, options: Iterable[str], *, kind: str, faults: Faults | None = None) -> str:
+    """Advice for an unknown name: the nearest one that exists, else all of them when they are few.
+
+    Comparing takes time: with many `faults` noted before, nothing is suggested.
+    """
+    if faults is not None and len(faults.errors) > _MOST_SUGGESTED:
+        return ""
     listed = list(options)
-    near = difflib.get_close_matches(name, listed, n=1) if len(listed) <= _MOST_COMPARED else []
+    comparable = len(listed) <= _MOST_COMPARED and len(name) <= _LONGEST_COMPARED
+    near = difflib.get_close_matches(name, listed, n=1) if comparable else []
     if near:
         return f"did you mean '{near[0]}'?"
     if not listed:
@@ -97,6 +107,9 @@ def name(value: Any, path: str, faults: Faults) -> str | None:
         return str(int(value))
     if not isinstance(value, str):
         wrong(value, path, faults, "a name", advice="put it in quotes" if _is_scalar(value) else "")
+        return None
+    if len(value) > MAX_NAME:
+        faults.error(path, f"a name of {len(value):,} characters is too long", f"the limit is {MAX_NAME:,}")
         return None
     if not value or value != value.strip():
         faults.error(path, f"'{value}' is not a name", "a name has at least one character and no space around it")
@@ -164,6 +177,15 @@ def number(value: Any, path: str, faults: Faults, *, low: float = -math.inf, hig
     return found
 
 
+def reward(value: Any, path: str, faults: Faults) -> float | None:
+    """A reward or a threshold: a number whose sums and squares stay finite."""
+    amount = number(value, path, faults)
+    if amount is not None and abs(amount) > MAX_REWARD:
+        faults.error(path, f"is {amount:g}, beyond {MAX_REWARD:g}", "scale all rewards and thresholds down")
+        return None
+    return amount
+
+
 def whole(value: Any, path: str, faults: Faults, *, low: int, high: int) -> int | None:
     """A whole number from `low` to `high`."""
     if isinstance(value, str):
@@ -223,11 +245,13 @@ def check_keys(
     Returns the absent keys that unknown ones were probably meant to be, so that they are not called missing as well.
     """
     meant: set[str] = set()
+    unknown = 0
     for key in spec:
         if key in allowed:
             continue
         absent = [option for option in allowed if option not in spec]
-        near = difflib.get_close_matches(key, absent, n=1)
+        near = difflib.get_close_matches(key[:_LONGEST_COMPARED], absent, n=1) if unknown <= _MOST_SUGGESTED else []
+        unknown += 1
         meant.update(near)
         faults.error(at(path, key), "unknown key", _key_advice(near, allowed))
     for key, advice in (required or {}).items():

@@ -10,10 +10,12 @@ import numpy as np
 
 from opaq.build.arrays import check_shape, dense, is_array
 from opaq.build.names import Known
-from opaq.build.reading import at, mapping, number
+from opaq.build.reading import at, item, mapping
+from opaq.build.reading import reward as read_reward
 from opaq.build.transitions import Choices
 from opaq.errors import Faults
 from opaq.model.arrays import FloatArray, floats
+from opaq.model.mdp import MAX_REWARD, MDP
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,12 @@ def spread_rewards(rewards: Rewards | None, choices: Choices, faults: Faults, *,
 
 def _of_state(entry: Any, path: str, faults: Faults, *, state: int | None, actions: Known) -> list[Reward]:
     if not isinstance(entry, Mapping):
-        value = number(entry, path, faults)
+        value = read_reward(entry, path, faults)
         return [] if value is None else [Reward(state, None, value, path)]
     found = []
     for key, amount in (mapping(entry, path, faults) or {}).items():
         action = None if key == "*" else actions.find(key, at(path, key), faults)
-        value = number(amount, at(path, key), faults)
+        value = read_reward(amount, at(path, key), faults)
         if value is not None and (key == "*" or action is not None):
             found.append(Reward(state, action, value, at(path, key)))
     return found
@@ -98,5 +100,19 @@ def _array(value: Any, path: str, faults: Faults, *, states: Known, actions: Kno
     found = dense(value, path, faults, axes=("state",) if flat else ("state", "action"))
     if found is None or states.index is None or actions.index is None:
         return None
+    for place in np.argwhere(np.abs(found) > MAX_REWARD):
+        read_reward(float(found[tuple(place)]), item(path, *place.tolist()), faults)
     expected = (len(states),) if flat else (len(states), len(actions))
     return found if check_shape(found.shape, expected, path, faults) else None
+
+
+def check_rewards(mdp: MDP, path: str, faults: Faults) -> None:
+    """Note rewards of a finished model whose sums could overflow."""
+    named = {at("named_rewards", key): amounts for key, amounts in mdp.named_rewards.items()}
+    for key, amounts in {"rewards": mdp.rewards, **named}.items():
+        wrong = np.flatnonzero(~(np.abs(amounts) <= MAX_REWARD))  # NaN too
+        if wrong.size:
+            state = mdp.states[mdp.choice_state()[wrong[0]]]
+            more = f" ({wrong.size:,} such rewards)" if wrong.size > 1 else ""
+            found = f"the reward of state '{state}' is {amounts[wrong[0]]:g}, beyond {MAX_REWARD:g}{more}"
+            faults.error(at(path, key), found, "scale all rewards and thresholds down")

@@ -10,9 +10,11 @@ import numpy as np
 from opaq.build.names import Names, state_set
 from opaq.build.reading import at, check_keys, mapping, name, probability
 from opaq.errors import Faults
-from opaq.model.arrays import FloatArray, IntArray, SparseRows
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, spread
 
-MAX_OUTCOMES = 1_024
+MAX_OUTCOMES = 1_024  # in one state
+MAX_PAIRS = 20_000_000  # states x sensors
+MAX_ENTRIES = 20_000_000  # outcomes of all states together
 KEYS = ("covers", "detects", "false_alarm")
 _REQUIRED = {
     "covers": "list the states, cells or labels in its range",
@@ -70,6 +72,10 @@ def _combine(
     sensors: list[Sensor], path: str, faults: Faults, *, names: tuple[str, ...], null: str
 ) -> tuple[tuple[str, ...], SparseRows] | None:
     """The joint outcomes; states with the same coverage share their distribution."""
+    if len(sensors) * len(names) > MAX_PAIRS:
+        found = f"{len(sensors):,} sensors for {len(names):,} states are {len(sensors) * len(names):,} pairs"
+        faults.error(path, f"{found}, more than {MAX_PAIRS:,}", "use fewer sensors, or emissions")
+        return None
     fires = _firing(sensors, num_states=len(names))
     patterns, pattern_of = np.unique(fires, axis=0, return_inverse=True)
     uncertain = np.count_nonzero((patterns > 0) & (patterns < 1), axis=1)
@@ -80,16 +86,21 @@ def _combine(
         rest = f" ({crowded.size:,} such states)" if crowded.size > 1 else ""
         faults.error(path, found + rest, "let fewer sensors overlap or give no false alarms")
         return None
+    total = int((2**uncertain)[pattern_of].sum())
+    if total > MAX_ENTRIES:
+        found = f"all states together would have {total:,} joint outcomes, more than {MAX_ENTRIES:,}"
+        faults.error(path, found, "let fewer sensors overlap or give no false alarms")
+        return None
     joint = [_outcomes(pattern) for pattern in patterns]
     fired = sorted({outcome for row in joint for outcome in row}, key=lambda outcome: (len(outcome), outcome))
     column = {outcome: place for place, outcome in enumerate(fired)}
-    entries = [
-        (state, column[outcome], share)
-        for state, pattern in enumerate(pattern_of.tolist())
-        for outcome, share in joint[pattern].items()
-    ]
+    shown = [np.array([column[outcome] for outcome in row], dtype=np.int64) for row in joint]
+    starts = np.concatenate(([0], np.cumsum([row.size for row in shown])))
+    states, entry = spread(starts, pattern_of.reshape(-1))
+    chances = np.array([share for row in joint for share in row.values()])
     told = tuple("+".join(sensors[sensor].name for sensor in outcome) or null for outcome in fired)
-    return told, SparseRows.from_entries(*zip(*entries, strict=True), shape=(len(names), len(told)))
+    shape = (len(names), len(told))
+    return told, SparseRows.from_entries(states, np.concatenate(shown)[entry], chances[entry], shape=shape)
 
 
 def _firing(sensors: list[Sensor], *, num_states: int) -> FloatArray:

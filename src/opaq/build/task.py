@@ -16,13 +16,13 @@ from opaq.build.reading import (
     listing,
     mapping,
     name,
-    number,
     one_key,
     option,
     probability,
     suggestion,
     wrong,
 )
+from opaq.build.reading import reward as read_threshold
 from opaq.errors import Faults
 from opaq.model.problem import Reach, Requirement, ReturnAtLeast, Satisfy, Task
 
@@ -48,7 +48,7 @@ def read_task(
     meant = check_keys(spec, path, faults, allowed=(*KEYS, *EVENT_KEYS))
     threshold = spec.get("return_at_least")
     if threshold is not None:
-        threshold = number(threshold, at(path, "return_at_least"), faults)
+        threshold = read_threshold(threshold, at(path, "return_at_least"), faults)
     over = option(spec.get("over", "horizon"), at(path, "over"), faults, options=("horizon", "forever"))
     _check_forever(over, path, faults, discount=discount)
     aim = option(spec.get("objective", "maximise"), at(path, "objective"), faults, options=("maximise", "minimise"))
@@ -66,6 +66,8 @@ def _check_forever(over: str | None, path: str, faults: Faults, *, discount: flo
 
 def _check_finished(task: Task, path: str, faults: Faults, names: Names, rewards: Rewards) -> None:
     """Note when the requirements of a finished task do not fit the model."""
+    if task.return_at_least is not None:
+        read_threshold(task.return_at_least, at(path, "return_at_least"), faults)
     for place, requirement in enumerate(task.requirements):
         _check_requirement(requirement, item(at(path, "requirements"), place), faults, names, rewards)
 
@@ -73,6 +75,7 @@ def _check_finished(task: Task, path: str, faults: Faults, names: Names, rewards
 def _check_requirement(requirement: Requirement, path: str, faults: Faults, names: Names, rewards: Rewards) -> None:
     if isinstance(requirement, ReturnAtLeast):
         _check_reward(requirement.reward, at(path, "reward"), faults, rewards)
+        read_threshold(requirement.threshold, at(path, "return_at_least"), faults)
     elif isinstance(requirement, Satisfy):
         check_guards(requirement.automaton, at(path, "automaton"), faults, names.labels)
     elif names.states.index is not None and requirement.states.max(initial=-1) >= len(names.states):
@@ -107,7 +110,7 @@ def _read_one(value: Any, path: str, faults: Faults, names: Names, rewards: Rewa
     reward = name(spec["reward"], at(path, "reward"), faults) if "reward" in spec else None
     threshold = spec.get("return_at_least")
     if "return_at_least" in spec:
-        threshold = number(threshold, at(path, "return_at_least"), faults)
+        threshold = read_threshold(threshold, at(path, "return_at_least"), faults)
     if reward is None or threshold is None:
         return None
     _check_reward(reward, at(path, "reward"), faults, rewards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from opaq.build.names import Known, distribution
 from opaq.build.reading import at, item, mapping
 from opaq.errors import Faults
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, ints
+
+MAX_TRANSITIONS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,17 @@ def read_transitions(value: Any, path: str, faults: Faults, *, states: Known, ac
     if table is None:
         return None
     found: dict[int, dict[int, dict[int, float] | None]] = {}
+    written = 0
     for key, row in table.items():
         state = states.find(key, at(path, key), faults)
         enabled = _read_state(row, at(path, key), faults, states=states, actions=actions)
         if state is not None:
             found[state] = enabled
+            written += sum(len(shares or ()) for shares in enabled.values())
+        if written > MAX_TRANSITIONS:
+            stated = f"states {written:,} transitions up to here, '*' written out; the limit is {MAX_TRANSITIONS:,}"
+            faults.error(at(path, key), stated, "enable fewer actions, or use arrays or another format")
+            return None
     for name, state in (states.index or {}).items():
         if state not in found:
             faults.error(at(path, name), "is missing", "say what every enabled action does there")
@@ -148,16 +157,20 @@ def _assemble(
     """The choices, when every state and every distribution could be read."""
     if len(found) < len(states) or not len(states) or not len(actions):
         return None
-    entries: list[tuple[int, int, int, float]] = []
+    rows: list[tuple[int, int, int]] = []  # state, action, how many transitions
+    nexts, values = array("q"), array("d")
     for state, enabled in found.items():
         for action, shares in enabled.items():
             if shares is None:
                 return None
-            entries.extend((state, action, follower, share) for follower, share in shares.items())
+            rows.append((state, action, len(shares)))
+            nexts.extend(shares.keys())
+            values.extend(shares.values())
         if not enabled:
             return None
-    columns = zip(*entries, strict=True)
-    return choices_of(*columns, num_states=len(states), num_actions=len(actions))
+    state_of, action_of, counts = np.array(rows, dtype=np.int64).T
+    entries = (np.repeat(state_of, counts), np.repeat(action_of, counts), np.array(nexts), np.array(values))
+    return choices_of(*entries, num_states=len(states), num_actions=len(actions))
 
 
 def _matrices(value: Mapping[Any, Any], path: str, faults: Faults) -> Entries | None:

@@ -8,7 +8,7 @@ import typer
 
 from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, page_width, warn
 from opaq.errors import BudgetError, Faults, InputError
-from opaq.names import printable
+from opaq.escapes import printable
 from opaq.report.layout import wrapped
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def _check(source: str) -> bool:
     try:
         with about(source):
             product = compile_problem(load_problem(source, faults=faults))
+            _warn_if_known(product, faults)
     except InputError as error:
         complain(error)
         return False
@@ -42,6 +43,16 @@ def _check(source: str) -> bool:
         warn(faults.warnings, source)
     answer(f"{printable(source)}: fine\n{_summary(product)}")
     return True
+
+
+def _warn_if_known(product: Product, faults: Faults) -> None:
+    """Warn of a secret that every observer knows."""
+    from opaq.product.reachable import possible_secrets
+
+    values = possible_secrets(product)
+    if len(values) == 1:
+        found = f"can take one value only, '{values[0]}', whatever the policy does"
+        faults.warn("secret", found, "there is nothing to hide")
 
 
 def _summary(product: Product) -> str:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from opaq.cli.shell import note
-from opaq.names import printable
+from opaq.escapes import printable
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
@@ -110,8 +110,12 @@ def _write(text: str) -> None:
 def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Progress], None]:
     """What a solver calls after every step: the printer shows the step and the best policy so far."""
     best: list[Candidate] = []
+    unstored: set[str] = set()
 
     def show(progress: Progress) -> None:
+        if progress.unstored and not unstored:
+            unstored.add(progress.unstored)
+            printer.note(f"{progress.unstored}; the search goes on, but could not be resumed from here")
         if progress.best is not None and progress.best.beats(best[-1] if best else None):
             best[:] = [progress.best]
         printer.show(

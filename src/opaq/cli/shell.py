@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
 from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError
-from opaq.names import printable
+from opaq.escapes import printable
 from opaq.stop import INTERRUPTED as STOPPED_BY_SIGNAL
 from opaq.stop import StoppedError
 
@@ -22,6 +22,7 @@ NOT_CONVERGED = 3
 INTERNAL_ERROR = 70
 OUTPUT_ERROR = 74
 INTERRUPTED = 130
+MOST_FAULTS = 200  # shown of one input
 
 _WIDTH = 100  # columns of a page where stdout is no terminal
 _NARROWEST = 40
@@ -97,9 +98,14 @@ def warn(faults: Iterable[Fault], source: str) -> None:
 
 
 def complain(error: InputError) -> None:
-    """Show every fault of an input, one line each."""
-    for line in error.lines():
+    """Show the faults of an input, one line each, and the example if there is one."""
+    lines = error.lines()
+    for line in lines[:MOST_FAULTS]:
         note(line)
+    if len(lines) > MOST_FAULTS:
+        note(f"and {len(lines) - MOST_FAULTS:,} more faults")
+    for line in error.example.splitlines():
+        print(f"  {printable(line)}", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -108,7 +114,7 @@ def about(source: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise error if error.source else InputError(error.faults, source) from None
+        raise error if error.source else InputError(error.faults, source, example=error.example) from None
 
 
 def _explain(error: Exception) -> int:

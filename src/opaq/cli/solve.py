@@ -30,6 +30,7 @@ class SolverName(StrEnum):
 class GradientKind(StrEnum):
     """Where gradients come from."""
 
+    AUTO = "auto"
     EXACT = "exact"
     SAMPLED = "sampled"
 
@@ -64,9 +65,10 @@ def command(
         typer.Option(help="The method: natural gradient (the default), lagrangian, or primal-dual, the paper's."),
     ] = None,
     gradients: Annotated[
-        GradientKind | None, typer.Option(help="Exact (the default), or sampled as in the paper.")
+        GradientKind | None,
+        typer.Option(help="Exact, sampled as in the paper, or auto (the default): exact where the graph fits."),
     ] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="Runs a sampled gradient (default: 2000).")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Runs of a sampled gradient.")] = None,
     starts: Annotated[int | None, typer.Option(min=1, help="How many starts (default: by need, 4 to 16).")] = None,
     start: Annotated[StartKind | None, typer.Option(help="Where the starts begin (default: mixed).")] = None,
     warm: Annotated[Path | None, typer.Option(help="A policy file to begin from.")] = None,
@@ -187,10 +189,10 @@ def _check(options: Mapping[str, Any]) -> None:
     if options["solver"] != SolverName.PRIMAL_DUAL:
         chosen = options["solver"] or SolverName.NATURAL
         idle += without_effect(options, belongs_to=_OF_PRIMAL_DUAL, chosen=f"--solver {chosen}")
-        if options["gradients"] == GradientKind.SAMPLED:
+        if options["gradients"] == GradientKind.SAMPLED and chosen == SolverName.LAGRANGIAN:
             found = f"sampled gradients do not suit --solver {chosen}, which needs exact ones"
-            idle.append(Fault("--gradients", found, "use --solver primal-dual"))
-    if options["gradients"] != GradientKind.SAMPLED:
+            idle.append(Fault("--gradients", found, "use --solver natural or primal-dual"))
+    if options["gradients"] == GradientKind.EXACT or options["solver"] == SolverName.LAGRANGIAN:
         idle += without_effect(options, belongs_to=_OF_SAMPLED_GRADIENTS, chosen="exact gradients")
     if idle:
         raise InputError(idle)

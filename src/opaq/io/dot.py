@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from opaq.errors import BudgetError
+from opaq.escapes import printable
 from opaq.io.signs import Sign, Signs, quoted, unquoted
+from opaq.io.umb_values import distinct
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import Guard, GuardError, parse_guard
 from opaq.model.mdp import MDP
@@ -27,14 +29,14 @@ _MARKERS = ("point", "none", "plaintext", "plain")
 
 def automaton_to_dot(automaton: Automaton) -> str:
     """The text of a Graphviz drawing; edges stand in the order they are tried, and no match means stay."""
-    marker = _marker(automaton)
+    marker, names = _marker(automaton), distinct([printable(name) for name in automaton.states])
     lines = ["digraph automaton {", "  rankdir=LR;", f"  reads={automaton.reads};", f"  {marker} [shape=point];"]
-    for place, name in enumerate(automaton.states):
+    for place, name in enumerate(names):
         lines.append(f"  {quoted(name)} [shape={'doublecircle' if place in automaton.accepting else 'circle'}];")
-    lines.append(f"  {marker} -> {quoted(automaton.states[automaton.initial])};")
+    lines.append(f"  {marker} -> {quoted(names[automaton.initial])};")
     for edge in automaton.edges:
-        source, target = quoted(automaton.states[edge.source]), quoted(automaton.states[edge.target])
-        lines.append(f"  {source} -> {target} [label={quoted(str(edge.guard))}];")
+        source, target = quoted(names[edge.source]), quoted(names[edge.target])
+        lines.append(f"  {source} -> {target} [label={quoted(printable(str(edge.guard)))}];")
     return "\n".join([*lines, "}", ""])
 
 
@@ -51,13 +53,14 @@ def mdp_to_dot(mdp: MDP) -> str:
         raise BudgetError(f"a model of {mdp.num_states:,} states is too large to draw; the limit is {MAX_DRAWN}")
     lines = ["digraph model {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     for place, (name, labels) in enumerate(zip(mdp.states, mdp.labels_of(), strict=True)):
-        told = "\n".join([name, *([f"{{{', '.join(sorted(labels))}}}"] if labels else [])])
+        listed = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
+        told = "\n".join(map(printable, [name, *listed]))
         lines.append(f"  s{place} [label={quoted(told)}];")
     for place, share in enumerate(mdp.start.tolist()):
         if share > 0:
             lines.append(f"  start{place} [shape=point]; start{place} -> s{place} [label={quoted(f'{share:.4g}')}];")
     for (source, target), told_moves in _moves(mdp).items():
-        joined = "\n".join(told_moves)
+        joined = "\n".join(map(printable, told_moves))
         lines.append(f"  s{source} -> s{target} [label={quoted(joined)}];")
     return "\n".join([*lines, "}", ""])
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from opaq.errors import Faults
+from opaq.escapes import printable, spreadsheet_cell
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, RowKey
@@ -25,18 +26,20 @@ def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     columns = _actions(policy, actions)
-    writer.writerow([*policy.policy_class.conditions_on, *columns])
+    writer.writerow([*policy.policy_class.conditions_on, *map(spreadsheet_cell, columns)])
     for key, row in policy.rows.items():
-        writer.writerow([*_words(key), *(repr(float(row.get(action, 0.0))) for action in columns)])
+        writer.writerow(
+            [*map(spreadsheet_cell, _words(key)), *(repr(float(row.get(action, 0.0))) for action in columns)]
+        )
     return file.getvalue()
 
 
 def policy_to_table(policy: Policy, actions: Sequence[str] | None = None, *, digits: int = 4) -> str:
     """The same as aligned text, rounded."""
     columns = _actions(policy, actions)
-    lines = [[*policy.policy_class.conditions_on, *columns]]
+    lines = [[*policy.policy_class.conditions_on, *map(printable, columns)]]
     for key, row in policy.rows.items():
-        lines.append([*_words(key), *(f"{row.get(action, 0.0):.{digits}f}" for action in columns)])
+        lines.append([*map(printable, _words(key)), *(f"{row.get(action, 0.0):.{digits}f}" for action in columns)])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     split = len(policy.policy_class.conditions_on)
     return "".join(_aligned(line, widths, split) for line in lines)

@@ -13,10 +13,11 @@ import numpy as np
 from opaq.errors import Fault, Faults, InputError
 from opaq.io.imported import Imported
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, frozen, ints
-from opaq.model.mdp import MDP
+from opaq.model.mdp import MAX_REWARD, MDP
 
 END = "end"  # the label of states where the episode is over
 MAX_STATES = 1_000_000
+MAX_OPTIONS = 100_000  # characters and entries: a map of 300 x 300 cells
 _SLACK = 1e-6
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _VERSION = re.compile(r"-v\d+$")
@@ -51,6 +52,8 @@ def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     for name in _REFUSED:
         if name in kwargs:
             raise _wrong(env_id, f"'{name}' does not belong to the model", "leave it out")
+    if (size := _size(kwargs)) > MAX_OPTIONS:
+        raise _wrong(env_id, f"the options hold {size:,} values and characters", f"the limit is {MAX_OPTIONS:,}")
     try:
         import gymnasium
     except ImportError:
@@ -62,6 +65,15 @@ def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
             return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
         except Exception as error:  # the environment's own code runs here
             raise _wrong(env_id, f"cannot be made: {_first_line(error)}") from None
+
+
+def _size(value: Any) -> int:
+    """How many entries and characters a value has."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(_size(key) + _size(entry) for key, entry in value.items())
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
 
 
 def _first_line(error: Exception) -> str:
@@ -136,8 +148,8 @@ def _moves(environment: Any, faults: Faults) -> _Moves | None:
 def _check(moves: _Moves, faults: Faults) -> None:
     if not np.isfinite(moves.probability).all() or (moves.probability < 0).any():
         faults.error("P", "has probabilities that are negative or not finite")
-    elif not np.isfinite(moves.reward).all():
-        faults.error("P", "has rewards that are not finite")
+    elif not (np.abs(moves.reward) <= MAX_REWARD).all():
+        faults.error("P", f"has rewards that are not finite or beyond {MAX_REWARD:g}")
     elif moves.target.min() < 0 or moves.target.max() >= moves.num_states:
         faults.error("P", "leads to states that do not exist")
     elif moves.action.min() < 0 or np.unique(moves.source).size < moves.num_states:

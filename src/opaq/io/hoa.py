@@ -6,7 +6,7 @@ A word is accepted when the state after its last letter carries the acceptance m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,7 +15,9 @@ import numpy as np
 from opaq.automata.diagrams import FALSE, TRUE, Diagrams
 from opaq.automata.readable import guard_of
 from opaq.errors import BudgetError
+from opaq.escapes import printable
 from opaq.io.signs import Sign, Signs, quoted, unquoted
+from opaq.io.umb_values import distinct
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import Guard
 
@@ -41,8 +43,8 @@ _ACCEPTANCE = {"1Inf(0)": None, "1(Inf(0))": None, "0t": True, "0f": False}
 def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
     """The text of a HOA file: complete, deterministic, acceptance on states."""
     labels = sorted(frozenset().union(*(edge.guard.names() for edge in automaton.edges)))
-    lines = ["HOA: v1", *([f"name: {quoted(name)}"] if name else []), f"States: {len(automaton.states)}"]
-    lines += [f"Start: {automaton.initial}", " ".join([f"AP: {len(labels)}", *map(quoted, labels)])]
+    lines = ["HOA: v1", *([f"name: {quoted(printable(name))}"] if name else []), f"States: {len(automaton.states)}"]
+    lines += [f"Start: {automaton.initial}", " ".join([f"AP: {len(labels)}", *map(quoted, _shown(labels))])]
     lines += ["Acceptance: 1 Inf(0)", "properties: trans-labels explicit-labels state-acc deterministic complete"]
     lines += [] if automaton.reads == "entered" else [f"opaq-reads: {automaton.reads}"]
     place = {label: position for position, label in enumerate(labels)}
@@ -50,10 +52,15 @@ def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
     for edge in automaton.edges:
         leaving[edge.source].append(edge)
     lines.append("--BODY--")
-    for state, told in enumerate(automaton.states):
+    for state, told in enumerate(_shown(automaton.states)):
         lines.append(f"State: {state} {quoted(told)}{' {0}' if state in automaton.accepting else ''}")
         lines += [f"[{text}] {target}" for text, target in _disjoint(leaving[state], state, place)]
     return "\n".join([*lines, "--END--", ""])
+
+
+def _shown(names: Sequence[str]) -> tuple[str, ...]:
+    """Names without control characters, still different from one another."""
+    return distinct([printable(name) for name in names])
 
 
 def automaton_from_hoa(text: str, *, source: str = "") -> Automaton:
@@ -339,10 +346,10 @@ def _distinct_names(signs: Signs, body: _Body, num_states: int) -> list[str]:
         if found.setdefault(name, state) != state:
             raise signs.error(sign, f"two states are called '{name}'", "give every state a name of its own")
     told = {state: name for name, state in found.items()}
-    return [told[state] if state in told else _new_name(f"q{state}", set(found)) for state in range(num_states)]
+    return [told[state] if state in told else _new_name(f"q{state}", found) for state in range(num_states)]
 
 
-def _new_name(name: str, taken: set[str]) -> str:
+def _new_name(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name += "_"
     return name

@@ -37,6 +37,7 @@ KEYS = ("start", "labels", "rewards", "named_rewards")
 OBSERVER_KEYS = ("from", "variables", "share", "noise", "actions", "signs")
 _BASES = ("from", "variables")
 _MAX_ALIKE = 2_000  # observations that noise may take for each other
+MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
 
 
 def overlaid(imported: Imported, spec: Mapping[str, Any], path: str, faults: Faults) -> Imported:
@@ -244,7 +245,7 @@ def _noisy(observer: Observer, value: Any, path: str, faults: Faults) -> Observe
         return None
     entries = [(place, column, share) for place, shares in rows.items() for column, share in (shares or {}).items()]
     noise = SparseRows.from_entries(*zip(*entries, strict=True), shape=(len(given), len(heard)))
-    return _seen_through(observer, noise, heard)
+    return None if _too_dense(observer, noise, path, faults) else _seen_through(observer, noise, heard)
 
 
 def _mentioned(table: Mapping[str, Any]) -> Sequence[str]:
@@ -268,7 +269,20 @@ def _evenly(observer: Observer, keep: float, path: str, faults: Faults) -> Obser
     noise = np.eye(count)
     noise[np.ix_(taking, taking)] = (1 - keep) / (taking.size - 1)
     noise[taking, taking] = keep
-    return _seen_through(observer, SparseRows.from_dense(noise), observer.observations)
+    channel = SparseRows.from_dense(noise)
+    if _too_dense(observer, channel, path, faults):
+        return None
+    return _seen_through(observer, channel, observer.observations)
+
+
+def _too_dense(observer: Observer, channel: SparseRows, path: str, faults: Faults) -> bool:
+    """Whether noise would let too many states show too many observations."""
+    after = observer.after_action
+    shown = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
+    entries = int(np.diff(channel.starts)[shown].sum())
+    if entries > MAX_ENTRIES:
+        faults.error(path, f"makes {entries:,} emissions, more than {MAX_ENTRIES:,}", "mix up fewer observations")
+    return entries > MAX_ENTRIES
 
 
 def _seen_through(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from opaq.build.memory import joint_actions
-from opaq.build.names import Known, Names, distribution, known
-from opaq.build.policy_class import read_conditions
+from opaq.build.names import Known, Names, cell_name, distribution, known
+from opaq.build.policy_class import MAX_LAST_STATES, read_conditions
 from opaq.build.reading import at, check_keys, gather, item, listing, mapping, some, whole, wrong
 from opaq.errors import Faults
 from opaq.io.fingerprint import model_fingerprint
@@ -20,6 +20,7 @@ from opaq.model.secret import Language
 
 FORMAT = "opaq-policy"
 VERSION = 1
+_MOST_MISSPELT = 3  # unknown names; with more of them the policy is for another model
 KEYS = ("format", "version", "name", "description", "model", "conditions_on", "rows")
 
 
@@ -33,8 +34,8 @@ def policy_from_dict(
     """
 
     def read(found: Faults) -> Policy | None:
-        if not any_model:
-            _check_model(data, path, found, problem)
+        if _is_of_another_model(data, path, found, problem, any_model=any_model):
+            return None
         return _read_policy(data, path, found, problem)
 
     return gather(read, faults)
@@ -100,13 +101,43 @@ def _read_policy(data: Any, path: str, faults: Faults, problem: Problem) -> Poli
     return Policy(policy_class, found)
 
 
-def _check_model(data: Any, path: str, faults: Faults, problem: Problem) -> None:
-    """Note that a policy says it is for another model."""
-    told = data.get("model") if isinstance(data, Mapping) else None
-    if told is not None and told != model_fingerprint(problem.mdp):
-        faults.error(
-            at(path, "model"), "the policy was made for another model", "use its own problem, or allow any model"
-        )
+def _is_of_another_model(data: Any, path: str, faults: Faults, problem: Problem, *, any_model: bool) -> bool:
+    """Whether a policy is for another model, by what it says or by the names it uses: one fault, not one a row."""
+    if not isinstance(data, Mapping):
+        return False
+    unknown = _unknown_names(data.get("rows"), problem)
+    listed = [f"{len(names):,} unknown {kind}s ({some(names)})" for kind, names in unknown.items() if names]
+    if not any_model and data.get("model") is not None and data["model"] != model_fingerprint(problem.mdp):
+        known = "its names are those of this problem: start, transitions, rewards or labels differ"
+        found = f"the policy was made for another model: {'it names ' + ' and '.join(listed) if listed else known}"
+        faults.error(at(path, "model"), found, "use its own problem, or allow any model")
+        return True
+    if max(map(len, unknown.values())) <= _MOST_MISSPELT:
+        return False
+    found = f"are for another model: they name {' and '.join(listed)}"
+    faults.error(at(path, "rows"), found, "use the problem that the policy is for")
+    return True
+
+
+def _unknown_names(rows: Any, problem: Problem) -> dict[str, list[str]]:
+    """The states and actions that rows name and the problem does not have, as far as the rows are well formed."""
+    states, actions = Names.of(problem.mdp).states.index or {}, Names.of(problem.mdp).actions.index or {}
+    strange: dict[str, dict[str, None]] = {"state": {}, "action": {}}
+    for row in rows if isinstance(rows, list | tuple) else []:
+        table = row if isinstance(row, Mapping) else {}
+        recent = table.get("last_states")
+        used = [table.get("state"), table.get("start"), *(recent if isinstance(recent, list | tuple) else [])]
+        strange["state"] |= {str(name): None for name in used if _is_unknown(name, states)}
+        choices = table.get("probabilities")
+        named = [str(choice).partition(">")[0] for choice in (choices if isinstance(choices, Mapping) else ())]
+        strange["action"] |= {name: None for name in named if name not in actions}
+    return {kind: list(names) for kind, names in strange.items()}
+
+
+def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        return False
+    return str(name) not in states and cell_name(str(name)) not in states
 
 
 def _check_constant(spec: Mapping[str, Any], key: str, path: str, faults: Faults, *, expected: str | int) -> None:
@@ -146,7 +177,7 @@ def _read_class(
     if "memory" in conditions and own.memory is None:
         faults.error(at(path, "rows"), "have 'memory', but there is no machine", "add it under conditions_on")
         return None
-    steps = own.last_states or _longest(rows)
+    steps = own.last_states or min(_longest(rows), MAX_LAST_STATES)
     return PolicyClass(
         conditions, steps if "last_states" in conditions else 0, own.memory if "memory" in conditions else None
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
+from opaq.io.kinds import refuse_other_format, refuse_other_kind
 from opaq.io.policy import policy_from_dict, policy_to_dict
 from opaq.io.yaml import load_yaml, with_lines
 from opaq.model.policy import Policy
@@ -21,7 +22,9 @@ def load_policy(
 
     A file that says it is for another model is refused unless `any_model`.
     """
+    refuse_other_kind(path, expected="a policy")
     source, document, noted = os.fspath(path), load_yaml(path), Faults()
+    refuse_other_format(document.data, source, expected="a policy")
     if not isinstance(document.data, Mapping):
         raise InputError([Fault("", "expected the keys format, version and rows")], source)
     try:

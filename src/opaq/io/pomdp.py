@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
 from opaq.build.reading import suggestion
-from opaq.errors import Fault, Faults, InputError
+from opaq.errors import Faults
+from opaq.files import read_bytes
 from opaq.io.imported import Imported
 from opaq.io.pomdp_scan import Words, is_number, number, scan
 from opaq.io.pomdp_tables import ANY, Filled, Rewards, Table
 from opaq.model.arrays import FloatArray, SparseRows, floats, ints
-from opaq.model.mdp import MDP, positions
+from opaq.model.mdp import MAX_REWARD, MDP, positions
 from opaq.model.observer import Observer
 
 MAX_BYTES = 32_000_000
@@ -37,7 +37,8 @@ def read_pomdp(path: str | os.PathLike[str]) -> Imported:
     Raises InputError with every fault, each with its line and column.
     """
     source, faults = os.fspath(path), Faults()
-    reader = _Reader(scan(_text(path)), faults)
+    content = read_bytes(path, max_bytes=MAX_BYTES, advice="use a .umb file")
+    reader = _Reader(scan(content.decode("utf-8", errors="replace")), faults)
     try:
         reader.read()
         imported = reader.finish()
@@ -46,19 +47,6 @@ def read_pomdp(path: str | os.PathLike[str]) -> Imported:
     faults.raise_if_any(source)
     assert imported is not None
     return imported
-
-
-def _text(path: str | os.PathLike[str]) -> str:
-    source = os.fspath(path)
-    try:
-        if Path(path).stat().st_size > MAX_BYTES:
-            raise InputError([Fault("", f"is larger than {MAX_BYTES // 1_000_000} MB", "use a .umb file")], source)
-        return Path(path).read_bytes().decode("utf-8", errors="replace")
-    except FileNotFoundError:
-        raise InputError([Fault("", "does not exist")], source) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise InputError([Fault("", f"cannot be read: {reason}")], source) from None
 
 
 class _SkipError(Exception):
@@ -383,13 +371,23 @@ class _Reader:
         self.at += 1
         place = self._place(axes)
         if len(place) == len(axes):
-            self.rewards.set_cell(place, self._number(), line)
+            value = self._number()
+            self._check_reward(np.array([value]), self.at - 1)
+            self.rewards.set_cell(place, value, line)
             return
         missing = sizes[len(place) :]
         if len(missing) > 2 or len(place) < 2:
             self._expect(":")
         count = int(np.prod(missing))
-        self.rewards.set_block(place, self._numbers(count, " times ".join(f"{size:,}" for size in missing)), line)
+        first = self.at
+        values = self._numbers(count, " times ".join(f"{size:,}" for size in missing))
+        self._check_reward(values, first)
+        self.rewards.set_block(place, values, line)
+
+    def _check_reward(self, values: FloatArray, first: int) -> None:
+        wrong = np.flatnonzero(np.abs(values) > MAX_REWARD)
+        if wrong.size:
+            self._fail(first + int(wrong[0]), f"the reward {values[wrong[0]]:g} is beyond {MAX_REWARD:g}", "scale it")
 
     def _check_range(self, values: FloatArray, first: int) -> None:
         wrong = np.flatnonzero((values < 0) | (values > 1 + _ROW_SLACK))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
+from array import array
 from dataclasses import dataclass
 
 _WORD = re.compile(r"#[^\n]*|:|\*|[^\s:#*]+")
-_NEWLINE = re.compile(r"\n")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LONGEST_SHOWN = 40
 
@@ -18,14 +17,14 @@ class Words:
     """The words of a text in order; the last one is empty and stands for the end."""
 
     texts: list[str]
-    offsets: list[int]
-    newlines: list[int]
+    offsets: array[int]
+    text: str
 
     def place(self, index: int) -> str:
         """Where a word stands, for people."""
         offset = self.offsets[index]
-        line = bisect_left(self.newlines, offset)
-        column = offset - (self.newlines[line - 1] + 1 if line else 0)
+        line = self.text.count("\n", 0, offset)
+        column = offset - (self.text.rfind("\n", 0, offset) + 1)
         return f"line {line + 1}, column {column + 1}"
 
     def shown(self, index: int) -> str:
@@ -36,11 +35,15 @@ class Words:
 
 def scan(text: str) -> Words:
     """Split a text into words; `:` and `*` stand alone, `#` begins a comment."""
-    found = [match for match in _WORD.finditer(text) if not match.group().startswith("#")]
-    texts = [match.group() for match in found]
-    offsets = [match.start() for match in found]
-    newlines = [match.start() for match in _NEWLINE.finditer(text)]
-    return Words([*texts, ""], [*offsets, len(text)], newlines)
+    texts: list[str] = []
+    offsets = array("q")
+    for match in _WORD.finditer(text):
+        if not match.group().startswith("#"):
+            texts.append(match.group())
+            offsets.append(match.start())
+    texts.append("")
+    offsets.append(len(text))
+    return Words(texts, offsets, text)
 
 
 def is_number(text: str) -> bool:

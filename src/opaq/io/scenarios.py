@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opaq.errors import Fault, Faults, InputError
+from opaq.io.kinds import refuse_other_format, refuse_other_kind
 from opaq.io.yaml import Document, parse_yaml, read_text, with_lines
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     from opaq.io.sources import resolve
 
     source = os.fspath(name_or_path)
+    refuse_other_kind(source, expected="a problem")
     document = parse_yaml(problem_text(source), source=source)
+    refuse_other_format(document.data, source, expected="a problem")
     noted = Faults()
     try:
         problem = build_problem(resolve(_mapping(document), Path(source).parent, noted), faults=noted)
@@ -71,7 +74,7 @@ def problem_text(name_or_path: str | os.PathLike[str]) -> str:
 def _is_path(source: str) -> bool:
     """A bundled name is a bare word; anything else, and any other word that is a file here, is a path."""
     separated = os.sep in source or bool(os.altsep and os.altsep in source)
-    return separated or source.lower().endswith(_SUFFIXES) or (source not in names() and Path(source).is_file())
+    return separated or source.lower().endswith(_SUFFIXES) or (source not in names() and os.path.exists(source))
 
 
 def _mapping(document: Document) -> Mapping[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from opaq.errors import Fault, InputError
 
-MAX_CHARACTERS = 10_000_000
+MAX_CHARACTERS = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,24 +5,32 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from opaq.errors import Fault, InputError
+from opaq.files import read_bytes
 from opaq.io.imported import Imported
 from opaq.io.observables import agree, observable_values
-from opaq.io.umb import read_umb
+from opaq.io.umb import deadlock_warning, read_umb
 from opaq.io.umb_values import entry_names
 from opaq.io.variables import ExpressionError
+from opaq.model.arrays import FloatArray, IntArray, floats
+from opaq.model.mdp import MAX_REWARD
 from opaq.model.observer import Observer
+from opaq.stop import before_leaving
 
 MEMORY = 8 << 30
+MAX_BYTES = 256 << 20  # of a model file
 _KINDS = {".prism": "prism", ".nm": "prism", ".pm": "prism", ".sm": "prism", ".jani": "jani", ".drn": "drn"}
 _INSTALL = 'install it with: pip install "opaq[storm]"'
 _OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
@@ -43,22 +51,24 @@ def read_prism(
     """
     source = os.fspath(path)
     kind = _kind(source)
+    content = read_bytes(path, max_bytes=MAX_BYTES)
     if importlib.util.find_spec("stormpy") is None:
         raise InputError([Fault("", f"{kind.upper()} models need stormpy", _INSTALL)], source)
     with tempfile.TemporaryDirectory(prefix="opaq-") as folder:
-        request = {"path": os.path.abspath(source), "kind": kind, "constants": dict(constants)}
+        # Storm gets a copy: what is read is what was checked, and never a device or a pipe.
+        (Path(folder) / f"model.{kind}").write_bytes(content)
+        request = {"path": str(Path(folder) / f"model.{kind}"), "kind": kind, "constants": dict(constants)}
         report = _run(Path(folder), request | {"seconds": seconds, "memory": memory}, source)
-        imported = _read(Path(folder) / "model.umb", source, reward, report["rewards"])
-    return _with_observation_names(imported, source, constants) if kind == "prism" else imported
+        imported = _read(Path(folder) / "model.umb", source, reward, report)
+    if kind != "prism":
+        return imported
+    return _with_observation_names(imported, content.decode("utf-8", errors="replace"), constants)
 
 
 def _kind(source: str) -> str:
     ending = os.path.splitext(source)[1].lower()
     if ending not in _KINDS:
         raise InputError([Fault("", f"the ending '{ending}' is unknown", f"one of {', '.join(_KINDS)}")], source)
-    if not os.path.isfile(source):
-        found = "is a folder, not a file" if os.path.isdir(source) else "there is no such file"
-        raise InputError([Fault("", found)], source)
     return _KINDS[ending]
 
 
@@ -83,12 +93,19 @@ def _child(folder: Path, seconds: float) -> int | None:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, start_new_session=True
         )
         try:
-            return child.wait(timeout=seconds)
+            with before_leaving(lambda: _abandon(child, folder)):
+                return child.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             return None
         finally:
             child.kill()
             child.wait()
+
+
+def _abandon(child: subprocess.Popen[bytes], folder: Path) -> None:
+    """When this process is ended at once: neither child nor folder is left behind."""
+    child.kill()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, Any]) -> Fault:
@@ -115,24 +132,54 @@ def _last_words(output: Path) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def _read(model: Path, source: str, reward: str | None, order: list[str]) -> Imported:
+def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any]) -> Imported:
     """Read what Storm wrote; faults are told of the file the user knows."""
     try:
         # UMB keeps rewards by the alphabet; the first of the source is meant.
-        return read_umb(model, reward=reward or next(iter(order), None))
+        wanted = reward or next(iter(report["rewards"]), None)
+        return _with_deadlocks(read_umb(model, reward=wanted), report["deadlocks"], wanted)
     except InputError as error:
         # The user never saw the members of the file in between.
         told = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
         raise InputError(told, source) from None
 
 
-def _with_observation_names(imported: Imported, source: str, constants: Mapping[str, Any]) -> Imported:
+def _with_deadlocks(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
+    """The rewards of deadlock states, which Storm leaves out and PRISM counts, added to the loops Storm gave them."""
+    if not deadlocks:
+        return imported
+    mdp, earned = imported.mdp, deadlocks["rewards"]
+    names = [mdp.states[state] for state in deadlocks["states"]]
+    found = deadlock_warning(names)
+    if earned is None:
+        found = found.replace("where the state's reward is earned", "where Storm counts no reward")
+    warnings = (*imported.warnings, Fault("deadlocks", found))
+    if not earned:
+        return replace(imported, warnings=warnings)
+    choices = mdp.choice_start[deadlocks["states"]]
+    rewards = {name: _added(amounts, choices, earned.get(name)) for name, amounts in imported.rewards.items()}
+    own = _added(mdp.rewards, choices, earned.get(wanted))
+    return replace(imported, mdp=replace(mdp, rewards=own), rewards=rewards, warnings=warnings)
+
+
+def _added(amounts: FloatArray, choices: IntArray, more: Sequence[float] | None) -> FloatArray:
+    if more is None:
+        return amounts
+    total = amounts.copy()
+    total[choices] += more
+    wrong = np.flatnonzero(~(np.abs(total) <= MAX_REWARD))
+    if wrong.size:
+        found = f"the reward of a deadlock state is {total[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
+        raise InputError([Fault("", found, "scale the rewards down")])
+    return floats(total)
+
+
+def _with_observation_names(imported: Imported, text: str, constants: Mapping[str, Any]) -> Imported:
     """Observations named by the values of the observables, where the source tells them."""
     if imported.observer is None:
         return imported
     seen, count = imported.observer.emission.columns, len(imported.observer.observations)
     try:
-        text = Path(source).read_text(encoding="utf-8", errors="replace")
         told = agree(observable_values(text, imported.variables, constants), seen, count)
     except (ExpressionError, RecursionError):
         told = None

@@ -7,12 +7,17 @@ Storm may crash, hang or fill the memory on a faulty model; here it can only tak
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 _READABLE = ("DTMC", "MDP", "POMDP")
+_REWARDS = re.compile(r'^rewards(?: "([^"]*)")?\n(.*?)^endrewards', re.DOTALL | re.MULTILINE)
+# A line of state rewards; those of transitions begin with the action in brackets. ` : ` belongs to `? :`.
+_LONG = re.compile(r"\b\d{19,}\b")  # whole numbers that Storm prints and does not read again
+_LINE = re.compile(r"^\t(?!\[)(.*?\S): (.*);$", re.MULTILINE)
 
 
 class RefusedError(Exception):
@@ -53,9 +58,11 @@ def _answer(request: Mapping[str, Any], target: Path) -> dict[str, Any]:
         options = stormpy.io.DirectEncodingParserOptions()
         options.build_choice_labeling = True
         model, rewards = stormpy.build_model_from_drn(request["path"], options=options), []
+        deadlocks = {}
     else:
         program = _instantiated(stormpy, _parsed(stormpy, kind, request["path"]), request["constants"])
         model, rewards = _built(stormpy, program), _reward_names(program) if kind == "prism" else []
+        deadlocks = _deadlocks(stormpy, program, model, told=kind == "prism")
     name = model.model_type.name
     if name not in _READABLE:
         raise RefusedError(f"the model is of type {name}; only {', '.join(_READABLE)} can be read")
@@ -63,7 +70,7 @@ def _answer(request: Mapping[str, Any], target: Path) -> dict[str, Any]:
     export.compression = stormpy.io.CompressionMode.NO_COMPRESSION
     export.canonicize_pomdp = False
     stormpy.io.export_to_umb(model, str(target), options=export)
-    return {"rewards": rewards}
+    return {"rewards": rewards, "deadlocks": deadlocks}
 
 
 def _parsed(stormpy: Any, kind: str, path: str) -> Any:
@@ -104,6 +111,50 @@ def _options(stormpy: Any, *, checks: bool) -> Any:
     options.set_exploration_checks(checks)
     options.set_add_out_of_bounds_state(not checks)
     return options
+
+
+def _deadlocks(stormpy: Any, program: Any, model: Any, *, told: bool) -> dict[str, Any]:
+    """The states without an enabled command, which Storm gives a loop but no reward, and their rewards.
+
+    PRISM counts the rewards of such states (not those of transitions). {} when there are none; `rewards` is None when
+    they cannot be told.
+    """
+    states = list(model.labeling.get_states("deadlock")) if model.labeling.contains_label("deadlock") else []
+    if not states:
+        return {}
+    try:
+        rewards = _state_rewards(stormpy, program, model, states) if told else None
+    except Exception:  # Storm raises plain RuntimeErrors, among others
+        rewards = None
+    return {"states": states, "rewards": rewards}
+
+
+def _state_rewards(stormpy: Any, program: Any, model: Any, states: list[int]) -> dict[str, list[float]]:
+    """Reward structure -> what the states earn by its lines `guard : value;`, read as Storm prints them."""
+    manager, valuations = program.expression_manager, model.state_valuations
+    variables = valuations.get_all_variables()
+    parser = stormpy.expressions.ExpressionParser(manager)
+    parser.set_identifier_mapping({variable.name: variable.get_expression() for variable in variables})
+    printed = str(program.substitute_constants().substitute_formulas())
+    lines: dict[str, list[tuple[Any, Any]]] = {}
+    for name, block in _REWARDS.findall(printed):
+        lines[name or "default"] = [
+            (parser.parse_from_string(guard), parser.parse_from_string(_LONG.sub(r"\g<0>.0", value)))
+            for guard, value in _LINE.findall(block)
+        ]
+    worth: dict[str, list[float]] = {name: [] for name in lines}
+    for state in states:
+        values = {variable: _literal(manager, valuations.get_value(state, variable)) for variable in variables}
+        for name, parts in lines.items():
+            met = [value for guard, value in parts if guard.substitute(values).evaluate_as_bool()]
+            worth[name].append(sum(value.substitute(values).evaluate_as_double() for value in met))
+    return worth
+
+
+def _literal(manager: Any, value: Any) -> Any:
+    if isinstance(value, bool):
+        return manager.boolean(value)
+    return manager.integer(value) if isinstance(value, int) else manager.rational(float(value))
 
 
 def _reward_names(program: Any) -> list[str]:

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opaq.build.reading import some
 from opaq.errors import Faults
 from opaq.io.imported import Imported
 from opaq.io.umb_archive import MAX_BYTES, Archive, read_archive
 from opaq.io.umb_values import distinct, entry_names, fields_of, kind_of, numbers, readable, variable
 from opaq.io.umb_write import induced_chain, unfolded, write_umb
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, frozen, ints
-from opaq.model.mdp import MDP
+from opaq.model.mdp import MAX_REWARD, MDP
 from opaq.model.observer import Observer
 
 __all__ = ["induced_chain", "read_umb", "unfolded", "write_umb"]
 
 _INDEX = "index.json"
-_MAX_INDEX = 64 << 20
+_MAX_INDEX = 8 << 20
 _VERSIONS = (0, 1)
 _MAX_COUNT = 1 << 40
+MAX_STATES = 5_000_000
+MAX_NAMES = 1 << 30  # characters of all state names together
+MAX_MARKED = 50_000_000  # states that labels mark, and likewise choices that rewards are given for
 _COUNTS = ("states", "choices", "branches", "initial-states", "choice-actions", "observations", "players")
 _TOLERANCE = 1e-5  # how far a row may be from 1 and still be scaled to it
 _EXACT = 1e-12  # closer than this it is left as it is
@@ -66,11 +70,11 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
         choice_start=ints(choice_start),
         choice_action=ints(choice_action),
         transitions=_merged(transitions),
-        rewards=_chosen(archive, rewards, reward, int(choice_start[-1])),
+        rewards=np.zeros(int(choice_start[-1])),
         labels=_labels(reading),
     )
     mdp = _without_deadlocks(mdp, reading.faults)
-    rewards = {name: _stretched(values, choice_start) for name, values in rewards.items()}
+    mdp = replace(mdp, rewards=_chosen(archive, rewards, reward, mdp.num_choices))
     observer = _observer(reading)
     return Imported(mdp, observer, variables, rewards, tuple(reading.faults.warnings))
 
@@ -81,6 +85,7 @@ def _opened(archive: Archive) -> _Reading:
         archive.fail(_INDEX, f"has {len(content):,} bytes; the limit is {_MAX_INDEX:,}")
     try:
         index = json.loads(bytes(content))
+        json.dumps(index, ensure_ascii=False).encode()  # half a character could never be written again
     except (ValueError, RecursionError) as error:
         archive.fail(_INDEX, f"is not JSON: {error}")
     if not isinstance(index, dict) or not isinstance(index.get("transition-system"), dict):
@@ -95,6 +100,8 @@ def _opened(archive: Archive) -> _Reading:
         archive.fail(_INDEX, f"the model is a game of {counts['players']} players", "at most one player can be read")
     if not counts["states"]:
         archive.fail(_INDEX, "the model has no states")
+    if counts["states"] > MAX_STATES:
+        archive.fail(_INDEX, f"the model has {counts['states']:,} states", f"at most {MAX_STATES:,} can be read")
     return _Reading(archive, index, system, counts)
 
 
@@ -139,7 +146,11 @@ def _mapping(reading: _Reading, holder: Mapping[str, Any], key: str) -> Mapping[
 def _state_names(reading: _Reading, variables: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
     if "opaq/states/string-mapping.bin" in reading.archive.members:
         return distinct(reading.archive.strings("opaq/states", reading.counts["states"]))
-    return entry_names(variables, reading.counts["states"], prefix="s")
+    count, longest = reading.counts["states"], sum(len(name) + 22 for name in variables)
+    if count * longest > MAX_NAMES:
+        found = f"the names of {count:,} states, one by {len(variables):,} variables, would take {count * longest:,}"
+        reading.archive.fail("valuations.states", f"{found} characters; the limit is {MAX_NAMES:,}")
+    return entry_names(variables, count, prefix="s")
 
 
 def _start(reading: _Reading) -> FloatArray:
@@ -246,8 +257,7 @@ def _without_deadlocks(mdp: MDP, faults: Faults) -> MDP:
     stuck = np.flatnonzero(np.diff(mdp.choice_start) == 0)
     if not stuck.size:
         return mdp
-    first = mdp.states[stuck[0]]
-    faults.warn("states", f"{stuck.size:,} states have no choice, the first is {first}: they stay for ever")
+    faults.warn("states", deadlock_warning([mdp.states[state] for state in stuck]))
     before = mdp.choice_start[stuck]
     name = distinct([*mdp.actions, "stay"])[-1]
     rows = mdp.transitions
@@ -269,10 +279,17 @@ def _without_deadlocks(mdp: MDP, faults: Faults) -> MDP:
     )
 
 
-def _stretched(values: FloatArray, choice_start: IntArray) -> FloatArray:
-    """A reward with zeros for the choices that were added to states without any."""
+def deadlock_warning(states: Sequence[str]) -> str:
+    """What is done about states in which nothing can happen."""
+    count = "1 state has" if len(states) == 1 else f"{len(states):,} states have"
+    stay = "stays" if len(states) == 1 else "stay"
+    return f"{count} no choice (a deadlock) and {stay} for ever, where the state's reward is earned: {some(states)}"
+
+
+def _with_stay(values: FloatArray, of_state: FloatArray, choice_start: IntArray) -> FloatArray:
+    """A reward with what states without a choice earn for staying there: their own reward."""
     stuck = np.flatnonzero(np.diff(choice_start) == 0)
-    return floats(np.insert(values, choice_start[stuck], 0.0)) if stuck.size else frozen(values)
+    return floats(np.insert(values, choice_start[stuck], of_state[stuck])) if stuck.size else frozen(values)
 
 
 # --- actions ----------------------------------------------------------------------------------------------------
@@ -320,12 +337,15 @@ def _annotations(reading: _Reading, group: str) -> Iterator[tuple[str, str, Mapp
     for key, declared in _mapping(reading, _mapping(reading, reading.index, "annotations"), group).items():
         if not isinstance(declared, dict) or not isinstance(declared.get("applies-to"), list):
             reading.archive.fail(_INDEX, f"annotations.{group}.{key} does not say what it applies to")
+        if len(declared["applies-to"]) > len(set(map(str, declared["applies-to"]))):
+            reading.archive.fail(_INDEX, f"annotations.{group}.{key} applies to the same twice")
         name = declared.get("alias", key)
         yield f"annotations/{group}/{key}", name if isinstance(name, str) else key, declared
 
 
 def _labels(reading: _Reading) -> dict[str, IntArray]:
     labels: dict[str, IntArray] = {}
+    total = 0
     for folder, name, declared in _annotations(reading, "aps"):
         if "states" not in declared["applies-to"]:
             reading.faults.warn(folder, "only labels of states are read")
@@ -333,26 +353,43 @@ def _labels(reading: _Reading) -> dict[str, IntArray]:
         if kind_of(reading.archive, declared.get("type"), folder).name != "bool":
             reading.archive.fail(folder, "a label must be of type bool")
         marked = reading.archive.bits(f"{folder}/states/values.bin", reading.counts["states"])
+        total += int(marked.sum())
+        if total > MAX_MARKED:
+            reading.archive.fail(folder, f"the labels up to here mark {total:,} states; the limit is {MAX_MARKED:,}")
         labels[name] = ints(np.flatnonzero(marked))
     return labels
 
 
 def _rewards(reading: _Reading, choice_start: IntArray, rows: SparseRows) -> dict[str, FloatArray]:
-    """Reward -> [choice]: what the state gives, what the choice gives, and what its branches give on average."""
+    """Reward -> [choice]: what the state gives, what the choice gives, and what its branches give on average.
+
+    States without a choice have one here: to stay.
+    """
     rewards: dict[str, FloatArray] = {}
+    num_choices = int(choice_start[-1])
     for folder, name, declared in _annotations(reading, "rewards"):
-        total = np.zeros(int(choice_start[-1]))
+        if (len(rewards) + 1) * num_choices > MAX_MARKED:
+            found = f"{len(rewards) + 1:,} rewards for {num_choices:,} choices"
+            reading.archive.fail(folder, f"{found} are {(len(rewards) + 1) * num_choices:,} numbers", _too_many())
+        total, of_state = np.zeros(num_choices), np.zeros(choice_start.size - 1)
         for entity in declared["applies-to"]:
             if entity not in ("states", "choices", "branches"):
                 reading.archive.fail(folder, f"applies to {entity!r}, not to states, choices or branches")
             member = f"{folder}/{entity}/values.bin"
             kind = kind_of(reading.archive, declared.get("type"), folder)
             values = numbers(reading.archive, member, kind, reading.counts[entity])
-            if not np.isfinite(values).all():
-                reading.archive.fail(member, f"entry {int(np.argmin(np.isfinite(values)))} is not a finite number")
+            wrong = np.flatnonzero(~(np.abs(values) <= MAX_REWARD))  # NaN too
+            if wrong.size:
+                found = f"entry {int(wrong[0])} is {values[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
+                reading.archive.fail(member, found, "scale the rewards down")
             total += _per_choice(values, entity, choice_start, rows)
-        rewards[name] = total
+            of_state = values if entity == "states" else of_state
+        rewards[name] = _with_stay(total, of_state, choice_start)
     return rewards
+
+
+def _too_many() -> str:
+    return f"at most {MAX_MARKED:,} can be read"
 
 
 def _per_choice(values: FloatArray, entity: str, choice_start: IntArray, rows: SparseRows) -> FloatArray:

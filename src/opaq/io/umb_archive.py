@@ -7,7 +7,6 @@ import gzip
 import io
 import lzma
 import os
-import stat
 import tarfile
 import zlib
 from collections.abc import Mapping
@@ -20,11 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opaq.errors import Fault, InputError
+from opaq.escapes import printable
+from opaq.files import read_bytes
 
-MAX_BYTES = 8 << 30  # once decompressed
+MAX_BYTES = 2 << 30  # once decompressed
+MAX_GROWTH = 50  # times its own size an archive may become; models reach 5 to 20
+_FREE_GROWTH = 64 << 20  # what any archive may become, however small it is
 _MAX_MEMBERS = 100_000
-_PIECE = 16 << 20
-_BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+_PIECE = 4 << 20
+_BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
 
 
@@ -87,15 +90,15 @@ class Archive:
 def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Archive:
     """Read a tar archive, plain or compressed with gzip, xz or bzip2; what is not a plain file inside is refused."""
     source = os.fspath(path)
+    stored = read_bytes(path, max_bytes=max_bytes, advice="raise the limit if the file is trusted")
     try:
-        content = _decompressed(source, max_bytes)
+        content = _decompressed(stored, source, max_bytes)
     except _BROKEN as error:
         raise _refused(source, f"is cut short or damaged: {error}") from None
-    except OSError as error:
-        raise _refused(source, f"cannot be read: {error.strerror or error}") from None
+    del stored
     try:
         return Archive(source, _members(source, content))
-    except (tarfile.TarError, EOFError, OverflowError, ValueError, RecursionError) as error:
+    except (tarfile.TarError, EOFError, OverflowError, ValueError, IndexError, RecursionError) as error:
         raise _refused(source, f"is not a whole tar archive: {error}", "a UMB file is one") from None
 
 
@@ -103,37 +106,57 @@ def _refused(source: str, found: str, advice: str = "", *, member: str = "") -> 
     return InputError([Fault(member, found, advice)], source)
 
 
-def _decompressed(source: str, max_bytes: int) -> bytes:
-    with open(source, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "not a regular file")
-        start = file.read(6)
-        file.seek(0)
-        opener = next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
-        if opener is None:
-            return _limited(file, source, max_bytes, expected=status.st_size)
-        with cast(IO[bytes], opener(file, "rb")) as stream:
-            return _limited(stream, source, max_bytes)
+def _decompressed(stored: bytes, source: str, max_bytes: int) -> bytes | bytearray:
+    """The tar archive itself; unpacked piece by piece, so that a small file cannot fill the memory."""
+    opener = next((opener for magic, opener in _OPENERS.items() if stored.startswith(magic)), None)
+    if opener is None:
+        return stored
+    limit = min(max_bytes, max(_FREE_GROWTH, MAX_GROWTH * len(stored)))
+    content = bytearray()
+    with cast(IO[bytes], opener(io.BytesIO(stored), "rb")) as stream:
+        while piece := stream.read(min(_PIECE, limit + 1 - len(content))):
+            content += piece
+            if len(content) > limit:
+                found = f"has {len(stored):,} bytes and more than {limit:,} bytes once decompressed"
+                advice = "raise the limit if it is trusted" if limit == max_bytes else "store it without compression"
+                raise _refused(source, found, advice)
+    return content
 
 
-def _limited(stream: IO[bytes], source: str, max_bytes: int, *, expected: int = 0) -> bytes:
-    """All bytes of a stream, read piece by piece so that a small file cannot unfold into all of the memory."""
-    pieces: list[bytes] = []
-    read = 0
-    while max(read, expected) <= max_bytes:
-        piece = stream.read(_PIECE)
-        if not piece:
-            return b"".join(pieces)
-        pieces.append(piece)
-        read += len(piece)
-    raise _refused(source, f"holds more than {max_bytes:,} bytes once decompressed", "raise the limit if it is trusted")
+class _View(io.RawIOBase):
+    """Bytes as a file, without a copy of them."""
+
+    def __init__(self, content: memoryview) -> None:
+        self._content = content
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: len(self._content)}[whence]
+        if base + offset < 0:
+            raise ValueError("a position before the start")
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._content[self._at : self._at + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
 
 
-def _members(source: str, content: bytes) -> dict[str, memoryview]:
-    view = memoryview(content)
+def _members(source: str, content: bytes | bytearray) -> dict[str, memoryview]:
+    view = memoryview(content).toreadonly()
     found: dict[str, memoryview] = {}
-    with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
+    with tarfile.open(fileobj=cast(IO[bytes], _View(view)), mode="r:") as archive:
         for count, entry in enumerate(archive):
             if count >= _MAX_MEMBERS:
                 raise _refused(source, f"has more than {_MAX_MEMBERS:,} members")
@@ -162,8 +185,7 @@ def _suspicious(entry: tarfile.TarInfo, found: Mapping[str, memoryview], length:
 
 
 def _shown(name: str) -> str:
-    """A member's name, safe to print."""
-    return name if name.isprintable() and len(name) <= 200 else ascii(name[:200])
+    return printable(name[:200])
 
 
 def archive_bytes(members: Mapping[str, bytes], *, compressed: bool) -> bytes:

@@ -38,7 +38,7 @@ class Field:
 
 def kind_of(archive: Archive, declared: Any, where: str) -> Kind:
     """The type that the index declares."""
-    if not isinstance(declared, dict) or declared.get("type") not in _DEFAULT_BITS:
+    if not isinstance(declared, dict) or declared.get("type") not in list(_DEFAULT_BITS):  # it may be of any type
         shown = declared.get("type") if isinstance(declared, dict) else declared
         archive.fail(_INDEX, f"{where}: the type {shown!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
     name = declared["type"]

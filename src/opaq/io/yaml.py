@@ -12,12 +12,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from opaq.errors import Fault, InputError
+from opaq.files import read_bytes
 
 try:
     from yaml import CSafeLoader as _Loader
@@ -27,6 +27,7 @@ except ImportError:  # PyYAML built without libyaml: slower, same events
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 50
 MAX_ALIASED = 1_000_000  # values that aliases may add to a document
+MAX_VALUES = 4_000_000  # scalars, lists and mappings
 
 _MAX_PATH = 400  # longer paths are not remembered: their line is that of the longest known part
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,299})")
@@ -57,14 +58,7 @@ def load_yaml(path: str | os.PathLike[str]) -> Document:
 def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a UTF-8 file of at most MAX_BYTES; InputError if it cannot be had."""
     source = os.fspath(path)
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise InputError([_unreadable(error)], source) from None
-    if len(content) > MAX_BYTES:
-        limit = f"larger than {MAX_BYTES // 2**20} MiB"
-        raise InputError([Fault("", limit, "large models belong in a binary format")], source)
+    content = read_bytes(path, max_bytes=MAX_BYTES, advice="large models belong in a binary format")
     if b"\0" in content:
         raise InputError([Fault("", "not a text file (it holds NUL bytes)", "save it as UTF-8 text")], source)
     try:
@@ -72,16 +66,6 @@ def read_text(path: str | os.PathLike[str]) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError([Fault("", "not UTF-8 text", "save it as UTF-8", line)], source) from None
-
-
-def _unreadable(error: OSError | ValueError) -> Fault:
-    if isinstance(error, FileNotFoundError):
-        return Fault("", "no such file", "check the name and the current folder")
-    if isinstance(error, IsADirectoryError):
-        return Fault("", "is a folder, not a file")
-    if isinstance(error, PermissionError):
-        return Fault("", "may not be read", "check its permissions")
-    return Fault("", f"cannot be read: {error.strerror if isinstance(error, OSError) else error}")
 
 
 def parse_yaml(text: str, *, source: str = "") -> Document:
@@ -201,9 +185,13 @@ class _Builder:
     _anchors: dict[str, _Node | None] = field(default_factory=dict)  # None: not finished yet
     _aliased: int = 0
     _documents: int = 0
+    _values: int = 0
 
     def take(self, event: yaml.Event) -> None:
         """Act on one event."""
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _RefusedError(Fault("", f"holds more than {MAX_VALUES:,} values", "use a binary format"))
         line = event.start_mark.line + 1 if event.start_mark is not None else 0
         if isinstance(event, yaml.ScalarEvent):
             self._scalar(event, line)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+IndexArray = NDArray[np.uint32]  # for compiled code, which need not ask whether an index counts from the end
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -25,6 +26,11 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 def floats(values: Any) -> FloatArray:
     """A read-only copy as float64."""
     return frozen(np.array(values, dtype=np.float64))
+
+
+def indices(values: Any) -> IndexArray:
+    """A read-only copy as uint32; at most 4 billion things are numbered."""
+    return frozen(np.array(values, dtype=np.uint32))
 
 
 def ints(values: Any) -> IntArray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 _TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_.\-]*|\"[^\"]*\")|(?P<sign>&&?|\|\|?|[!~()]))")
 _MAX_DEPTH = 100
+_MAX_LENGTH = 20_000
 
 
 class GuardError(ValueError):
@@ -63,9 +64,11 @@ def parse_guard(text: str) -> Guard:
 
 
 def _tokens(text: str) -> list[tuple[str, int]]:
+    if len(text) > _MAX_LENGTH:
+        raise GuardError(f"a guard of {len(text):,} characters is too long; the limit is {_MAX_LENGTH:,}")
     found: list[tuple[str, int]] = []
-    at = 0
-    while text[at:].strip():
+    at, end = 0, len(text.rstrip())
+    while at < end:
         match = _TOKEN.match(text, at)
         if match is None:
             at += len(text[at:]) - len(text[at:].lstrip())

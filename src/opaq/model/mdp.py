@@ -9,6 +9,9 @@ import numpy as np
 
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows
 
+# Rewards and thresholds stay below: sums over any horizon and squares of them are still finite numbers.
+MAX_REWARD = 1e100
+
 
 @dataclass(frozen=True, slots=True)
 class MDP:

@@ -103,7 +103,7 @@ class Chain:
     def of(cls, process: HiddenProcess, pi: Any, *, stop: Stop | None = None) -> Chain:
         """For one policy vector, real or complex; `stop` ends kernels that run when it is requested."""
         stop = stop or Stop()
-        moves = Moves(process.edge_start, process.edge_target, process.flow(pi))
+        moves = Moves(*process.edges, process.flow(pi))
         pairs = process.pairs
         sizes = (process.num_states, process.num_observations, pairs.state.size, pairs.cell_observation.size)
         return cls(process, moves, pairs, kernels.scratch(*sizes, dtype=moves.flow.dtype, stop=stop.cell()), stop)
@@ -112,7 +112,7 @@ class Chain:
 def _root(chain: Chain, samples: int) -> Level:
     """Before anything is seen: the source for certain."""
     one = np.ones(1, dtype=chain.moves.flow.dtype)
-    source = np.array([chain.pairs.state.size - 1], dtype=np.int32)
+    source = np.array([chain.pairs.state.size - 1], dtype=np.uint32)
     zero, zero32 = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int32)
     return _bare(Nodes(np.array([0, 1]), source, one, one, np.ones(1), zero, zero32, np.array([samples])))
 
@@ -242,7 +242,7 @@ class _Trimmer:
             return level, np.zeros(3)
         horizon, free = self.chain.process.horizon, self.budget.memory - used
         allowance = self.budget.mass / (horizon + 1)
-        share = max(free // (horizon + 1 - time) if self.keep else free // 2, 1)
+        share = max(free // 2, 1)  # of what is left; kept levels leave the next one its half
         fits = level.num_nodes <= self.budget.nodes and level.num_bytes <= share
         if level.num_nodes <= 1 or (fits and allowance == 0.0):
             return level, np.zeros(3)

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from opaq.model.arrays import BoolArray, FloatArray, IntArray
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 
 ShortArray = NDArray[np.int32]
 
@@ -39,8 +39,8 @@ _BITS = 1.0 / math.log(2.0)
 class Moves(NamedTuple):
     """The Markov chain under a policy: edges by state, the source last."""
 
-    start: IntArray  # [state + 2]
-    target: IntArray  # [edge]
+    start: IndexArray  # [state + 2]
+    target: IndexArray  # [edge]
     flow: Any  # [edge], real or complex
 
 
@@ -48,7 +48,7 @@ class Nodes(NamedTuple):
     """The distinct beliefs of one level."""
 
     start: IntArray  # [node + 1]
-    pair: ShortArray  # [entry]
+    pair: IndexArray  # [entry]
     belief: Any  # [entry]: P(x | y), summing to 1 over a node; real or complex
     mass: Any  # [node]: P(y), summed over the sequences of the node; real or complex
     best: FloatArray  # [node]: probability of its likeliest sequence
@@ -79,16 +79,16 @@ class Scratch(NamedTuple):
 
     predicted: Any  # [state]
     marked: BoolArray  # [state]: whether it is among the touched ones
-    touched: IntArray  # [state]: the marked states
+    touched: IndexArray  # [state]: the marked states
     chance: Any  # [observation]: P(o | node)
     fill: IntArray  # [observation]: how many entries it has; 0 between nodes
     settled: IntArray  # [observation]
     runs: IntArray  # [observation]
-    seen: IntArray  # [observation]: those with entries
-    pair: ShortArray  # [pair]: entries, a segment per observation
+    seen: IndexArray  # [observation]: those with entries
+    pair: IndexArray  # [pair]: entries, a segment per observation
     value: Any  # [pair]
     listed: BoolArray  # [cell]: whether it is among the listed cells; False between nodes
-    cells: IntArray  # [cell]: the listed cells
+    cells: IndexArray  # [cell]: the listed cells
     cell_mass: Any  # [cell]
     surprise: Any  # [cell]
     largest: FloatArray  # [observation]
@@ -101,16 +101,16 @@ def scratch(num_states: int, num_observations: int, num_pairs: int, num_cells: i
     return Scratch(
         predicted=np.zeros(num_states + 1, dtype),
         marked=np.zeros(num_states + 1, np.bool_),
-        touched=np.zeros(num_states + 1, np.int64),
+        touched=np.zeros(num_states + 1, np.uint32),
         chance=np.zeros(num_observations, dtype),
         fill=np.zeros(num_observations, np.int64),
         settled=np.zeros(num_observations, np.int64),
         runs=np.zeros(num_observations, np.int64),
-        seen=np.zeros(num_observations, np.int64),
-        pair=np.zeros(num_pairs, np.int32),
+        seen=np.zeros(num_observations, np.uint32),
+        pair=np.zeros(num_pairs, np.uint32),
         value=np.zeros(num_pairs, dtype),
         listed=np.zeros(num_cells, np.bool_),
-        cells=np.zeros(num_cells, np.int64),
+        cells=np.zeros(num_cells, np.uint32),
         cell_mass=np.zeros(num_cells, dtype),
         surprise=np.zeros(num_cells, dtype),
         largest=np.zeros(num_observations, np.float64),
@@ -130,7 +130,8 @@ def _digits(value):
 
 
 @njit(cache=True)
-def _longer(array, size):
+def longer(array, size):
+    """The array with room for more."""
     longer = np.empty(size, array.dtype)
     longer[: array.size] = array
     return longer
@@ -177,12 +178,12 @@ def _room_for_nodes(columns, needed):
         return columns
     room = 2 * needed
     return _Columns(
-        _longer(columns.start, room + 1),
-        _longer(columns.mass, room),
-        _longer(columns.best, room),
-        _longer(columns.parent, room),
-        _longer(columns.observation, room),
-        _longer(columns.runs, room),
+        longer(columns.start, room + 1),
+        longer(columns.mass, room),
+        longer(columns.best, room),
+        longer(columns.parent, room),
+        longer(columns.observation, room),
+        longer(columns.runs, room),
         _taller(columns.hashes, room),
     )
 
@@ -193,10 +194,10 @@ def _room_for_known(known, needed):
         return known
     room = 2 * needed
     return Known(
-        _longer(known.node, room),
-        _longer(known.observation, room),
-        _longer(known.value, room),
-        _longer(known.mass, room),
+        longer(known.node, room),
+        longer(known.observation, room),
+        longer(known.value, room),
+        longer(known.mass, room),
     )
 
 
@@ -326,7 +327,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
     num_nodes = nodes.mass.size
     sampled = draws.size > 0
     columns = _new_columns(4 * num_nodes + 16, nodes.mass)
-    pair = np.empty(4 * nodes.pair.size + 64, np.int32)
+    pair = np.empty(4 * nodes.pair.size + 64, np.uint32)
     belief = np.empty(4 * nodes.pair.size + 64, nodes.belief.dtype)
     arc_start = np.zeros(num_nodes + 1, np.int64)
     arc_child = np.empty(4 * num_nodes + 16, np.int64)
@@ -352,13 +353,13 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
             num_entries += work.fill[work.seen[index]]
         columns = _room_for_nodes(columns, count + num_seen)
         if num_entries > pair.size:
-            pair = _longer(pair, 2 * num_entries)
-            belief = _longer(belief, 2 * num_entries)
+            pair = longer(pair, 2 * num_entries)
+            belief = longer(belief, 2 * num_entries)
         if keep_arcs:
             known = _room_for_known(known, num_known + num_seen)
             if num_arcs + num_seen > arc_child.size:
-                arc_child = _longer(arc_child, 2 * (num_arcs + num_seen))
-                arc_weight = _longer(arc_weight, 2 * (num_arcs + num_seen))
+                arc_child = longer(arc_child, 2 * (num_arcs + num_seen))
+                arc_weight = longer(arc_weight, 2 * (num_arcs + num_seen))
         for index in range(num_seen):
             observation = work.seen[index]
             first = pairs.segment[observation]
@@ -643,8 +644,8 @@ def _visits_by_time(start, moves, horizon):
     first[1] = count
     for time in range(horizon):
         if count + size > state_at.size:
-            state_at = _longer(state_at, 2 * (count + size))
-            visit_at = _longer(visit_at, 2 * (count + size))
+            state_at = longer(state_at, 2 * (count + size))
+            visit_at = longer(visit_at, 2 * (count + size))
         for index in range(first[time], first[time + 1]):
             state = state_at[index]
             for edge in range(moves.start[state], moves.start[state + 1]):

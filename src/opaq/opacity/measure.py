@@ -118,8 +118,8 @@ def measure(
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own
         with stop.limit(time):
-            product = compile_problem(problem, policy.policy_class if policy is not None else None)
             try:
+                product = compile_problem(problem, policy.policy_class if policy is not None else None, stop=stop)
                 measurement = measure_product(
                     product,
                     product.policy_vector(policy),

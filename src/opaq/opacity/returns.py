@@ -47,7 +47,7 @@ def expected_return(process: HiddenProcess, pi: FloatArray, payoff: Payoff | Non
 
 
 def _chain(process: HiddenProcess, pi: Any) -> kernels.Moves:
-    return kernels.Moves(process.edge_start, process.edge_target, process.flow(pi))
+    return kernels.Moves(*process.edges, process.flow(pi))
 
 
 def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:

@@ -79,6 +79,16 @@ def gradient(
     return (*_mean(float(end.entropy @ runs), float(end.entropy**2 @ runs), samples), slope)
 
 
+def policy_slope(
+    process: HiddenProcess, pi: FloatArray, *, samples: int, rng: np.random.Generator, stop: Stop | None = None
+) -> tuple[float, float, FloatArray]:
+    """Estimated opacity, its standard error, and its estimated derivative by the policy vector."""
+    graph, end = _sweep(process, pi, samples, rng, stop)
+    runs = graph.last.runs
+    mean, error = _mean(float(end.entropy @ runs), float(end.entropy**2 @ runs), samples)
+    return mean, error, process.edge_slots.T @ end.slope
+
+
 def hessian_vector(
     process: HiddenProcess, theta: FloatArray, direction: FloatArray, *, samples: int, rng: np.random.Generator
 ) -> FloatArray:
@@ -91,11 +101,17 @@ def _slope(
     process: HiddenProcess, theta: Any, samples: int, rng: np.random.Generator, stop: Stop | None
 ) -> tuple[Graph, LastStep, Any]:
     pi = process.softmax(theta)
+    graph, end = _sweep(process, pi, samples, rng, stop)
+    return graph, end, process.pull_back(pi, process.edge_slots.T @ end.slope)
+
+
+def _sweep(
+    process: HiddenProcess, pi: Any, samples: int, rng: np.random.Generator, stop: Stop | None
+) -> tuple[Graph, LastStep]:
     chain = Chain.of(process, pi, stop=stop)
     graph = unroll(chain, steps=process.horizon, keep=True, samples=samples, rng=rng)
     chain.stop.check()
-    end = last_step(chain, graph, with_slope=True)
-    return graph, end, process.pull_back(pi, process.edge_slots.T @ end.slope)
+    return graph, last_step(chain, graph, with_slope=True)
 
 
 def _mean(total: float, squares: float, samples: int) -> tuple[float, float]:

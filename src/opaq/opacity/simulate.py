@@ -28,8 +28,7 @@ def simulate(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.rand
     slots = process.edge_slots
     emission = process.emission
     states, chosen, seen = _run(
-        process.edge_start,
-        process.edge_target,
+        *process.edges,
         process.flow(pi),
         slots.indptr,
         slots.indices,

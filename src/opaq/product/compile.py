@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from opaq.errors import BudgetError, Fault, Faults, InputError
-from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, ints, spread
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, indices, ints, spread
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy
 from opaq.model.secret import Language
 from opaq.product.free import unfold
-from opaq.product.machine import Carried, Clock, Idle, LastAction, Machine, Recent, Seen, Snapshot
-from opaq.product.process import HiddenProcess, Pairs, Payoff
+from opaq.product.machine import MAX_EDGES, Carried, Clock, Idle, LastAction, Machine, Recent, Seen, Snapshot
+from opaq.product.process import Edges, HiddenProcess, Pairs, Payoff
 from opaq.product.tracker import Tracker, read, track
+from opaq.stop import Stop
 
-MAX_STATES = 20_000_000
-MAX_EDGES = 200_000_000
+MAX_STATES = 5_000_000
+_MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +54,16 @@ class Product:
         return Policy(self.policy_class, rows)
 
 
-def compile_problem(problem: Problem, policy_class: PolicyClass | None = None) -> Product:
+def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *, stop: Stop | None = None) -> Product:
     """Compile a problem for policies of a class (its own unless another is given).
 
-    Raises BudgetError when the product is too large.
+    Raises BudgetError when the product is too large, StoppedError when `stop` is requested meanwhile.
     """
     stated = policy_class or problem.policy_class
     problem, policy_class = unfold(problem, stated)
     mdp, tracker = problem.mdp, track(problem.secret, problem.mdp, problem.horizon)
     parts = _parts(problem, policy_class, tracker)
-    states = _explore(mdp, list(parts.values()), _depth(problem))
+    states = _explore(mdp, list(parts.values()), _depth(problem), stop or Stop())
     column = dict(zip(["state", *parts], states.components, strict=True))
     rows = _rows(_Names(problem, policy_class, parts), column)
     emission, observations = _emission(problem.observer, mdp, column["state"], column["signal"])
@@ -153,30 +155,40 @@ class _States:
     probability: FloatArray  # [branch]
 
 
-def _explore(mdp: MDP, machines: list[Machine], depth: int | None) -> _States:
+def _explore(mdp: MDP, machines: list[Machine], depth: int | None, stop: Stop) -> _States:
     """Breadth-first from the start, one array operation a level."""
     sizes = [mdp.num_states, *(machine.size for machine in machines)]
-    if np.prod([float(size) for size in sizes]) > 2.0**62:
+    if math.prod(sizes) > 2**62:
         raise BudgetError("the policy remembers too much for a model this size; ask for fewer last_states")
     index: dict[int, int] = {}
+    branches_of = np.diff(mdp.transitions.starts[mdp.choice_start])  # [state] -> branches out of it
     first, start_probability = _begin(mdp, machines)
     frontier, start = _register(index, _encode(first, sizes))
     found, edges = [frontier], 0
     branches: list[tuple[IntArray, IntArray, IntArray, FloatArray]] = []
     while frontier.size and (depth is None or len(branches) < depth):
+        stop.check()
         offset = len(index) - frontier.size
-        case, choice, targets, probability = _successors(mdp, machines, _decode(frontier, sizes))
+        components = _decode(frontier, sizes)
+        _check_size(len(index), edges + int(branches_of[components[0]].sum()))
+        case, choice, targets, probability = _successors(mdp, machines, components)
         edges += case.size
         frontier, target = _register(index, _encode(targets, sizes))
         found.append(frontier)
         branches.append((case + offset, choice, target, probability))
-        if len(index) > MAX_STATES or edges > MAX_EDGES:
-            raise BudgetError(
-                f"the product of model, secret and policy memory has more than {len(index):,} states and "
-                f"{edges:,} transitions; use a shorter horizon or a policy that remembers less"
-            )
+        _check_size(len(index), edges)
     columns = [np.concatenate(column) for column in zip(*branches, strict=True)] if branches else _nothing()
     return _States(_decode(np.concatenate(found), sizes), (start, start_probability), *columns)
+
+
+def _check_size(num_states: int, num_edges: int) -> None:
+    """Refuse a product before memory is taken for it."""
+    if num_states > MAX_STATES or num_edges > MAX_EDGES:
+        raise BudgetError(
+            f"the product of model, secret and policy memory has at least {num_states:,} states and {num_edges:,} "
+            f"transitions; the limits are {MAX_STATES:,} and {MAX_EDGES:,}; use a shorter horizon or a policy that "
+            "remembers less"
+        )
 
 
 def _nothing() -> list[Any]:
@@ -378,6 +390,7 @@ def _assemble(
     return HiddenProcess(
         edge_start=ints(edge_start),
         edge_target=ints(target),
+        edges=Edges(indices(edge_start), indices(target)),
         edge_base=floats(np.concatenate((np.zeros(places.size), start_probability))),
         edge_slots=edge_slots,
         payoffs=payoffs,
@@ -454,7 +467,7 @@ def _vector(product: Product, policy: Policy) -> FloatArray:
     if policy.policy_class.conditions_on != product.policy_class.conditions_on:
         raise InputError([_other_class(product, policy)])
     actions = product.problem.mdp.actions
-    pi, faults = np.zeros(product.process.num_slots), Faults()
+    pi, missing = np.zeros(product.process.num_slots), []
     for row, key in enumerate(product.rows):
         first, last = product.process.row_start[row : row + 2]
         probabilities = policy.rows.get(key)
@@ -463,9 +476,18 @@ def _vector(product: Product, policy: Policy) -> FloatArray:
         elif _indifferent(product.process, int(first), int(last)):
             pi[first:last] = 1.0 / (last - first)
         else:
-            faults.error(_row_name(product, key), "the policy has no row for this case, which can occur", "add the row")
-    faults.raise_if_any()
+            missing.append(_row_name(product, key))
+    if missing:
+        raise InputError([_missing_rows(missing)])
     return pi
+
+
+def _missing_rows(names: list[str]) -> Fault:
+    """One fault for all rows that a policy lacks."""
+    if len(names) == 1:
+        return Fault(f"policy row {names[0]}", "the policy has no row for this case, which can occur", "add the row")
+    shown = "; ".join(names[:_MOST_SHOWN]) + ("; ..." if len(names) > _MOST_SHOWN else "")
+    return Fault("policy", f"has no row for {len(names):,} cases that can occur: {shown}", "add the rows")
 
 
 def _other_class(product: Product, policy: Policy) -> Fault:
@@ -475,7 +497,7 @@ def _other_class(product: Product, policy: Policy) -> Fault:
 
 def _row_name(product: Product, key: RowKey) -> str:
     words = (f"{name}={value}" for name, value in zip(product.policy_class.conditions_on, key, strict=True))
-    return f"policy row {', '.join(words)}"
+    return ", ".join(words)
 
 
 def _indifferent(process: HiddenProcess, first: int, last: int) -> bool:

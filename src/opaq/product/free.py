@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from opaq.build.memory import joint_actions
+from opaq.errors import BudgetError
 from opaq.model.arrays import IntArray, SparseRows, ints, spread
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import Memory, PolicyClass
 from opaq.model.problem import Problem
+from opaq.product.machine import MAX_EDGES
 
 
 def unfold(problem: Problem, policy_class: PolicyClass) -> tuple[Problem, PolicyClass]:
@@ -19,9 +21,21 @@ def unfold(problem: Problem, policy_class: PolicyClass) -> tuple[Problem, Policy
     memory = policy_class.memory
     if memory is None or not memory.free:
         return problem, policy_class
+    _check_size(problem, len(memory.nodes))
     mdp = _unfold_mdp(problem.mdp, memory)
     observer = _unfold_observer(problem.observer, problem.mdp, len(memory.nodes))
     return replace(problem, mdp=mdp, observer=observer), replace(policy_class, memory=_follow(memory, mdp))
+
+
+def _check_size(problem: Problem, num_nodes: int) -> None:
+    """Refuse tables that grow too large with the nodes before they are built."""
+    after = problem.observer.after_action
+    tables = {"transitions": problem.mdp.transitions, **({} if after is None else {"observations": after})}
+    for name, table in tables.items():
+        size = table.columns.size * num_nodes
+        if size > MAX_EDGES:
+            found = f"{num_nodes:,} nodes that the policy chooses make {size:,} {name} of the model's"
+            raise BudgetError(f"{found} {table.columns.size:,}; the limit is {MAX_EDGES:,}; use fewer nodes")
 
 
 def _unfold_mdp(mdp: MDP, memory: Memory) -> MDP:
@@ -56,7 +70,11 @@ def _follow(memory: Memory, mdp: MDP) -> Memory:
     count = len(memory.nodes)
     to = np.tile(np.arange(count), len(mdp.actions) // count)
     update_of = np.broadcast_to(to, (count, mdp.num_states, to.size))
-    return replace(memory, update_of=update_of, updates=SparseRows.from_dense(np.eye(count)), free=False)
+    return replace(memory, update_of=update_of, updates=_identity(count), free=False)
+
+
+def _identity(size: int) -> SparseRows:
+    return SparseRows.from_entries(np.arange(size), np.arange(size), np.ones(size), shape=(size, size))
 
 
 def _repeated(table: SparseRows, rows: IntArray) -> SparseRows:

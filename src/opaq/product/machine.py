@@ -11,8 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
+from opaq.errors import BudgetError
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, spread
 from opaq.model.policy import Memory
+
+MAX_EDGES = 30_000_000  # transitions of a product: about 120 bytes each while it is put together
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,5 +216,9 @@ class Carried:
 
 def _draw(table: SparseRows, rows: IntArray) -> Branches:
     """All outcomes of the given rows of a stochastic table."""
+    count = int((table.starts[rows + 1] - table.starts[rows]).sum())
+    if count > MAX_EDGES:
+        found = f"the memory's random updates branch into {count:,} transitions in one step"
+        raise BudgetError(f"{found}; the limit is {MAX_EDGES:,}; use fewer nodes")
     case, entry = spread(table.starts, rows)
     return Branches(case, table.columns[entry], table.values[entry])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opaq.model.arrays import FloatArray, IntArray, SparseRows
+from opaq.model.arrays import FloatArray, IndexArray, IntArray, SparseRows, indices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -15,23 +15,29 @@ if TYPE_CHECKING:
 LARGEST_LOGIT = 700.0
 
 
+class Edges(NamedTuple):
+    """The edges of a process, laid out for compiled code."""
+
+    start: IndexArray  # [state + 2]: edges leaving each state, then those leaving the source
+    target: IndexArray  # [edge]
+
+
 class Pairs(NamedTuple):
     """(state, observation) pairs with positive emission, by state; the last pair is the source's."""
 
-    start: Any  # [state + 1]
-    state: Any  # [pair]
-    observation: Any  # [pair]
-    value: Any  # [pair]: E(o | x)
-    segment: Any  # [observation]: where its entries begin in a buffer of all pairs
-    cell: Any  # [pair]: which (observation, secret value) it belongs to
-    cell_observation: Any  # [cell]
+    start: IndexArray  # [state + 1]
+    state: IndexArray  # [pair]
+    observation: IndexArray  # [pair]
+    value: FloatArray  # [pair]: E(o | x)
+    segment: IndexArray  # [observation]: where its entries begin in a buffer of all pairs
+    cell: IndexArray  # [pair]: which (observation, secret value) it belongs to
+    cell_observation: IndexArray  # [cell]
     key: Any  # [pair, 2]: odd multipliers that hash a belief as a sum over its pairs
 
     @classmethod
     def of(cls, emission: SparseRows, secret: IntArray) -> Pairs:
         """Laid out once for all belief graphs of a process."""
-        state = np.append(emission.row_of_entry(), emission.num_rows).astype(np.int32)
-        observation = np.append(emission.columns, 0).astype(np.int32)
+        state = np.append(emission.row_of_entry(), emission.num_rows)
         rng = np.random.default_rng(0x0BAC)
         key = rng.integers(0, 2**63, size=(state.size, 2), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
         counts = np.bincount(emission.columns, minlength=emission.num_columns)
@@ -40,13 +46,13 @@ class Pairs(NamedTuple):
         cells, cell = np.unique(emission.columns * num_secrets + secret[state[:-1]], return_inverse=True)
         value = np.append(emission.values, 1.0)
         return cls(
-            emission.starts,
-            state,
-            observation,
+            indices(emission.starts),
+            indices(state),
+            indices(np.append(emission.columns, 0)),
             value,
-            segment,
-            np.append(cell.reshape(-1), 0),
-            cells // num_secrets,
+            indices(segment),
+            indices(np.append(cell.reshape(-1), 0)),
+            indices(cells // num_secrets),
             key,
         )
 
@@ -72,6 +78,7 @@ class HiddenProcess:
 
     edge_start: IntArray  # [state + 2]: edges leaving each state, then those leaving the source
     edge_target: IntArray  # [edge]
+    edges: Edges  # the same, laid out for compiled code
     edge_base: FloatArray  # [edge]: the part no policy changes (the start distribution)
     edge_slots: csr_array  # [edge, slot]: probability of the edge per unit of policy
     payoffs: tuple[Payoff, ...]  # the return first, then the other requirements

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, pairwise
 
-from opaq.names import printable
+from opaq.escapes import printable
 
 WIDTH = 100  # columns where there is no terminal to ask
 GLUE = "\xa0"  # a space at which no line is broken; names cannot contain it, being printable

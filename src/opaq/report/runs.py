@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opaq.names import printable
+from opaq.escapes import printable
 from opaq.opacity.replay import Moment, Run
 from opaq.report.layout import GLUE, WIDTH, ShortNames, wrapped
 

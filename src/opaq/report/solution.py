@@ -17,6 +17,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         "status": solution.status.name.lower(),
         "status_text": solution.status_text,
         "solver": solution.solver,
+        "gradients": solution.gradients,
         "seconds": solution.seconds,
         "seed": solution.seed,
         "attainable": [
@@ -53,7 +54,8 @@ def render_solution(solution: Solution, *, width: int = WIDTH) -> str:
     rows = [("starts", _spread(solution))]
     if solution.optimality is not None:
         rows.append(("optimality", _optimality_words(solution.optimality)))
-    rows.append(("time", f"{solution.seconds:.1f} s, solver {solution.solver}, seed {solution.seed}"))
+    method = f"solver {solution.solver} on {solution.gradients} gradients"
+    rows.append(("time", f"{solution.seconds:.1f} s, {method}, seed {solution.seed}"))
     above = [("status", solution.status_text)]
     above += [
         ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opaq.names import printable
+from opaq.escapes import printable
 from opaq.reproduce.findings import Finding, Outcome
 
 _COLUMNS = ("source", "opacity", "return", "guess error", "task met", "time", "note")

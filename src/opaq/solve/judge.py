@@ -9,11 +9,13 @@ import numpy as np
 from opaq.model.arrays import FloatArray
 from opaq.opacity.exact import evaluate
 from opaq.opacity.returns import return_gradient
+from opaq.opacity.sampled import estimate
 from opaq.product.process import LARGEST_LOGIT
 from opaq.solve.objective import Objective
 
 ROUNDING = 1e-12  # slack is in units of max(1, |threshold|)
 _MARGIN = 1e-12  # aimed at beyond the threshold, so that rounding does not undo the repair
+_JUDGING_SEED, _JUDGING_RUNS = 0x0BAC, 1000
 _MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is not repaired
 
 
@@ -42,11 +44,23 @@ class Candidate:
 def judge(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> Candidate:
     """Repair a small violation, then evaluate. Raises StoppedError when there is no time for it."""
     theta = repair(objective, theta, scales=scales)
-    pi = objective.process.softmax(theta)
+    score = _score(objective, objective.process.softmax(theta))
+    return Candidate(theta, score, objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
+
+
+def _score(objective: Objective, pi: FloatArray) -> float:
+    """The certain side of the opacity, with the sign of the objective; an estimate where gradients are sampled.
+
+    Estimates of all policies use the same random numbers.
+    """
+    if objective.gradients == "sampled":
+        rng = np.random.default_rng(_JUDGING_SEED)
+        found = estimate(objective.process, pi, samples=_JUDGING_RUNS, rng=rng, stop=objective.stop)
+        objective.stop.check()
+        return objective.sign * found.opacity
     opacity = evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop).opacity
     objective.stop.check()
-    score = opacity.lower if objective.sign > 0 else -opacity.upper
-    return Candidate(theta, score, objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
+    return opacity.lower if objective.sign > 0 else -opacity.upper
 
 
 def repair(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> FloatArray:

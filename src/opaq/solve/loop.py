@@ -28,6 +28,7 @@ class Progress:
     best: Candidate | None
     seconds: float
     share: float = 0.0  # of the steps planned at most for all starts, how many are done
+    unstored: str = ""  # why its checkpoint could not be written
 
 
 @dataclass(slots=True)
@@ -60,8 +61,8 @@ class Keeper(Protocol):
     def load(self) -> Snapshot | None:
         """The last snapshot, if there is one."""
 
-    def store(self, now: Snapshot, *, final: bool) -> None:
-        """Keep a snapshot; the final one always, others if it is time."""
+    def store(self, now: Snapshot, *, final: bool) -> str:
+        """Keep a snapshot; the final one always, others if it is time. Returns why it could not be, or nothing."""
 
 
 def run_start(
@@ -89,10 +90,9 @@ def run_start(
         except StoppedError:
             status = Status.INTERRUPTED
             break
-        if keeper is not None:
-            keeper.store(now, final=solver.done(now.state) is not None)
+        unstored = keeper.store(now, final=solver.done(now.state) is not None) if keeper is not None else ""
         if on_step is not None:
-            on_step(Progress(start.place, now.traces[-1], now.best, perf_counter() - begun))
+            on_step(Progress(start.place, now.traces[-1], now.best, perf_counter() - begun, unstored=unstored))
     if keeper is not None and status is Status.INTERRUPTED and now.traces:
         keeper.store(now, final=True)
     seconds = perf_counter() - begun

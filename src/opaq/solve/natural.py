@@ -7,6 +7,7 @@ rows that are rarely visited or in actions that are rarely taken, as gradient st
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ _LARGEST_ADVANTAGE = 10.0
 _SMALLEST_RATE = 1e-7
 _LEAST_GAIN = 1e-6  # of the merit: a step that gains less has gained next to nothing
 _MAX_IDLE = 3
+_FIRST_RUNS = 100
 _NOISE = 1e-12  # of the merit: differences below it are rounding
 
 
@@ -37,6 +39,7 @@ class NaturalState:
     violation: float
     gap: float  # first-order gain that is left, in bits
     idle: int  # steps in a row that gained next to nothing
+    runs: int  # sampled per evaluation, where gradients are sampled: more as the ascent goes on
     iteration: int
     evaluations: int
 
@@ -65,34 +68,34 @@ class NaturalGradient:
         """At rest, multipliers 0."""
         none = np.zeros(self.scales.size)
         return NaturalState(
-            theta, np.zeros_like(theta), none, self.first_penalty, self.first_rate, np.inf, np.inf, 0, 0, 0
+            theta, np.zeros_like(theta), none, self.first_penalty, self.first_rate, np.inf, np.inf, 0, _FIRST_RUNS, 0, 0
         )
 
     def step(
         self, objective: Objective, state: NaturalState, rng: np.random.Generator
     ) -> tuple[NaturalState, StepInfo]:
         """Some iterations with fixed multipliers."""
-        process, frozen = objective.process, objective.freeze(state.theta)
+        process = objective.process
+        local = objective.near(state.theta, seed=int(rng.integers(2**62)), runs=state.runs)
         theta, velocity, rate = state.theta, state.velocity, state.rate
-        here = frozen.slopes(theta)
+        here = local.slopes(theta)
         merit = begun = self._merit(here, state)
         count = 1
         for _ in range(self.iterations):
-            advantage = self._advantage(process, here, state)
-            push = self.momentum * velocity + rate * advantage
+            push = self.momentum * velocity + rate * self._advantage(process, here, state)
             tried = settle(process, theta + push)
-            there = frozen.slopes(tried)
+            there = local.slopes(tried)
             count += 1
             found = self._merit(there, state)
-            if found >= merit - _NOISE * max(1.0, abs(merit)):
+            if found >= merit - local.noise - _NOISE * max(1.0, abs(merit)):
                 theta, velocity, here, merit = tried, push, there, found
                 rate = min(rate * 1.15, self.largest_rate)
             else:
                 velocity = np.zeros_like(velocity)
                 rate = max(rate * 0.4, _SMALLEST_RATE)
         after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here)
-        idle = state.idle + 1 if merit - begun <= _LEAST_GAIN * max(1.0, abs(merit)) else 0
-        after = replace(after, idle=idle, evaluations=state.evaluations + count)
+        idle = state.idle + 1 if merit - begun <= _LEAST_GAIN * max(1.0, abs(merit)) + local.noise else 0
+        after = replace(after, idle=idle, runs=math.ceil(1.2 * state.runs), evaluations=state.evaluations + count)
         trace = Trace(after.iteration, here.score, here.slack, after.multipliers / self.scales)
         return after, StepInfo(iteration=after.iteration, theta=theta, trace=trace)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
 
 Gradients = Literal["exact", "sampled"]
+GradientChoice = Literal["auto", "exact", "sampled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,10 @@ class Objective:
         found = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
         return self._point(theta, value, slope, found)
 
-    def freeze(self, theta: FloatArray) -> FrozenObjective:
-        """The objective near one policy, on a belief graph whose shape is built once."""
+    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0) -> Local:
+        """The objective near one policy: on a belief graph whose shape is built once, or from sampled runs."""
+        if self.gradients == "sampled":
+            return SampledObjective(self, seed, min(runs or self.samples, self.samples))
         return FrozenObjective(self, theta)
 
     def slack(self, theta: FloatArray) -> FloatArray:
@@ -105,8 +108,21 @@ class Objective:
         return Point(theta, self.sign * value, self.sign * slope, values - self.thresholds(), slopes)
 
 
+class Local(Protocol):
+    """An objective near one policy."""
+
+    @property
+    def noise(self) -> float:
+        """The standard error of the scores, 0 where they are exact."""
+
+    def slopes(self, theta: FloatArray) -> Slopes:
+        """Values and derivatives by the policy vector."""
+
+
 class FrozenObjective:
     """Evaluates an objective at many policies; the belief graph is built anew only where its shape does not fit."""
+
+    noise = 0.0
 
     def __init__(self, objective: Objective, theta: FloatArray) -> None:
         self._objective = objective
@@ -114,19 +130,8 @@ class FrozenObjective:
 
     def slopes(self, theta: FloatArray) -> Slopes:
         """Exact values and derivatives (of what the budget keeps)."""
-        objective, process = self._objective, self._objective.process
-        pi = process.softmax(theta)
-        value, slope = self._sweep(pi)
-        payoffs = objective.requirements()
-        returns = [return_slope(process, pi, payoff) for payoff in payoffs or process.payoffs[:1]]
-        return Slopes(
-            pi=pi,
-            score=objective.sign * value,
-            score_slope=objective.sign * slope,
-            slack=np.array([value for value, _, _ in returns][: len(payoffs)]) - objective.thresholds(),
-            slack_slope=np.array([slope for _, slope, _ in returns][: len(payoffs)]).reshape(len(payoffs), pi.size),
-            visits=returns[0][2],
-        )
+        pi = self._objective.process.softmax(theta)
+        return _with_returns(self._objective, pi, *self._sweep(pi))
 
     def _sweep(self, pi: FloatArray) -> tuple[float, FloatArray]:
         swept = self._graph.sweep(pi, self._buffers, stop=self._objective.stop)
@@ -141,3 +146,37 @@ class FrozenObjective:
         objective = self._objective
         self._graph = FrozenGraph.of(objective.process, pi, budget=objective.budget, stop=objective.stop)
         self._buffers = self._graph.buffers()
+
+
+class SampledObjective:
+    """Evaluates an objective from sampled runs: opacity is estimated, with the same random numbers at every policy.
+
+    Returns and visits are exact.
+    """
+
+    def __init__(self, objective: Objective, seed: int, runs: int) -> None:
+        self._objective, self._seed, self._runs = objective, seed, runs
+        self.noise = 0.0
+
+    def slopes(self, theta: FloatArray) -> Slopes:
+        """Estimated score and slope, exact slacks."""
+        objective, rng = self._objective, np.random.default_rng(self._seed)
+        pi = objective.process.softmax(theta)
+        value, self.noise, slope = sampled.policy_slope(
+            objective.process, pi, samples=self._runs, rng=rng, stop=objective.stop
+        )
+        return _with_returns(objective, pi, value, slope)
+
+
+def _with_returns(objective: Objective, pi: FloatArray, value: float, slope: FloatArray) -> Slopes:
+    """Slacks and visits beside an opacity."""
+    process, payoffs = objective.process, objective.requirements()
+    returns = [return_slope(process, pi, payoff) for payoff in payoffs or process.payoffs[:1]]
+    return Slopes(
+        pi=pi,
+        score=objective.sign * value,
+        score_slope=objective.sign * slope,
+        slack=np.array([value for value, _, _ in returns][: len(payoffs)]) - objective.thresholds(),
+        slack_slope=np.array([slope for _, slope, _ in returns][: len(payoffs)]).reshape(len(payoffs), pi.size),
+        visits=returns[0][2],
+    )

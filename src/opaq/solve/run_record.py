@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, InputError
-from opaq.files import write_text
+from opaq.files import read_bytes, write_text
 from opaq.lock import locked
 from opaq.model.fingerprint import Parts, digest
 from opaq.solve.objective import Objective
 from opaq.solve.runs import CHECKPOINT_FORMAT
-from opaq.solve.stored import read_stored
 from opaq.solve.strategy import Solver
 from opaq.version import __version__
 
@@ -72,7 +71,10 @@ class RunRecord:
         if not path.exists():
             raise InputError([Fault("", f"holds no run: there is no {RECORD_FILE}")], str(folder))
         try:
-            content = json.loads(read_stored(path, limit=_LIMIT), parse_constant=_refuse_constant)
+            content = json.loads(
+                read_bytes(path, max_bytes=_LIMIT, advice="no run writes so much; remove it"),
+                parse_constant=_refuse_constant,
+            )
             if not isinstance(content, dict) or content.get("format") != _FORMAT:
                 raise ValueError("no run is described in it")
         except (ValueError, RecursionError) as error:

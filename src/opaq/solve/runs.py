@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, InputError
-from opaq.files import write_bytes
+from opaq.files import read_bytes, write_bytes
 from opaq.solve.judge import Candidate
 from opaq.solve.loop import Snapshot
-from opaq.solve.stored import read_stored
 from opaq.solve.strategy import Trace
 
 CHECKPOINT_FORMAT = 2  # a checkpoint of another format is not read
@@ -41,11 +40,19 @@ class Checkpoint:
     template: Any  # a state of the solver: the fields, shapes and types of what is read back
     last: float = -np.inf
 
-    def store(self, now: Snapshot, *, final: bool) -> None:
-        """Write the snapshot if it is the final one, or the last one is old enough."""
-        if final or monotonic() - self.last >= _SECONDS_BETWEEN:
+    def store(self, now: Snapshot, *, final: bool) -> str:
+        """Write the snapshot if it is the final one, or the last one is old enough.
+
+        Returns why it could not be written, or nothing: the work goes on without it.
+        """
+        if not final and monotonic() - self.last < _SECONDS_BETWEEN:
+            return ""
+        self.last = monotonic()
+        try:
             write_bytes(self.path, pack(now), overwrite=True)
-            self.last = monotonic()
+        except InputError as error:
+            return "; ".join(error.lines())
+        return ""
 
     def load(self) -> Snapshot | None:
         """The snapshot on file, if there is one."""
@@ -70,7 +77,7 @@ def pack(now: Snapshot) -> bytes:
 
 def unpack(path: Path, template: Any) -> Snapshot:
     """A snapshot from its file; nothing in it is believed. Raises InputError when it is not what `pack` wrote."""
-    content = read_stored(path, limit=_LIMIT)
+    content = read_bytes(path, max_bytes=_LIMIT, advice="no run writes so much; remove it")
     try:
         _check_seal(content)
         return _snapshot(_arrays(content), template)

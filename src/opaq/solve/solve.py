@@ -27,22 +27,23 @@ from opaq.solve.judge import Candidate, judge
 from opaq.solve.lagrangian import AugmentedLagrangian
 from opaq.solve.loop import Progress, StartResult
 from opaq.solve.natural import NaturalGradient
-from opaq.solve.objective import Gradients, Objective
+from opaq.solve.objective import GradientChoice, Gradients, Objective
 from opaq.solve.optimality import Optimality
 from opaq.solve.pool import available_cores
 from opaq.solve.primal_dual import PrimalDual
 from opaq.solve.race import Outcome, Plan, run_race
 from opaq.solve.run_record import option_parts, recorded_run
-from opaq.solve.starts import START_KINDS, beliefs_of, starts
+from opaq.solve.starts import START_KINDS, graph_size, starts
 from opaq.solve.status import Status
 from opaq.solve.strategy import Solver, Trace
 from opaq.solve.verdict import Verdict, reach_verdict, status_text
 from opaq.stop import Stop, StoppedError, on_signals
 
 SOLVERS = ("natural", "lagrangian", "primal-dual")
-SOLVE_BUDGET = Budget(nodes=200_000)
+SOLVE_BUDGET = Budget(nodes=200_000, memory=512 << 20)
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 _MANY_BELIEFS = 100_000  # above this one wave of starts is all
+_SAMPLES = {"natural": 400, "primal-dual": 2000}  # runs of a sampled gradient: at most, and always
 _LAST_SECONDS = 4.0  # for judging the best policy after an interrupt or when time is up
 
 
@@ -58,6 +59,7 @@ class Solution:
     optimality: Optimality | None
     starts: tuple[StartResult, ...]
     trace: tuple[Trace, ...]  # of the start that won
+    gradients: Gradients  # where they came from
     solver: str
     seed: int
     seconds: float
@@ -70,8 +72,8 @@ def solve(
     *,
     policy_class: PolicyClass | None = None,
     solver: Solver | str = "natural",
-    gradients: Gradients = "exact",
-    samples: int = 2000,
+    gradients: GradientChoice = "auto",
+    samples: int | None = None,
     num_starts: int | None = None,
     start: str = "mixed",
     warm: Policy | None = None,
@@ -88,7 +90,8 @@ def solve(
 
     policy_class: what the policy may look at (the problem's own class by default).
     solver: "natural" (the default), "lagrangian", "primal-dual" (the paper's), or a solver with its settings.
-    gradients: "exact" on the belief graph, or "sampled" from `samples` runs as in the paper (primal-dual).
+    gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: at most 400, growing from 100;
+    primal-dual: 2,000, as in the paper), or "auto": exact where the whole graph fits the budget.
     num_starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
     begin: "mixed", "random", "uniform" or "return-optimal"; a `warm` policy is the first of them.
     seed: the same seed gives the same answer; `processes`: at most so many starts run at a time (every core by
@@ -107,10 +110,9 @@ def solve(
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own
         with stop.limit(time):
-            search = _Search(problem, policy_class, gradients, samples, budget, stop)
             try:
+                search = _Search(problem, policy_class, solver, gradients, samples, budget, stop)
                 return search.run(
-                    solver,
                     num_starts=num_starts,
                     start=start,
                     warm=warm,
@@ -129,12 +131,19 @@ def solve(
 
 def _check(problem: Problem, start: str, gradients: str, solver: Solver | str) -> None:
     choose("start", start, START_KINDS)
-    choose("gradients", gradients, get_args(Gradients))
+    choose("gradients", gradients, get_args(GradientChoice))
     if isinstance(solver, str):
         choose("solver", solver, SOLVERS)
     if problem.task.over == "forever":
         found = "solving needs a return over the horizon"
         raise InputError([Fault("task.over", found, "write 'over: horizon', or measure a given policy")])
+
+
+def _sampled_plan(scales: FloatArray, num_starts: int | None) -> Plan:
+    """For gradients that are slow and noisy: two starts, short steps, the better one goes on."""
+    rounds = tuple(NaturalGradient(scales=scales, max_steps=steps, iterations=10) for steps in (6, 40))
+    first = num_starts or 2
+    return Plan(rounds, (first, 1), (first,))
 
 
 def _plan(solver: Solver | str, scales: FloatArray, *, beliefs: int, num_starts: int | None) -> Plan:
@@ -169,14 +178,24 @@ class _Search:
         self,
         problem: Problem,
         policy_class: PolicyClass | None,
-        gradients: Gradients,
-        samples: int,
+        solver: Solver | str,
+        gradients: GradientChoice,
+        samples: int | None,
         budget: Budget,
         stop: Stop,
     ) -> None:
-        self._problem, self._policy_class, self._stop = problem, policy_class, stop
-        self._product = compile_problem(problem, policy_class)
-        self._objective = Objective(self._product, gradients=gradients, samples=samples, budget=budget, stop=stop)
+        self._problem, self._policy_class, self._solver, self._stop = problem, policy_class, solver, stop
+        self._product = compile_problem(problem, policy_class, stop=stop)
+        self._beliefs, whole = graph_size(self._product.process, budget=budget, stop=stop)
+        chosen: Gradients = gradients if gradients != "auto" else "exact" if whole or solver != "natural" else "sampled"
+        name = solver if isinstance(solver, str) else solver.name
+        self._objective = Objective(
+            self._product,
+            gradients=chosen,
+            samples=samples or _SAMPLES.get(name, 2000),
+            budget=budget,
+            stop=stop,
+        )
         self._attainable = tuple(
             Attainable(payoff.name, largest_return(self._product.process, payoff), float(payoff.threshold or 0.0))
             for payoff in self._objective.requirements()
@@ -185,7 +204,6 @@ class _Search:
 
     def run(
         self,
-        solver: Solver | str,
         *,
         num_starts: int | None,
         start: str,
@@ -199,11 +217,19 @@ class _Search:
     ) -> Solution:
         """Race the starts, reach a verdict, measure the winner."""
         objective, scales = self._objective, self._scales
-        beliefs = beliefs_of(self._product)
-        plan = _plan(solver, scales, beliefs=beliefs, num_starts=num_starts)
+        if self._solver == "natural" and objective.gradients == "sampled":
+            plan = _sampled_plan(scales, num_starts)
+        else:
+            plan = _plan(self._solver, scales, beliefs=self._beliefs, num_starts=num_starts)
         first = self._product.policy_vector(warm) if warm is not None else None
         options = option_parts(
-            objective, solver=solver, rounds=plan.rounds, num_starts=num_starts, start=start, warm=first, seed=seed
+            objective,
+            solver=self._solver,
+            rounds=plan.rounds,
+            num_starts=num_starts,
+            start=start,
+            warm=first,
+            seed=seed,
         )
         outcome = Outcome((), None, (), Status.INTERRUPTED)
         with recorded_run(folder, problem=problem_parts(self._problem, self._policy_class), options=options):
@@ -212,7 +238,8 @@ class _Search:
                 if start == "mixed":
                     wave = plan.waves[0]
                     begins[:wave] = with_feasible_start(objective, begins[:wave], scales=scales, seed=seed)
-                workers = 1 if beliefs <= _FEW_BELIEFS else available_cores() if processes is None else processes
+                workers = available_cores() if processes is None else processes
+                workers = 1 if self._beliefs <= _FEW_BELIEFS else workers
                 outcome = run_race(
                     objective,
                     plan,
@@ -277,6 +304,7 @@ class _Search:
             optimality=verdict.optimality,
             starts=outcome.results,
             trace=outcome.trace,
+            gradients=self._objective.gradients,
             solver=solver,
             seed=seed,
             seconds=perf_counter() - begun,

@@ -8,9 +8,10 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.opacity.beliefs import Budget, Chain, unroll
-from opaq.product.compile import Product
+from opaq.product.process import HiddenProcess
 from opaq.solve.attainable import eager_policy
 from opaq.solve.objective import Objective
+from opaq.stop import Stop
 
 START_KINDS = ("mixed", "random", "uniform", "return-optimal")
 
@@ -37,10 +38,16 @@ def starts(
     return found
 
 
-def beliefs_of(product: Product) -> int:
-    """How many beliefs the uniform policy has, counted up to a few thousand a level: the cost of one evaluation."""
-    chain = Chain.of(product.process, product.process.uniform())
-    return unroll(chain, steps=product.process.horizon, budget=Budget(nodes=5_000)).num_nodes
+def graph_size(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tuple[int, bool]:
+    """How many beliefs the graph of some policy has, and whether all of it fits the budget: the cost of an evaluation.
+
+    The policy is random, but always the same: that of the uniform policy is smaller than most by its symmetry.
+    """
+    theta = np.random.default_rng(0).normal(size=process.num_slots)
+    chain = Chain.of(process, process.softmax(theta), stop=stop)
+    graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, whole=True)
+    stop.check()
+    return graph.num_nodes, graph.whole
 
 
 def _kind(kind: str, place: int) -> str:

@@ -44,12 +44,15 @@ def reach_verdict(
     gradients: about as many evaluations as given, more where they are cheap. Then the evidence decides. Raises
     StoppedError when the objective's stop is requested meanwhile.
     """
+    if objective.gradients == "sampled":
+        status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED
+        return Verdict(candidate, status, None, "the gradients were sampled")
     pi = objective.process.softmax(candidate.theta)
     whole = evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop)
     objective.stop.check()
     cheap = pi.size <= MAX_HESSIAN and pi.size * whole.num_nodes < _CHEAP_HESSIAN
     exact = whole.opacity.method == "exact"
-    if claimed is Status.COMPLETED or objective.gradients == "sampled" or not exact:
+    if claimed is Status.COMPLETED or not exact:
         reason = _untested(objective, claimed, exact)
         status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED
         found = optimality(objective, candidate.theta, second_order=cheap) if exact else None
@@ -65,8 +68,6 @@ def reach_verdict(
 def _untested(objective: Objective, claimed: Status, exact: bool) -> str:
     if claimed is Status.COMPLETED:
         return "the solver runs the iterations asked for"
-    if objective.gradients == "sampled":
-        return "the gradients were sampled"
     return "" if exact else f"the belief graph is larger than the budget of {objective.budget.nodes:,} beliefs a level"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opaq.names import printable
+from opaq.escapes import printable
 
 
 @pytest.mark.parametrize(

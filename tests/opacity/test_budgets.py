@@ -1,0 +1,121 @@
+"""What a measurement may cost: exact where the graph fits, an interval or an estimate where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import Timer
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.errors import BudgetError, InputError
+from opaq.opacity.exact import evaluate
+from opaq.product.compile import compile_problem
+from opaq.stop import INTERRUPTED, TIME_IS_UP, Stop, StoppedError
+
+GRID = opaq.load_problem("grid-last-state")
+LONG = replace(GRID, horizon=24)
+
+
+def test_auto_is_exact_whenever_the_whole_graph_fits() -> None:
+    measured = opaq.measure(GRID, sequences=0)
+    assert measured.opacity.method == "exact"
+    assert measured.opacity.value == opaq.measure(GRID, mode="exact", sequences=0).opacity.value
+
+
+def test_auto_gives_what_is_certain_where_it_does_not_fit() -> None:
+    truth = opaq.measure(GRID, mode="exact", sequences=0)
+    for nodes in (50, 500, 3000):
+        measured = opaq.measure(GRID, nodes=nodes, sequences=0, samples=2000)
+        assert measured.opacity.method in ("interval", "sampled")
+        assert measured.opacity.lower - 1e-12 <= truth.opacity.value <= measured.opacity.upper + 1e-12
+        assert measured.guess_error.lower - 1e-12 <= truth.guess_error.value <= measured.guess_error.upper + 1e-12
+
+
+def test_exact_says_when_it_cannot_be_had() -> None:
+    with pytest.raises(BudgetError, match="too many for the budget"):
+        opaq.measure(GRID, mode="exact", nodes=100)
+
+
+@pytest.mark.parametrize("mode", ["auto", "interval", "sampled", "exact"])
+def test_a_time_limit_ends_with_an_answer(mode: str) -> None:
+    told: list[str] = []
+    measured = opaq.measure(LONG, mode=mode, time=1.0, samples=10**7, sequences=0, on_progress=told.append)
+    assert measured.opacity.method != "exact"
+    assert measured.opacity.lower <= measured.opacity.value <= measured.opacity.upper
+    assert TIME_IS_UP in measured.explanation
+    assert told
+
+
+def test_a_stop_that_comes_first_leaves_no_answer() -> None:
+    stop = Stop()
+    stop.request()
+    with pytest.raises(StoppedError, match=INTERRUPTED):
+        opaq.measure(GRID, stop=stop)
+
+
+def test_an_evaluation_that_is_stopped_gives_an_interval_that_holds_the_truth() -> None:
+    process = compile_problem(GRID).process
+    pi = process.uniform()
+    truth = evaluate(process, pi).opacity.value
+    for seconds in (0.0, 0.002, 0.005, 0.01, 0.02):
+        stop = Stop()
+        timer = Timer(seconds, stop.request)
+        timer.start()
+        found = evaluate(process, pi, stop=stop)
+        timer.cancel()
+        assert found.opacity.lower - 1e-12 <= truth <= found.opacity.upper + 1e-12
+        assert 0.0 <= found.dropped_mass <= 1.0 + 1e-12
+
+
+def test_a_stage_ends_without_ending_the_work() -> None:
+    stop = Stop()
+    with stop.stage(0.0):
+        while not stop.requested:
+            pass
+    assert not stop.requested
+    with stop.limit(0.0):
+        while not stop.requested:
+            pass
+    with stop.stage(10.0):
+        pass
+    assert stop.requested
+    assert stop.reason == TIME_IS_UP
+
+
+def test_sequences_shown_are_sought_among_few_beliefs() -> None:
+    measured = opaq.measure(LONG, mode="sampled", samples=300)
+    assert len(measured.revealing) == len(measured.confusing) == 3
+    assert all(sequence.num_sequences is None for sequence in measured.confusing)
+    assert all(0 < sequence.likeliest <= 1 for sequence in measured.confusing)
+
+
+def test_wrong_words_are_refused_with_the_choices() -> None:
+    with pytest.raises(InputError, match="did you mean 'exact'"):
+        opaq.measure(GRID, mode="exakt")
+    with pytest.raises(InputError, match="use one of natural, lagrangian, primal-dual"):
+        opaq.solve(GRID, solver="newton")
+
+
+@pytest.mark.parametrize("horizon", [20_000])
+def test_long_horizons_take_many_levels_at_a_time(horizon: int) -> None:
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {
+                "states": ["x", "y"],
+                "actions": ["a"],
+                "start": {"x": 1},
+                "transitions": {"x": {"a": {"x": 0.5, "y": 0.5}}, "y": {"a": {"x": 0.5, "y": 0.5}}},
+            },
+            "observer": {"emissions": {"x": {"u": 0.7, "v": 0.3}, "y": {"u": 0.1, "v": 0.9}}},
+            "secret": {"last_state": ["x"]},
+            "horizon": horizon,
+        }
+    )
+    measured = opaq.measure(problem)
+    u, v = np.array([0.35, 0.05]), np.array([0.15, 0.45])
+    expected = -sum(float(part @ np.log2(part / part.sum())) for part in (u, v))
+    assert measured.opacity.method == "exact"
+    assert measured.opacity.value == pytest.approx(expected, abs=1e-9)
