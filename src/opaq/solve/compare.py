@@ -238,7 +238,7 @@ class _Ladder:
         )
 
     def _lifted(self, policy: Policy, policy_class: PolicyClass) -> Policy:
-        product = compile_problem(self.problem, policy_class)
+        product = compile_problem(self.problem, policy_class, stop=self.stop)
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(3,)))
         return product.policy(lift(policy, product, rng=rng))
 
