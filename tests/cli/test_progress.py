@@ -73,6 +73,15 @@ def test_lines_are_cut_to_the_terminal_also_when_it_shrinks(monkeypatch: pytest.
     assert "\x1b[31m" not in text
 
 
+def test_a_terminal_that_does_not_know_its_width_shows_whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_REFRESH", 0.02)
+    with terminal(monkeypatch, 0) as (shown, _):
+        with ProgressPrinter("solving") as printer:
+            printer.show("start 1, step 1")
+            wait(0.2)
+        assert "solving 0 s | start 1, step 1" in shown()
+
+
 def test_the_live_line_moves_without_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal(monkeypatch, 80) as (shown, _):
         with ProgressPrinter("reading"):

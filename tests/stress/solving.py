@@ -65,7 +65,7 @@ class Solved:
 def try_solve(number: int) -> Solved:
     """Solve one random problem and confirm what is said of the answer."""
     problem, num_starts = random_task(number)
-    kinds = _kinds(problem, Case.of(number))
+    kinds = kinds_of(problem, Case.of(number))
     try:
         solution = solve(problem, num_starts=num_starts, processes=1, seed=number)
     except Exception as error:
@@ -80,21 +80,22 @@ def try_solve(number: int) -> Solved:
     )
 
 
-def random_task(number: int) -> tuple[Problem, int]:
-    """The problem of a number, and how many starts it gets."""
+def random_task(number: int, *, horizon: int | None = None, max_pairs: int = MAX_PAIRS) -> tuple[Problem, int]:
+    """The problem of a number, and how many starts it gets; the horizon is drawn if not given."""
     rng, case = np.random.default_rng([0x501, number]), Case.of(number)
     while True:
         drawn = random_problem(
             rng,
             secret=case.secret,
             conditions=case.conditions,
+            horizon=horizon,
             watches_actions=case.observer.startswith("actions"),
-            budget=MAX_PAIRS,
+            budget=max_pairs,
         )
         problem = _with_free_memory(rng, drawn) if rng.random() < 0.3 else drawn
         if case.observer.endswith("after_action"):
             problem = _watched_after_actions(rng, problem)
-        if num_pairs(problem) <= MAX_PAIRS:
+        if num_pairs(problem) <= max_pairs:
             return replace(problem, **_mdp_and_task(rng, problem)), int(rng.integers(2, 5))
 
 
@@ -149,7 +150,8 @@ def _threshold(rng: Rng, problem: Problem, requirement: Requirement | None) -> f
     return float(low + rng.choice(SHARES) * (high - low))
 
 
-def _kinds(problem: Problem, case: Case) -> str:
+def kinds_of(problem: Problem, case: Case) -> str:
+    """Secret, policy class, observer and task in a line."""
     task = problem.task
     asked = ["return"] * (task.return_at_least is not None) + [type(r).__name__ for r in task.requirements]
     words = [case.secret, "-".join(case.conditions), case.observer, "+".join(asked) or "no task"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opaq.solve.loop import Progress
 
 _REFRESH = 0.3  # seconds between two renewals of a live line
-_FIRST, _PAUSE = 2.0, 10.0  # seconds to the first line, and between lines, where there is no terminal
+_FIRST, _PAUSE = 1.5, 10.0  # seconds to the first line, and between lines, where there is no terminal
 _ERASE = "\r\x1b[2K"
 
 
@@ -93,9 +93,9 @@ class ProgressPrinter:
 
 
 def _columns() -> int:
-    """The width of the terminal now: users resize it."""
+    """The width of the terminal now: users resize it. One that does not know its width says 0."""
     try:
-        return max(os.get_terminal_size(sys.stderr.fileno()).columns, 2)
+        return max(os.get_terminal_size(sys.stderr.fileno()).columns or 80, 2)
     except (OSError, ValueError):
         return 80
 

@@ -192,7 +192,10 @@ def _check(options: Mapping[str, Any]) -> None:
         if options["gradients"] == GradientKind.SAMPLED and chosen == SolverName.LAGRANGIAN:
             found = f"sampled gradients do not suit --solver {chosen}, which needs exact ones"
             idle.append(Fault("--gradients", found, "use --solver natural or primal-dual"))
-    if options["gradients"] == GradientKind.EXACT or options["solver"] == SolverName.LAGRANGIAN:
+    may_sample = options["gradients"] == GradientKind.SAMPLED or (
+        options["gradients"] != GradientKind.EXACT and options["solver"] in (None, SolverName.NATURAL)
+    )
+    if not may_sample:
         idle += without_effect(options, belongs_to=_OF_SAMPLED_GRADIENTS, chosen="exact gradients")
     if idle:
         raise InputError(idle)

@@ -58,7 +58,7 @@ class Buffers(NamedTuple):
     belief: Any  # [entry]
     mass: Any  # [node]
     filled: BoolArray  # [node]: whether a sweep has given it its belief
-    projection: FloatArray  # [node]
+    projection: Any  # [node]
     adjoint: Any  # [entry]
     predicted: Any  # [state]: 0 between nodes
     expected: Any  # [state]: 0 between nodes
@@ -105,7 +105,7 @@ class FrozenGraph:
             belief=np.empty(num_entries, dtype),
             mass=np.empty(num_nodes, dtype),
             filled=np.empty(num_nodes, np.bool_),
-            projection=np.empty(num_nodes),
+            projection=np.empty(num_nodes, dtype),
             adjoint=np.empty(num_entries, dtype),
             predicted=np.zeros(self.process.num_states + 1, dtype),
             expected=np.zeros(self.process.num_states + 1, dtype),
@@ -309,16 +309,17 @@ def _sweep_forward(shape, moves, weights, buffers, stop):
             child = shape.child[arc]
             first, last = shape.entry_start[child], shape.entry_start[child + 1]
             chance = predicted[0] * 0.0
-            seen = 0.0
+            seen = predicted[0] * 0.0
             if filled[child]:
                 for entry in range(first, last):
                     state = shape.state[entry]
                     value = predicted[state] * shape.emission[entry]
                     chance += value
-                    seen += value.real * weights[state]
+                    seen += value * weights[state]
                 if chance.real < _IMPOSSIBLE:
                     continue
-                if not abs(seen / chance.real - projection[child]) <= _TOLERANCE:
+                apart = seen / chance - projection[child]
+                if not (abs(apart.real) <= _TOLERANCE and abs(apart.imag) <= _TOLERANCE * kernels.STEP):
                     fits = False
             else:
                 for entry in range(first, last):
@@ -326,13 +327,13 @@ def _sweep_forward(shape, moves, weights, buffers, stop):
                     value = predicted[state] * shape.emission[entry]
                     belief[entry] = value
                     chance += value
-                    seen += value.real * weights[state]
+                    seen += value * weights[state]
                 if chance.real < _IMPOSSIBLE:
                     continue
                 scale = 1.0 / chance
                 for entry in range(first, last):
                     belief[entry] *= scale
-                projection[child] = seen / chance.real
+                projection[child] = seen / chance
                 filled[child] = True
             mass[child] += mass[node] * chance
         _clear(shape, node, moves, predicted)

@@ -216,6 +216,17 @@ def _budget(nodes: int | None, mass: float, memory: int | None) -> Budget:
     return replace(standard, nodes=nodes or standard.nodes, memory=memory or standard.memory)
 
 
+def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:
+    """The same measurement with an opacity that is known better, and what follows from it."""
+    values = sum(chance > 0 for chance in measurement.secret_distribution.values())
+    return replace(
+        measurement,
+        opacity=opacity,
+        leakage=_leakage(measurement.secret_entropy, opacity),
+        fano_bound=fano_bound(opacity.lower, values),
+    )
+
+
 def _leakage(secret_entropy: float, opacity: Amount) -> Amount:
     """H(Z) - H(Z | Y)."""
     return replace(

@@ -28,7 +28,8 @@ def simulate(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.rand
     slots = process.edge_slots
     emission = process.emission
     states, chosen, seen = _run(
-        *process.edges,
+        process.edge_start,
+        process.edge_target,
         process.flow(pi),
         slots.indptr,
         slots.indices,

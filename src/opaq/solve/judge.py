@@ -12,6 +12,7 @@ from opaq.opacity.returns import return_gradient
 from opaq.opacity.sampled import estimate
 from opaq.product.process import LARGEST_LOGIT
 from opaq.solve.objective import Objective
+from opaq.stop import Stop
 
 ROUNDING = 1e-12  # slack is in units of max(1, |threshold|)
 _MARGIN = 1e-12  # aimed at beyond the threshold, so that rounding does not undo the repair
@@ -45,7 +46,7 @@ def judge(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> Can
     """Repair a small violation, then evaluate. Raises StoppedError when there is no time for it."""
     theta = repair(objective, theta, scales=scales)
     score = _score(objective, objective.process.softmax(theta))
-    return Candidate(theta, score, objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
+    return Candidate(theta, score, _scaled_slack(objective, theta))
 
 
 def _score(objective: Objective, pi: FloatArray) -> float:
@@ -61,6 +62,18 @@ def _score(objective: Objective, pi: FloatArray) -> float:
     opacity = evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop).opacity
     objective.stop.check()
     return opacity.lower if objective.sign > 0 else -opacity.upper
+
+
+def judge_at_once(objective: Objective, theta: FloatArray, *, scales: FloatArray, stop: Stop) -> Candidate:
+    """The same in the time that `stop` leaves: what has not been looked at by then counts as nothing."""
+    theta = repair(objective, theta, scales=scales)
+    opacity = evaluate(objective.process, objective.process.softmax(theta), budget=objective.budget, stop=stop).opacity
+    score = opacity.lower if objective.sign > 0 else -opacity.upper
+    return Candidate(theta, score, _scaled_slack(objective, theta))
+
+
+def _scaled_slack(objective: Objective, theta: FloatArray) -> FloatArray:
+    return np.asarray(objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
 
 
 def repair(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> FloatArray:

@@ -95,8 +95,13 @@ class _Race:
         self._finalists.update(begin.place for begin in racing)
 
     def agree(self) -> bool:
-        """Whether the best start is not alone at its optimum."""
+        """Whether the best start is not alone at its optimum, or more starts are no hope: none meets the task.
+
+        (Where a policy that meets the task is known at all, it is among the starts of the first wave.)
+        """
         scores = sorted((self._score(place) for place in self._finalists), reverse=True)
+        if scores and scores[0] == -np.inf:
+            return True
         return len(scores) > 1 and scores[0] - scores[1] <= AGREEMENT * max(1.0, abs(scores[0]))
 
     def outcome(self) -> Outcome:

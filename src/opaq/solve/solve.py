@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import get_args
@@ -17,13 +17,14 @@ from opaq.model.arrays import FloatArray
 from opaq.model.fingerprint import problem_parts
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
+from opaq.opacity.amount import Amount
 from opaq.opacity.beliefs import Budget
-from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.opacity.returns import expected_return
 from opaq.product.compile import Product, compile_problem
 from opaq.solve.attainable import Attainable, largest_return
 from opaq.solve.feasible import feasible_policy, with_feasible_start
-from opaq.solve.judge import Candidate, judge
+from opaq.solve.judge import Candidate, judge, judge_at_once
 from opaq.solve.lagrangian import AugmentedLagrangian
 from opaq.solve.loop import Progress, StartResult
 from opaq.solve.natural import NaturalGradient
@@ -279,11 +280,29 @@ class _Search:
     def _closest(self, best: Candidate | None, seed: int) -> Candidate:
         """Where no start ended feasible: a policy made to meet the task, or the one that comes closest."""
         closest = feasible_policy(self._objective, scales=self._scales, seed=seed, climb=not self._stop.requested)
-        last = Stop() if self._stop.requested else self._stop  # after a stop there are seconds left to judge it
-        objective = replace(self._objective, stop=last)
-        with last.limit(_LAST_SECONDS if self._stop.requested else None):
-            made = judge(objective, objective.process.logits(closest.pi), scales=self._scales)
+        theta = self._objective.process.logits(closest.pi)
+        if self._stop.requested:
+            last = Stop()
+            with last.limit(_LAST_SECONDS):
+                made = judge_at_once(self._objective, theta, scales=self._scales, stop=last)
+        else:
+            made = judge(self._objective, theta, scales=self._scales)
         return best if best is not None and not made.beats(best) else made
+
+    def _with_what_is_known(self, measurement: Measurement, candidate: Candidate) -> Measurement:
+        """An interval tightened by what the search has certified of the same policy."""
+        opacity, objective = measurement.opacity, self._objective
+        if opacity.method == "exact" or objective.gradients == "sampled":
+            return measurement
+        bound = abs(candidate.score)
+        lower, upper = (max(opacity.lower, bound), opacity.upper) if objective.sign > 0 else (opacity.lower, bound)
+        if lower <= opacity.lower and upper >= opacity.upper:
+            return measurement
+        tighter = Amount.between(min(lower, opacity.upper), min(upper, opacity.upper))
+        if opacity.method == "sampled":
+            value = min(max(opacity.value, tighter.lower), tighter.upper)
+            tighter = Amount(value, tighter.lower, tighter.upper, "sampled", opacity.standard_error)
+        return with_opacity(measurement, tighter)
 
     def _solution(
         self, verdict: Verdict, outcome: Outcome, solver: str, seed: int, sequences: int, begun: float
@@ -294,7 +313,9 @@ class _Search:
         seconds = _LAST_SECONDS if self._stop.requested else None
         with last.limit(seconds):
             shown = 0 if self._stop.requested else sequences
-            measurement = measure_product(product, pi, time=seconds, sequences=shown, stop=last)
+            mode: Mode = "sampled" if self._stop.requested and self._objective.gradients == "sampled" else "auto"
+            measurement = measure_product(product, pi, mode=mode, time=seconds, sequences=shown, stop=last)
+        measurement = self._with_what_is_known(measurement, verdict.candidate)
         return Solution(
             status=verdict.status,
             status_text=status_text(verdict, measurement, self._attainable),
