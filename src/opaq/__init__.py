@@ -22,8 +22,9 @@ if TYPE_CHECKING:
         build_observer,
         build_problem,
         build_secret,
+        free_memory,
     )
-    from opaq.errors import BudgetError, InputError, OpaqError
+    from opaq.errors import BudgetError, InputError, InvariantError, OpaqError
     from opaq.io import scenarios
     from opaq.io.convert import convert
     from opaq.io.gymnasium import read_gymnasium
@@ -49,10 +50,13 @@ if TYPE_CHECKING:
     )
     from opaq.opacity.simulate import simulate
     from opaq.product.compile import compile_problem
+    from opaq.solve.compare import Comparison, compare
     from opaq.solve.lagrangian import AugmentedLagrangian
+    from opaq.solve.natural import NaturalGradient
     from opaq.solve.primal_dual import PrimalDual
     from opaq.solve.solve import Solution, solve
     from opaq.solve.status import Status
+    from opaq.stop import Stop, StoppedError
 
 _MODULE_OF = {
     "Agent": "opaq.agent",
@@ -61,14 +65,17 @@ _MODULE_OF = {
     "Automaton": "opaq.model.automaton",
     "Budget": "opaq.opacity.beliefs",
     "BudgetError": "opaq.errors",
+    "Comparison": "opaq.solve.compare",
     "GymAdapter": "opaq.agent",
     "InitialState": "opaq.model.secret",
     "InputError": "opaq.errors",
+    "InvariantError": "opaq.errors",
     "Language": "opaq.model.secret",
     "LastState": "opaq.model.secret",
     "MDP": "opaq.model.mdp",
     "Measurement": "opaq.opacity.measure",
     "Memory": "opaq.model.policy",
+    "NaturalGradient": "opaq.solve.natural",
     "Observer": "opaq.model.observer",
     "OpaqError": "opaq.errors",
     "Policy": "opaq.model.policy",
@@ -83,6 +90,8 @@ _MODULE_OF = {
     "StateClasses": "opaq.model.secret",
     "Status": "opaq.solve.status",
     "StepsAgo": "opaq.model.secret",
+    "Stop": "opaq.stop",
+    "StoppedError": "opaq.stop",
     "Task": "opaq.model.problem",
     "Visited": "opaq.model.secret",
     "build_automaton": "opaq.build",
@@ -92,8 +101,10 @@ _MODULE_OF = {
     "build_observer": "opaq.build",
     "build_problem": "opaq.build",
     "build_secret": "opaq.build",
+    "compare": "opaq.solve.compare",
     "compile_problem": "opaq.product.compile",
     "convert": "opaq.io.convert",
+    "free_memory": "opaq.build",
     "load_policy": "opaq.io.policy_file",
     "load_problem": "opaq.io.scenarios",
     "measure": "opaq.opacity.measure",
@@ -119,13 +130,16 @@ __all__ = [
     "Automaton",
     "Budget",
     "BudgetError",
+    "Comparison",
     "GymAdapter",
     "InitialState",
     "InputError",
+    "InvariantError",
     "Language",
     "LastState",
     "Measurement",
     "Memory",
+    "NaturalGradient",
     "Observer",
     "OpaqError",
     "Policy",
@@ -140,6 +154,8 @@ __all__ = [
     "StateClasses",
     "Status",
     "StepsAgo",
+    "Stop",
+    "StoppedError",
     "Task",
     "Visited",
     "__version__",
@@ -150,8 +166,10 @@ __all__ = [
     "build_observer",
     "build_problem",
     "build_secret",
+    "compare",
     "compile_problem",
     "convert",
+    "free_memory",
     "load_policy",
     "load_problem",
     "measure",

@@ -97,9 +97,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as end:
-        main.run(arguments)
-    return int(end.value.code or 0)
+    return main.main(arguments)
 
 
 def test_the_answer_survives_a_disk_that_fills_up(full_disk: Path, capsys: pytest.CaptureFixture) -> None:
@@ -123,5 +121,5 @@ def test_progress_appears_on_stderr(opaq) -> None:
     done = opaq("solve", "grid-last-state-4", "--starts", "1", "--json")
     lines = done.stderr.splitlines()
     assert lines
-    assert all(re.fullmatch(r"opaq: (reading|solving) \d+ s( \| .*)?", line) for line in lines)
+    assert all(re.fullmatch(r"opaq: (reading|preparing|solving) \d+ s( \| .*)?", line) for line in lines)
     assert json.loads(done.stdout)["status"]

@@ -142,7 +142,7 @@ def test_bombs_and_odd_files_are_refused_without_being_unpacked(tmp_path, writte
     content, template = written
     members = members_of(content)
     bomb = members | {"state_theta": bytes(200_000_000)}
-    assert "no run writes so much the file" in refused(tmp_path, sealed(bomb, compression=zipfile.ZIP_DEFLATED), template)
+    assert "larger than the file" in refused(tmp_path, sealed(bomb, compression=zipfile.ZIP_DEFLATED), template)
     file = tmp_path / "large.npz"
     with file.open("wb") as sparse:
         sparse.truncate((1 << 30) + 1)

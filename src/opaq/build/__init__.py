@@ -3,7 +3,7 @@
 from opaq.build.automaton import build_automaton
 from opaq.build.grid import build_grid
 from opaq.build.mdp import build_mdp
-from opaq.build.memory import build_memory
+from opaq.build.memory import build_memory, free_memory
 from opaq.build.observer import build_observer
 from opaq.build.policy_class import build_policy_class
 from opaq.build.problem import build_problem
@@ -18,4 +18,5 @@ __all__ = [
     "build_policy_class",
     "build_problem",
     "build_secret",
+    "free_memory",
 ]

@@ -48,6 +48,15 @@ def build_memory(
     return gather(lambda found: read_memory(spec, path, found, Names.of(mdp)), faults)
 
 
+def free_memory(mdp: MDP, count: int) -> Memory:
+    """A memory of `count` nodes ("0", "1", ...) whose next node the policy chooses; every run starts in the first."""
+    size = mdp.num_states
+    nodes = tuple(str(node) for node in range(count))
+    start = SparseRows.from_entries(range(size), [0] * size, [1.0] * size, shape=(size, count))
+    stay = np.broadcast_to(np.arange(count)[:, None, None], (count, size, len(mdp.actions)))
+    return Memory(nodes, start, stay, SparseRows.from_dense(np.eye(count)), free=True)
+
+
 def read_memory(value: Any, path: str, faults: Faults, names: Names) -> Memory | None:
     """A memory machine from its mapping."""
     spec = mapping(value, path, faults)

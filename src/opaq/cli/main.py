@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli import check, convert, examples, measure, reproduce, schema, simulate, solve
+from opaq.cli import check, compare, convert, examples, measure, reproduce, schema, simulate, solve
 from opaq.cli.shell import answer, run_guarded
 from opaq.version import __version__
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.command(name="measure")(measure.command)
 app.command(name="solve")(solve.command)
+app.command(name="compare")(compare.command)
 app.command(name="simulate")(simulate.command)
 app.command(name="check")(check.command)
 app.command(name="convert")(convert.command)

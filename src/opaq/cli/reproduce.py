@@ -23,12 +23,14 @@ def command(
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder for results and pictures.")] = Path(
         "reproduction"
     ),
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the iterations and two starts.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the paper's iterations, two starts of lagrangian.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Makes the runs repeatable.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run the paper's experiments again: published figures, the paper's algorithm, the default solver."""
+    """Run the paper's experiments again: published figures, the paper's algorithm, lagrangian, the default solver."""
     from opaq.reproduce.effort import Effort
     from opaq.reproduce.experiments import names_of, reproduce_into, results_json
     from opaq.reproduce.tables import render_outcomes

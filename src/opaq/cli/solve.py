@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,9 @@ from opaq.cli.interrupts import interrupts
 from opaq.cli.options import without_effect
 from opaq.cli.shell import about, expect_answer, note, warn
 from opaq.errors import Fault, Faults, InputError
+
+if TYPE_CHECKING:
+    from opaq.model.policy import PolicyClass
 
 
 class SolverName(StrEnum):
@@ -41,6 +45,7 @@ class StartKind(StrEnum):
 
 
 _OF_PRIMAL_DUAL = dict.fromkeys(("iterations", "eta", "kappa", "exponent"), "--solver primal-dual")
+_NO_HINT_AFTER = (1, 130)  # infeasible, interrupted
 _OF_SAMPLED_GRADIENTS = {"samples": "--gradients sampled"}
 
 
@@ -162,7 +167,20 @@ def command(
             stop=stop,
         )
     code = deliver(solution, stated, folder=folder, policy_out=policy_out, overwrite=force, as_json=as_json)
+    hint = with_a_clock(folder.source, stated.horizon, solution.policy.policy_class)
+    if hint and not (quiet or as_json or solution.status.exit_code in _NO_HINT_AFTER):
+        note(hint)
     raise typer.Exit(code)
+
+
+def with_a_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
+    """The commands that would try policies that also look at the time; nothing where they do, or there is no time."""
+    conditions = policy_class.conditions_on
+    if "time" in conditions or horizon == 0:
+        return ""
+    quoted = shlex.quote(source)
+    alone = "" if {"memory", "last_states"} & {*conditions} else f", or opaq solve {quoted} --conditions "
+    return f"a clock may help: opaq compare {quoted}" + (alone and f"{alone}{','.join((*conditions, 'time'))}")
 
 
 def _check(options: Mapping[str, Any]) -> None:

@@ -8,12 +8,10 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from opaq.build.memory import free_memory
 from opaq.build.policy_class import build_policy_class
 from opaq.cli.options import given
-from opaq.model.arrays import SparseRows
-from opaq.model.policy import Memory, PolicyClass
+from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
 from opaq.solve.loop import Progress
 from opaq.solve.primal_dual import PrimalDual
@@ -71,13 +69,8 @@ def _policy_class(problem: Problem, conditions: str | None, memory_nodes: int | 
         stated = build_policy_class(conditions.split(","), problem.mdp, secret=problem.secret)
     if memory_nodes is None:
         return stated
-    count, size = memory_nodes, problem.mdp.num_states
-    nodes = tuple(str(node) for node in range(count))
-    start = SparseRows.from_entries(range(size), [0] * size, [1.0] * size, shape=(size, count))
-    stay = np.broadcast_to(np.arange(count)[:, None, None], (count, size, len(problem.mdp.actions)))
-    memory = Memory(nodes, start, stay, SparseRows.from_dense(np.eye(count)), free=True)
     wanted = (*(name for name in stated.conditions_on if name != "memory"), "memory")
-    return replace(stated, conditions_on=wanted, memory=memory)
+    return replace(stated, conditions_on=wanted, memory=free_memory(problem.mdp, memory_nodes))
 
 
 def _warm(path: str | None, problem: Problem) -> Any:

@@ -19,14 +19,14 @@ def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
     """The answer as plain data; its keys are a promise (docs/answers.md)."""
     return {
         "problem": measurement.problem,
-        "opacity": _amount_to_dict(measurement.opacity),
+        "opacity": amount_to_dict(measurement.opacity),
         "secret_entropy": measurement.secret_entropy,
         "secret_distribution": dict(measurement.secret_distribution),
         "leakage": measurement.leakage.value,
         "guess_error": measurement.guess_error.value,
         "intervals": {
-            "leakage": _amount_to_dict(measurement.leakage),
-            "guess_error": _amount_to_dict(measurement.guess_error),
+            "leakage": amount_to_dict(measurement.leakage),
+            "guess_error": amount_to_dict(measurement.guess_error),
         },
         "fano_bound": measurement.fano_bound,
         "return": measurement.expected_return,
@@ -61,7 +61,8 @@ def render_measurement(measurement: Measurement, *, width: int = WIDTH) -> str:
     return "\n".join([*lines, *_render_sequences(measurement, width)])
 
 
-def _amount_to_dict(amount: Amount) -> dict[str, Any]:
+def amount_to_dict(amount: Amount) -> dict[str, Any]:
+    """A number with its interval and how it was obtained, as plain data."""
     found: dict[str, Any] = {
         "value": amount.value,
         "lower": amount.lower,

@@ -26,13 +26,16 @@ class Effort:
     tell: Callable[[str], None] = field(default=lambda line: None)
 
     def by_default(self, problem: Problem, *, policy_class: PolicyClass | None = None) -> Solution:
-        """The default solver; quick: two starts."""
-        told = f"{problem.name}: default solver, {' and '.join((policy_class or problem.policy_class).conditions_on)}"
-        printer = _StepPrinter(told, self.tell)
+        """The default solver, natural gradient; it is quick in any case."""
+        conditions = ", ".join((policy_class or problem.policy_class).conditions_on)
+        printer = _StepPrinter(f"{problem.name}: default solver, policies on {conditions}", self.tell)
+        return _whole(solve(problem, policy_class=policy_class, seed=self.seed, on_step=printer, sequences=0))
+
+    def by_lagrangian(self, problem: Problem) -> Solution:
+        """The augmented Lagrangian on exact gradients, from many starts; quick: two starts."""
+        printer = _StepPrinter(f"{problem.name}: lagrangian", self.tell)
         starts = 2 if self.quick else None
-        found = solve(
-            problem, policy_class=policy_class, num_starts=starts, seed=self.seed, on_step=printer, sequences=0
-        )
+        found = solve(problem, solver="lagrangian", num_starts=starts, seed=self.seed, on_step=printer, sequences=0)
         return _whole(found)
 
     def by_paper(self, problem: Problem, settings: Settings) -> Solution:

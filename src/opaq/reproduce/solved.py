@@ -1,4 +1,4 @@
-"""The scenarios the paper solves: published figures, the paper's algorithm, the default solver."""
+"""The scenarios the paper solves: published figures, the paper's algorithm, our two solvers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ def run(experiment: Experiment, effort: Effort) -> Outcome:
     """One scenario, every way; all of ours judged by exact evaluation."""
     problem = load_problem(experiment.scenario)
     by_paper = effort.by_paper(problem, experiment.settings)
+    by_lagrangian = effort.by_lagrangian(problem)
     by_default = effort.by_default(problem)
     findings = [
         published(experiment.published),
         _judged("paper's algorithm", by_paper),
+        _judged("lagrangian", by_lagrangian),
         _judged("default solver", by_default),
     ]
     if experiment.timed:

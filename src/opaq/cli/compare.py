@@ -1,0 +1,121 @@
+"""`opaq compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opaq.cli.interrupts import interrupts
+from opaq.cli.options import given
+from opaq.cli.shell import about, expect_answer, note, warn
+from opaq.errors import Faults
+
+if TYPE_CHECKING:
+    from opaq.cli.progress import ProgressPrinter
+    from opaq.model.problem import Problem
+    from opaq.solve.loop import Progress
+
+
+def command(
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")],
+    classes: Annotated[
+        str | None,
+        typer.Option(help='The classes to compare, e.g. "state; state,time; memory:2" (default: all that apply).'),
+    ] = None,
+    policy_out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the policy of every class to this folder.")
+    ] = None,
+    starts: Annotated[int | None, typer.Option(min=1, help="How many starts per class (default: by need).")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same answer (default: 0).")] = None,
+    time: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds for all classes together, shared among them.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="At most so many starts side by side (default: every core).")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite policy files.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Compare what policies can hide that look at the state, at the time, or keep a memory.
+
+    Every class begins from the best policy of the classes that it contains, and from fresh starts. Ctrl-C, and --time
+    when it is over, end the work with the classes done by then.
+    Exit codes: 0 done, 1 no class meets the task, 2 bad input, 3 not all converged, 74 no stdout, 130 interrupted.
+    """
+    from opaq.cli.progress import ProgressPrinter
+    from opaq.io.scenarios import load_problem
+
+    expect_answer()
+    faults = Faults()
+    try:
+        with ProgressPrinter("reading", quiet=quiet):
+            stated = load_problem(problem, faults=faults)
+    finally:
+        warn(faults.warnings, problem)
+    with ProgressPrinter("preparing", quiet=quiet):
+        from opaq.cli.comparing import PolicyFolder, deliver
+        from opaq.opacity.warm import compile_kernels
+        from opaq.solve.compare import Rung, compare
+        from opaq.solve.policy_classes import class_name, default_classes, named_classes
+
+        chosen = default_classes(stated) if classes is None else named_classes(_split(classes), stated)
+        names = [class_name(policy_class) for policy_class in chosen]
+        folder = PolicyFolder.prepare(policy_out, names, stated, overwrite=force)
+        compile_kernels(derivatives=True)
+
+    def done(rung: Rung) -> None:
+        if not quiet:
+            progress.note(f"{rung.name}: {rung.measurement.opacity.value:.4f} bits, {rung.seconds:.1f} s")
+        folder.write(rung)
+
+    with (
+        interrupts.computing() as stop,
+        ProgressPrinter("comparing", quiet=quiet) as progress,
+        about(problem),
+    ):
+        comparison = compare(
+            stated,
+            classes=chosen,
+            on_step=_StepPrinter(progress, stated, names),
+            on_rung=done,
+            stop=stop,
+            **given({"num_starts": starts, "seed": seed, "time": time, "processes": processes}),
+        )
+    if policy_out is not None and folder.written:
+        note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {policy_out}")
+    raise typer.Exit(deliver(comparison, folder, as_json=as_json))
+
+
+def _split(classes: str) -> list[str]:
+    """The classes between semicolons; one after the last may be left out."""
+    return [part.strip() for part in classes.strip().removesuffix(";").split(";")]
+
+
+class _StepPrinter:
+    """Shows which class is searched, and how far the search is."""
+
+    def __init__(self, printer: ProgressPrinter, problem: Problem, names: list[str]) -> None:
+        self._printer, self._problem, self._names = printer, problem, names
+        self._name, self._begun = "", 0.0
+        self._best: float | None = None
+
+    def __call__(self, name: str, progress: Progress) -> None:
+        from opaq.cli.progress import progress_line
+
+        if name != self._name:
+            self._name, self._begun, self._best = name, self._printer.seconds, None
+        found = progress.best
+        if found is not None and found.feasible:
+            better = self._best is None or found.score > self._best
+            self._best = found.score if better else self._best
+        line = progress_line(
+            progress,
+            threshold=self._problem.task.return_at_least,
+            best=None if self._best is None else abs(self._best),
+            seconds=self._printer.seconds - self._begun,
+        )
+        place = self._names.index(name) + 1
+        self._printer.show(line, label=f"{name} ({place} of {len(self._names)})")
