@@ -15,6 +15,8 @@ import pytest
 
 from opaq.cli import progress
 from opaq.cli.progress import ProgressPrinter, progress_line, solver_progress
+from opaq.solve.loop import Progress
+from opaq.solve.strategy import Trace
 
 termios = pytest.importorskip("termios")
 fcntl = pytest.importorskip("fcntl")
@@ -99,7 +101,7 @@ def test_a_note_does_not_tear_the_live_line(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_elsewhere_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    assert (progress._FIRST, progress._PAUSE) == (2.0, 10.0)
+    assert (progress._FIRST, progress._PAUSE) == (1.5, 10.0)
     monkeypatch.setattr(progress, "_FIRST", 0.05)
     monkeypatch.setattr(progress, "_PAUSE", 0.2)
     with ProgressPrinter("measuring") as printer:
@@ -123,9 +125,9 @@ def test_silence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture,
     assert (shown.out, shown.err) == ("", "")
 
 
-def step(iteration: int, score: float, best: object = None) -> SimpleNamespace:
-    trace = SimpleNamespace(iteration=iteration, score=score, slack=np.array([-0.05]), multipliers=np.array([1.25]))
-    return SimpleNamespace(place=2, trace=trace, best=best, share=0.5, seconds=1.0)
+def step(iteration: int, score: float, best: object = None) -> Progress:
+    trace = Trace(iteration=iteration, score=score, slack=np.array([-0.05]), multipliers=np.array([1.25]))
+    return Progress(place=2, trace=trace, best=best, seconds=1.0, share=0.5)
 
 
 def test_a_step_in_words() -> None:
