@@ -9,7 +9,9 @@ from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.problem import Problem
 from opaq.model.secret import LastState, StateClasses
+from opaq.opacity.beliefs import Budget
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
+from opaq.opacity.frozen import FrozenGraph
 from opaq.opacity.returns import expected_return, return_gradient
 from opaq.opacity.sampled import estimate
 from opaq.product.compile import compile_problem
@@ -36,6 +38,8 @@ def compile_kernels(*, derivatives: bool = False) -> None:
     if derivatives:
         theta = np.zeros(process.num_slots)
         gradient(process, theta)
+        graph = FrozenGraph.of(process, pi, budget=Budget())
+        graph.sweep(pi, graph.buffers())
         hessian_vector(process, theta, theta + 1.0)
         return_gradient(process, theta)
         return_gradient(process, theta + 0j)
