@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -12,6 +13,7 @@ from opaq.model.arrays import FloatArray
 from opaq.opacity import exact, sampled
 from opaq.opacity.beliefs import Budget
 from opaq.opacity.frozen import FrozenGraph
+from opaq.opacity.kernels import STEP
 from opaq.opacity.returns import expected_return, return_gradient, return_slope
 from opaq.opacity.simulate import score_gradients
 from opaq.product.compile import Product
@@ -90,6 +92,24 @@ class Objective:
         if self.gradients == "sampled":
             return SampledObjective(self, seed, min(runs or self.samples, self.samples))
         return FrozenObjective(self, theta)
+
+    def hessian_products(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """The Hessian of the score at one policy as a function of a direction, on a graph whose shape is built once.
+
+        Beliefs that are merged at this policy may move apart along a direction; then that product is made by hashing.
+        """
+        process = self.process
+        graph = FrozenGraph.of(process, process.softmax(theta), budget=self.budget, stop=self.stop)
+        buffers = graph.buffers(np.complex128)
+
+        def product(direction: FloatArray) -> FloatArray:
+            pi = process.softmax(theta + 1j * STEP * direction)
+            swept = graph.sweep(pi, buffers, stop=self.stop)
+            if swept is None:
+                return self.sign * exact.hessian_vector(process, theta, direction, budget=self.budget, stop=self.stop)
+            return np.asarray(self.sign * np.imag(process.pull_back(pi, swept[1])) / STEP)
+
+        return product
 
     def slack(self, theta: FloatArray) -> FloatArray:
         """The exact slack of every requirement."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from opaq.model.arrays import FloatArray
-from opaq.opacity import exact, kernels
+from opaq.opacity import kernels
 from opaq.opacity.returns import return_gradient
 from opaq.product.process import HiddenProcess
 from opaq.solve.objective import Objective, Point
@@ -98,7 +98,8 @@ def with_least(process: HiddenProcess, theta: FloatArray, least: float) -> Float
 def with_curvature(objective: Objective, first: FirstOrder) -> tuple[Optimality, FloatArray]:
     """The measures with the largest curvature added, and the direction that has it."""
     theta, multipliers = first.point.theta, first.optimality.multipliers
-    columns = [_lagrangian_product(objective, theta, multipliers, unit) for unit in np.eye(theta.size)]
+    score = objective.hessian_products(theta)
+    columns = [score(unit) + _requirements_product(objective, theta, multipliers, unit) for unit in np.eye(theta.size)]
     matrix = np.stack(columns, axis=1)
     normal = first.point.slack_slope[first.active & (multipliers > 0)]
     normals = np.linalg.svd(normal)[2][: np.linalg.matrix_rank(normal)] if normal.size else np.zeros((0, theta.size))
@@ -128,10 +129,9 @@ def _multipliers(point: Point, by_score: FloatArray, by_slack: FloatArray, activ
     return [least_squares, least_gain]
 
 
-def _lagrangian_product(objective: Objective, theta: FloatArray, multipliers: FloatArray, unit: FloatArray) -> Any:
-    total = objective.sign * exact.hessian_vector(
-        objective.process, theta, unit, budget=objective.budget, stop=objective.stop
-    )
+def _requirements_product(objective: Objective, theta: FloatArray, multipliers: FloatArray, unit: FloatArray) -> Any:
+    """The part of the Lagrangian's Hessian that the requirements have, times a direction."""
+    total: Any = 0.0
     for multiplier, payoff in zip(multipliers, objective.requirements(), strict=True):
         if multiplier > 0:
             _, slope = return_gradient(objective.process, theta + 1j * kernels.STEP * unit, payoff)

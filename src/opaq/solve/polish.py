@@ -11,7 +11,7 @@ from opaq.model.arrays import FloatArray
 from opaq.product.process import LARGEST_LOGIT
 from opaq.solve.feasible import row_visits
 from opaq.solve.judge import Candidate, judge
-from opaq.solve.objective import Objective, Point
+from opaq.solve.objective import Objective, Slopes
 from opaq.solve.optimality import FirstOrder, Optimality, first_order, with_curvature, with_least
 
 _STEPS_A_ROUND = 30
@@ -113,7 +113,7 @@ class _Polish:
         solved = minimize(climb, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
         self._left -= int(solved.nfev)
         assert climb.best is not None
-        return climb.best.theta, climb.pressure(climb.best)
+        return climb.theta, climb.pressure(climb.best)
 
     def _leave_saddle(self, best: Candidate, direction: FloatArray) -> Candidate | None:
         """The best policy some way along a direction, either way, if it is better."""
@@ -143,18 +143,21 @@ class _Climb:
     ) -> None:
         self._objective, self._scales, self._multipliers = objective, scales, multipliers
         self._theta, self._stretch = theta, stretch
+        self._local = objective.near(theta)
         self._lowest = np.inf
-        self.best: Point | None = None
+        self.theta = theta
+        self.best: Slopes | None = None
 
     def __call__(self, move: FloatArray) -> tuple[float, FloatArray]:
         theta = np.clip(self._theta + self._stretch * move, -LARGEST_LOGIT, LARGEST_LOGIT)
-        point = self._objective.at(theta)
-        pressure = self.pressure(point)
-        merit = -point.score + float((pressure**2 - self._multipliers**2).sum()) / (2.0 * _PENALTY)
+        here = self._local.slopes(theta)
+        pressure = self.pressure(here)
+        merit = -here.score + float((pressure**2 - self._multipliers**2).sum()) / (2.0 * _PENALTY)
         if merit < self._lowest:
-            self._lowest, self.best = merit, point
-        return merit, -self._stretch * (point.score_slope + (pressure / self._scales) @ point.slack_slope)
+            self._lowest, self.theta, self.best = merit, theta, here
+        slope = here.score_slope + (pressure / self._scales) @ here.slack_slope
+        return merit, -self._stretch * self._objective.process.pull_back(here.pi, slope)
 
-    def pressure(self, point: Point) -> FloatArray:
+    def pressure(self, point: Slopes) -> FloatArray:
         """What a requirement weighs at a point, in units of score per scaled slack."""
         return np.asarray(np.maximum(0.0, self._multipliers - _PENALTY * point.slack / self._scales))
