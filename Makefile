@@ -37,3 +37,4 @@ test: $(VENV)/.installed-test  ## style, types and tests
 
 bench: $(VENV)/.installed-bench  ## time the numerical core
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/time_to_quality.py
