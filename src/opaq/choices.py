@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
 
 from opaq.errors import Fault, InputError
 
@@ -19,3 +22,21 @@ def choose(name: str, value: object, choices: Sequence[str]) -> str:
     meant = f"did you mean '{near[0]}'? " if near else ""
     given = f"'{value}'" if isinstance(value, str) else repr(value)
     raise InputError([Fault(name, f"{given} is not a choice", f"{meant}use one of {', '.join(choices)}")])
+
+
+def check_numbers(limits: Mapping[str, tuple[float | None, float, float]], *, whole: Collection[str] = ()) -> None:
+    """Raise InputError with every argument that is not a number between its limits.
+
+    limits: name -> (value, least, most); None stands for "not given". Those in `whole` must be whole numbers.
+    """
+    faults = []
+    for name, (value, least, most) in limits.items():
+        if value is None:
+            continue
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not number or not least <= value <= most or (name in whole and value != int(value)):
+            kind = "a whole number" if name in whole else "a number"
+            wanted = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+            faults.append(Fault(name, f"is {value!r}", f"give {kind}, {wanted}"))
+    if faults:
+        raise InputError(faults)

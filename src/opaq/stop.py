@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 INTERRUPTED = "interrupted"
+_FOR_EVER = 1e8  # seconds; timers overflow beyond some 1e9
 TIME_IS_UP = "the time limit was reached"
 _STAGE = "the time for this stage is used up"
 
@@ -93,7 +94,7 @@ class Stop:
 
     @contextmanager
     def _timer(self, seconds: float | None, reason: str) -> Iterator[None]:
-        if seconds is None:
+        if seconds is None or seconds > _FOR_EVER:
             yield
             return
         timer = Timer(max(seconds, 0.0), self.request, args=(reason,))

@@ -21,6 +21,7 @@ from opaq.solve.polish import polish
 from opaq.solve.primal_dual import PrimalDual
 from opaq.solve.solve import solve
 from opaq.solve.status import Status
+from opaq.stop import Stop
 from random_problems import random_problem
 
 
@@ -191,7 +192,7 @@ def test_the_dynamic_programs_policy_earns_the_largest_return_in_a_rich_class(se
     problem = random_problem(np.random.default_rng(seed), conditions=("state", "time"))
     process = compile_problem(problem).process
     for payoff in process.payoffs:
-        earned = expected_return(process, return_seeking_policy(process, payoff), payoff)
+        earned = expected_return(process, return_seeking_policy(process, payoff, stop=Stop()), payoff)
         assert earned == pytest.approx(largest_return(process, payoff), abs=1e-12)
 
 

@@ -11,9 +11,11 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic
 
 from opaq.stop import Stop, leave, listen
 
+BEGUN = monotonic()  # when the process began to run opaq
 EXIT_CODE = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from opaq.cli.interrupts import interrupts
-from opaq.cli.options import given, without_effect
+from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli.options import given, in_bytes, without_effect
 from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, page_width, warn
 from opaq.errors import Faults, InputError
 
@@ -70,19 +70,19 @@ def command(
     from opaq.io.scenarios import load_problem
 
     options = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
-    options |= {"memory": None if memory is None else round(memory * 2**30), "time": time}
+    options |= {"memory": None if memory is None else in_bytes(memory), "time": time}
     _check(mode, options)
     expect_answer()
     faults, policy_faults, chosen = Faults(), Faults(), None
     try:
-        with ProgressPrinter("reading", quiet=quiet):
+        with ProgressPrinter("reading", quiet=quiet, since=BEGUN):
             stated = load_problem(problem, faults=faults)
             if policy is not None:
                 chosen = load_policy(policy, stated, any_model=any_model, faults=policy_faults)
     finally:
         warn(faults.warnings, problem)
         warn(policy_faults.warnings, str(policy))
-    with ProgressPrinter("preparing", quiet=quiet):
+    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
         from opaq.opacity.warm import compile_kernels
         from opaq.report.text import measurement_to_dict, render_measurement

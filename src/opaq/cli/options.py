@@ -29,3 +29,8 @@ def without_effect(
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def in_bytes(gibibytes: float) -> int:
+    """An amount of memory; more than any machine has is as good as no limit."""
+    return round(min(gibibytes, 2.0**20) * 2**30)

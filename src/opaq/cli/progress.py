@@ -29,12 +29,14 @@ class ProgressPrinter:
     Numerical work only calls `show`, which stores a text. Nothing is printed when `quiet`, or without a stderr.
     """
 
-    def __init__(self, label: str, *, quiet: bool = False) -> None:
+    def __init__(self, label: str, *, quiet: bool = False, since: float | None = None) -> None:
+        """since: when the user began to wait, if that was before now (a reading of the monotonic clock)."""
         self._label = label
         self._text = ""
         self._quiet = quiet or sys.stderr is None
         self._live = not self._quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._begun = monotonic()
+        self._since = self._begun if since is None else since
         self._ended = Event()
         self._printing = Lock()
         self._thread = Thread(target=self._run, name="opaq-progress", daemon=True)
@@ -70,7 +72,7 @@ class ProgressPrinter:
             self._erase()
 
     def _run(self) -> None:
-        pause = _REFRESH if self._live else _FIRST
+        pause = _REFRESH if self._live else max(_FIRST - (self._begun - self._since), 0.05)
         while not self._ended.wait(pause):
             with self._printing:
                 if not self._ended.is_set():

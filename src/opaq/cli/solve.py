@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opaq.cli.interrupts import interrupts
-from opaq.cli.options import without_effect
+from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli.options import in_bytes, without_effect
 from opaq.cli.shell import about, expect_answer, note, warn
 from opaq.errors import Fault, Faults, InputError
 
@@ -69,7 +69,9 @@ def command(
         typer.Option(help="Exact, sampled as in the paper, or auto (the default): exact where the graph fits."),
     ] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Runs of a sampled gradient.")] = None,
-    starts: Annotated[int | None, typer.Option(min=1, help="How many starts (default: by need, 4 to 16).")] = None,
+    starts: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="How many starts (default: by need, 4 to 16).")
+    ] = None,
     start: Annotated[StartKind | None, typer.Option(help="Where the starts begin (default: mixed).")] = None,
     warm: Annotated[Path | None, typer.Option(help="A policy file to begin from.")] = None,
     iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of primal-dual (default: 5000).")] = None,
@@ -122,7 +124,7 @@ def command(
         "exponent": exponent,
         "seed": seed,
         "nodes": nodes,
-        "memory": None if memory is None else round(memory * 2**30),
+        "memory": None if memory is None else in_bytes(memory),
     }
     if (problem is None) == (resume is None):
         raise InputError([Fault("PROBLEM", "give a problem, or --resume a run, not both or neither")])
@@ -139,14 +141,14 @@ def command(
         folder = RunFolder.open(resume, options)
     faults = Faults()
     try:
-        with ProgressPrinter("reading", quiet=quiet):
+        with ProgressPrinter("reading", quiet=quiet, since=BEGUN):
             stated = folder.problem(faults)
     finally:
         warn(faults.warnings, folder.source)
     folder.begin()
     for line in folder.notes:
         note(line)
-    with ProgressPrinter("preparing", quiet=quiet):
+    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.cli.delivery import deliver
         from opaq.cli.solving import solve_as_told
         from opaq.opacity.warm import compile_kernels

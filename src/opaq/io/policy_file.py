@@ -45,5 +45,12 @@ def save_policy(
 
     Given the problem, the file says which model it is for and tells a memory machine as rules.
     """
-    text = json.dumps(policy_to_dict(policy, problem=problem), indent=1, ensure_ascii=False, allow_nan=False)
+    text = _escaped(json.dumps(policy_to_dict(policy, problem=problem), indent=1, ensure_ascii=False, allow_nan=False))
     write_text(path, f"{text}\n", overwrite=overwrite)
+
+
+def _escaped(text: str) -> str:
+    """Control, bidirectional and separator characters as JSON escapes: readers refuse them raw, and terminals obey."""
+    return "".join(
+        char if char.isprintable() or char == "\n" or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in text
+    )

@@ -73,6 +73,7 @@ class Graph:
 
     levels: tuple[Level, ...]
     num_nodes: int
+    num_entries: int
     settled_mass: float  # of the sequences that settled the secret before the last observation
     dropped_mass: float
     dropped_opacity: float  # the most the dropped nodes could add to opacity
@@ -117,6 +118,10 @@ def _root(chain: Chain, samples: int) -> Level:
     return _bare(Nodes(np.array([0, 1]), source, one, one, np.ones(1), zero, zero32, np.array([samples])))
 
 
+def _no_nodes(nodes: Nodes) -> Nodes:
+    return Nodes(nodes.start[:1], nodes.pair[:0], nodes.belief[:0], *(part[:0] for part in nodes[3:]))  # type: ignore[arg-type]
+
+
 def _bare(nodes: Nodes) -> Level:
     """A level of which only the nodes are known."""
     nothing = np.zeros(0, dtype=np.int64)
@@ -143,12 +148,17 @@ def unroll(
     """
     trimmer = _Trimmer(chain, budget or Budget(), keep, sampled=samples > 0)
     level = _root(chain, samples)
-    levels, num_nodes, settled_mass, losses, used, time = [level], 1, 0.0, np.zeros(3), 0, 0
+    levels, num_nodes, num_entries, settled_mass, losses, used, time = [level], 1, 1, 0.0, np.zeros(3), 0, 0
     while time < steps:
+        if chain.stop.requested:  # what has not been expanded counts as dropped
+            losses += trimmer.cost(level.nodes, time - 1, np.arange(level.num_nodes))
+            levels = [*levels[:-1], _bare(_no_nodes(level.nodes))]
+            break
         if trimmer.may_skip_ahead and level.num_nodes <= _SMALL_LEVEL:
             at_once = min(steps - time, _LEVELS_A_CALL)
-            level, made, new_nodes, settled = _steps(chain, level, trimmer, rng, steps=at_once)
-            num_nodes, settled_mass, time = num_nodes + new_nodes, settled_mass + settled, time + made
+            level, made, new_nodes, new_entries, settled = _steps(chain, level, trimmer, rng, steps=at_once)
+            num_nodes, num_entries = num_nodes + new_nodes, num_entries + new_entries
+            settled_mass, time = settled_mass + settled, time + made
             levels = [level]
             if made:
                 _tell(on_level, time, num_nodes)
@@ -159,6 +169,7 @@ def unroll(
         child, loss = trimmer.trim(child, time, used)
         losses += loss
         num_nodes += child.num_nodes
+        num_entries += child.nodes.pair.size
         settled_mass += settled
         used = used + child.num_bytes if keep else 0
         levels = [*levels, child] if keep else [child]
@@ -168,7 +179,7 @@ def unroll(
         if whole and not chain.stop.requested and (losses[0] > 0.0 or num_nodes > _MOST_LEVELS * trimmer.budget.nodes):
             losses[0] = max(losses[0], _TINY_MASS)
             break
-    return Graph(tuple(levels), num_nodes, settled_mass, *(float(loss) for loss in losses))
+    return Graph(tuple(levels), num_nodes, num_entries, settled_mass, *(float(loss) for loss in losses))
 
 
 def _tell(on_level: OnLevel | None, levels: int, num_nodes: int) -> None:
@@ -195,10 +206,10 @@ def _step(
 
 def _steps(
     chain: Chain, level: Level, trimmer: _Trimmer, rng: np.random.Generator | None, *, steps: int
-) -> tuple[Level, int, int, float]:
-    """Several levels at once while they are small: the last one, how many, their nodes, the mass that was settled."""
+) -> tuple[Level, int, int, int, float]:
+    """Several levels at once while they are small: the last one, how many, their nodes and entries, settled mass."""
     draws = _draws(level, rng, levels=steps)
-    nodes, made, num_nodes, settled = kernels.expand_levels(
+    nodes, made, num_nodes, num_entries, settled = kernels.expand_levels(
         level.nodes,
         chain.moves,
         chain.pairs,
@@ -209,7 +220,7 @@ def _steps(
         min(_SMALL_LEVEL, trimmer.max_nodes),
         trimmer.max_entries(0),
     )
-    return (_bare(nodes) if made else level), int(made), int(num_nodes), float(settled)
+    return (_bare(nodes) if made else level), int(made), int(num_nodes), int(num_entries), float(settled)
 
 
 @dataclass(slots=True)

@@ -438,23 +438,24 @@ def expand_levels(nodes, moves, pairs, settled, draws, work, steps, max_nodes, m
     """Several levels in one call while they stay small: long horizons cost no call per level.
 
     `draws` has one row per level (no columns: nothing is sampled). Returns the last level that is complete, how many
-    levels were made, how many nodes they have together, and the mass that was settled. A level that was not finished,
-    or that has more than `max_nodes` nodes, is not returned.
+    levels were made, how many nodes and entries they have together, and the mass that was settled. A level that was
+    not finished, or that has more than `max_nodes` nodes, is not returned.
     """
-    num_nodes, total_settled = 0, 0.0
+    num_nodes, num_entries, total_settled = 0, 0, 0.0
     for step in range(steps):
         left = nodes.runs.sum() if draws.shape[1] > 0 else 0
         made, _, _, reached, settled_mass = expand(
             nodes, moves, pairs, settled, draws[step, :left], work, False, max_entries
         )
         if reached < nodes.mass.size or made.mass.size > max_nodes:
-            return nodes, step, num_nodes, total_settled
+            return nodes, step, num_nodes, num_entries, total_settled
         nodes = made
         num_nodes += made.mass.size
+        num_entries += made.pair.size
         total_settled += settled_mass
         if made.mass.size == 0:
-            return nodes, steps, num_nodes, total_settled
-    return nodes, steps, num_nodes, total_settled
+            return nodes, steps, num_nodes, num_entries, total_settled
+    return nodes, steps, num_nodes, num_entries, total_settled
 
 
 @njit(cache=True, inline="always")

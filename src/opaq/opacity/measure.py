@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from opaq.choices import choose
+from opaq.choices import check_numbers, choose
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy
@@ -114,6 +115,19 @@ def measure(
     """
     begun = perf_counter()
     choose("mode", mode, get_args(Mode))
+    check_numbers(
+        {
+            "width": (width, 0, math.inf),
+            "samples": (samples, 1, 10**12),
+            "seed": (seed, 0, 2**64),
+            "nodes": (nodes, 1, 10**12),
+            "mass": (mass, 0, 1),
+            "memory": (memory, 1, 2**60),
+            "time": (time, 0, math.inf),
+            "sequences": (sequences, 0, 10**6),
+        },
+        whole=("samples", "seed", "nodes", "memory", "sequences"),
+    )
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own

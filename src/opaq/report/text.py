@@ -92,7 +92,8 @@ def _amount(amount: Amount) -> str:
     interval = f"[{number(amount.lower)}, {number(amount.upper)}]"
     if amount.standard_error is None:
         return f"{interval} certified"
-    return f"{number(amount.value)} ± {amount.standard_error:.2g} (standard error; certainly in {interval})"
+    estimate = f"{number(amount.value)} ± {amount.standard_error:.2g}"
+    return f"{estimate} (standard error; the true value is certainly in {interval})"
 
 
 def _requirement(met: Met) -> str:
@@ -136,9 +137,12 @@ def _probability(sequence: ObservedSequence) -> str:
     return f"{alone} ({together} with {leave} the same belief)"
 
 
+_NOISE_SHARE = 1e-12  # shares below it are rounding
+
+
 def _likely(sequence: ObservedSequence) -> list[tuple[str, float]]:
     ranked = sorted(sequence.posterior.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
-    return [(name, share) for name, share in ranked if share > 0]
+    return [(name, share) for name, share in ranked if share > _NOISE_SHARE]
 
 
 def _counted(observations: Sequence[str], names: ShortNames | Changes) -> str:

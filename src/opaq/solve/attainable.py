@@ -10,6 +10,7 @@ import numpy as np
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.opacity.returns import start_distribution
 from opaq.product.process import HiddenProcess, Payoff
+from opaq.stop import Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +22,31 @@ class Attainable:
     threshold: float
 
 
-def largest_return(process: HiddenProcess, payoff: Payoff | None = None) -> float:
-    """max V over all policies, history-dependent ones included: no policy of any class does better."""
+def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop: Stop | None = None) -> float:
+    """max V over all policies, history-dependent ones included: no policy of any class does better.
+
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
     payoff = payoff or process.payoffs[0]
     choices = Choices.of(process, payoff)
     value = payoff.final + payoff.discount**process.horizon * choices.best(choices.paid)
     for time in range(process.horizon - 1, -1, -1):
+        if stop is not None:
+            stop.check()
         value = choices.best(payoff.discount**time * choices.paid + choices.ahead @ value)
     return float(start_distribution(process) @ value)
 
 
-def eager_policy(process: HiddenProcess, payoff: Payoff) -> FloatArray:
-    """A policy vector that earns much: every row plays what the best timed policy would, as often as it would."""
+def eager_policy(process: HiddenProcess, payoff: Payoff, *, stop: Stop) -> FloatArray:
+    """A policy vector that earns much: every row plays what the best timed policy would, as often as it would.
+
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
     choices = Choices.of(process, payoff)
     value = payoff.final.copy()
     wishes = np.zeros(process.num_slots)
     for time in range(process.horizon, -1, -1):
+        stop.check()
         values = payoff.discount**time * choices.paid + (choices.ahead @ value if time < process.horizon else 0.0)
         np.add.at(wishes, choices.greedy(values), 1.0)
         value = choices.best(values) + (payoff.final if time == process.horizon else 0.0)

@@ -13,25 +13,23 @@ from opaq.solve.attainable import Choices, eager_policy, largest_return
 from opaq.solve.judge import ROUNDING
 from opaq.solve.objective import Objective
 from opaq.solve.starts import Start
+from opaq.stop import Stop
 
-_NUM_RANDOM = 3
-_MAX_STEPS = 60  # from one beginning, for one sharpness
+_NUM_RANDOM = 6
+_MAX_STEPS = 200  # from one beginning, for one sharpness
 _SHARPNESS = (10.0, 100.0, 1e3, 1e4)  # of the smooth minimum over several requirements, one after the other
 _LEAST_PROBABILITY = 1e-9  # while climbing: what has probability 0 cannot come back
+_ROW_BY_ROW = 200_000  # slots squared x times up to which single rows are tried
 _LARGEST_TABLE = 50_000_000  # entries of a table of decisions over time
 
 
 @dataclass(frozen=True, slots=True)
 class Closest:
-    """A policy and its worst slack, in units of max(1, |threshold|)."""
+    """A policy, its worst slack in units of what the requirements can differ by, and whether it meets the task."""
 
     pi: FloatArray
     slack: float
-
-    @property
-    def feasible(self) -> bool:
-        """Whether it meets the task, up to rounding."""
-        return self.slack >= -ROUNDING
+    feasible: bool
 
 
 def feasible_policy(objective: Objective, *, scales: FloatArray, seed: int = 0, climb: bool = True) -> Closest:
@@ -68,33 +66,35 @@ def with_feasible_start(objective: Objective, begins: list[Start], *, scales: Fl
     return [made if begin is replaced else begin for begin in begins]
 
 
-def return_seeking_policy(process: HiddenProcess, payoff: Payoff) -> FloatArray:
+def return_seeking_policy(process: HiddenProcess, payoff: Payoff, *, stop: Stop) -> FloatArray:
     """The policy of the dynamic program: every row plays what the best policy plays where it visits that row.
 
     When rows tell product states and times apart this is the dynamic program's policy itself, and earns the largest
     return; otherwise rows mix its actions by how often they are played.
     """
-    otherwise = eager_policy(process, payoff)
+    otherwise = eager_policy(process, payoff, stop=stop)
     if process.num_states * (process.horizon + 1) > _LARGEST_TABLE:
         return otherwise
     choices = Choices.of(process, payoff)
     head = choices.first - process.row_start[process.row]
     played = np.zeros(process.num_slots)
     now = start_distribution(process)
-    for slots in _decisions(choices, payoff, process.horizon):
+    for slots in _decisions(choices, payoff, process.horizon, stop):
+        stop.check()
         np.add.at(played, slots, now)
         now = choices.ahead[head + slots].T @ now
     totals = np.repeat(np.add.reduceat(played, process.row_start[:-1]), np.diff(process.row_start))
     return np.where(totals > 0, played / np.where(totals > 0, totals, 1.0), otherwise)
 
 
-def _decisions(choices: Choices, payoff: Payoff, horizon: int) -> list[IntArray]:
+def _decisions(choices: Choices, payoff: Payoff, horizon: int, stop: Stop) -> list[IntArray]:
     """The best slot of every state, time by time."""
     found = []
     values = payoff.discount**horizon * choices.paid
     value = payoff.final + choices.best(values)
     found.append(choices.greedy(values))
     for time in range(horizon - 1, -1, -1):
+        stop.check()
         values = payoff.discount**time * choices.paid + choices.ahead @ value
         value = choices.best(values)
         found.append(choices.greedy(values))
@@ -103,7 +103,8 @@ def _decisions(choices: Choices, payoff: Payoff, horizon: int) -> list[IntArray]
 
 def _begins(objective: Objective, rng: np.random.Generator) -> list[FloatArray]:
     process = objective.process
-    seeking = [return_seeking_policy(process, payoff) for payoff in objective.requirements() or process.payoffs[:1]]
+    payoffs = objective.requirements() or process.payoffs[:1]
+    seeking = [return_seeking_policy(process, payoff, stop=objective.stop) for payoff in payoffs]
     uniform, together = process.uniform(), np.asarray(np.mean(seeking, axis=0))
     random = [process.softmax(rng.normal(size=process.num_slots)) for _ in range(_NUM_RANDOM)]
     return [*seeking, together, uniform, 0.5 * (together + uniform), *random]
@@ -116,16 +117,19 @@ class _Ascent:
         self.payoffs = objective.requirements()
         self._process, self._thresholds = objective.process, objective.thresholds()
         self._scales, self._size = scales, np.maximum(1.0, np.abs(self._thresholds))
+        self._stop = objective.stop
 
     def closest(self, pi: FloatArray) -> Closest:
         """A policy with its worst slack; without requirements none is bad."""
         values = np.array([expected_return(self._process, pi, payoff) for payoff in self.payoffs])
-        return Closest(pi, float(((values - self._thresholds) / self._size).min(initial=np.inf)))
+        slack = values - self._thresholds
+        feasible = bool((slack >= -ROUNDING * self._size).all())
+        return Closest(pi, float((slack / self._scales).min(initial=np.inf)), feasible)
 
     def largest_slack(self) -> float:
         """What no policy exceeds, by dynamic programming."""
         most = np.array([largest_return(self._process, payoff) for payoff in self.payoffs])
-        return float(((most - self._thresholds) / self._size).min(initial=np.inf))
+        return float(((most - self._thresholds) / self._scales).min(initial=np.inf))
 
     def climb(self, pi: FloatArray) -> Closest:
         """The largest worst slack reached from one policy."""
@@ -133,7 +137,28 @@ class _Ascent:
         for sharpness in _SHARPNESS if len(self.payoffs) > 1 else _SHARPNESS[:1]:
             theta = self._rise(theta, sharpness)
         pi = self._process.softmax(theta)
-        return max((self.closest(pi), self.closest(_without_traces(self._process, pi))), key=lambda found: found.slack)
+        candidates = (self.closest(pi), self.closest(_without_traces(self._process, pi)))
+        return self._row_by_row(max(candidates, key=lambda found: found.slack))
+
+    def _row_by_row(self, best: Closest) -> Closest:
+        """The same with rows set to single actions, one after the other, while that comes closer: for small problems.
+
+        Leaves local optima of the ascent that one row alone can leave.
+        """
+        process = self._process
+        if process.num_slots**2 * (process.horizon + 1) > _ROW_BY_ROW:
+            return best
+        rows, improved = process.row_of_slot(), True
+        while improved:
+            improved = False
+            for slot in range(process.num_slots):
+                self._stop.check()
+                pi = np.where(rows == rows[slot], 0.0, best.pi)
+                pi[slot] = 1.0
+                found = self.closest(pi)
+                if found.slack > best.slack + 1e-12 * max(1.0, abs(best.slack)):
+                    best, improved = found, True
+        return best
 
     def towards_uniform(self, found: Closest) -> FloatArray:
         """The most even policy on the way to the uniform one that still meets the task."""
@@ -167,6 +192,7 @@ class _Ascent:
 
     def _smooth(self, theta: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
         """A smooth minimum of the scaled slacks, and the advantage of every action for it."""
+        self._stop.check()
         process = self._process
         found = [return_gradient(process, theta, payoff) for payoff in self.payoffs]
         slack = (np.array([value for value, _ in found]) - self._thresholds) / self._scales

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from opaq.model.arrays import FloatArray
-from opaq.opacity import kernels
-from opaq.opacity.returns import return_gradient
+from opaq.opacity import exact, kernels
+from opaq.opacity.returns import expected_return, return_gradient
 from opaq.product.process import HiddenProcess
 from opaq.solve.objective import Objective, Point
 
 TOLERANCE = 1e-4  # of the most bits a secret can have (1 at least): what counts as no gain
 LEAST_PROBABILITY = 1e-12  # gains are measured where every action has at least this probability
 _NEAR_ACTIVE = 1e-3  # a requirement with less slack than this share of its threshold may have a multiplier
+_PROBE, _MOST_PROBES = 1e-5, 40  # probability moved in a trial, and how many trials there may be
 MAX_HESSIAN = 400  # parameters; beyond this the full Hessian is not formed
 
 
@@ -80,9 +81,38 @@ def first_order(objective: Objective, theta: FloatArray) -> FirstOrder:
             best = residual, multipliers, gains
     assert best is not None
     residual, multipliers, gains = best
+    if residual > tolerance(objective):
+        residual = max(_probed(objective, pi, multipliers, gains), float(multipliers @ np.maximum(point.slack, 0.0)))
     norm = float(np.abs(pi * gains).max(initial=0.0))
     found = Optimality(norm, residual, multipliers, None, tolerance(objective))
     return FirstOrder(found, point, gains, active)
+
+
+def _probed(objective: Objective, pi: FloatArray, multipliers: FloatArray, gains: FloatArray) -> float:
+    """The largest gain per unit of a small move to one action, measured, of the actions whose slope promises one.
+
+    Next to a boundary of the simplex a slope may hold only for moves far smaller than any that matters: an action that
+    is seen and never taken is a new observation, and the opacity has a kink there.
+    """
+    promising = np.flatnonzero(gains > tolerance(objective))
+    if promising.size > _MOST_PROBES:
+        return float(gains.max())
+    process = objective.process
+    here = _lagrangian(objective, pi, multipliers)
+    rows = process.row_of_slot()
+    largest = 0.0
+    for slot in promising:
+        moved = np.where(rows == rows[slot], (1.0 - _PROBE) * pi, pi)
+        moved[slot] += _PROBE
+        largest = max(largest, (_lagrangian(objective, moved, multipliers) - here) / _PROBE)
+    return largest
+
+
+def _lagrangian(objective: Objective, pi: FloatArray, multipliers: FloatArray) -> float:
+    value = exact.evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop).opacity.lower
+    objective.stop.check()
+    returns = [expected_return(objective.process, pi, payoff) for payoff in objective.requirements()]
+    return objective.sign * value + float(multipliers @ np.array(returns, dtype=np.float64))
 
 
 def tolerance(objective: Objective) -> float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import get_args
 
 import numpy as np
 
-from opaq.choices import choose
+from opaq.choices import check_numbers, choose
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
 from opaq.model.fingerprint import problem_parts
@@ -42,11 +43,12 @@ from opaq.stop import Stop, StoppedError, on_signals
 
 DEFAULT_SOLVER = "natural"
 SOLVERS = (DEFAULT_SOLVER, "lagrangian", "primal-dual")
+MOST_STARTS = 10_000
 SOLVE_BUDGET = Budget(nodes=200_000, memory=512 << 20)
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 _MANY_BELIEFS = 100_000  # above this one wave of starts is all
 _SAMPLES = {"natural": 400, "primal-dual": 2000}  # runs of a sampled gradient: at most, and always
-_LAST_SECONDS = 4.0  # for judging the best policy after an interrupt or when time is up
+_LAST_SECONDS = 3.0  # for judging the best policy after an interrupt or when time is up
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,17 @@ def solve(
     begun = perf_counter()
     solver = DEFAULT_SOLVER if solver is None else solver
     _check(problem, start, gradients, solver)
+    check_numbers(
+        {
+            "samples": (samples, 1, 10**9),
+            "num_starts": (num_starts, 1, MOST_STARTS),
+            "seed": (seed, 0, 2**64),
+            "processes": (processes, 1, 10**6),
+            "time": (time, 0, math.inf),
+            "sequences": (sequences, 0, 10**6),
+        },
+        whole=("samples", "num_starts", "seed", "processes", "sequences"),
+    )
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own
@@ -200,7 +213,9 @@ class _Search:
             stop=stop,
         )
         self._attainable = tuple(
-            Attainable(payoff.name, largest_return(self._product.process, payoff), float(payoff.threshold or 0.0))
+            Attainable(
+                payoff.name, largest_return(self._product.process, payoff, stop=stop), float(payoff.threshold or 0.0)
+            )
             for payoff in self._objective.requirements()
         )
         self._scales = _scales(self._objective, self._attainable)
@@ -236,23 +251,24 @@ class _Search:
         )
         outcome = Outcome((), None, (), Status.INTERRUPTED)
         with recorded_run(folder, problem=problem_parts(self._problem, self._policy_class), options=options):
-            if not self._impossible():
-                begins = starts(objective, count=sum(plan.waves), kind=start, seed=seed, warm=first)
-                if start == "mixed":
-                    wave = plan.waves[0]
-                    begins[:wave] = with_feasible_start(objective, begins[:wave], scales=scales, seed=seed)
-                workers = available_cores() if processes is None else processes
-                workers = 1 if self._beliefs <= _FEW_BELIEFS else workers
-                outcome = run_race(
-                    objective,
-                    plan,
-                    begins,
-                    seed=seed,
-                    scales=scales,
-                    folder=folder,
-                    workers=workers,
-                    on_step=on_step,
-                )
+            with suppress(StoppedError):  # then there is no outcome, and the verdict makes do without
+                if not self._impossible():
+                    begins = starts(objective, count=sum(plan.waves), kind=start, seed=seed, warm=first)
+                    if start == "mixed":
+                        wave = plan.waves[0]
+                        begins[:wave] = with_feasible_start(objective, begins[:wave], scales=scales, seed=seed)
+                    workers = available_cores() if processes is None else processes
+                    workers = 1 if self._beliefs <= _FEW_BELIEFS else workers
+                    outcome = run_race(
+                        objective,
+                        plan,
+                        begins,
+                        seed=seed,
+                        scales=scales,
+                        folder=folder,
+                        workers=workers,
+                        on_step=on_step,
+                    )
             verdict = self._verdict(outcome, seed)
             return self._solution(verdict, outcome, plan.rounds[0].name, seed, sequences, begun)
 
@@ -281,8 +297,7 @@ class _Search:
 
     def _closest(self, best: Candidate | None, seed: int) -> Candidate:
         """Where no start ended feasible: a policy made to meet the task, or the one that comes closest."""
-        closest = feasible_policy(self._objective, scales=self._scales, seed=seed, climb=not self._stop.requested)
-        theta = self._objective.process.logits(closest.pi)
+        theta = self._objective.process.logits(self._closest_policy(seed))
         if self._stop.requested:
             last = Stop()
             with last.limit(_LAST_SECONDS):
@@ -305,6 +320,17 @@ class _Search:
             value = min(max(opacity.value, tighter.lower), tighter.upper)
             tighter = Amount(value, tighter.lower, tighter.upper, "sampled", opacity.standard_error)
         return with_opacity(measurement, tighter)
+
+    def _closest_policy(self, seed: int) -> FloatArray:
+        """A policy made for the task; after a stop there is one second for it, and then the uniform one."""
+        if not self._stop.requested:
+            with suppress(StoppedError):
+                return feasible_policy(self._objective, scales=self._scales, seed=seed).pi
+        last = Stop()
+        with suppress(StoppedError), last.limit(1.0):
+            objective = replace(self._objective, stop=last)
+            return feasible_policy(objective, scales=self._scales, seed=seed, climb=False).pi
+        return self._product.process.uniform()
 
     def _solution(
         self, verdict: Verdict, outcome: Outcome, solver: str, seed: int, sequences: int, begun: float

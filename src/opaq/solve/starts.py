@@ -13,6 +13,7 @@ from opaq.solve.attainable import eager_policy
 from opaq.solve.objective import Objective
 from opaq.stop import Stop
 
+_BYTES_AN_ENTRY = 40  # of a frozen graph, with its buffers
 START_KINDS = ("mixed", "random", "uniform", "return-optimal")
 
 
@@ -45,9 +46,9 @@ def graph_size(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tuple[i
     """
     theta = np.random.default_rng(0).normal(size=process.num_slots)
     chain = Chain.of(process, process.softmax(theta), stop=stop)
-    graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, whole=True)
+    graph = unroll(chain, steps=process.horizon, budget=budget, whole=True)
     stop.check()
-    return graph.num_nodes, graph.whole
+    return graph.num_nodes, graph.whole and graph.num_entries * _BYTES_AN_ENTRY <= budget.memory
 
 
 def _kind(kind: str, place: int) -> str:
@@ -63,5 +64,9 @@ def _start(objective: Objective, place: int, kind: str, rng: np.random.Generator
         return Start(place, kind, 0.05 * noise)  # exactly uniform may be a saddle
     if kind == "return-optimal":
         payoff = (objective.requirements() or process.payoffs)[0]
-        return Start(place, kind, np.log(0.6 * eager_policy(process, payoff) + 0.4 * process.uniform()) + 0.05 * noise)
+        return Start(
+            place,
+            kind,
+            np.log(0.6 * eager_policy(process, payoff, stop=objective.stop) + 0.4 * process.uniform()) + 0.05 * noise,
+        )
     return Start(place, kind, noise)
