@@ -107,7 +107,7 @@ def test_policies_survive_a_disk_that_fills_up(
 def test_an_infeasible_task_is_exit_code_1(opaq, tmp_path: Path) -> None:
     text = opaq("examples", "two-sink").stdout.replace("return_at_least: 0", "return_at_least: 99")
     (tmp_path / "hard.yaml").write_text(text)
-    done = opaq("compare", "hard.yaml", *TWO, "-q")
+    done = opaq("compare", "hard.yaml", *TWO, "-q", COLUMNS="120")
     assert done.returncode == 1
     assert [line.split("  ")[-1] for line in done.stdout.splitlines()[1:]] == ["infeasible, MISSES the task"] * 2
 
