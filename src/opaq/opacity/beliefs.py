@@ -118,10 +118,6 @@ def _root(chain: Chain, samples: int) -> Level:
     return _bare(Nodes(np.array([0, 1]), source, one, one, np.ones(1), zero, zero32, np.array([samples])))
 
 
-def _no_nodes(nodes: Nodes) -> Nodes:
-    return Nodes(nodes.start[:1], nodes.pair[:0], nodes.belief[:0], *(part[:0] for part in nodes[3:]))  # type: ignore[arg-type]
-
-
 def _bare(nodes: Nodes) -> Level:
     """A level of which only the nodes are known."""
     nothing = np.zeros(0, dtype=np.int64)
@@ -152,7 +148,7 @@ def unroll(
     while time < steps:
         if chain.stop.requested:  # what has not been expanded counts as dropped
             losses += trimmer.cost(level.nodes, time - 1, np.arange(level.num_nodes))
-            levels = [*levels[:-1], _bare(_no_nodes(level.nodes))]
+            levels = [*levels[:-1], _take(level, np.zeros(0, dtype=np.int64))]
             break
         if trimmer.may_skip_ahead and level.num_nodes <= _SMALL_LEVEL:
             at_once = min(steps - time, _LEVELS_A_CALL)

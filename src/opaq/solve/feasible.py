@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opaq.model.arrays import FloatArray, IntArray
-from opaq.opacity.returns import expected_return, moves, return_gradient, start_distribution
+from opaq.opacity.returns import expected_return, return_gradient, return_slope, start_distribution
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess, Payoff
 from opaq.solve.attainable import Choices, eager_policy, largest_return
 from opaq.solve.judge import ROUNDING
@@ -206,13 +206,7 @@ class _Ascent:
 
 def row_visits(process: HiddenProcess, pi: FloatArray) -> FloatArray:
     """D(u): the expected number of visits of every policy row."""
-    onward = moves(process, process.flow(pi)).T.tocsr()
-    now = start_distribution(process)
-    total = now.copy()
-    for _ in range(process.horizon):
-        now = onward @ now
-        total += now
-    return np.bincount(process.row, weights=total, minlength=process.num_rows).astype(np.float64)
+    return return_slope(process, pi)[2]
 
 
 def _without_traces(process: HiddenProcess, pi: FloatArray) -> FloatArray:

@@ -59,16 +59,21 @@ def _score(objective: Objective, pi: FloatArray) -> float:
         found = estimate(objective.process, pi, samples=_JUDGING_RUNS, rng=rng, stop=objective.stop)
         objective.stop.check()
         return objective.sign * found.opacity
-    opacity = evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop).opacity
+    score = _certain_score(objective, pi, objective.stop)
     objective.stop.check()
+    return score
+
+
+def _certain_score(objective: Objective, pi: FloatArray, stop: Stop) -> float:
+    """The certain side of the opacity; what has not been looked at when `stop` is requested counts as nothing."""
+    opacity = evaluate(objective.process, pi, budget=objective.budget, stop=stop).opacity
     return opacity.lower if objective.sign > 0 else -opacity.upper
 
 
 def judge_at_once(objective: Objective, theta: FloatArray, *, scales: FloatArray, stop: Stop) -> Candidate:
-    """The same in the time that `stop` leaves: what has not been looked at by then counts as nothing."""
+    """The same in the time that `stop` leaves."""
     theta = repair(objective, theta, scales=scales)
-    opacity = evaluate(objective.process, objective.process.softmax(theta), budget=objective.budget, stop=stop).opacity
-    score = opacity.lower if objective.sign > 0 else -opacity.upper
+    score = _certain_score(objective, objective.process.softmax(theta), stop)
     return Candidate(theta, score, _scaled_slack(objective, theta))
 
 
