@@ -15,16 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import opaq
-from opaq.automata.language import language_automaton
-from opaq.automata.scan import NotationError
+from opaq.automata.from_text import language_automaton
+from opaq.automata.syntax.scan import NotationError
 from opaq.errors import OpaqError
-from opaq.io import scenarios
-from opaq.io.dot import automaton_from_dot, automaton_to_dot
-from opaq.io.hoa import automaton_from_hoa, automaton_to_hoa
-from opaq.io.pomdp import read_pomdp
-from opaq.io.umb import read_umb, write_umb
-from opaq.io.variables import ExpressionError, evaluate
+from opaq.formats.dot import automaton_from_dot, automaton_to_dot
+from opaq.formats.hoa import automaton_from_hoa, automaton_to_hoa
+from opaq.formats.pomdp.pomdp_reader import read_pomdp
+from opaq.formats.umb.umb_reader import read_umb, write_umb
+from opaq.loading import scenarios
 from opaq.model.guard import GuardError, parse_guard
+from opaq.spec.variables import ExpressionError, evaluate
 
 MODELS = Path(__file__).parents[2] / "shared" / "models"
 ALPHABET = (frozenset(), frozenset("p"), frozenset("q"), frozenset("pq"))

@@ -16,8 +16,8 @@ from typing import Any
 
 from timing import machine, peak_growth
 
-from opaq.io import storm
-from opaq.io.imported import Imported
+from opaq.formats.prism import storm
+from opaq.model.imported import Imported
 
 CASES: list[tuple[str, dict[str, int]]] = [("refuel.nm", {"N": 50, "ENERGY": 50}), ("evade.nm", {"N": 20, "RADIUS": 3})]
 

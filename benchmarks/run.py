@@ -23,9 +23,9 @@ from scenario import Scenario, last_state_grid, random_theta, sample_observation
 from timing import machine, medians
 
 import opaq
+from opaq.beliefs.frozen import FrozenGraph
+from opaq.beliefs.graph import Budget
 from opaq.opacity import exact, sampled
-from opaq.opacity.beliefs import Budget
-from opaq.opacity.frozen import FrozenGraph
 from opaq.product.compile import compile_problem
 from opaq.product.process import HiddenProcess
 

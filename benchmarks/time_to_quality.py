@@ -18,7 +18,7 @@ from time import perf_counter
 
 import opaq
 from opaq.opacity.warm import compile_kernels
-from opaq.solve.loop import Progress
+from opaq.solvers.loop import Progress
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCENARIOS = (

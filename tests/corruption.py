@@ -17,10 +17,10 @@ import numpy as np
 
 import opaq
 from opaq.errors import BudgetError, InputError
-from opaq.io.policy import policy_to_dict
-from opaq.io.umb import read_umb, write_umb
-from opaq.io.umb_archive import archive_bytes
-from opaq.io.yaml import parse_yaml
+from opaq.formats.umb.umb_archive import archive_bytes
+from opaq.formats.umb.umb_reader import read_umb, write_umb
+from opaq.spec.policy_table import policy_to_dict
+from opaq.spec.yaml_reader import parse_yaml
 
 KINDS = ("problem", "problem values", "policy", "policy values", "umb", "umb index", "pomdp")
 

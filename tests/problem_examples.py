@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from opaq.build import build_problem
 from opaq.errors import Faults
+from opaq.spec import build_problem
 
 GONE = object()
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 import opaq
-from opaq.io.schema import problem_schema
 from opaq.product.compile import compile_problem
+from opaq.spec.problem_schema import problem_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
 PROBLEM_FILE = (DOCS / "problem-file.md").read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ import jsonschema
 import pytest
 
 import opaq
-from opaq.io.schema import problem_schema
-from opaq.io.yaml import load_yaml
 from opaq.opacity.operators import secret_posterior, sequence_probability
+from opaq.spec.problem_schema import problem_schema
+from opaq.spec.yaml_reader import load_yaml
 
 FOLDER = Path(__file__).parent.parent / "examples"
 NAMES = ("courier", "cryptographers", "frozen-lake", "hallway", "machine", "patrol", "tiger")

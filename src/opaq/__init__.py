@@ -5,16 +5,46 @@ The public names are loaded when first used, so that `import opaq` and `opaq --h
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from opaq.version import __version__
 
 if TYPE_CHECKING:
-    from opaq.agent import Agent, GymAdapter
-    from opaq.build import (
+    from opaq.beliefs.graph import Budget
+    from opaq.errors import BudgetError, InputError, InvariantError, OpaqError
+    from opaq.formats.gymnasium import read_gymnasium
+    from opaq.formats.pomdp.pomdp_reader import read_pomdp
+    from opaq.formats.prism.storm import read_prism
+    from opaq.formats.umb.umb_reader import read_umb
+    from opaq.loading import scenarios
+    from opaq.loading.policy_files import load_policy, save_policy
+    from opaq.loading.scenarios import load_problem
+    from opaq.model.automaton import Automaton
+    from opaq.model.mdp import MDP
+    from opaq.model.observer import Observer
+    from opaq.model.policy import Memory, Policy, PolicyClass
+    from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy, Task
+    from opaq.model.secret import InitialState, Language, LastState, StateAt, StateClasses, StepsAgo, Visited
+    from opaq.opacity.amount import Amount
+    from opaq.opacity.measurement import Measurement, measure
+    from opaq.opacity.operators import (
+        observable_operator,
+        secret_posterior,
+        sequence_probability,
+        start_posterior,
+    )
+    from opaq.product.compile import compile_problem
+    from opaq.reports.conversion import convert
+    from opaq.simulation.agent import Agent, GymAdapter
+    from opaq.simulation.sampling import simulate
+    from opaq.solvers.comparison import Comparison, compare
+    from opaq.solvers.lagrangian import AugmentedLagrangian
+    from opaq.solvers.natural import NaturalGradient
+    from opaq.solvers.primal_dual import PrimalDual
+    from opaq.solvers.solution import Solution, solve
+    from opaq.solvers.status import Status
+    from opaq.spec import (
         build_automaton,
         build_grid,
         build_mdp,
@@ -24,101 +54,69 @@ if TYPE_CHECKING:
         build_secret,
         free_memory,
     )
-    from opaq.errors import BudgetError, InputError, InvariantError, OpaqError
-    from opaq.io import scenarios
-    from opaq.io.convert import convert
-    from opaq.io.gymnasium import read_gymnasium
-    from opaq.io.policy_file import load_policy, save_policy
-    from opaq.io.pomdp import read_pomdp
-    from opaq.io.scenarios import load_problem
-    from opaq.io.storm import read_prism
-    from opaq.io.umb import read_umb
-    from opaq.model.automaton import Automaton
-    from opaq.model.mdp import MDP
-    from opaq.model.observer import Observer
-    from opaq.model.policy import Memory, Policy, PolicyClass
-    from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy, Task
-    from opaq.model.secret import InitialState, Language, LastState, StateAt, StateClasses, StepsAgo, Visited
-    from opaq.opacity.amount import Amount
-    from opaq.opacity.beliefs import Budget
-    from opaq.opacity.measure import Measurement, measure
-    from opaq.opacity.operators import (
-        observable_operator,
-        secret_posterior,
-        sequence_probability,
-        start_posterior,
-    )
-    from opaq.opacity.simulate import simulate
-    from opaq.product.compile import compile_problem
-    from opaq.solve.compare import Comparison, compare
-    from opaq.solve.lagrangian import AugmentedLagrangian
-    from opaq.solve.natural import NaturalGradient
-    from opaq.solve.primal_dual import PrimalDual
-    from opaq.solve.solve import Solution, solve
-    from opaq.solve.status import Status
     from opaq.stop import Stop, StoppedError
 
 _MODULE_OF = {
-    "Agent": "opaq.agent",
+    "Agent": "opaq.simulation.agent",
     "Amount": "opaq.opacity.amount",
-    "AugmentedLagrangian": "opaq.solve.lagrangian",
+    "AugmentedLagrangian": "opaq.solvers.lagrangian",
     "Automaton": "opaq.model.automaton",
-    "Budget": "opaq.opacity.beliefs",
+    "Budget": "opaq.beliefs.graph",
     "BudgetError": "opaq.errors",
-    "Comparison": "opaq.solve.compare",
-    "GymAdapter": "opaq.agent",
+    "Comparison": "opaq.solvers.comparison",
+    "GymAdapter": "opaq.simulation.agent",
     "InitialState": "opaq.model.secret",
     "InputError": "opaq.errors",
     "InvariantError": "opaq.errors",
     "Language": "opaq.model.secret",
     "LastState": "opaq.model.secret",
     "MDP": "opaq.model.mdp",
-    "Measurement": "opaq.opacity.measure",
+    "Measurement": "opaq.opacity.measurement",
     "Memory": "opaq.model.policy",
-    "NaturalGradient": "opaq.solve.natural",
+    "NaturalGradient": "opaq.solvers.natural",
     "Observer": "opaq.model.observer",
     "OpaqError": "opaq.errors",
     "Policy": "opaq.model.policy",
     "PolicyClass": "opaq.model.policy",
-    "PrimalDual": "opaq.solve.primal_dual",
+    "PrimalDual": "opaq.solvers.primal_dual",
     "Problem": "opaq.model.problem",
     "Reach": "opaq.model.problem",
     "ReturnAtLeast": "opaq.model.problem",
     "Satisfy": "opaq.model.problem",
-    "Solution": "opaq.solve.solve",
+    "Solution": "opaq.solvers.solution",
     "StateAt": "opaq.model.secret",
     "StateClasses": "opaq.model.secret",
-    "Status": "opaq.solve.status",
+    "Status": "opaq.solvers.status",
     "StepsAgo": "opaq.model.secret",
     "Stop": "opaq.stop",
     "StoppedError": "opaq.stop",
     "Task": "opaq.model.problem",
     "Visited": "opaq.model.secret",
-    "build_automaton": "opaq.build",
-    "build_grid": "opaq.build",
-    "build_mdp": "opaq.build",
-    "build_memory": "opaq.build",
-    "build_observer": "opaq.build",
-    "build_problem": "opaq.build",
-    "build_secret": "opaq.build",
-    "compare": "opaq.solve.compare",
+    "build_automaton": "opaq.spec",
+    "build_grid": "opaq.spec",
+    "build_mdp": "opaq.spec",
+    "build_memory": "opaq.spec",
+    "build_observer": "opaq.spec",
+    "build_problem": "opaq.spec",
+    "build_secret": "opaq.spec",
+    "compare": "opaq.solvers.comparison",
     "compile_problem": "opaq.product.compile",
-    "convert": "opaq.io.convert",
-    "free_memory": "opaq.build",
-    "load_policy": "opaq.io.policy_file",
-    "load_problem": "opaq.io.scenarios",
-    "measure": "opaq.opacity.measure",
+    "convert": "opaq.reports.conversion",
+    "free_memory": "opaq.spec",
+    "load_policy": "opaq.loading.policy_files",
+    "load_problem": "opaq.loading.scenarios",
+    "measure": "opaq.opacity.measurement",
     "observable_operator": "opaq.opacity.operators",
-    "read_gymnasium": "opaq.io.gymnasium",
-    "read_pomdp": "opaq.io.pomdp",
-    "read_prism": "opaq.io.storm",
-    "read_umb": "opaq.io.umb",
-    "save_policy": "opaq.io.policy_file",
-    "scenarios": "opaq.io.scenarios",  # the module itself
+    "read_gymnasium": "opaq.formats.gymnasium",
+    "read_pomdp": "opaq.formats.pomdp.pomdp_reader",
+    "read_prism": "opaq.formats.prism.storm",
+    "read_umb": "opaq.formats.umb.umb_reader",
+    "save_policy": "opaq.loading.policy_files",
+    "scenarios": "opaq.loading.scenarios",  # the module itself
     "secret_posterior": "opaq.opacity.operators",
     "sequence_probability": "opaq.opacity.operators",
-    "simulate": "opaq.opacity.simulate",
-    "solve": "opaq.solve.solve",
+    "simulate": "opaq.simulation.sampling",
+    "solve": "opaq.solvers.solution",
     "start_posterior": "opaq.opacity.operators",
 }
 
@@ -186,22 +184,6 @@ __all__ = [
     "solve",
     "start_posterior",
 ]
-
-
-class _Package(ModuleType):
-    """The package `opaq.solve` and the function share a name; under `opaq` it is always the function."""
-
-    @property
-    def solve(self) -> Any:
-        """The function opaq.solve.solve.solve."""
-        return import_module("opaq.solve.solve").solve
-
-    @solve.setter
-    def solve(self, package: ModuleType) -> None:
-        """Importing the package sets it here; nothing is lost by leaving that out."""
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -12,14 +12,14 @@ import yaml
 from automata.drawn import LETTERS
 from automata.traces import all_letters
 from opaq.automata.dfa import table
-from opaq.automata.language import language_automaton
-from opaq.automata.ltlf import parse_ltlf
+from opaq.automata.from_text import language_automaton
+from opaq.automata.syntax.ltlf import parse_ltlf
 from opaq.automata.translate import translate_ltlf
-from opaq.build.automaton import build_automaton
-from opaq.build.mdp import build_mdp
-from opaq.build.secret import build_secret
-from opaq.io.dot import automaton_from_dot, automaton_to_dot
-from opaq.io.hoa import automaton_from_hoa, automaton_to_hoa
+from opaq.formats.dot import automaton_from_dot, automaton_to_dot
+from opaq.formats.hoa import automaton_from_hoa, automaton_to_hoa
+from opaq.spec.automaton_part import build_automaton
+from opaq.spec.model_part import build_mdp
+from opaq.spec.secret_part import build_secret
 
 DOCS = Path(__file__).parents[2] / "docs"
 AUTOMATA = (DOCS / "formats" / "automata.md").read_text(encoding="utf-8")

@@ -15,10 +15,10 @@ import pytest
 from automata.traces import accepts, all_letters, random_formula, satisfies, words
 from opaq.automata.dfa import table
 from opaq.automata.explain import explain
-from opaq.automata.formula import Formula
-from opaq.automata.language import language_automaton
-from opaq.automata.ltlf import parse_ltlf
+from opaq.automata.from_text import language_automaton
 from opaq.automata.minimise import minimise
+from opaq.automata.syntax.formula import Formula
+from opaq.automata.syntax.ltlf import parse_ltlf
 from opaq.automata.tables import Table
 from opaq.automata.translate import translate_ltlf
 from opaq.errors import BudgetError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opaq.io import scenarios
-from opaq.io.yaml import parse_yaml
+from opaq.loading import scenarios
+from opaq.spec.yaml_reader import parse_yaml
 
 BROKEN = """\
 opaq: 1
@@ -78,8 +78,8 @@ def test_the_schema_is_json(opaq) -> None:
 @pytest.mark.parametrize("name", scenarios.names())
 def test_every_scenario_follows_the_schema(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    from opaq.io.schema import problem_schema
-    from opaq.io.yaml import parse_yaml
+    from opaq.spec.problem_schema import problem_schema
+    from opaq.spec.yaml_reader import parse_yaml
 
     def as_json(value: object) -> object:
         """Keys as JSON knows them."""

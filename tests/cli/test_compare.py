@@ -17,8 +17,8 @@ from opaq.cli import main
 from opaq.cli.solve import with_a_clock
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
-from opaq.report.comparison import comparison_to_dict, render_comparison
-from opaq.solve.compare import Unreached, compare
+from opaq.reports.comparison_text import comparison_to_dict, render_comparison
+from opaq.solvers.comparison import Unreached, compare
 
 TWO = ("--classes", "state; state,time")
 

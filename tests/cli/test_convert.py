@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import opaq as library
-from opaq.io import scenarios
-from opaq.io.convert import convert
-from opaq.io.problem import problem_to_dict
-from opaq.io.umb import read_umb
+from opaq.formats.umb.umb_reader import read_umb
+from opaq.loading import scenarios
+from opaq.reports.conversion import convert
+from opaq.spec.problem_writer import problem_to_dict
 from problem_examples import alike
 
 

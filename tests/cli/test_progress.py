@@ -15,8 +15,8 @@ import pytest
 
 from opaq.cli import progress
 from opaq.cli.progress import ProgressPrinter, progress_line, solver_progress
-from opaq.solve.loop import Progress
-from opaq.solve.strategy import Trace
+from opaq.solvers.loop import Progress
+from opaq.solvers.strategy import Trace
 
 termios = pytest.importorskip("termios")
 fcntl = pytest.importorskip("fcntl")

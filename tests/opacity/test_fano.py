@@ -8,7 +8,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from opaq.opacity.measures import entropy, fano_bound
+from opaq.opacity.entropies import entropy, fano_bound
 
 COUNTS = (2, 3, 4, 7, 10, 100, 1_000, 10**6)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import oracles
+from opaq.beliefs.returns import return_gradient
 from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
@@ -16,7 +17,6 @@ from opaq.model.problem import Problem
 from opaq.model.secret import LastState, StateClasses
 from opaq.opacity import sampled
 from opaq.opacity.exact import gradient, hessian, hessian_vector
-from opaq.opacity.returns import return_gradient
 from opaq.product.compile import Product, compile_problem
 from random_problems import CONDITIONS, SECRETS, random_problem
 

@@ -10,9 +10,9 @@ import pytest
 
 import opaq
 import oracles
-from opaq.opacity.beliefs import Budget
+from opaq.beliefs.graph import Budget
+from opaq.beliefs.returns import secret_distribution
 from opaq.opacity.operators import belief
-from opaq.opacity.returns import secret_distribution
 from opaq.opacity.sequences import ObservedSequence, observed_sequences
 from opaq.product.compile import Product, compile_problem
 from random_problems import SECRETS, random_policy, random_problem

@@ -1,0 +1,4 @@
+"""Formulas and expressions -> automata over labels, minimal and readable.
+
+Text of a language comes in, `model.Automaton` goes out. Imports: model.
+"""

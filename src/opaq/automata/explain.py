@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
 
-from opaq.automata.formula import Formula
 from opaq.automata.minimise import minimise
+from opaq.automata.syntax.formula import Formula
 from opaq.automata.tables import Letter, Table, reduced
 from opaq.automata.translate import formula_table
 from opaq.errors import BudgetError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opaq.automata.formula import PAST, Formula
+from opaq.automata.syntax.formula import PAST, Formula
 
 START = -1  # before anything is read
 State = int  # START, or the truths that matter later, as bits

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opaq.automata.formula import PAST, Formula
 from opaq.automata.minimise import minimise
 from opaq.automata.past import START, Recollection
-from opaq.automata.progress import Progression, State
+from opaq.automata.progression import Progression, State
 from opaq.automata.readable import readable
+from opaq.automata.syntax.formula import PAST, Formula
 from opaq.automata.tables import Letter, Table, as_bits, explore, reduced
 from opaq.model.automaton import Automaton
 

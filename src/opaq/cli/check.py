@@ -9,7 +9,7 @@ import typer
 from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, page_width, warn
 from opaq.errors import BudgetError, Faults, InputError
 from opaq.escapes import printable
-from opaq.report.layout import wrapped
+from opaq.reports.layout import wrapped
 
 if TYPE_CHECKING:
     from opaq.product.compile import Product
@@ -25,7 +25,7 @@ def command(
 
 
 def _check(source: str) -> bool:
-    from opaq.io.scenarios import load_problem
+    from opaq.loading.scenarios import load_problem
     from opaq.product.compile import compile_problem
 
     faults = Faults()

@@ -15,7 +15,7 @@ from opaq.errors import Faults
 if TYPE_CHECKING:
     from opaq.cli.progress import ProgressPrinter
     from opaq.model.problem import Problem
-    from opaq.solve.loop import Progress
+    from opaq.solvers.loop import Progress
 
 
 def command(
@@ -46,7 +46,7 @@ def command(
     Exit codes: 0 done, 1 no class meets the task, 2 bad input, 3 not all converged, 74 no stdout, 130 interrupted.
     """
     from opaq.cli.progress import ProgressPrinter
-    from opaq.io.scenarios import load_problem
+    from opaq.loading.scenarios import load_problem
 
     expect_answer()
     faults = Faults()
@@ -58,8 +58,8 @@ def command(
     with ProgressPrinter("preparing", quiet=quiet):
         from opaq.cli.comparing import PolicyFolder, deliver
         from opaq.opacity.warm import compile_kernels
-        from opaq.solve.compare import Rung, compare
-        from opaq.solve.policy_classes import class_name, default_classes, named_classes
+        from opaq.solvers.comparison import Rung, compare
+        from opaq.solvers.policy_classes import class_name, default_classes, named_classes
 
         chosen = default_classes(stated) if classes is None else named_classes(_split(classes), stated)
         names = [class_name(policy_class) for policy_class in chosen]

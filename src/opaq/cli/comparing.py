@@ -12,11 +12,11 @@ from typing import Any
 from opaq.cli.shell import BAD_INPUT, answer, complain, page_width
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import check_writable
-from opaq.io.policy import policy_to_dict
-from opaq.io.policy_file import save_policy
+from opaq.loading.policy_files import save_policy
 from opaq.model.problem import Problem
-from opaq.report.comparison import comparison_to_dict, render_comparison
-from opaq.solve.compare import Comparison, Rung
+from opaq.reports.comparison_text import comparison_to_dict, render_comparison
+from opaq.solvers.comparison import Comparison, Rung
+from opaq.spec.policy_table import policy_to_dict
 
 
 @dataclass(slots=True)

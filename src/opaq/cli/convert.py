@@ -24,8 +24,8 @@ def command(
 ) -> None:
     """Turn files into other formats: yaml, json, umb, dot, hoa; policies into csv, txt, storm.json, drn."""
     from opaq.files import check_writable
-    from opaq.io.convert import convert
-    from opaq.io.scenarios import load_problem
+    from opaq.loading.scenarios import load_problem
+    from opaq.reports.conversion import convert
 
     constants = dict(_constant(text) for text in constant or [])
     if constants and not source.lower().endswith(_WITH_CONSTANTS):

@@ -9,11 +9,11 @@ from pathlib import Path
 from opaq.cli.run_folder import RunFolder
 from opaq.cli.shell import BAD_INPUT, answer, complain, note, page_width
 from opaq.errors import InputError
-from opaq.io.policy import policy_to_dict
-from opaq.io.policy_file import save_policy
+from opaq.loading.policy_files import save_policy
 from opaq.model.problem import Problem
-from opaq.report.solution import render_solution, solution_to_dict
-from opaq.solve.solve import Solution
+from opaq.reports.solution_text import render_solution, solution_to_dict
+from opaq.solvers.solution import Solution
+from opaq.spec.policy_table import policy_to_dict
 
 
 def deliver(

@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """List the bundled scenarios, show one, or copy it out to change it."""
     from opaq.files import write_text
-    from opaq.io import scenarios
+    from opaq.loading import scenarios
 
     if name is None:
         if to is not None:

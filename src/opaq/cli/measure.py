@@ -66,8 +66,8 @@ def command(
     import json
 
     from opaq.cli.progress import ProgressPrinter
-    from opaq.io.policy_file import load_policy
-    from opaq.io.scenarios import load_problem
+    from opaq.loading.policy_files import load_policy
+    from opaq.loading.scenarios import load_problem
 
     options = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
     options |= {"memory": None if memory is None else in_bytes(memory), "time": time}
@@ -83,9 +83,9 @@ def command(
         warn(faults.warnings, problem)
         warn(policy_faults.warnings, str(policy))
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
-        from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
+        from opaq.opacity.measurement import measure  # slow to import: a fault in a file is told before
         from opaq.opacity.warm import compile_kernels
-        from opaq.report.text import measurement_to_dict, render_measurement
+        from opaq.reports.measurement_text import measurement_to_dict, render_measurement
 
         compile_kernels()
     with (

@@ -15,8 +15,8 @@ from opaq.escapes import printable
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
-    from opaq.solve.judge import Candidate
-    from opaq.solve.loop import Progress
+    from opaq.solvers.judge import Candidate
+    from opaq.solvers.loop import Progress
 
 _REFRESH = 0.3  # seconds between two renewals of a live line
 _FIRST, _PAUSE = 1.5, 10.0  # seconds to the first line, and between lines, where there is no terminal

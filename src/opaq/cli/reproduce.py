@@ -31,9 +31,9 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run the paper's experiments again: published figures, the paper's algorithm, lagrangian, the default solver."""
-    from opaq.reproduce.effort import Effort
-    from opaq.reproduce.experiments import names_of, reproduce_into, results_json
-    from opaq.reproduce.tables import render_outcomes
+    from opaq.study.effort import Effort
+    from opaq.study.experiments import names_of, reproduce_into, results_json
+    from opaq.study.findings_table import render_outcomes
 
     expect_answer()
     lost: list[InputError] = []

@@ -53,7 +53,7 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path, options: Mapping[str, Any]) -> RunFolder:
         """A run that was begun; the options given on the command line must be those of the run."""
-        from opaq.solve.run_record import RunRecord
+        from opaq.solvers.run_record import RunRecord
         from opaq.version import __version__
 
         record = RunRecord.read(path)
@@ -72,7 +72,7 @@ class RunFolder:
 
     def problem(self, faults: Faults) -> Problem:
         """The problem of the run."""
-        from opaq.io.scenarios import load_problem
+        from opaq.loading.scenarios import load_problem
 
         try:
             return load_problem(self.source, faults=faults)
@@ -86,8 +86,8 @@ class RunFolder:
         """Record what is asked, once the problem has been read; refuses a folder that holds a run already."""
         if self.path is None or self.resumed:
             return
-        from opaq.io.scenarios import problem_text
-        from opaq.solve.run_record import RECORD_FILE, begin_run
+        from opaq.loading.scenarios import problem_text
+        from opaq.solvers.run_record import RECORD_FILE, begin_run
 
         if (self.path / RECORD_FILE).exists():
             found = "holds a run already"

@@ -21,8 +21,8 @@ def command(
     """Sample runs, with what the observer sees and comes to believe."""
     import json
 
-    from opaq.io.policy_file import load_policy
-    from opaq.io.scenarios import load_problem
+    from opaq.loading.policy_files import load_policy
+    from opaq.loading.scenarios import load_problem
 
     expect_answer()
     faults = Faults()
@@ -32,9 +32,9 @@ def command(
 
     import numpy as np
 
-    from opaq.opacity.replay import replay
     from opaq.product.compile import compile_problem
-    from opaq.report.runs import render_runs, runs_to_dict
+    from opaq.reports.run_text import render_runs, runs_to_dict
+    from opaq.simulation.replay import replay
 
     with about(problem if policy is None else str(policy)):
         product = compile_problem(stated, chosen.policy_class if chosen is not None else None)

@@ -8,14 +8,14 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from opaq.build.memory import free_memory
-from opaq.build.policy_class import build_policy_class
 from opaq.cli.options import given
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
-from opaq.solve.loop import Progress
-from opaq.solve.primal_dual import PrimalDual
-from opaq.solve.solve import DEFAULT_SOLVER, SOLVE_BUDGET, Solution, solve
+from opaq.solvers.loop import Progress
+from opaq.solvers.primal_dual import PrimalDual
+from opaq.solvers.solution import DEFAULT_SOLVER, SOLVE_BUDGET, Solution, solve
+from opaq.spec.memory_part import free_memory
+from opaq.spec.policy_part import build_policy_class
 from opaq.stop import Stop
 
 _STEP_SIZES = ("eta", "kappa", "exponent", "iterations")
@@ -76,6 +76,6 @@ def _policy_class(problem: Problem, conditions: str | None, memory_nodes: int | 
 def _warm(path: str | None, problem: Problem) -> Any:
     if path is None:
         return None
-    from opaq.io.policy_file import load_policy
+    from opaq.loading.policy_files import load_policy
 
     return load_policy(path, problem)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from opaq.beliefs import kernels
+from opaq.beliefs.graph import Budget, Chain, Graph, OnLevel, last_step, unfinished_cost, unroll
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
-from opaq.opacity import kernels
 from opaq.opacity.amount import Amount
-from opaq.opacity.beliefs import Budget, Chain, Graph, OnLevel, last_step, unfinished_cost, unroll
 from opaq.opacity.invariants import check_masses
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop

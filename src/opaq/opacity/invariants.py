@@ -12,7 +12,7 @@ import numpy as np
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
 from opaq.opacity.amount import Amount
-from opaq.opacity.measures import entropy
+from opaq.opacity.entropies import entropy
 
 _ROUNDING = 1e-9
 

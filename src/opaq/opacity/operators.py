@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from opaq.beliefs.returns import moves, start_distribution
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
-from opaq.opacity.returns import moves, start_distribution
 from opaq.product.compile import Product
 
 

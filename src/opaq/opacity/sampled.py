@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from opaq.beliefs import kernels
+from opaq.beliefs.graph import Chain, Graph, LastStep, last_step, unroll
 from opaq.model.arrays import FloatArray
-from opaq.opacity import kernels
-from opaq.opacity.beliefs import Chain, Graph, LastStep, last_step, unroll
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from opaq.beliefs.futures import Futures
+from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph, unroll
 from opaq.model.arrays import FloatArray
-from opaq.opacity.beliefs import DROPPED, Budget, Chain, Graph, unroll
-from opaq.opacity.futures import Futures
 from opaq.product.compile import Product
 from opaq.stop import Stop
 

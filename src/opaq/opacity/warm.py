@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from opaq.beliefs.frozen import FrozenGraph
+from opaq.beliefs.graph import Budget
+from opaq.beliefs.returns import expected_return, return_gradient
 from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.problem import Problem
 from opaq.model.secret import LastState, StateClasses
-from opaq.opacity.beliefs import Budget
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
-from opaq.opacity.frozen import FrozenGraph
-from opaq.opacity.returns import expected_return, return_gradient
 from opaq.opacity.sampled import estimate
 from opaq.product.compile import compile_problem
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from opaq.build.memory import joint_actions
 from opaq.errors import BudgetError
 from opaq.model.arrays import IntArray, SparseRows, ints, spread
 from opaq.model.mdp import MDP
@@ -14,6 +13,7 @@ from opaq.model.observer import Observer
 from opaq.model.policy import Memory, PolicyClass
 from opaq.model.problem import Problem
 from opaq.product.machine import MAX_EDGES
+from opaq.spec.memory_part import joint_actions
 
 
 def unfold(problem: Problem, policy_class: PolicyClass) -> tuple[Problem, PolicyClass]:

@@ -1,0 +1,186 @@
+"""Formula progression: what remains to be satisfied after each letter.
+
+A formula is first written with true, labels, not, and, or, next and until only, each distinct one numbered. After a
+non-empty trace, what must hold from the next position on is a Boolean function of atoms "formula i holds at the
+next position", where i is a label, a next or an until. Kept as decision diagrams, equal obligations are the same
+number, so there are finitely many of them.
+"""
+
+from __future__ import annotations
+
+from opaq.automata.diagrams import FALSE, TRUE, Diagrams
+from opaq.automata.syntax.formula import Formula
+from opaq.errors import BudgetError
+
+MAX_ATOMS = 200
+
+Node = tuple[str, tuple[int, ...]]
+State = tuple[bool, int]  # whether the trace read so far satisfies the formula; what the rest of a longer one must do
+
+
+class Progression:
+    """A formula about the future, step by step; letters are numbers whose bit i tells label i."""
+
+    def __init__(self, formula: Formula, labels: tuple[str, ...]) -> None:
+        self._place = {label: place for place, label in enumerate(labels)}
+        self._nodes: list[Node] = []
+        self._number: dict[Node, int] = {}
+        root = self._core(formula)
+        if sum(kind in ("label", "next", "until") for kind, _ in self._nodes) > MAX_ATOMS:
+            raise BudgetError(f"the formula has more than {MAX_ATOMS} labels and temporal operators; simplify it")
+        self._looks_at = self._labels_now()
+        self._diagrams = Diagrams()
+        self._ahead: list[int] = []
+        for number in range(len(self._nodes)):
+            self._ahead.append(self._expected_of(number))
+        self._by_letter: dict[int, tuple[list[int], list[bool]]] = {}
+        self._pushed: dict[tuple[int, int], int] = {}
+        self._masks: dict[int, int] = {FALSE: 0, TRUE: 0}
+        self.start: State = (False, self._ahead[root])
+
+    def step(self, state: State, letter: int) -> State:
+        """The state after one more letter."""
+        obligation = state[1]
+        return self._fulfilled(obligation, letter), self._push(obligation, letter)
+
+    def looks_at(self, state: State) -> int:
+        """The labels that the next step depends on, as bits."""
+        return self._mask(state[1])
+
+    def _core(self, formula: Formula) -> int:
+        """The number of a formula, written with the few operators that are enough."""
+        if formula.kind == "label":
+            return self._make("label", self._place[formula.label])
+        parts = [self._core(part) for part in formula.parts]
+        true = self._make("true")
+        if formula.kind in ("true", "false", "last"):
+            last = self._not(self._make("next", true))
+            return {"true": true, "false": self._not(true), "last": last}[formula.kind]
+        if len(parts) == 1:
+            return self._core_unary(formula.kind, parts[0])
+        return self._core_joined(formula.kind, parts)
+
+    def _core_unary(self, kind: str, part: int) -> int:
+        true, opposite = self._make("true"), self._not(part)
+        if kind == "not":
+            return opposite
+        if kind == "next":
+            return self._make("next", part)
+        if kind == "weak_next":
+            return self._not(self._make("next", opposite))
+        if kind == "eventually":
+            return self._make("until", true, part)
+        return self._not(self._make("until", true, opposite))  # always
+
+    def _core_joined(self, kind: str, parts: list[int]) -> int:
+        if kind in ("and", "or"):
+            return self._make(kind, *sorted(set(parts)))
+        left, right = parts
+        no_left, no_right = self._not(left), self._not(right)
+        if kind == "implies":
+            return self._make("or", no_left, right)
+        if kind == "iff":
+            return self._make("or", self._make("and", left, right), self._make("and", no_left, no_right))
+        if kind == "until":
+            return self._make("until", left, right)
+        if kind == "release":
+            return self._not(self._make("until", no_left, no_right))
+        if kind == "weak_until":
+            return self._not(self._make("until", no_right, self._make("and", no_left, no_right)))
+        return self._make("until", right, self._make("and", left, right))  # strong release
+
+    def _make(self, kind: str, *parts: int) -> int:
+        node = (kind, parts)
+        if node not in self._number:
+            self._number[node] = len(self._nodes)
+            self._nodes.append(node)
+        return self._number[node]
+
+    def _not(self, part: int) -> int:
+        kind, parts = self._nodes[part]
+        return parts[0] if kind == "not" else self._make("not", part)
+
+    def _labels_now(self) -> list[int]:
+        """The labels each formula reads at the current position, as bits."""
+        found: list[int] = []
+        for kind, parts in self._nodes:
+            mask = 1 << parts[0] if kind == "label" else 0
+            if kind in ("not", "and", "or", "until"):
+                for part in parts:
+                    mask |= found[part]
+            found.append(mask)
+        return found
+
+    def _expected_of(self, number: int) -> int:
+        """The diagram of "this formula holds at the next position", through the Boolean operators."""
+        kind, parts = self._nodes[number]
+        if kind in ("label", "next", "until"):
+            return self._diagrams.variable(number)
+        return self._boolean(kind, [self._ahead[part] for part in parts])
+
+    def _boolean(self, kind: str, parts: list[int]) -> int:
+        if kind == "not":
+            return self._diagrams.negate(parts[0])
+        if kind == "and":
+            return self._diagrams.both(parts)
+        return self._diagrams.either(parts) if kind == "or" else TRUE
+
+    def _letter(self, letter: int) -> tuple[list[int], list[bool]]:
+        """For every formula: what it asks of the next position after this letter, and whether it holds if none is."""
+        if letter not in self._by_letter:
+            rests: list[int] = []
+            finals: list[bool] = []
+            for number, (kind, parts) in enumerate(self._nodes):
+                rests.append(self._rest(number, letter, rests))
+                finals.append(_final(kind, parts, letter, finals))
+            self._by_letter[letter] = rests, finals
+        return self._by_letter[letter]
+
+    def _rest(self, number: int, letter: int, rests: list[int]) -> int:
+        kind, parts = self._nodes[number]
+        if kind == "label":
+            return TRUE if letter >> parts[0] & 1 else FALSE
+        if kind == "next":
+            return self._ahead[parts[0]]
+        if kind == "until":
+            going_on = self._diagrams.both([rests[parts[0]], self._ahead[number]])
+            return self._diagrams.either([rests[parts[1]], going_on])
+        return self._boolean(kind, [rests[part] for part in parts])
+
+    def _push(self, obligation: int, letter: int) -> int:
+        """An obligation after one letter: every atom replaced by what it asks of the position after."""
+        if obligation in (FALSE, TRUE):
+            return obligation
+        key = (obligation, letter & self._mask(obligation))
+        if key not in self._pushed:
+            atom, low, high = self._diagrams.node(obligation)
+            test = self._letter(letter)[0][atom]
+            self._pushed[key] = self._diagrams.choose(test, self._push(high, letter), self._push(low, letter))
+        return self._pushed[key]
+
+    def _fulfilled(self, obligation: int, letter: int) -> bool:
+        """Whether an obligation is met when this letter is the last."""
+        finals = self._letter(letter)[1]
+        while obligation not in (FALSE, TRUE):
+            atom, low, high = self._diagrams.node(obligation)
+            obligation = high if finals[atom] else low
+        return obligation == TRUE
+
+    def _mask(self, obligation: int) -> int:
+        if obligation not in self._masks:
+            atom, low, high = self._diagrams.node(obligation)
+            self._masks[obligation] = self._looks_at[atom] | self._mask(low) | self._mask(high)
+        return self._masks[obligation]
+
+
+def _final(kind: str, parts: tuple[int, ...], letter: int, finals: list[bool]) -> bool:
+    """Whether a formula holds at the last position, given those it is made of."""
+    if kind == "label":
+        return bool(letter >> parts[0] & 1)
+    if kind == "not":
+        return not finals[parts[0]]
+    if kind == "and":
+        return all(finals[part] for part in parts)
+    if kind == "or":
+        return any(finals[part] for part in parts)
+    return finals[parts[1]] if kind == "until" else kind == "true"

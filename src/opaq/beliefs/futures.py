@@ -1,0 +1,75 @@
+"""What is still open about the secret: the certificate for beliefs that are dropped.
+
+Observations to come can only lower the entropy of the secret, so a dropped belief adds at most mass x H(Z | belief),
+where H(Z | belief) is the entropy of the secret predicted from the belief alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opaq.beliefs.kernels import Nodes
+from opaq.beliefs.returns import moves
+from opaq.model.arrays import FloatArray, IntArray, spread
+from opaq.product.process import HiddenProcess
+
+_MAX_ENTRIES = 20_000_000
+_TINY = 1e-300  # stands for 0 under a logarithm
+
+
+@dataclass(frozen=True, slots=True)
+class Futures:
+    """P(Z = z | x_t = x) for the last times of the horizon; earlier ones, if too large, are bounded crudely."""
+
+    predictions: tuple[Any, ...]  # [time counted from the end] -> sparse [state, secret value]
+    horizon: int
+    num_secrets: int
+
+    @classmethod
+    def of(
+        cls, process: HiddenProcess, flow: FloatArray, *, steps: int | None = None, max_entries: int = _MAX_ENTRIES
+    ) -> Futures:
+        """Predict backwards from the horizon, all the way or a number of steps, while it stays affordable."""
+        from scipy.sparse import csr_array
+
+        size, onward = process.num_states, moves(process, flow)
+        shape = (size, process.num_secrets)
+        predictions = [csr_array((np.ones(size), (np.arange(size), process.secret)), shape=shape)]
+        entries = size
+        for _ in range(process.horizon if steps is None else steps):
+            predictions.append(csr_array(onward @ predictions[-1]))
+            entries += predictions[-1].nnz
+            if entries > min(max_entries, _MAX_ENTRIES):
+                break
+        return cls(tuple(predictions), process.horizon, process.num_secrets)
+
+    def doubt(self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any) -> tuple[FloatArray, FloatArray]:
+        """Entropy and guess error of the secret predicted from the chosen nodes (time -1: before the run)."""
+        ahead = self.horizon - time
+        if time < 0 or ahead >= len(self.predictions):
+            crude = (math.log2(self.num_secrets), 1.0 - 1.0 / self.num_secrets)
+            return np.full(chosen.size, crude[0]), np.full(chosen.size, crude[1])
+        outlook = self.outlook(nodes, time, chosen, pair_state=pair_state)
+        entropy = -_row_totals(outlook, outlook.data * np.log2(np.maximum(outlook.data, _TINY)))
+        error = 1.0 - np.asarray(outlook.max(axis=1).todense()).reshape(-1)
+        return np.maximum(entropy, 0.0), np.maximum(error, 0.0)
+
+    def outlook(self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any) -> Any:
+        """P(Z = z | node) as a sparse matrix [node, secret value]."""
+        from scipy.sparse import csr_array
+
+        _, entry = spread(nodes.start, chosen)
+        starts = np.concatenate(([0], np.cumsum(nodes.start[chosen + 1] - nodes.start[chosen])))
+        prediction = self.predictions[self.horizon - time]
+        shape = (chosen.size, prediction.shape[0])
+        beliefs = csr_array((np.real(nodes.belief[entry]), pair_state[nodes.pair[entry]], starts), shape=shape)
+        return csr_array(beliefs @ prediction)
+
+
+def _row_totals(matrix: Any, values: FloatArray) -> FloatArray:
+    owner = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return np.bincount(owner, weights=values, minlength=matrix.shape[0]).astype(np.float64)

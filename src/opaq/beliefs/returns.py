@@ -1,0 +1,82 @@
+"""Expected payoffs of a policy, exactly, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opaq.beliefs import kernels
+from opaq.model.arrays import FloatArray
+from opaq.product.process import HiddenProcess, Payoff
+
+
+def moves(process: HiddenProcess, flow: Any) -> Any:
+    """P_pi as a sparse matrix [state, next state], the source left out."""
+    from scipy.sparse import csr_array
+
+    size = process.num_states
+    num_edges = int(process.edge_start[size])
+    parts = (flow[:num_edges], process.edge_target[:num_edges], process.edge_start[:-1])
+    return csr_array(parts, shape=(size, size))
+
+
+def start_distribution(process: HiddenProcess) -> FloatArray:
+    """P(x_0 = x)."""
+    first = int(process.edge_start[process.num_states])
+    start = np.zeros(process.num_states)
+    start[process.edge_target[first:]] = process.edge_base[first:]
+    return start
+
+
+def secret_distribution(process: HiddenProcess, pi: FloatArray) -> FloatArray:
+    """P(Z = z)."""
+    nothing = np.zeros(process.num_states)
+    _, last = kernels.push_forward(start_distribution(process), _chain(process, pi), nothing, 1.0, process.horizon)
+    return np.bincount(process.secret, weights=last, minlength=process.num_secrets).astype(np.float64)
+
+
+def expected_return(process: HiddenProcess, pi: FloatArray, payoff: Payoff | None = None) -> float:
+    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)], plus E[final(x_T)]; of the return by default."""
+    payoff = payoff or process.payoffs[0]
+    reward = np.asarray(payoff.slots @ pi)
+    total, last = kernels.push_forward(
+        start_distribution(process), _chain(process, pi), reward, payoff.discount, process.horizon
+    )
+    return float(total + payoff.final @ last)
+
+
+def _chain(process: HiddenProcess, pi: Any) -> kernels.Moves:
+    return kernels.Moves(*process.edges, process.flow(pi))
+
+
+def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:
+    """V, its derivative by the policy vector, and the expected visits of every policy row."""
+    payoff = payoff or process.payoffs[0]
+    value, slope, paid, visits = kernels.pay(
+        start_distribution(process),
+        _chain(process, pi),
+        payoff.slots @ pi,
+        payoff.final,
+        payoff.discount,
+        process.horizon,
+    )
+    rows = np.bincount(process.row, weights=visits, minlength=process.num_rows).astype(np.float64)
+    return value, process.edge_slots.T @ slope + payoff.slots.T @ paid, rows
+
+
+def return_gradient(process: HiddenProcess, theta: Any, payoff: Payoff | None = None) -> tuple[Any, Any]:
+    """V and its gradient with respect to softmax logits, by one backward sweep (policy gradient theorem)."""
+    pi = process.softmax(theta)
+    value, slope, _ = return_slope(process, pi, payoff)
+    return value, process.pull_back(pi, slope)
+
+
+def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
+    """The discounted return of an endless run; the product must be compiled for it (task.over: forever)."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import splu
+
+    payoff = process.payoffs[0]
+    system = eye_array(process.num_states, format="csc") - payoff.discount * moves(process, process.flow(pi)).tocsc()
+    return float(start_distribution(process) @ splu(system.tocsc()).solve(payoff.slots @ pi))

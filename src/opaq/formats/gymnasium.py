@@ -1,0 +1,253 @@
+"""Reading tabular Gymnasium environments: those whose `P` tells every transition."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from opaq.errors import Fault, Faults, InputError
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, frozen, ints
+from opaq.model.imported import Imported
+from opaq.model.mdp import MAX_REWARD, MDP
+
+END = "end"  # the label of states where the episode is over
+MAX_STATES = 1_000_000
+MAX_OPTIONS = 100_000  # characters and entries: a map of 300 x 300 cells
+_SLACK = 1e-6
+_NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
+_VERSION = re.compile(r"-v\d+$")
+_REFUSED = ("render_mode", "disable_env_checker")
+_ACTIONS = {
+    "FrozenLake": ("LEFT", "DOWN", "RIGHT", "UP"),
+    "FrozenLake8x8": ("LEFT", "DOWN", "RIGHT", "UP"),
+    "CliffWalking": ("UP", "RIGHT", "DOWN", "LEFT"),
+    "CliffWalkingSlippery": ("UP", "RIGHT", "DOWN", "LEFT"),
+    "Taxi": ("SOUTH", "NORTH", "EAST", "WEST", "PICKUP", "DROPOFF"),
+}
+
+
+def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
+    """The model of a registered environment; states are named by their numbers, as the environment shows them.
+
+    kwargs go to the environment (map_name, is_slippery, ...). A state that ends the episode becomes absorbing with
+    reward 0; where a state can be entered both ways, entering it for good leads to a copy of it named "5.end".
+    Raises InputError when the package is missing, or the environment is unknown or not tabular.
+    """
+    environment = _make(env_id, kwargs)
+    try:
+        return _imported(environment.unwrapped, _VERSION.sub("", env_id).rpartition("/")[2], env_id)
+    finally:
+        environment.close()
+
+
+def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
+    """Make a registered environment and nothing else: an id of the form module:name would import code."""
+    if not isinstance(env_id, str) or _NAME.fullmatch(env_id) is None:
+        raise _wrong(str(env_id), "is not the id of a registered environment", "write e.g. FrozenLake-v1")
+    for name in _REFUSED:
+        if name in kwargs:
+            raise _wrong(env_id, f"'{name}' does not belong to the model", "leave it out")
+    if (size := _size(kwargs)) > MAX_OPTIONS:
+        raise _wrong(env_id, f"the options hold {size:,} values and characters", f"the limit is {MAX_OPTIONS:,}")
+    try:
+        import gymnasium
+    except ImportError:
+        advice = 'install it with: pip install "opaq[gym]"'
+        raise _wrong(env_id, "the package gymnasium is not installed", advice) from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a newer version exists, and the like
+        try:
+            return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
+        except Exception as error:  # the environment's own code runs here
+            raise _wrong(env_id, f"cannot be made: {_first_line(error)}") from None
+
+
+def _size(value: Any) -> int:
+    """How many entries and characters a value has."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(_size(key) + _size(entry) for key, entry in value.items())
+    return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+def _wrong(env_id: str, found: str, advice: str = "") -> InputError:
+    return InputError([Fault("", found, advice)], f"gymnasium {env_id[:80]!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """Every transition of positive probability."""
+
+    num_states: int
+    num_actions: int
+    source: IntArray
+    action: IntArray
+    probability: FloatArray
+    target: IntArray
+    reward: FloatArray
+    ends: BoolArray
+
+
+def _imported(environment: Any, name: str, env_id: str) -> Imported:
+    faults = Faults()
+    moves = _moves(environment, faults)
+    start = _start(environment, 0 if moves is None else moves.num_states, faults)
+    faults.raise_if_any(f"gymnasium {env_id!r}")
+    assert moves is not None
+    name = name if type(environment).__module__.startswith("gymnasium.envs.toy_text.") else ""
+    over = _over(moves, start)
+    copied = np.unique(moves.target[moves.ends & ~over[moves.target] & ~over[moves.source]])
+    finished = np.concatenate((over, np.ones(copied.size, dtype=bool)))
+    origin = np.concatenate((np.arange(moves.num_states), copied))  # [state] -> the environment's own state
+    variables = {key: frozen(value[origin]) for key, value in _variables(environment, name, moves.num_states).items()}
+    marked = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {END: finished}
+    labels = {key: ints(np.flatnonzero(mask)) for key, mask in marked.items() if mask.any()}
+    mdp = _mdp(moves, start, _actions(name, moves.num_actions), finished=finished, copied=copied)
+    return Imported(replace(mdp, labels=labels), variables=variables)
+
+
+def _moves(environment: Any, faults: Faults) -> _Moves | None:
+    """The transitions of `P`: state -> action -> [(probability, next state, reward, terminated), ...]."""
+    table = getattr(environment, "P", None)
+    if not isinstance(table, Mapping) or not table:
+        faults.error("", "has no table of transitions 'P'", "only tabular environments can be read, e.g. FrozenLake-v1")
+        return None
+    try:
+        rows = [
+            (int(state), int(action), float(probability), int(target), float(reward), bool(terminated))
+            for state, actions in table.items()
+            for action, outcomes in actions.items()
+            for probability, target, reward, terminated in outcomes
+        ]
+        num_actions = 1 + max(int(action) for actions in table.values() for action in actions)
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        faults.error("P", f"is not a table of transitions: {_first_line(error)}")
+        return None
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    if set(map(int, table)) != set(range(len(table))) or len(table) > MAX_STATES or not columns:
+        faults.error("P", f"its states are not numbered 0 to {len(table) - 1}, or are too many")
+        return None
+    source, action, probability, target, reward, ends = columns
+    moves = _Moves(len(table), num_actions, source, action, probability, target, reward, ends)
+    _check(moves, faults)
+    kept = probability > 0
+    parts = (source, action, probability, target, reward, ends)
+    return _Moves(len(table), num_actions, *(part[kept] for part in parts))
+
+
+def _check(moves: _Moves, faults: Faults) -> None:
+    if not np.isfinite(moves.probability).all() or (moves.probability < 0).any():
+        faults.error("P", "has probabilities that are negative or not finite")
+    elif not (np.abs(moves.reward) <= MAX_REWARD).all():
+        faults.error("P", f"has rewards that are not finite or beyond {MAX_REWARD:g}")
+    elif moves.target.min() < 0 or moves.target.max() >= moves.num_states:
+        faults.error("P", "leads to states that do not exist")
+    elif moves.action.min() < 0 or np.unique(moves.source).size < moves.num_states:
+        faults.error("P", "has states without an action, or actions below 0")
+    else:
+        _, row = np.unique(moves.source * moves.num_actions + moves.action, return_inverse=True)
+        sums = np.bincount(row.reshape(-1), weights=moves.probability)
+        if np.abs(sums - 1).max() > _SLACK:
+            faults.error("P", f"has a row that sums to {sums[np.abs(sums - 1).argmax()]:.7g}, not 1")
+
+
+def _start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
+    try:
+        start = np.asarray(getattr(environment, "initial_state_distrib", None), dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        start = np.zeros(0)
+    usable = start.size == num_states and bool(np.isfinite(start).all()) and bool((start >= 0).all())
+    if num_states and (not usable or abs(start.sum() - 1) > _SLACK):
+        faults.error("initial_state_distrib", "is not a distribution over the states")
+        return np.zeros(num_states)
+    return start / start.sum() if num_states else start
+
+
+def _over(moves: _Moves, start: FloatArray) -> BoolArray:
+    """States that are only ever entered as the end of an episode."""
+    live = start > 0
+    while True:
+        onward = moves.target[live[moves.source] & ~moves.ends]
+        if live[onward].all():
+            break
+        live[onward] = True
+    over = np.zeros(moves.num_states, dtype=bool)
+    over[moves.target[live[moves.source] & moves.ends]] = True
+    return over & ~live
+
+
+def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished: BoolArray, copied: IntArray) -> MDP:
+    """The arrays: rows repeat targets, which are summed; finished states stay where they are and earn nothing."""
+    running = ~finished[moves.source]
+    source, action, ends = moves.source[running], moves.action[running], moves.ends[running]
+    target = moves.target[running]
+    moved = ends & ~finished[target]
+    target = np.where(moved, moves.num_states + np.searchsorted(copied, target), target)
+    staying = np.flatnonzero(finished)
+    enabled = np.unique(source * len(actions) + action)
+    idle = (staying[:, None] * len(actions) + np.arange(len(actions))).reshape(-1)
+    choices = np.sort(np.concatenate((enabled, idle)))
+    row = np.searchsorted(choices, source * len(actions) + action)
+    mass = np.bincount(row, weights=moves.probability[running], minlength=choices.size)
+    share = moves.probability[running] / mass[row]
+    rows = np.concatenate((row, np.searchsorted(choices, idle)))
+    columns = np.concatenate((target, np.repeat(staying, len(actions))))
+    values = np.concatenate((share, np.ones(idle.size)))
+    per_state = np.bincount(choices // len(actions), minlength=finished.size)
+    names = (*map(str, range(moves.num_states)), *(f"{state}.{END}" for state in copied.tolist()))
+    return MDP(
+        states=names,
+        actions=actions,
+        start=floats(np.concatenate((start, np.zeros(copied.size)))),
+        choice_start=ints(np.concatenate(([0], np.cumsum(per_state)))),
+        choice_action=ints(choices % len(actions)),
+        transitions=SparseRows.from_entries(rows, columns, values, shape=(choices.size, finished.size)),
+        rewards=floats(np.bincount(row, weights=share * moves.reward[running], minlength=choices.size)),
+        labels={},
+    )
+
+
+def _actions(name: str, count: int) -> tuple[str, ...]:
+    known = _ACTIONS.get(name, ())
+    return known if len(known) == count else tuple(map(str, range(count)))
+
+
+def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArray]:
+    """What the number of a state stands for, where that is known."""
+    states = np.arange(num_states)
+    shape = _shape(environment, name)
+    if shape is not None and shape[0] * shape[1] == num_states:
+        return {"row": states // shape[1], "col": states % shape[1]}
+    if name == "Taxi":
+        decoded = np.array([list(environment.decode(state)) for state in range(num_states)])
+        names = ("taxi_row", "taxi_col", "passenger", "destination")
+        return {key: decoded[:, place] for place, key in enumerate(names)}
+    return {}
+
+
+def _shape(environment: Any, name: str) -> tuple[int, int] | None:
+    if name.startswith("FrozenLake"):
+        return int(environment.nrow), int(environment.ncol)
+    return (int(environment.shape[0]), int(environment.shape[1])) if name.startswith("CliffWalking") else None
+
+
+def _labels(environment: Any, name: str, start: FloatArray) -> dict[str, BoolArray]:
+    """The environment's own words for some states."""
+    if name.startswith("FrozenLake"):
+        letters = np.asarray(environment.desc).reshape(-1)
+        words = {"start": b"S", "frozen": b"F", "hole": b"H", "goal": b"G"}
+        return {word: letters == letter for word, letter in words.items()}
+    if name.startswith("CliffWalking"):
+        cliff = np.asarray(environment._cliff, dtype=bool).reshape(-1)
+        return {"start": start > 0, "cliff": cliff, "goal": np.arange(start.size) == start.size - 1}
+    return {}

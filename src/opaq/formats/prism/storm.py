@@ -1,0 +1,190 @@
+"""PRISM, JANI and DRN models, built by Storm in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opaq.errors import Fault, InputError
+from opaq.files import read_bytes
+from opaq.formats.prism.observables import agree, observable_values
+from opaq.formats.umb.umb_reader import deadlock_warning, read_umb
+from opaq.formats.umb.umb_values import entry_names
+from opaq.model.arrays import FloatArray, IntArray, floats
+from opaq.model.imported import Imported
+from opaq.model.mdp import MAX_REWARD
+from opaq.model.observer import Observer
+from opaq.spec.variables import ExpressionError
+from opaq.stop import before_leaving
+
+MEMORY = 8 << 30
+MAX_BYTES = 256 << 20  # of a model file
+_KINDS = {".prism": "prism", ".nm": "prism", ".pm": "prism", ".sm": "prism", ".jani": "jani", ".drn": "drn"}
+_INSTALL = 'install it with: pip install "opaq[storm]"'
+_OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
+
+
+def read_prism(
+    path: str | os.PathLike[str],
+    *,
+    constants: Mapping[str, bool | int | float],
+    reward: str | None = None,
+    seconds: float = 600,
+    memory: int = MEMORY,
+) -> Imported:
+    """Build a PRISM, JANI or DRN model (by the file's ending) with Storm and read it.
+
+    `constants` gives values to the constants the file leaves open, `reward` names the reward structure to take (the
+    first if it is None). Storm gets `seconds` of time and `memory` bytes. Raises InputError with Storm's own message.
+    """
+    source = os.fspath(path)
+    kind = _kind(source)
+    content = read_bytes(path, max_bytes=MAX_BYTES)
+    if importlib.util.find_spec("stormpy") is None:
+        raise InputError([Fault("", f"{kind.upper()} models need stormpy", _INSTALL)], source)
+    with tempfile.TemporaryDirectory(prefix="opaq-") as folder:
+        # Storm gets a copy: what is read is what was checked, and never a device or a pipe.
+        (Path(folder) / f"model.{kind}").write_bytes(content)
+        request = {"path": str(Path(folder) / f"model.{kind}"), "kind": kind, "constants": dict(constants)}
+        report = _run(Path(folder), request | {"seconds": seconds, "memory": memory}, source)
+        imported = _read(Path(folder) / "model.umb", source, reward, report)
+    if kind != "prism":
+        return imported
+    return _with_observation_names(imported, content.decode("utf-8", errors="replace"), constants)
+
+
+def _kind(source: str) -> str:
+    ending = os.path.splitext(source)[1].lower()
+    if ending not in _KINDS:
+        raise InputError([Fault("", f"the ending '{ending}' is unknown", f"one of {', '.join(_KINDS)}")], source)
+    return _KINDS[ending]
+
+
+def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Let the child answer, and turn every way it can end badly into an InputError."""
+    (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+    code = _child(folder, request["seconds"])
+    report: dict[str, Any] = {}
+    if (folder / "report.json").exists():
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    if code == 0 and "rewards" in report:
+        return report
+    raise InputError([_fault(code, report.get("error", ""), folder, request)], source)
+
+
+def _child(folder: Path, seconds: float) -> int | None:
+    """The child's exit code; None if it had to be stopped. It never outlives this call."""
+    # -P: a file of the user's that happens to be called like a module is not imported.
+    command = [sys.executable, "-P", "-m", "opaq.formats.prism.storm_child", str(folder / "request.json")]
+    with open(folder / "output.txt", "wb") as output:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, start_new_session=True
+        )
+        try:
+            with before_leaving(lambda: _abandon(child, folder)):
+                return child.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            child.kill()
+            child.wait()
+
+
+def _abandon(child: subprocess.Popen[bytes], folder: Path) -> None:
+    """When this process is ended at once: neither child nor folder is left behind."""
+    child.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, Any]) -> Fault:
+    if code is None:
+        found = f"Storm did not finish within {request['seconds']:g} seconds"
+        return Fault("", found, "is a variable unbounded? Else give it more time")
+    told = message or _last_words(folder / "output.txt")
+    if any(sign in told for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
+        found = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
+        return Fault("", found, "is a variable unbounded? Else raise the limit")
+    if code == -signal.SIGFPE:
+        return Fault("", "Storm crashed on an arithmetic fault (SIGFPE)", "look for a division by zero in the model")
+    if code < 0:
+        return Fault("", f"Storm crashed ({signal.Signals(-code).name}): {told or 'it said nothing'}")
+    advice = "give them with constants" if told.startswith("constants without") else ""
+    return Fault("", f"Storm: {told or f'exit code {code}'}", advice)
+
+
+def _last_words(output: Path) -> str:
+    """The last line the child printed."""
+    with open(output, "rb") as file:
+        file.seek(max(0, output.stat().st_size - 4096))
+        lines = file.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any]) -> Imported:
+    """Read what Storm wrote; faults are told of the file the user knows."""
+    try:
+        # UMB keeps rewards by the alphabet; the first of the source is meant.
+        wanted = reward or next(iter(report["rewards"]), None)
+        return _with_deadlocks(read_umb(model, reward=wanted), report["deadlocks"], wanted)
+    except InputError as error:
+        # The user never saw the members of the file in between.
+        told = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
+        raise InputError(told, source) from None
+
+
+def _with_deadlocks(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
+    """The rewards of deadlock states, which Storm leaves out and PRISM counts, added to the loops Storm gave them."""
+    if not deadlocks:
+        return imported
+    mdp, earned = imported.mdp, deadlocks["rewards"]
+    names = [mdp.states[state] for state in deadlocks["states"]]
+    found = deadlock_warning(names)
+    if earned is None:
+        found = found.replace("where the state's reward is earned", "where Storm counts no reward")
+    warnings = (*imported.warnings, Fault("deadlocks", found))
+    if not earned:
+        return replace(imported, warnings=warnings)
+    choices = mdp.choice_start[deadlocks["states"]]
+    rewards = {name: _added(amounts, choices, earned.get(name)) for name, amounts in imported.rewards.items()}
+    own = _added(mdp.rewards, choices, earned.get(wanted))
+    return replace(imported, mdp=replace(mdp, rewards=own), rewards=rewards, warnings=warnings)
+
+
+def _added(amounts: FloatArray, choices: IntArray, more: Sequence[float] | None) -> FloatArray:
+    if more is None:
+        return amounts
+    total = amounts.copy()
+    total[choices] += more
+    wrong = np.flatnonzero(~(np.abs(total) <= MAX_REWARD))
+    if wrong.size:
+        found = f"the reward of a deadlock state is {total[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
+        raise InputError([Fault("", found, "scale the rewards down")])
+    return floats(total)
+
+
+def _with_observation_names(imported: Imported, text: str, constants: Mapping[str, Any]) -> Imported:
+    """Observations named by the values of the observables, where the source tells them."""
+    if imported.observer is None:
+        return imported
+    seen, count = imported.observer.emission.columns, len(imported.observer.observations)
+    try:
+        told = agree(observable_values(text, imported.variables, constants), seen, count)
+    except (ExpressionError, RecursionError):
+        told = None
+    if told is None:
+        found = f"the values of the observables could not be told: observations are named o0 to o{count - 1}"
+        return replace(imported, warnings=(*imported.warnings, Fault("observables", found)))
+    names = entry_names(told, count, prefix="o")
+    return replace(imported, observer=Observer(observations=names, emission=imported.observer.emission))

@@ -1,0 +1,1 @@
+"""UMB (Unified Markov Binary): what PRISM, Storm and Modest exchange."""

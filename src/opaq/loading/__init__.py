@@ -1,0 +1,4 @@
+"""Names of scenarios and of files -> problems and policies.
+
+A name comes in, checked data go out. Imports: model, spec, formats.
+"""

@@ -1,0 +1,56 @@
+"""Policies in files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from opaq.errors import Fault, Faults, InputError
+from opaq.files import write_text
+from opaq.loading.kinds import refuse_other_format, refuse_other_kind
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
+from opaq.spec.policy_table import policy_from_dict, policy_to_dict
+from opaq.spec.yaml_reader import load_yaml, with_lines
+
+
+def load_policy(
+    path: str | os.PathLike[str], problem: Problem, *, any_model: bool = False, faults: Faults | None = None
+) -> Policy:
+    """Read a policy for a problem; InputError lists every fault, each with its line; warnings go to `faults`.
+
+    A file that says it is for another model is refused unless `any_model`.
+    """
+    refuse_other_kind(path, expected="a policy")
+    source, document, noted = os.fspath(path), load_yaml(path), Faults()
+    refuse_other_format(document.data, source, expected="a policy")
+    if not isinstance(document.data, Mapping):
+        raise InputError([Fault("", "expected the keys format, version and rows")], source)
+    try:
+        policy = policy_from_dict(document.data, problem, any_model=any_model, faults=noted)
+        noted.raise_if_any()
+    except InputError as error:
+        raise InputError(with_lines(error.faults, document.lines), source) from None
+    finally:
+        if faults is not None:
+            faults.warnings.extend(with_lines(noted.warnings, document.lines))
+    return policy
+
+
+def save_policy(
+    policy: Policy, path: str | os.PathLike[str], *, problem: Problem | None = None, overwrite: bool = False
+) -> None:
+    """Write a policy in one step; an existing file stays unless `overwrite`.
+
+    Given the problem, the file says which model it is for and tells a memory machine as rules.
+    """
+    text = _escaped(json.dumps(policy_to_dict(policy, problem=problem), indent=1, ensure_ascii=False, allow_nan=False))
+    write_text(path, f"{text}\n", overwrite=overwrite)
+
+
+def _escaped(text: str) -> str:
+    """Control, bidirectional and separator characters as JSON escapes: readers refuse them raw, and terminals obey."""
+    return "".join(
+        char if char.isprintable() or char == "\n" or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in text
+    )

@@ -1,0 +1,90 @@
+"""Problems by name or by file: the bundled scenarios and the user's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opaq.errors import Fault, Faults, InputError
+from opaq.loading.kinds import refuse_other_format, refuse_other_kind
+from opaq.spec.yaml_reader import Document, parse_yaml, read_text, with_lines
+
+if TYPE_CHECKING:
+    from opaq.model.problem import Problem
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_FOLDER = resources.files("opaq") / "scenarios"
+
+
+def names() -> tuple[str, ...]:
+    """The names of the bundled scenarios."""
+    found = (entry.name for entry in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml")))
+
+
+def describe(name: str) -> str:
+    """What a bundled scenario is about, in one line."""
+    return str(parse_yaml(text(name), source=name).data["description"])
+
+
+def text(name: str) -> str:
+    """The file of a bundled scenario, comments and all."""
+    if name not in names():
+        raise InputError([_unknown(name)])
+    return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None = None) -> Problem:
+    """A problem from a file, or a bundled scenario by name.
+
+    What has a folder in it or ends in .yaml, .yml or .json is a file. Raises InputError with every fault, each with
+    its line; warnings go to `faults` if given. A problem without a name is called after its file, and the paths in it
+    are relative to it.
+    """
+    from opaq.loading.sources import resolve
+    from opaq.spec import build_problem  # brings NumPy, which the list of scenarios does without
+
+    source = os.fspath(name_or_path)
+    refuse_other_kind(source, expected="a problem")
+    document = parse_yaml(problem_text(source), source=source)
+    refuse_other_format(document.data, source, expected="a problem")
+    noted = Faults()
+    try:
+        problem = build_problem(resolve(_mapping(document), Path(source).parent, noted), faults=noted)
+        noted.raise_if_any()
+    except InputError as error:
+        raise InputError(with_lines(error.faults, document.lines), source) from None
+    finally:
+        if faults is not None:
+            faults.warnings.extend(with_lines(noted.warnings, document.lines))
+    return problem if problem.name else dataclasses.replace(problem, name=Path(source).stem)
+
+
+def problem_text(name_or_path: str | os.PathLike[str]) -> str:
+    """The text of a problem file, or of a bundled scenario by name, comments and all."""
+    source = os.fspath(name_or_path)
+    return read_text(source) if _is_path(source) else text(source)
+
+
+def _is_path(source: str) -> bool:
+    """A bundled name is a bare word; anything else, and any other word that is a file here, is a path."""
+    separated = os.sep in source or bool(os.altsep and os.altsep in source)
+    return separated or source.lower().endswith(_SUFFIXES) or (source not in names() and os.path.exists(source))
+
+
+def _mapping(document: Document) -> Mapping[str, object]:
+    if not isinstance(document.data, Mapping):
+        found = "a list" if isinstance(document.data, list) else f"'{document.data}'"
+        raise InputError([Fault("", f"expected keys such as model, observer, secret and horizon, found {found}")])
+    return document.data
+
+
+def _unknown(name: str) -> Fault:
+    near = difflib.get_close_matches(name, names(), n=1)
+    meant = f"did you mean '{near[0]}'? " if near else ""
+    return Fault("", f"no scenario is called '{name}'", f"{meant}There are {', '.join(names())}; files end in .yaml")

@@ -1,0 +1,94 @@
+"""Comparisons of policy classes as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opaq.opacity.amount import Amount
+from opaq.reports.layout import WIDTH, wrapped
+from opaq.reports.measurement_text import amount_to_dict
+
+Comparison = Any  # an opaq.solvers.comparison.Comparison; reports know no solver, only what they are given
+
+_HEAD = ("class", "opacity", "return", "guess error", "rows", "seconds", "status")
+_LEFT = (0, 6)  # columns of words; the others are numbers, aligned to the right
+_GAP = "  "
+
+
+def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
+    """The ladder as plain data; its keys are a promise (docs/answers.md)."""
+    return {
+        "problem": comparison.problem,
+        "seed": comparison.seed,
+        "seconds": comparison.seconds,
+        "interrupted": comparison.interrupted,
+        "bound": comparison.bound,
+        "classes": [_rung_to_dict(rung) for rung in comparison.rungs],
+        "unreached": [{"class": missed.name, "reason": missed.reason} for missed in comparison.unreached],
+    }
+
+
+def render_comparison(comparison: Comparison, *, width: int = WIDTH) -> str:
+    """The ladder as a table, one line for every class, coarser classes first; the last column may go on below."""
+    rows = [_HEAD, *(_row(rung) for rung in comparison.rungs)]
+    if comparison.bound is not None:
+        rows.append(("any policy", f"<= {comparison.bound:.5f}", "", "", "", "", "certified bound"))
+    lines = _aligned(rows, width)
+    for missed in comparison.unreached:
+        lines += wrapped(f"no answer for {missed.name}: {missed.reason}", rest="  ", width=width)
+    return "\n".join(lines)
+
+
+def _rung_to_dict(rung: Any) -> dict[str, Any]:
+    measurement = rung.measurement
+    return {
+        "class": rung.name,
+        "conditions_on": list(rung.policy.policy_class.conditions_on),
+        "opacity": amount_to_dict(measurement.opacity),
+        "return": measurement.expected_return,
+        "guess_error": measurement.guess_error.value,
+        "feasible": measurement.feasible,
+        "rows": rung.num_rows,
+        "starts": rung.num_starts,
+        "seconds": rung.seconds,
+        "status": rung.status.name.lower(),
+        "status_text": rung.status_text,
+        "warm_from": rung.warm_from,
+        "carried": rung.carried,
+    }
+
+
+def _row(rung: Any) -> tuple[str, ...]:
+    measurement = rung.measurement
+    status = "as " + rung.warm_from if rung.carried else rung.status.name.lower().replace("_", " ")
+    return (
+        rung.name,
+        _short(measurement.opacity),
+        f"{measurement.expected_return:.6g}",
+        _short(measurement.guess_error),
+        f"{rung.num_rows:,}",
+        f"{rung.seconds:.1f}",
+        status if measurement.feasible else f"{status}, MISSES the task",
+    )
+
+
+def _short(amount: Amount) -> str:
+    if amount.method == "exact":
+        return f"{amount.value:.5f}"
+    if amount.standard_error is not None:
+        return f"{amount.value:.4f} ± {amount.standard_error:.2g}"
+    return f"[{amount.lower:.4f}, {amount.upper:.4f}]"
+
+
+def _aligned(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines: list[str] = []
+    for cells in rows:
+        padded = [
+            cell.ljust(size) if place in _LEFT else cell.rjust(size)
+            for place, (cell, size) in enumerate(zip(cells, widths, strict=True))
+        ]
+        first = _GAP.join(padded[:-1]) + _GAP
+        lines += wrapped(cells[-1], first=first, rest=" " * len(first), width=width)
+    return lines

@@ -1,0 +1,169 @@
+"""Measurements as words for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from opaq.opacity.amount import Amount
+from opaq.opacity.measurement import Measurement, Met
+from opaq.opacity.sequences import ObservedSequence
+from opaq.reports.layout import GLUE, WIDTH, Changes, ShortNames, number, row, wrapped
+
+_SHOWN_VALUES = 6  # the likeliest secret values listed beside a sequence
+_SHOWN_RUNS = 12  # observations shown at each end of a long sequence
+
+
+def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
+    """The answer as plain data; its keys are a promise (docs/answers.md)."""
+    return {
+        "problem": measurement.problem,
+        "opacity": amount_to_dict(measurement.opacity),
+        "secret_entropy": measurement.secret_entropy,
+        "secret_distribution": dict(measurement.secret_distribution),
+        "leakage": measurement.leakage.value,
+        "guess_error": measurement.guess_error.value,
+        "intervals": {
+            "leakage": amount_to_dict(measurement.leakage),
+            "guess_error": amount_to_dict(measurement.guess_error),
+        },
+        "fano_bound": measurement.fano_bound,
+        "return": measurement.expected_return,
+        "threshold": measurement.threshold,
+        "feasible": measurement.feasible,
+        "requirements": [
+            {"name": met.name, "value": met.value, "threshold": met.threshold, "holds": met.holds}
+            for met in measurement.requirements
+        ],
+        "horizon": measurement.horizon,
+        "revealing": [_sequence_to_dict(sequence) for sequence in measurement.revealing],
+        "confusing": [_sequence_to_dict(sequence) for sequence in measurement.confusing],
+        "explanation": measurement.explanation,
+        "product_states": measurement.num_product_states,
+        "beliefs": measurement.num_nodes,
+        "seconds": measurement.seconds,
+    }
+
+
+def render_measurement(measurement: Measurement, *, width: int = WIDTH) -> str:
+    """The answer as a page for people, `width` columns wide."""
+    error, fano = _amount(measurement.guess_error), number(measurement.fano_bound)
+    rows = [
+        ("opacity", f"{_amount(measurement.opacity)} bits   H(secret | observations)"),
+        ("of at most", f"{number(measurement.secret_entropy)} bits   H(secret), the uncertainty before observing"),
+        ("leakage", f"{_amount(measurement.leakage)} bits"),
+        ("guess error", f"{error}   (Fano: at least {fano})"),
+        *((requirement.name, _requirement(requirement)) for requirement in measurement.requirements),
+        ("how", measurement.explanation),
+    ]
+    lines = [line for label, text in rows for line in row(label, text, width=width)]
+    return "\n".join([*lines, *_render_sequences(measurement, width)])
+
+
+def amount_to_dict(amount: Amount) -> dict[str, Any]:
+    """A number with its interval and how it was obtained, as plain data."""
+    found: dict[str, Any] = {
+        "value": amount.value,
+        "lower": amount.lower,
+        "upper": amount.upper,
+        "method": amount.method,
+    }
+    if amount.standard_error is not None:
+        found["standard_error"] = amount.standard_error
+    return found
+
+
+def _sequence_to_dict(sequence: ObservedSequence) -> dict[str, Any]:
+    return {
+        "observations": list(sequence.observations),
+        "complete": sequence.complete,
+        "probability": sequence.probability,
+        "likeliest": sequence.likeliest,
+        "sequences": sequence.num_sequences,
+        "posterior": dict(sequence.posterior),
+        "bits": sequence.bits,
+    }
+
+
+def _amount(amount: Amount) -> str:
+    if amount.method == "exact":
+        return number(amount.value)
+    interval = f"[{number(amount.lower)}, {number(amount.upper)}]"
+    if amount.standard_error is None:
+        return f"{interval} certified"
+    estimate = f"{number(amount.value)} ± {amount.standard_error:.2g}"
+    return f"{estimate} (standard error; the true value is certainly in {interval})"
+
+
+def _requirement(met: Met) -> str:
+    if met.threshold is None:
+        return f"{met.value:.6g}   (no threshold)"
+    return f"{met.value:.6g}   ({'meets' if met.holds else 'MISSES'} the threshold {met.threshold:.6g})"
+
+
+def _render_sequences(measurement: Measurement, width: int) -> list[str]:
+    groups = [
+        ("most revealing observations", "leakage", measurement.revealing),
+        ("most confusing observations", "opacity", measurement.confusing),
+    ]
+    everything = [*measurement.revealing, *measurement.confusing]
+    names = [name for sequence in everything for name in sequence.observations]
+    observations = Changes.of(names) or ShortNames.of(names)
+    secrets = ShortNames.of(name for sequence in everything for name, _ in _likely(sequence))
+    lines = []
+    for title, share_of, sequences in groups:
+        lines += ["", title] if sequences else []
+        for sequence in sequences:
+            seen = _counted(sequence.observations, observations) + ("" if sequence.complete else " -> ...")
+            lines += wrapped(seen, first="  ", rest="    ", width=width)
+            weight = f"{_probability(sequence)}; {sequence.bits:.3g} bits of {share_of}"
+            posterior = ", ".join(f"{secrets[name]}{GLUE}{share:.3g}" for name, share in _likely(sequence))
+            lines += wrapped(f"{weight}; secret: {posterior}", first="      ", rest="      ", width=width)
+    return [*lines, *observations.notes("observations", width=width), *secrets.notes("secret values", width=width)]
+
+
+def _probability(sequence: ObservedSequence) -> str:
+    """The probability of the sequence shown, and of all that leave the observer with the same belief."""
+    alone, together = f"probability {sequence.likeliest:.3g}", f"{sequence.probability:.3g}"
+    if sequence.num_sequences is None:
+        if sequence.probability <= sequence.likeliest * (1 + 1e-9):
+            return alone
+        return f"{alone} ({together} with all that leave the same belief)"
+    others = sequence.num_sequences - 1
+    if others == 0:
+        return alone
+    leave = "1 other that leaves" if others == 1 else f"{others:,} others that leave"
+    return f"{alone} ({together} with {leave} the same belief)"
+
+
+_NOISE_SHARE = 1e-12  # shares below it are rounding
+
+
+def _likely(sequence: ObservedSequence) -> list[tuple[str, float]]:
+    ranked = sorted(sequence.posterior.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
+    return [(name, share) for name, share in ranked if share > _NOISE_SHARE]
+
+
+def _counted(observations: Sequence[str], names: ShortNames | Changes) -> str:
+    """The sequence in its order, repetitions counted, the middle of a long one left out."""
+    runs = _runs(observations)
+    if len(runs) <= 2 * _SHOWN_RUNS:
+        return _chain(runs, names)
+    left_out = sum(count for _, count in runs[_SHOWN_RUNS:-_SHOWN_RUNS])
+    ends = _chain(runs[:_SHOWN_RUNS], names), _chain(runs[-_SHOWN_RUNS:], names)
+    return f" -> ... ({left_out:,} more) ... -> ".join(ends)
+
+
+def _chain(runs: Sequence[tuple[str, int]], names: ShortNames | Changes) -> str:
+    distinct = [name for name, _ in runs]
+    words = names.words(distinct) if isinstance(names, Changes) else [names[name] for name in distinct]
+    counts = [count for _, count in runs]
+    return " -> ".join(
+        word if count == 1 else f"{word} ({count:,} times)" for word, count in zip(words, counts, strict=True)
+    )
+
+
+def _runs(observations: Sequence[str]) -> list[tuple[str, int]]:
+    """Every observation with how often it is repeated."""
+    return [(name, len(list(same))) for name, same in groupby(observations)]

@@ -1,0 +1,66 @@
+"""Sampled runs as words for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opaq.escapes import printable
+from opaq.reports.layout import GLUE, WIDTH, ShortNames, wrapped
+from opaq.simulation.replay import Moment, Run
+
+_HEAD = ("time", "state", "action", "seen", "the observer believes of the secret")
+_SHOWN_VALUES = 4
+
+
+def runs_to_dict(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
+    """Every run with its moments."""
+    return [
+        {
+            "secret": run.secret,
+            "moments": [
+                {
+                    "time": moment.time,
+                    "state": moment.state,
+                    "action": moment.action,
+                    "observation": moment.observation,
+                    "posterior": dict(moment.posterior),
+                }
+                for moment in run.moments
+            ],
+        }
+        for run in runs
+    ]
+
+
+def render_runs(runs: tuple[Run, ...], *, width: int = WIDTH) -> str:
+    """One table a run, `width` columns wide, and what the short names in them stand for."""
+    moments = [moment for run in runs for moment in run.moments]
+    states = ShortNames.of(moment.state for moment in moments)
+    observations = ShortNames.of(moment.observation for moment in moments)
+    secrets = ShortNames.of([run.secret for run in runs] + [name for moment in moments for name in moment.posterior])
+    blocks = []
+    for count, run in enumerate(runs, start=1):
+        table = _table([_row(moment, states, observations, secrets) for moment in run.moments], width)
+        blocks.append("\n".join([f"run {count}: the secret is {secrets[run.secret]}", *table]))
+    for kind, names in {"states": states, "observations": observations, "secret values": secrets}.items():
+        blocks += ["\n".join(lines[1:]) for lines in [names.notes(kind, width=width)] if lines]
+    return "\n\n".join(blocks)
+
+
+def _row(moment: Moment, states: ShortNames, observations: ShortNames, secrets: ShortNames) -> tuple[str, ...]:
+    likely = sorted(moment.posterior.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
+    belief = ", ".join(f"{secrets[name]}{GLUE}{share:.3f}" for name, share in likely if share > 0.0005)
+    time, state, seen = str(moment.time), states[moment.state], observations[moment.observation]
+    return time, state, printable(moment.action), seen, belief
+
+
+def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
+    """Aligned columns; the last one goes on below itself where it does not fit."""
+    table = [_HEAD, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(_HEAD) - 1)]
+    indent = " " * (sum(widths) + 2 * len(widths))
+    lines = []
+    for row in table:
+        fixed = "".join(f"{word:<{size}}  " for word, size in zip(row, widths, strict=False))
+        lines += wrapped(row[-1], first=fixed, rest=indent, width=width)
+    return lines

@@ -1,0 +1,265 @@
+"""What each class of policies can hide: the one call behind `opaq compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from opaq.beliefs.graph import Budget
+from opaq.errors import BudgetError, Fault, InputError
+from opaq.model.policy import Policy, PolicyClass
+from opaq.model.problem import Problem
+from opaq.opacity.amount import Amount
+from opaq.opacity.measurement import Measurement
+from opaq.product.compile import compile_problem
+from opaq.solvers.lift import lift
+from opaq.solvers.loop import Progress
+from opaq.solvers.policy_classes import class_name, contains, default_classes, named_classes
+from opaq.solvers.solution import SOLVE_BUDGET, solve
+from opaq.solvers.status import Status
+from opaq.solvers.strategy import Solver
+from opaq.stop import Stop, StoppedError, on_signals
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """The best policy found of one class."""
+
+    name: str  # what the class looks at, e.g. "state, time"
+    policy: Policy
+    measurement: Measurement
+    status: Status
+    status_text: str
+    num_rows: int
+    num_starts: int
+    seconds: float
+    warm_from: str | None = None  # the coarser class whose policy was one of the starts
+    carried: bool = False  # that policy is the answer: the search found none better
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A class without an answer, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A ladder of policy classes, coarser ones first."""
+
+    problem: str
+    rungs: tuple[Rung, ...]
+    unreached: tuple[Unreached, ...]
+    seed: int
+    seconds: float
+    interrupted: bool = False
+    bound: float | None = None  # bits that no policy of any class exceeds, where it was certified
+
+    @property
+    def exit_code(self) -> int:
+        """130 interrupted, 1 no class meets the task, 3 not every class has a policy known to be done, 0 otherwise."""
+        if self.interrupted:
+            return Status.INTERRUPTED.exit_code
+        if not any(rung.measurement.feasible for rung in self.rungs):
+            return Status.NOT_FOUND.exit_code
+        unfinished = self.unreached or any(rung.status.exit_code for rung in self.rungs)
+        return Status.STOPPED.exit_code if unfinished else 0
+
+
+def compare(
+    problem: Problem,
+    *,
+    classes: Sequence[PolicyClass | str] | None = None,
+    solver: Solver | str = "natural",
+    num_starts: int | None = None,
+    seed: int = 0,
+    processes: int | None = None,
+    budget: Budget = SOLVE_BUDGET,
+    time: float | None = None,
+    on_step: Callable[[str, Progress], None] | None = None,
+    on_rung: Callable[[Rung], None] | None = None,
+    stop: Stop | None = None,
+) -> Comparison:
+    """The best policy found of every class in a ladder, each search beginning from the best coarser policy as well.
+
+    classes: policy classes or their names, such as "state,time", "last_states:2" or "memory:2" (a memory of two nodes,
+    free to use). By default: the state, with the automaton of a language secret or the start where there are several,
+    each of these with a clock, free memories of 2 and 3 nodes, and the problem's own class.
+    solver, num_starts, seed, processes, budget: as in `solve`, for every class.
+    time: seconds for the whole ladder; each class may use its share of what is left. When time is over, `stop` is
+    requested or, without a stop, after Ctrl-C, the answer is what there is: a class whose search was ended tells the
+    best policy so far, and `unreached` names those that were not begun. StoppedError (KeyboardInterrupt after Ctrl-C)
+    is raised only when there is no policy at all.
+    on_step is told of every step with the name of the class, on_rung of every class that is done.
+
+    A class that contains another never comes out below it: if its search ends lower, it keeps the coarser policy.
+    Raises InputError when an argument does not fit.
+    """
+    wanted = default_classes(problem) if classes is None else named_classes(classes, problem)
+    _check(problem, wanted)
+    own = Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        search = _Ladder(
+            problem,
+            stop or own,
+            solver=solver,
+            num_starts=num_starts,
+            seed=seed,
+            processes=processes,
+            budget=budget,
+            on_step=on_step,
+        )
+        try:
+            return search.climb(wanted, time, on_rung)
+        except StoppedError:
+            if not own.interrupted:
+                raise
+    raise KeyboardInterrupt
+
+
+def _check(problem: Problem, classes: Sequence[PolicyClass]) -> None:
+    if not classes:
+        raise InputError([Fault("classes", "is empty", "name at least one, e.g. 'state'")])
+    for policy_class in classes:
+        if not {"state", "last_states"} & {*policy_class.conditions_on}:
+            compile_problem(problem, policy_class)  # rows shared by states: their actions must agree
+
+
+@dataclass(slots=True)
+class _Ladder:
+    """One comparison: how each class is searched, and what there is so far."""
+
+    problem: Problem
+    stop: Stop
+    solver: Solver | str
+    num_starts: int | None
+    seed: int
+    processes: int | None
+    budget: Budget
+    on_step: Callable[[str, Progress], None] | None
+    rungs: list[Rung] = field(default_factory=list)
+    unreached: list[Unreached] = field(default_factory=list)
+
+    def climb(
+        self, classes: Sequence[PolicyClass], time: float | None, on_rung: Callable[[Rung], None] | None
+    ) -> Comparison:
+        begun = perf_counter()
+        with self.stop.limit(time):
+            for place, policy_class in enumerate(classes):
+                if self.stop.requested:
+                    self.unreached.append(Unreached(class_name(policy_class), self.stop.reason))
+                    continue
+                left = None if time is None else (time - perf_counter() + begun) / (len(classes) - place)
+                with self.stop.stage(left):
+                    rung = self._try(policy_class)
+                if rung is not None:
+                    self.rungs.append(rung)
+                    if on_rung is not None:
+                        on_rung(rung)
+            if not self.rungs and self.stop.requested:
+                raise StoppedError(self.stop.reason)
+            return Comparison(
+                problem=self.problem.name,
+                rungs=tuple(self.rungs),
+                unreached=tuple(self.unreached),
+                seed=self.seed,
+                seconds=perf_counter() - begun,
+                interrupted=self.stop.interrupted,
+            )
+
+    def _try(self, policy_class: PolicyClass) -> Rung | None:
+        """One class; None when it has no policy yet at its end, or is too large."""
+        try:
+            return self._search(policy_class)
+        except (BudgetError, StoppedError) as error:
+            self.unreached.append(Unreached(class_name(policy_class), str(error)))
+            return None
+
+    def _search(self, policy_class: PolicyClass) -> Rung:
+        begun, name = perf_counter(), class_name(policy_class)
+        below = self._best_below(policy_class)
+        lifted = None if below is None else self._lifted(below.policy, policy_class)
+        told = self.on_step
+        try:
+            solution = solve(
+                self.problem,
+                policy_class=policy_class,
+                solver=self.solver,
+                num_starts=self.num_starts,
+                warm=lifted,
+                seed=self.seed,
+                processes=self.processes,
+                budget=self.budget,
+                sequences=0,
+                on_step=None if told is None else lambda progress: told(name, progress),
+                stop=self.stop,
+            )
+        except StoppedError:
+            if below is None or lifted is None:
+                raise
+            return self._carried(below, lifted, name, num_starts=0, seconds=perf_counter() - begun)
+        seconds = perf_counter() - begun
+        if below is not None and lifted is not None and self._better(below.measurement, solution.measurement):
+            return self._carried(below, lifted, name, num_starts=len(solution.starts), seconds=seconds)
+        return Rung(
+            name=name,
+            policy=solution.policy,
+            measurement=solution.measurement,
+            status=solution.status,
+            status_text=solution.status_text,
+            num_rows=solution.product.process.num_rows,
+            num_starts=len(solution.starts),
+            seconds=seconds,
+            warm_from=None if below is None else below.name,
+        )
+
+    def _carried(self, below: Rung, lifted: Policy, name: str, *, num_starts: int, seconds: float) -> Rung:
+        """The policy of a coarser class, whose measurement holds for it as it is: it behaves the same."""
+        status = Status.COMPLETED
+        if self.stop.requested:
+            status = Status.INTERRUPTED if self.stop.interrupted else Status.TIME_LIMIT
+        return Rung(
+            name=name,
+            policy=lifted,
+            measurement=below.measurement,
+            status=status,
+            status_text=f"the policy on {below.name}: the search found none better; convergence is not tested",
+            num_rows=len(lifted.rows),
+            num_starts=num_starts,
+            seconds=seconds,
+            warm_from=below.name,
+            carried=True,
+        )
+
+    def _lifted(self, policy: Policy, policy_class: PolicyClass) -> Policy:
+        product = compile_problem(self.problem, policy_class, stop=self.stop)
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(3,)))
+        return product.policy(lift(policy, product, rng=rng))
+
+    def _best_below(self, policy_class: PolicyClass) -> Rung | None:
+        best: Rung | None = None
+        for rung in self.rungs:
+            if contains(policy_class, rung.policy.policy_class) and (
+                best is None or self._better(rung.measurement, best.measurement)
+            ):
+                best = rung
+        return best
+
+    def _better(self, one: Measurement, other: Measurement) -> bool:
+        """Feasible before infeasible, then by opacity; infeasible ones are not ranked."""
+        if one.feasible != other.feasible or not one.feasible:
+            return one.feasible and not other.feasible
+        return self._score(one.opacity) > self._score(other.opacity)
+
+    def _score(self, opacity: Amount) -> float:
+        """What is certain of it, or the estimate; with the sign of the objective."""
+        sampled = opacity.method == "sampled"
+        if self.problem.task.minimise:
+            return -opacity.value if sampled else -opacity.upper
+        return opacity.value if sampled else opacity.lower

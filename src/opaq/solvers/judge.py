@@ -1,0 +1,102 @@
+"""The verdict on a policy: exact values only, and a last small step into the feasible side where that is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opaq.beliefs.returns import return_gradient
+from opaq.model.arrays import FloatArray
+from opaq.opacity.exact import evaluate
+from opaq.opacity.sampled import estimate
+from opaq.product.process import LARGEST_LOGIT
+from opaq.solvers.objective import Objective
+from opaq.stop import Stop
+
+ROUNDING = 1e-12  # slack is in units of max(1, |threshold|)
+_MARGIN = 1e-12  # aimed at beyond the threshold, so that rounding does not undo the repair
+_JUDGING_SEED, _JUDGING_RUNS = 0x0BAC, 1000
+_MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is not repaired
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A policy and its exact (or certified lower) score; only one with every slack >= 0 is feasible."""
+
+    theta: FloatArray
+    score: float
+    slack: FloatArray
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every requirement holds, up to rounding."""
+        return bool((self.slack >= -ROUNDING).all())
+
+    def beats(self, other: Candidate | None) -> bool:
+        """Feasible before infeasible, then the higher score, then the smaller violation."""
+        if other is None or self.feasible != other.feasible:
+            return other is None or self.feasible
+        if self.feasible:
+            return self.score > other.score
+        return float(self.slack.min()) > float(other.slack.min())
+
+
+def judge(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> Candidate:
+    """Repair a small violation, then evaluate. Raises StoppedError when there is no time for it."""
+    theta = repair(objective, theta, scales=scales)
+    score = _score(objective, objective.process.softmax(theta))
+    return Candidate(theta, score, _scaled_slack(objective, theta))
+
+
+def _score(objective: Objective, pi: FloatArray) -> float:
+    """The certain side of the opacity, with the sign of the objective; an estimate where gradients are sampled.
+
+    Estimates of all policies use the same random numbers.
+    """
+    if objective.gradients == "sampled":
+        rng = np.random.default_rng(_JUDGING_SEED)
+        found = estimate(objective.process, pi, samples=_JUDGING_RUNS, rng=rng, stop=objective.stop)
+        objective.stop.check()
+        return objective.sign * found.opacity
+    score = _certain_score(objective, pi, objective.stop)
+    objective.stop.check()
+    return score
+
+
+def _certain_score(objective: Objective, pi: FloatArray, stop: Stop) -> float:
+    """The certain side of the opacity; what has not been looked at when `stop` is requested counts as nothing."""
+    opacity = evaluate(objective.process, pi, budget=objective.budget, stop=stop).opacity
+    return opacity.lower if objective.sign > 0 else -opacity.upper
+
+
+def judge_at_once(objective: Objective, theta: FloatArray, *, scales: FloatArray, stop: Stop) -> Candidate:
+    """The same in the time that `stop` leaves."""
+    theta = repair(objective, theta, scales=scales)
+    score = _certain_score(objective, objective.process.softmax(theta), stop)
+    return Candidate(theta, score, _scaled_slack(objective, theta))
+
+
+def _scaled_slack(objective: Objective, theta: FloatArray) -> FloatArray:
+    return np.asarray(objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
+
+
+def repair(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> FloatArray:
+    """The nearest policy along the gradients of the violated requirements that meets them, if a small step does."""
+    first = theta
+    for _ in range(12):
+        slack = objective.slack(theta)
+        if not slack.size or slack.min() >= 0.0:
+            return theta
+        if (slack / scales).min() < -_MAX_DEFICIT:
+            return first
+        wanted = slack < 1e-9 * scales
+        slopes = [
+            return_gradient(objective.process, theta, payoff)[1]
+            for payoff, asked in zip(objective.requirements(), wanted, strict=True)
+            if asked
+        ]
+        aim = np.maximum(-slack[wanted], 0.0) * (1.0 + 1e-6) + _MARGIN * scales[wanted]
+        step = np.linalg.lstsq(np.array(slopes), aim, rcond=None)[0]
+        theta = np.clip(theta + step, -LARGEST_LOGIT, LARGEST_LOGIT)
+    return theta

@@ -1,0 +1,119 @@
+"""The default solver: an augmented Lagrangian with a quasi-Newton inner solver on exact gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.product.process import LARGEST_LOGIT
+from opaq.solvers.objective import Objective, Point
+from opaq.solvers.status import Status
+from opaq.solvers.strategy import StepInfo, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class LagrangianState:
+    """Where an augmented Lagrangian stands between two inner solves."""
+
+    theta: FloatArray
+    multipliers: FloatArray  # [requirement], in units of score per scaled slack
+    penalty: float
+    violation: float
+    gain: float  # what the last step added to the score
+    iteration: int
+    evaluations: int
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentedLagrangian:
+    """Maximise score - sum_i psi(slack_i): each step is one inner solve, then multipliers and penalty are updated.
+
+    Slacks are divided by `scales`, so that one penalty suits rewards of any size.
+    """
+
+    scales: FloatArray  # [requirement]
+    max_steps: int = 100
+    max_inner: int = 15  # short inner solves: the multipliers settle before the policy does
+    tolerance: float = 1e-6
+    first_penalty: float = 10.0
+
+    name = "lagrangian"
+    judge_every = 1
+
+    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> LagrangianState:
+        """Multipliers 0. Starts differ in their first penalty: a small one lets them roam, a large one keeps them near.
+
+        With a small penalty alone, all starts may first run to the same infeasible optimum of opacity.
+        """
+        penalty = self.first_penalty * 8.0 ** (place % 4)
+        return LagrangianState(theta, np.zeros(self.scales.size), penalty, np.inf, np.inf, 0, 0)
+
+    def step(
+        self, objective: Objective, state: LagrangianState, rng: np.random.Generator
+    ) -> tuple[LagrangianState, StepInfo]:
+        """One inner solve by L-BFGS-B."""
+        from scipy.optimize import minimize
+
+        seed = int(rng.integers(2**62))
+        before = self._merit(objective.at(state.theta, np.random.default_rng(seed)), state)[0]
+        climb = _Climb(self, objective, state, seed)
+        bounds = [(-LARGEST_LOGIT, LARGEST_LOGIT)] * state.theta.size
+        options = {"maxiter": self.max_inner, "maxcor": 20, "ftol": 1e-12, "gtol": self.tolerance * 0.1}
+        found = minimize(climb, state.theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        point = climb.best if climb.best is not None else objective.at(state.theta, np.random.default_rng(seed))
+        after = self._update(state, point, gain=before - float(found.fun), evaluations=int(found.nfev))
+        return after, self._info(after, point)
+
+    def done(self, state: LagrangianState) -> Status | None:
+        """Settled when nothing is violated and the last inner solve gained nothing: no proof of a local optimum."""
+        if state.iteration and state.violation <= self.tolerance and abs(state.gain) <= 1e-7:
+            return Status.SETTLED
+        return Status.STOPPED if state.iteration >= self.max_steps else None
+
+    def _update(self, state: LagrangianState, point: Point, *, gain: float, evaluations: int) -> LagrangianState:
+        slack = point.slack / self.scales
+        multipliers = np.maximum(0.0, state.multipliers - state.penalty * slack)
+        active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
+        violation = float(active.max(initial=0.0))
+        grow = violation > 0.3 * state.violation and violation > self.tolerance
+        return replace(
+            state,
+            theta=point.theta,
+            multipliers=multipliers,
+            penalty=min(state.penalty * (4.0 if grow else 1.0), 1e7),
+            violation=violation,
+            gain=gain + float(np.abs(multipliers - state.multipliers).max(initial=0.0)) * violation,
+            iteration=state.iteration + 1,
+            evaluations=state.evaluations + evaluations,
+        )
+
+    def _merit(self, point: Point, state: LagrangianState) -> tuple[float, FloatArray]:
+        """-(augmented Lagrangian) and its gradient, to be minimised."""
+        pressure = np.maximum(0.0, state.multipliers - state.penalty * point.slack / self.scales)
+        merit = -point.score + float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
+        return merit, -point.score_slope - (pressure / self.scales) @ point.slack_slope
+
+    def _info(self, state: LagrangianState, point: Point) -> StepInfo:
+        return StepInfo(
+            iteration=state.iteration,
+            theta=state.theta,
+            trace=Trace(state.iteration, point.score, point.slack, state.multipliers / self.scales),
+        )
+
+
+class _Climb:
+    """The merit function for the inner solver; remembers the best point it was asked for."""
+
+    def __init__(self, solver: AugmentedLagrangian, objective: Objective, state: LagrangianState, seed: int) -> None:
+        self._solver, self._objective, self._state, self._seed = solver, objective, state, seed
+        self._lowest = np.inf
+        self.best: Point | None = None
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        point = self._objective.at(theta.copy(), np.random.default_rng(self._seed))
+        merit, slope = self._solver._merit(point, self._state)
+        if merit < self._lowest:
+            self._lowest, self.best = merit, point
+        return merit, slope

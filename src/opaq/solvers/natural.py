@@ -1,0 +1,154 @@
+"""The default solver: natural gradient (mirror ascent) with momentum on exact gradients of a frozen belief graph.
+
+For a softmax row u, dL/dtheta(u, a) = D(u) pi(a | u) A(u, a) with D(u) the expected visits of the row and A the
+advantage of the linearised Lagrangian. The step theta += eta A, that is pi <- pi exp(eta A), does not slow down in
+rows that are rarely visited or in actions that are rarely taken, as gradient steps on logits do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.product.process import HiddenProcess
+from opaq.solvers.objective import Objective, Slopes
+from opaq.solvers.status import Status
+from opaq.solvers.strategy import StepInfo, Trace
+
+LOWEST_LOGIT = -35.0  # below the largest of its row: from there an action is back within some iterations
+_LARGEST_ADVANTAGE = 10.0
+_SMALLEST_RATE = 1e-7
+_LEAST_GAIN = 1e-6  # of the merit: a step that gains less has gained next to nothing
+_MAX_IDLE = 3
+_FIRST_RUNS = 100
+_NOISE = 1e-12  # of the merit: differences below it are rounding
+
+
+@dataclass(frozen=True, slots=True)
+class NaturalState:
+    """Where the ascent stands between two steps."""
+
+    theta: FloatArray
+    velocity: FloatArray
+    multipliers: FloatArray  # [requirement], in units of score per scaled slack
+    penalty: float
+    rate: float
+    violation: float
+    gap: float  # first-order gain that is left, in bits
+    idle: int  # steps in a row that gained next to nothing
+    runs: int  # sampled per evaluation, where gradients are sampled: more as the ascent goes on
+    iteration: int
+    evaluations: int
+
+
+@dataclass(frozen=True, slots=True)
+class NaturalGradient:
+    """Maximise score - sum_i psi(slack_i): each step is some iterations on one frozen graph, then multipliers move.
+
+    Slacks are divided by `scales`, so that one penalty suits rewards of any size. The rate grows while the merit rises
+    and falls when it does not: an iteration that lowers the merit is taken back.
+    """
+
+    scales: FloatArray  # [requirement]
+    max_steps: int = 100
+    iterations: int = 20  # per step
+    first_rate: float = 0.2
+    largest_rate: float = 4.0
+    momentum: float = 0.8
+    first_penalty: float = 3.0
+    tolerance: float = 1e-5  # of the first-order gap, in bits, and of scaled slacks
+
+    name = "natural"
+    judge_every = 1
+
+    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> NaturalState:
+        """At rest, multipliers 0."""
+        none = np.zeros(self.scales.size)
+        return NaturalState(
+            theta, np.zeros_like(theta), none, self.first_penalty, self.first_rate, np.inf, np.inf, 0, _FIRST_RUNS, 0, 0
+        )
+
+    def step(
+        self, objective: Objective, state: NaturalState, rng: np.random.Generator
+    ) -> tuple[NaturalState, StepInfo]:
+        """Some iterations with fixed multipliers."""
+        process = objective.process
+        local = objective.near(state.theta, seed=int(rng.integers(2**62)), runs=state.runs)
+        theta, velocity, rate = state.theta, state.velocity, state.rate
+        here = local.slopes(theta)
+        merit = begun = self._merit(here, state)
+        count = 1
+        for _ in range(self.iterations):
+            push = self.momentum * velocity + rate * self._advantage(process, here, state)
+            tried = settle(process, theta + push)
+            there = local.slopes(tried)
+            count += 1
+            found = self._merit(there, state)
+            if found >= merit - local.noise - _NOISE * max(1.0, abs(merit)):
+                theta, velocity, here, merit = tried, push, there, found
+                rate = min(rate * 1.15, self.largest_rate)
+            else:
+                velocity = np.zeros_like(velocity)
+                rate = max(rate * 0.4, _SMALLEST_RATE)
+        after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here)
+        idle = state.idle + 1 if merit - begun <= _LEAST_GAIN * max(1.0, abs(merit)) + local.noise else 0
+        after = replace(after, idle=idle, runs=math.ceil(1.2 * state.runs), evaluations=state.evaluations + count)
+        trace = Trace(after.iteration, here.score, here.slack, after.multipliers / self.scales)
+        return after, StepInfo(iteration=after.iteration, theta=theta, trace=trace)
+
+    def done(self, state: NaturalState) -> Status | None:
+        """Settled when nothing is violated and no first-order gain is left, or it gains no more."""
+        if state.violation <= self.tolerance and (state.gap <= self.tolerance or state.idle >= _MAX_IDLE):
+            return Status.SETTLED
+        return Status.STOPPED if state.iteration >= self.max_steps else None
+
+    def _pressure(self, slack: FloatArray, state: NaturalState) -> FloatArray:
+        return np.maximum(0.0, state.multipliers - state.penalty * slack / self.scales)
+
+    def _merit(self, here: Slopes, state: NaturalState) -> float:
+        pressure = self._pressure(here.slack, state)
+        return here.score - float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
+
+    def _slope(self, here: Slopes, state: NaturalState) -> FloatArray:
+        """The derivative of the merit by the policy vector."""
+        return np.asarray(here.score_slope + (self._pressure(here.slack, state) / self.scales) @ here.slack_slope)
+
+    def _advantage(self, process: HiddenProcess, here: Slopes, state: NaturalState) -> FloatArray:
+        """A(u, a): what action a is worth above the row's mean, per visit."""
+        above = above_mean(process, here.pi, self._slope(here, state))
+        visits = np.repeat(here.visits, np.diff(process.row_start))
+        scaled = np.divide(above, visits, out=np.zeros_like(above), where=visits > 0.0)
+        return np.clip(scaled, -_LARGEST_ADVANTAGE, _LARGEST_ADVANTAGE)
+
+    def _update(self, objective: Objective, state: NaturalState, here: Slopes) -> NaturalState:
+        slack = here.slack / self.scales
+        multipliers = self._pressure(here.slack, state)
+        active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
+        violation = float(active.max(initial=0.0))
+        grow = violation > 0.7 * state.violation and violation > self.tolerance
+        best = np.maximum.reduceat(
+            above_mean(objective.process, here.pi, self._slope(here, state)), objective.process.row_start[:-1]
+        )
+        return replace(
+            state,
+            multipliers=multipliers,
+            penalty=min(state.penalty * (1.5 if grow else 1.0), 1e4),
+            violation=violation,
+            gap=float(best.sum()),
+            iteration=state.iteration + 1,
+        )
+
+
+def above_mean(process: HiddenProcess, pi: FloatArray, slope: FloatArray) -> FloatArray:
+    """The slope of every action above the mean of its row under the policy."""
+    means = np.add.reduceat(pi * slope, process.row_start[:-1])
+    return np.asarray(slope - np.repeat(means, np.diff(process.row_start)))
+
+
+def settle(process: HiddenProcess, theta: FloatArray) -> FloatArray:
+    """The same policy with the largest logit of every row 0 and none below the lowest."""
+    top = np.repeat(np.maximum.reduceat(theta, process.row_start[:-1]), np.diff(process.row_start))
+    return np.asarray(np.maximum(theta - top, LOWEST_LOGIT))

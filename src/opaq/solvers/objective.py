@@ -1,0 +1,202 @@
+"""What a solver climbs: opacity and requirements of a softmax policy, with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from opaq.beliefs.frozen import FrozenGraph
+from opaq.beliefs.graph import Budget
+from opaq.beliefs.kernels import STEP
+from opaq.beliefs.returns import expected_return, return_gradient, return_slope
+from opaq.errors import InvariantError
+from opaq.model.arrays import FloatArray
+from opaq.opacity import exact, sampled
+from opaq.product.compile import Product
+from opaq.product.process import HiddenProcess, Payoff
+from opaq.simulation.sampling import score_gradients
+from opaq.stop import Stop
+
+Gradients = Literal["exact", "sampled"]
+GradientChoice = Literal["auto", "exact", "sampled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Opacity (with the sign of the objective) and slack of every requirement at one policy, with gradients."""
+
+    theta: FloatArray
+    score: float  # opacity, or minus opacity when transparency is asked for
+    score_slope: FloatArray  # [slot]
+    slack: FloatArray  # [requirement]
+    slack_slope: FloatArray  # [requirement, slot]
+
+
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """Score and slack at one policy with their derivatives by the policy vector, and the visits of every row."""
+
+    pi: FloatArray  # [slot]
+    score: float
+    score_slope: FloatArray  # [slot]
+    slack: FloatArray  # [requirement]
+    slack_slope: FloatArray  # [requirement, slot]
+    visits: FloatArray  # [row]
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """Maximise the score subject to slack >= 0.
+
+    gradients: "exact" on the belief graph (cut to `budget` if it does not fit: then the score is what the budget
+    keeps, a lower bound), or "sampled" from `samples` runs, as in the paper.
+    """
+
+    product: Product
+    gradients: Gradients = "exact"
+    samples: int = 2000
+    budget: Budget = field(default_factory=lambda: Budget(nodes=200_000))
+    stop: Stop = field(default_factory=Stop)  # when requested, evaluations raise StoppedError
+
+    @property
+    def process(self) -> HiddenProcess:
+        """The hidden process that is climbed."""
+        return self.product.process
+
+    @property
+    def sign(self) -> float:
+        """+1 for opacity, -1 for transparency."""
+        return -1.0 if self.product.problem.task.minimise else 1.0
+
+    def requirements(self) -> tuple[Payoff, ...]:
+        """The payoffs that have a threshold."""
+        return tuple(payoff for payoff in self.process.payoffs if payoff.threshold is not None)
+
+    def thresholds(self) -> FloatArray:
+        """What is asked of each of them."""
+        return np.array([payoff.threshold for payoff in self.requirements()], dtype=np.float64)
+
+    def at(self, theta: FloatArray, rng: np.random.Generator | None = None) -> Point:
+        """Score, slack and gradients at one policy; sampled ones draw from `rng`."""
+        if self.gradients == "sampled" and rng is not None:
+            return self._sampled(theta, rng)
+        value, slope = exact.gradient(self.process, theta, budget=self.budget, stop=self.stop)
+        found = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
+        return self._point(theta, value, slope, found)
+
+    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0) -> Local:
+        """The objective near one policy: on a belief graph whose shape is built once, or from sampled runs."""
+        if self.gradients == "sampled":
+            return SampledObjective(self, seed, min(runs or self.samples, self.samples))
+        return FrozenObjective(self, theta)
+
+    def hessian_products(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """The Hessian of the score at one policy as a function of a direction, on a graph whose shape is built once.
+
+        Beliefs that are merged at this policy may move apart along a direction; then that product is made by hashing.
+        """
+        process = self.process
+        graph = FrozenGraph.of(process, process.softmax(theta), budget=self.budget, stop=self.stop)
+        buffers = graph.buffers(np.complex128)
+
+        def product(direction: FloatArray) -> FloatArray:
+            pi = process.softmax(theta + 1j * STEP * direction)
+            swept = graph.sweep(pi, buffers, stop=self.stop)
+            if swept is None:
+                return self.sign * exact.hessian_vector(process, theta, direction, budget=self.budget, stop=self.stop)
+            return np.asarray(self.sign * np.imag(process.pull_back(pi, swept[1])) / STEP)
+
+        return product
+
+    def slack(self, theta: FloatArray) -> FloatArray:
+        """The exact slack of every requirement."""
+        pi = self.process.softmax(theta)
+        values = [expected_return(self.process, pi, payoff) for payoff in self.requirements()]
+        return np.array(values, dtype=np.float64) - self.thresholds()
+
+    def _sampled(self, theta: FloatArray, rng: np.random.Generator) -> Point:
+        value, _, slope = sampled.gradient(self.process, theta, samples=self.samples, rng=rng, stop=self.stop)
+        found = score_gradients(self.process, theta, self.requirements(), samples=self.samples, rng=rng)
+        return self._point(theta, value, slope, found)
+
+    def _point(self, theta: FloatArray, value: float, slope: FloatArray, found: list[tuple[Any, Any]]) -> Point:
+        values = np.array([value for value, _ in found], dtype=np.float64)
+        slopes = np.array([slope for _, slope in found], dtype=np.float64).reshape(len(found), theta.size)
+        return Point(theta, self.sign * value, self.sign * slope, values - self.thresholds(), slopes)
+
+
+class Local(Protocol):
+    """An objective near one policy."""
+
+    @property
+    def noise(self) -> float:
+        """The standard error of the scores, 0 where they are exact."""
+
+    def slopes(self, theta: FloatArray) -> Slopes:
+        """Values and derivatives by the policy vector."""
+
+
+class FrozenObjective:
+    """Evaluates an objective at many policies; the belief graph is built anew only where its shape does not fit."""
+
+    noise = 0.0
+
+    def __init__(self, objective: Objective, theta: FloatArray) -> None:
+        self._objective = objective
+        self._build(objective.process.softmax(theta))
+
+    def slopes(self, theta: FloatArray) -> Slopes:
+        """Exact values and derivatives (of what the budget keeps)."""
+        pi = self._objective.process.softmax(theta)
+        return _with_returns(self._objective, pi, *self._sweep(pi))
+
+    def _sweep(self, pi: FloatArray) -> tuple[float, FloatArray]:
+        swept = self._graph.sweep(pi, self._buffers, stop=self._objective.stop)
+        if swept is None:
+            self._build(pi)
+            swept = self._graph.sweep(pi, self._buffers, stop=self._objective.stop)
+        if swept is None:
+            raise InvariantError("a belief graph does not fit the policy that it was built for")
+        return swept
+
+    def _build(self, pi: FloatArray) -> None:
+        objective = self._objective
+        self._graph = FrozenGraph.of(objective.process, pi, budget=objective.budget, stop=objective.stop)
+        self._buffers = self._graph.buffers()
+
+
+class SampledObjective:
+    """Evaluates an objective from sampled runs: opacity is estimated, with the same random numbers at every policy.
+
+    Returns and visits are exact.
+    """
+
+    def __init__(self, objective: Objective, seed: int, runs: int) -> None:
+        self._objective, self._seed, self._runs = objective, seed, runs
+        self.noise = 0.0
+
+    def slopes(self, theta: FloatArray) -> Slopes:
+        """Estimated score and slope, exact slacks."""
+        objective, rng = self._objective, np.random.default_rng(self._seed)
+        pi = objective.process.softmax(theta)
+        value, self.noise, slope = sampled.policy_slope(
+            objective.process, pi, samples=self._runs, rng=rng, stop=objective.stop
+        )
+        return _with_returns(objective, pi, value, slope)
+
+
+def _with_returns(objective: Objective, pi: FloatArray, value: float, slope: FloatArray) -> Slopes:
+    """Slacks and visits beside an opacity."""
+    process, payoffs = objective.process, objective.requirements()
+    returns = [return_slope(process, pi, payoff) for payoff in payoffs or process.payoffs[:1]]
+    return Slopes(
+        pi=pi,
+        score=objective.sign * value,
+        score_slope=objective.sign * slope,
+        slack=np.array([value for value, _, _ in returns][: len(payoffs)]) - objective.thresholds(),
+        slack_slope=np.array([slope for _, slope, _ in returns][: len(payoffs)]).reshape(len(payoffs), pi.size),
+        visits=returns[0][2],
+    )

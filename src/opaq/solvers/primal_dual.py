@@ -1,0 +1,71 @@
+"""The paper's algorithm as written: primal-dual gradient ascent-descent (eq. primal_dual_algorithm)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.product.process import LARGEST_LOGIT
+from opaq.solvers.objective import Objective
+from opaq.solvers.status import Status
+from opaq.solvers.strategy import StepInfo, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class PrimalDualState:
+    """Policy and multipliers after some iterations."""
+
+    theta: FloatArray
+    multipliers: FloatArray  # [requirement]
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrimalDual:
+    """theta += eta_k grad L, multipliers -= kappa_k slack, each projected.
+
+    With `exponent` 0 the steps are constant; otherwise eta_k = eta k^-exponent and kappa_k = kappa / k, which
+    satisfies the paper's assumption on step sizes for 0.5 < exponent < 1.
+    """
+
+    eta: float = 0.8
+    kappa: float = 0.05
+    exponent: float = 0.0
+    largest_multiplier: float = 1e6
+    iterations: int = 5000
+
+    name = "primal-dual"
+    judge_every = 100
+
+    @property
+    def max_steps(self) -> int:
+        """Every start takes all iterations."""
+        return self.iterations
+
+    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> PrimalDualState:
+        """Multipliers 0."""
+        return PrimalDualState(theta, np.zeros(len(objective.requirements())), 0)
+
+    def step(
+        self, objective: Objective, state: PrimalDualState, rng: np.random.Generator
+    ) -> tuple[PrimalDualState, StepInfo]:
+        """One ascent in the policy, one descent in the multipliers."""
+        point = objective.at(state.theta, rng)
+        count = state.iteration + 1
+        eta = self.eta * count**-self.exponent
+        kappa = self.kappa / count if self.exponent > 0 else self.kappa
+        ascent = point.score_slope + state.multipliers @ point.slack_slope
+        after = replace(
+            state,
+            theta=np.clip(state.theta + eta * ascent, -LARGEST_LOGIT, LARGEST_LOGIT),
+            multipliers=np.clip(state.multipliers - kappa * point.slack, 0.0, self.largest_multiplier),
+            iteration=count,
+        )
+        trace = Trace(count, point.score, point.slack, state.multipliers)
+        return after, StepInfo(iteration=count, theta=after.theta, trace=trace)
+
+    def done(self, state: PrimalDualState) -> Status | None:
+        """After the given number of iterations."""
+        return Status.COMPLETED if state.iteration >= self.iterations else None

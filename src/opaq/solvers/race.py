@@ -1,0 +1,154 @@
+"""Which starts run, and how long: all for a while, the better ones on, more only while the best disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.solvers.judge import Candidate
+from opaq.solvers.loop import Progress, StartResult
+from opaq.solvers.objective import Objective
+from opaq.solvers.pool import Job, run_jobs
+from opaq.solvers.starts import Start
+from opaq.solvers.status import Status
+from opaq.solvers.strategy import Solver, Trace
+
+AGREEMENT = 1e-3  # of the best opacity (1 bit at least): starts this close together ended at the same optimum
+_ENDED = (Status.CONVERGED, Status.SETTLED)  # more steps would change nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rounds of one wave of starts, and how many waves there may be."""
+
+    rounds: tuple[Solver, ...]  # the solver of every round, which differ in how many steps they take in all
+    kept: tuple[int, ...]  # how many starts take part in every round
+    waves: tuple[int, ...]  # how many starts every wave has; later ones run only if the best starts disagree
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What all starts came to."""
+
+    results: tuple[StartResult, ...]
+    best: Candidate | None
+    trace: tuple[Trace, ...]  # of the start that won
+    claimed: Status  # how that start ended
+
+
+def run_race(
+    objective: Objective,
+    plan: Plan,
+    begins: list[Start],
+    *,
+    seed: int,
+    scales: FloatArray,
+    folder: Path | None,
+    workers: int,
+    on_step: Callable[[Progress], None] | None,
+) -> Outcome:
+    """Run the waves of a plan; `begins` holds the starts of all of them. Ends early when the stop is requested."""
+    race = _Race(objective, plan, seed, scales, folder, workers, on_step)
+    first = 0
+    for count in plan.waves:
+        race.wave(begins[first : first + count])
+        first += count
+        if objective.stop.requested or race.agree():
+            break
+    return race.outcome()
+
+
+class _Race:
+    """Collects the results of the starts, round by round."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        plan: Plan,
+        seed: int,
+        scales: FloatArray,
+        folder: Path | None,
+        workers: int,
+        on_step: Callable[[Progress], None] | None,
+    ) -> None:
+        self._objective, self._plan, self._seed, self._scales = objective, plan, seed, scales
+        self._folder, self._workers, self._on_step = folder, workers, on_step
+        self._results: dict[int, StartResult] = {}
+        self._finalists: set[int] = set()  # starts that took part in a last round
+        self._steps, self._planned = 0, 0
+
+    def wave(self, begins: list[Start]) -> None:
+        """One wave through all rounds."""
+        self._planned = self._steps + self._most_steps(len(begins))
+        racing = begins
+        for number, (solver, kept) in enumerate(zip(self._plan.rounds, self._plan.kept, strict=True)):
+            racing = self._chosen(racing, kept) if number else racing
+            jobs = [self._job(begin, solver, number) for begin in racing if not self._ended(begin)]
+            for result in run_jobs(jobs, workers=self._workers, on_step=self._note):
+                self._results[result.place] = result
+            if self._objective.stop.requested:
+                return
+        self._finalists.update(begin.place for begin in racing)
+
+    def agree(self) -> bool:
+        """Whether the best start is not alone at its optimum, or more starts are no hope: none meets the task.
+
+        (Where a policy that meets the task is known at all, it is among the starts of the first wave.)
+        """
+        scores = sorted((self._score(place) for place in self._finalists), reverse=True)
+        if scores and scores[0] == -np.inf:
+            return True
+        return len(scores) > 1 and scores[0] - scores[1] <= AGREEMENT * max(1.0, abs(scores[0]))
+
+    def outcome(self) -> Outcome:
+        """The best of all starts; on equal scores the first."""
+        results = tuple(self._results[place] for place in sorted(self._results) if self._results[place].best)
+        winner: StartResult | None = None
+        for result in results:
+            if result.best is not None and result.best.beats(winner.best if winner else None):
+                winner = result
+        if winner is None:
+            return Outcome(results, None, (), Status.INTERRUPTED)
+        return Outcome(results, winner.best, winner.traces, winner.status)
+
+    def _job(self, begin: Start, solver: Solver, number: int) -> Job:
+        file = None if self._folder is None else self._folder / f"start-{begin.place}-{number}.npz"
+        before = self._results[begin.place].end if begin.place in self._results else None
+        return Job(self._objective, solver, begin, self._seed, self._scales, file, solver.judge_every, before)
+
+    def _ended(self, begin: Start) -> bool:
+        return begin.place in self._results and self._results[begin.place].status in _ENDED
+
+    def _chosen(self, begins: list[Start], count: int) -> list[Start]:
+        """The most promising starts, in their own order."""
+        ranked = sorted(begins, key=lambda begin: -_promise(self._results[begin.place]))[:count]
+        return sorted(ranked, key=lambda begin: begin.place)
+
+    def _score(self, place: int) -> float:
+        best = self._results[place].best
+        return best.score if best is not None and best.feasible else -np.inf
+
+    def _most_steps(self, count: int) -> int:
+        before = 0
+        total = 0
+        for solver, kept in zip(self._plan.rounds, self._plan.kept, strict=True):
+            total += min(count, kept) * (solver.max_steps - before)
+            before = solver.max_steps
+        return total
+
+    def _note(self, progress: Progress) -> None:
+        self._steps += 1
+        if self._on_step is not None:
+            self._on_step(replace(progress, share=min(1.0, self._steps / max(self._planned, 1))))
+
+
+def _promise(result: StartResult) -> float:
+    """What a start may come to: its best feasible score, or where it stands less the price of what it still lacks."""
+    last = result.traces[-1]
+    standing = last.score + 1.5 * float(last.multipliers @ np.minimum(last.slack, 0.0))
+    feasible = result.best is not None and result.best.feasible
+    return max(standing, result.best.score) if feasible and result.best is not None else standing

@@ -1,0 +1,117 @@
+"""What may be said of the policy found: the status follows from evidence at it, not from what a solver claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opaq.model.arrays import FloatArray
+from opaq.opacity.exact import evaluate
+from opaq.opacity.measurement import Measurement
+from opaq.solvers.attainable import Attainable
+from opaq.solvers.judge import Candidate
+from opaq.solvers.objective import Objective
+from opaq.solvers.optimality import MAX_HESSIAN, Optimality, optimality
+from opaq.solvers.polish import polish
+from opaq.solvers.status import Status
+
+_CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
+_FEWEST_EVALUATIONS = 30
+_CHEAP_POLISH = 1_000_000  # evaluations x beliefs that take about a second, up to
+_CHEAP_EVALUATIONS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A policy, how the solve ended, and the evidence."""
+
+    candidate: Candidate
+    status: Status
+    optimality: Optimality | None
+    untested: str = ""  # why convergence is not tested
+
+
+def reach_verdict(
+    objective: Objective,
+    candidate: Candidate,
+    *,
+    claimed: Status,
+    scales: FloatArray,
+    evaluations: int,
+) -> Verdict:
+    """The verdict on a feasible policy that a search ended with, which claims to have ended in some way.
+
+    A claim of convergence, a limit reached, or a policy no search began from is followed by a polish on exact
+    gradients: about as many evaluations as given, more where they are cheap. Then the evidence decides. Raises
+    StoppedError when the objective's stop is requested meanwhile.
+    """
+    if objective.gradients == "sampled":
+        status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED
+        return Verdict(candidate, status, None, "the gradients were sampled")
+    pi = objective.process.softmax(candidate.theta)
+    whole = evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop)
+    objective.stop.check()
+    cheap = pi.size <= MAX_HESSIAN and pi.size * whole.num_nodes < _CHEAP_HESSIAN
+    exact = whole.opacity.method == "exact"
+    if claimed is Status.COMPLETED or not exact:
+        reason = _untested(objective, claimed, exact)
+        status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED
+        found = optimality(objective, candidate.theta, second_order=cheap) if exact else None
+        return Verdict(candidate, status, found, reason)
+    quick = min(_CHEAP_POLISH // max(whole.num_nodes, 1), _CHEAP_EVALUATIONS)
+    allowed = max(evaluations, quick, _FEWEST_EVALUATIONS)
+    ended = polish(objective, candidate, scales=scales, evaluations=allowed, second_order=cheap)
+    if ended.optimality.holds:
+        return Verdict(ended.candidate, Status.CONVERGED, ended.optimality)
+    return Verdict(ended.candidate, Status.STOPPED if ended.gaining else Status.SETTLED, ended.optimality)
+
+
+def _untested(objective: Objective, claimed: Status, exact: bool) -> str:
+    if claimed is Status.COMPLETED:
+        return "the solver runs the iterations asked for"
+    return "" if exact else f"the belief graph is larger than the budget of {objective.budget.nodes:,} beliefs a level"
+
+
+def status_text(verdict: Verdict, measurement: Measurement, attainable: tuple[Attainable, ...]) -> str:
+    """The sentence for people, with the figures it rests on."""
+    status, found = verdict.status, verdict.optimality
+    sentence: str = status.value
+    if status is Status.CONVERGED and found is not None:
+        return _converged(found)
+    if status in (Status.SETTLED, Status.STOPPED) and found is not None:
+        return f"{sentence} ({_left(found)})"
+    if status is Status.COMPLETED and verdict.untested:
+        return f"{sentence}: {verdict.untested}"
+    if status in (Status.INFEASIBLE, Status.NOT_FOUND):
+        return f"{sentence}; {_closest(measurement, attainable)}"
+    if status in (Status.INTERRUPTED, Status.TIME_LIMIT) and not measurement.feasible:
+        when = "interrupted" if status is Status.INTERRUPTED else "the time limit was reached"
+        return f"{when}: no policy that meets the task was found yet; this one comes closest"
+    return sentence
+
+
+def _converged(found: Optimality) -> str:
+    gain = f"moving probability to another action gains at most {found.residual:.1e} bits per unit"
+    if found.curvature is None:
+        return f"converged: {gain} (a stationary point; too large a problem to test its curvature)"
+    return f"converged: {gain} and no direction curves upwards (a local optimum; not proven globally optimal)"
+
+
+def _left(found: Optimality) -> str:
+    """What speaks against a local optimum."""
+    if not found.stationary:
+        return (
+            f"moving probability to another action still gains up to {found.residual:.1e} bits per unit, "
+            f"converged would be {found.tolerance:.1e}"
+        )
+    return f"a saddle: the largest curvature is {found.curvature:.1e}, converged would be {found.tolerance:.1e}"
+
+
+def _closest(measurement: Measurement, attainable: tuple[Attainable, ...]) -> str:
+    """How close the policy returned comes."""
+    asked = [met for met in measurement.requirements if met.threshold is not None]
+    if len(asked) != 1 or len(attainable) != 1:
+        return "this policy comes closest"
+    most, value = attainable[0].largest, asked[0].value
+    if value >= most - 1e-9 * max(1.0, abs(most)):
+        return f"this policy earns the most that is attainable, {value:.6g}"
+    return f"this policy earns {value:.6g}, the most found in its class (no policy earns more than {most:.6g})"

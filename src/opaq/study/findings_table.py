@@ -1,0 +1,91 @@
+"""Outcomes as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opaq.escapes import printable
+from opaq.study.findings import Finding, Outcome
+
+_COLUMNS = ("source", "opacity", "return", "guess error", "task met", "time", "note")
+
+
+def render_outcomes(outcomes: Sequence[Outcome]) -> str:
+    """One Markdown table an experiment, aligned so that it also reads as plain text."""
+    return "\n\n".join(_section(outcome) for outcome in outcomes) + "\n"
+
+
+def outcomes_to_dict(outcomes: Sequence[Outcome], *, version: str, seed: int, quick: bool) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "opaq": version,
+        "seed": seed,
+        "quick": quick,
+        "experiments": [
+            {
+                "name": outcome.name,
+                "title": outcome.title,
+                "findings": [_finding_to_dict(finding) for finding in outcome.findings],
+                "figures": list(outcome.figures),
+            }
+            for outcome in outcomes
+        ],
+    }
+
+
+def _finding_to_dict(finding: Finding) -> dict[str, Any]:
+    return {
+        "source": finding.source,
+        "opacity": {
+            "value": finding.opacity,
+            "lower": finding.lower,
+            "upper": finding.upper,
+            "method": finding.method,
+        },
+        "return": finding.expected_return,
+        "guess_error": finding.guess_error,
+        "feasible": finding.feasible,
+        "seconds": finding.seconds,
+        "note": finding.note,
+    }
+
+
+def _section(outcome: Outcome) -> str:
+    rows = [_COLUMNS, *(_row(finding) for finding in outcome.findings)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [_line(row, widths) for row in rows]
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([f"## {outcome.title}: `{outcome.name}`", "", lines[0], rule, *lines[1:]])
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "| " + " | ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) + " |"
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    return (
+        printable(finding.source),
+        _opacity(finding),
+        _number(finding.expected_return),
+        _number(finding.guess_error),
+        "" if finding.feasible is None else "yes" if finding.feasible else "NO",
+        _time(finding.seconds),
+        printable(finding.note),
+    )
+
+
+def _opacity(finding: Finding) -> str:
+    if finding.method == "interval" and finding.lower is not None and finding.upper is not None:
+        return f"{_number(finding.lower)} to {_number(finding.upper)}"
+    return _number(finding.opacity)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds:.1f} s"

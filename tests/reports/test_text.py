@@ -1,0 +1,161 @@
+"""Pages for people: the right numbers beside the right names, within the width, harmless to a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.model.problem import Problem
+from opaq.opacity.amount import Amount
+from opaq.opacity.measurement import Measurement, Met
+from opaq.opacity.sequences import ObservedSequence
+from opaq.product.compile import compile_problem
+from opaq.reports.layout import Changes, ShortNames, number
+from opaq.reports.measurement_text import measurement_to_dict, render_measurement
+from opaq.reports.run_text import render_runs
+from opaq.reports.solution_text import render_solution
+from opaq.simulation.replay import replay
+
+EVIL = "a\x1b[31m\n\u202eb"
+
+
+def sequence(observations: tuple[str, ...], **changes: object) -> ObservedSequence:
+    usual = ObservedSequence(observations, True, 0.0796, 0.0352, {"yes": 0.75, "no": 0.25}, 0.1, num_sequences=4)
+    return replace(usual, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def measurement() -> Measurement:
+    return opaq.measure(opaq.load_problem("two-sink"))
+
+
+def shown(measurement: Measurement, *sequences: ObservedSequence, width: int = 100) -> str:
+    page = render_measurement(replace(measurement, revealing=(), confusing=sequences), width=width)
+    return page.partition("most confusing observations\n")[2]
+
+
+def test_the_sequence_and_its_group_have_each_their_probability(measurement: Measurement) -> None:
+    cases = {
+        4: "probability 0.0352 (0.0796 with 3 others that leave the same belief); 0.1 bits of opacity; ",
+        2: "probability 0.0352 (0.0796 with 1 other that leaves the same belief); ",
+        1: "probability 0.0352; 0.1 bits",
+        None: "probability 0.0352 (0.0796 with all that leave the same belief); ",
+    }
+    for count, words in cases.items():
+        assert words in shown(measurement, sequence(("A",), num_sequences=count), width=200)
+
+
+def test_both_are_in_the_json(measurement: Measurement) -> None:
+    (told,) = measurement_to_dict(replace(measurement, confusing=(sequence(("A",)),)))["confusing"]
+    assert (told["likeliest"], told["probability"], told["sequences"]) == (0.0352, 0.0796, 4)
+
+
+def test_repetitions_cannot_be_read_as_names(measurement: Measurement) -> None:
+    page = shown(measurement, sequence(("null", "null", "null", "x3"), complete=False))
+    assert page.splitlines()[0] == "  null (3 times) -> x3 -> ..."
+
+
+def test_the_middle_of_a_long_sequence_is_left_out(measurement: Measurement) -> None:
+    names = tuple(f"o{count}" for count in range(100_000))
+    page = shown(measurement, sequence(names))
+    assert "o11 -> ... (99,976 more) ... -> o99988" in page.replace("\n    ", " ")
+    assert len(page) < 1000
+
+
+def variables(**values: int) -> str:
+    """As an observation of a PRISM model is named: some 500 characters."""
+    return ",".join(f"variable_{name}={values.get(name, 0)}" for name in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJ")
+
+
+def test_of_many_variables_only_what_changes_is_shown(measurement: Measurement) -> None:
+    first, second, third = variables(), variables(a=1), variables(a=1, b=2)
+    assert len(first) > 450
+    page = shown(measurement, sequence((first, second, second, third)))
+    assert page.splitlines()[0] == ("  variable_a=0, variable_b=0 -> variable_a=1 (2 times) -> variable_b=2")
+    assert "in all observations: variable_c=0, variable_d=0," in page
+    assert max(map(len, page.splitlines())) <= 100
+
+
+def test_long_names_without_variables_get_marks_and_a_legend(measurement: Measurement) -> None:
+    names = tuple(f"{letter} {'very long ' * 12}name" for letter in "AB")
+    page = shown(measurement, sequence((*names, names[0])))
+    assert page.splitlines()[0] == "  [1] -> [2] -> [1]"
+    assert "  [1]  A very long" in page
+    assert max(map(len, page.splitlines())) <= 100
+
+
+def test_short_names_stay() -> None:
+    assert ShortNames.of(["a=1,b=2", "a=1,b=3"])["a=1,b=2"] == "a=1,b=2"
+    assert Changes.of(["a=1,b=2", "a=1,b=3"]) is None
+    assert ShortNames.of([]).notes("states", width=80) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(1.2e-17, "0"), (-3e-16, "0"), (0.0, "0"), (2e-12, "2e-12"), (0.5, "0.5"), (1 / 3, "0.333333")]
+)
+def test_noise_is_shown_as_0(value: float, words: str) -> None:
+    assert number(value) == words
+
+
+def test_an_opacity_of_rounding_errors_is_0(measurement: Measurement) -> None:
+    noise = replace(measurement, opacity=Amount.exact(1.2e-17), secret_entropy=0.0, leakage=Amount.exact(0.0))
+    page = render_measurement(noise)
+    assert "opacity      0 bits" in page
+    assert "of at most   0 bits   H(secret), the uncertainty before observing" in page
+    assert measurement_to_dict(noise)["opacity"]["value"] == 1.2e-17
+
+
+def evil_problem() -> Problem:
+    emissions = {"q0": {EVIL: 1}, "q1": {"R": 0.5, EVIL: 0.5}}
+    return opaq.build_problem(
+        {
+            "opaq": 1,
+            "name": EVIL,
+            "model": {
+                "states": ["q0", "q1", EVIL],
+                "actions": [EVIL, "b"],
+                "start": {"q0": 1},
+                "transitions": {
+                    "q0": {EVIL: {"q0": 1}, "b": {"q1": 0.5, EVIL: 0.5}},
+                    "q1": {"*": {"q1": 1}},
+                    EVIL: {"*": {EVIL: 1}},
+                },
+                "named_rewards": {EVIL: {"*": 1}},
+            },
+            "observer": {"emissions": {**emissions, EVIL: {"B": 0.5, EVIL: 0.5}}},
+            "secret": {"last_state": {EVIL: [EVIL], "other": ["q0", "q1"]}},
+            "horizon": 2,
+            "task": {"requirements": [{"reward": EVIL, "return_at_least": 0}]},
+        }
+    )
+
+
+def harmless(page: str) -> bool:
+    return all(char.isprintable() for char in page.replace("\n", "")) and "\\x1b[31m\\n\\u202e" in page
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    problem = evil_problem()
+    product = compile_problem(problem)
+    pages = [
+        render_measurement(opaq.measure(problem)),
+        render_solution(opaq.solve(problem, num_starts=1, processes=1)),
+        render_runs(replay(product, product.policy_vector(None), count=3, rng=np.random.default_rng(0))),
+    ]
+    for page in pages:
+        assert harmless(page)
+
+
+def test_names_of_requirements_too(measurement: Measurement) -> None:
+    page = render_measurement(replace(measurement, requirements=(Met(EVIL, 1.0, None),)))
+    assert harmless(page)
+
+
+def test_runs_fit_the_width() -> None:
+    problem = opaq.load_problem("graph")
+    product = compile_problem(problem)
+    runs = replay(product, product.policy_vector(None), count=2, rng=np.random.default_rng(0))
+    assert max(map(len, render_runs(runs, width=60).splitlines())) <= 60

@@ -1,0 +1,119 @@
+"""What every solver must do, whatever its method."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.model.problem import Problem, Reach, Task
+from opaq.solvers.loop import Progress
+from opaq.solvers.primal_dual import PrimalDual
+from opaq.solvers.solution import SOLVERS, Solution, solve
+from opaq.solvers.status import Status
+from opaq.solvers.strategy import Solver
+
+pytestmark = pytest.mark.parametrize("name", SOLVERS)
+
+
+def strategy(name: str) -> Solver | str:
+    """Solvers by name; the paper's takes the steps of its graph experiment, and fewer iterations."""
+    return PrimalDual(eta=1.0, kappa=0.2, iterations=400) if name == "primal-dual" else name
+
+
+def run(problem: Problem, name: str, **options: object) -> Solution:
+    return solve(problem, solver=strategy(name), **({"num_starts": 2, "processes": 1} | options))  # type: ignore[arg-type]
+
+
+def keeps_its_word(problem: Problem, found: Solution) -> None:
+    """The task is met under exact evaluation, or the status says that it is not; the figures are the policy's."""
+    again = opaq.measure(problem, found.policy, sequences=0)
+    assert again.opacity.value == pytest.approx(found.measurement.opacity.value, abs=1e-12)
+    assert again.feasible == found.measurement.feasible
+    assert found.measurement.feasible == (found.status not in (Status.INFEASIBLE, Status.NOT_FOUND))
+    if found.measurement.feasible:
+        for met in again.requirements:
+            assert met.threshold is None or met.slack >= -1e-12 * max(1.0, abs(met.threshold))
+
+
+def test_the_same_seed_gives_the_same_bits(name: str) -> None:
+    problem = opaq.load_problem("graph-published")
+    one, two = (run(problem, name, seed=7, processes=count) for count in (1, 2))
+    assert np.array_equal(one.pi, two.pi)
+    assert one.measurement.opacity == two.measurement.opacity
+    assert [result.best.score for result in one.starts] == [result.best.score for result in two.starts]
+    other = run(problem, name, seed=8, start="random")
+    assert not np.array_equal(one.pi, other.pi)
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.6, 1.0, 100.0])
+def test_the_threshold_is_met_exactly_or_said_not_to_be(name: str, threshold: float) -> None:
+    problem = replace(opaq.load_problem("graph"), task=Task(return_at_least=threshold))
+    found = run(problem, name)
+    keeps_its_word(problem, found)
+    assert (found.status is Status.INFEASIBLE) == (found.attainable[0].largest < threshold)
+
+
+def test_it_beats_the_uniform_policy(name: str) -> None:
+    problem = opaq.load_problem("graph")
+    found = run(problem, name)
+    assert found.measurement.feasible
+    assert found.measurement.opacity.value > opaq.measure(problem, sequences=0).opacity.value + 0.5
+
+
+def test_minimise_finds_transparency(name: str) -> None:
+    problem = replace(opaq.load_problem("graph"), task=Task(return_at_least=0.2, minimise=True))
+    found = run(problem, name)
+    keeps_its_word(problem, found)
+    assert found.measurement.opacity.value < opaq.measure(problem, sequences=0).opacity.value
+
+
+def test_several_requirements_hold_together(name: str) -> None:
+    base = opaq.load_problem("graph")
+    target = base.mdp.labels[sorted(base.mdp.labels)[0]]
+    reach = Reach(np.asarray(target), 0.3, "the target")
+    problem = replace(base, task=Task(return_at_least=0.2, requirements=(reach,)))
+    found = run(problem, name)
+    keeps_its_word(problem, found)
+    assert len(found.attainable) == 2
+    assert found.measurement.feasible
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(name: str, tmp_path: Path) -> None:
+    problem, options = opaq.load_problem("graph-published"), {"seed": 3}
+    whole = run(problem, name, **options)
+    for count in (1, 3, 7):  # stopped after so many more steps, each time from where the last one stopped
+        stop = opaq.Stop()
+        seen: list[Progress] = []
+
+        def step(progress: Progress, seen: list[Progress] = seen, stop: opaq.Stop = stop, count: int = count) -> None:
+            seen.append(progress)
+            if len(seen) == count:
+                stop.request()
+
+        stopped = run(problem, name, **options, folder=tmp_path, stop=stop, on_step=step)
+        assert stopped.status in (Status.INTERRUPTED, whole.status)
+    resumed = run(problem, name, **options, folder=tmp_path)
+    assert np.array_equal(resumed.pi, whole.pi)
+    assert resumed.status is whole.status
+    assert resumed.measurement.opacity == whole.measurement.opacity
+
+
+def test_a_request_to_stop_ends_it_soon_with_a_policy(name: str) -> None:
+    problem, stop = opaq.load_problem("grid-last-state-4"), opaq.Stop()
+    requested: list[float] = []
+
+    def step(progress: Progress) -> None:
+        if not requested and progress.trace.iteration >= 2:
+            requested.append(monotonic())
+            stop.request()
+
+    found = solve(problem, solver=name, num_starts=2, stop=stop, on_step=step)
+    assert monotonic() - requested[0] < 2.0
+    assert found.status is Status.INTERRUPTED
+    assert found.policy.rows
+    assert np.isfinite(found.pi).all()

@@ -1,0 +1,364 @@
+"""Frozen belief graphs against hashed ones, and the natural-gradient solver against closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.beliefs import kernels
+from opaq.beliefs.frozen import FrozenGraph
+from opaq.beliefs.graph import Budget
+from opaq.model.policy import PolicyClass
+from opaq.model.problem import Problem, Task
+from opaq.opacity import exact
+from opaq.product.compile import compile_problem
+from opaq.product.process import HiddenProcess
+from opaq.solvers.attainable import largest_return
+from opaq.solvers.feasible import return_seeking_policy
+from opaq.solvers.natural import NaturalGradient, NaturalState, settle
+from opaq.solvers.objective import Objective
+from opaq.solvers.solution import solve
+from opaq.spec import build_problem
+from opaq.stop import Stop
+from problem_examples import TWO_SINK, edited
+from random_problems import CONDITIONS, random_problem
+from stress.solving import random_task
+
+BUDGET = Budget()
+
+
+def some_processes(conditions: tuple[str, ...], count: int = 4) -> list[HiddenProcess]:
+    rng = np.random.default_rng([7, CONDITIONS.index(conditions)])
+    return [compile_problem(random_problem(rng, conditions=conditions, budget=1500)).process for _ in range(count)]
+
+
+def swept(graph: FrozenGraph, process: HiddenProcess, theta: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """Value and logit gradient on a frozen graph, or None where it does not fit."""
+    pi = process.softmax(theta)
+    found = graph.sweep(pi, graph.buffers(pi.dtype))
+    return None if found is None else (found[0], process.pull_back(pi, found[1]))
+
+
+def agrees(found: tuple[float, np.ndarray], process: HiddenProcess, theta: np.ndarray) -> bool:
+    value, slope = exact.gradient(process, theta)
+    return abs(found[0] - value) <= 1e-12 and np.allclose(found[1], slope, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS)
+def test_frozen_graph_equals_the_hashed_one_at_changed_policies(conditions: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(0)
+    for process in some_processes(conditions):
+        theta = rng.normal(size=process.num_slots)
+        graph = FrozenGraph.of(process, process.softmax(theta), budget=BUDGET)
+        for spread in (0.0, 0.1, 3.0):
+            there = theta + spread * rng.normal(size=theta.size)
+            found = swept(graph, process, there)
+            assert found is not None
+            assert agrees(found, process, there)
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS)
+def test_frozen_graph_gives_hessian_products(conditions: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(1)
+    for process in some_processes(conditions):
+        theta = rng.normal(size=process.num_slots)
+        graph = FrozenGraph.of(process, process.softmax(theta), budget=BUDGET)
+        there, direction = theta + rng.normal(size=theta.size), rng.normal(size=theta.size)
+        found = swept(graph, process, there + 1j * kernels.STEP * direction)
+        assert found is not None
+        expected = exact.hessian_vector(process, there, direction)
+        assert np.imag(found[1]) / kernels.STEP == pytest.approx(expected, rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS)
+def test_merges_that_hold_by_symmetry_never_give_a_wrong_value(conditions: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(2)
+    for process in some_processes(conditions, count=8):
+        graph = FrozenGraph.of(process, process.uniform(), budget=BUDGET)
+        for spread in (1.0, 1e-3, 1e-6):
+            theta = spread * rng.normal(size=process.num_slots)
+            found = swept(graph, process, theta)
+            assert found is None or agrees(found, process, theta)
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS)
+def test_merges_that_hold_by_symmetry_never_give_a_wrong_hessian_product(conditions: tuple[str, ...]) -> None:
+    # Beliefs that coincide at the uniform policy may move apart along a direction.
+    rng = np.random.default_rng(3)
+    for process in some_processes(conditions, count=8):
+        graph = FrozenGraph.of(process, process.uniform(), budget=BUDGET)
+        direction = rng.normal(size=process.num_slots)
+        found = swept(graph, process, 1j * kernels.STEP * direction)
+        if found is not None:
+            expected = exact.hessian_vector(process, np.zeros(process.num_slots), direction)
+            assert np.imag(found[1]) / kernels.STEP == pytest.approx(expected, rel=1e-9, abs=1e-10)
+
+
+def coin_process() -> HiddenProcess:
+    """The start shows (x or y), u against v does not: two coins whose beliefs are one while both are alike."""
+    spec = {
+        "opaq": 1,
+        "model": {
+            "states": ["x", "y", "u", "v"],
+            "actions": ["a", "b"],
+            "start": {"x": 0.5, "y": 0.5},
+            "transitions": {
+                "x": {"a": "u", "b": "v"},
+                "y": {"a": "u", "b": "v"},
+                "u": {"*": "u"},
+                "v": {"*": "v"},
+            },
+            "labels": {"secret": ["v"]},
+        },
+        "observer": {"emissions": {"x": "x", "y": "y", "*": "null"}},
+        "secret": {"last_state": "secret"},
+        "horizon": 2,
+    }
+    return compile_problem(build_problem(spec)).process
+
+
+def test_a_merge_by_coincidence_is_found_out() -> None:
+    process = coin_process()
+    graph = FrozenGraph.of(process, process.uniform(), budget=BUDGET)
+    theta = np.zeros(process.num_slots)
+    assert swept(graph, process, theta) is not None
+    for step in (1.0, 1e-3, 1e-6):
+        theta[0] = step
+        assert swept(graph, process, theta) is None
+
+
+def test_a_merge_of_beliefs_that_move_apart_is_found_out() -> None:
+    # H = (h(p_x) + h(p_y)) / 2: the curvature along the logits of a coin is -1 / (2 ln 2) where both coins are fair.
+    process = coin_process()
+    graph = FrozenGraph.of(process, process.uniform(), budget=BUDGET)
+    for row in (0, 1):
+        direction = np.zeros(process.num_slots)
+        direction[2 * row : 2 * row + 2] = 1.0, -1.0
+        found = swept(graph, process, 1j * kernels.STEP * direction)
+        if found is not None:
+            product = np.imag(found[1]) / kernels.STEP
+            assert direction @ product == pytest.approx(-0.5 / np.log(2), rel=1e-9)
+
+
+def test_new_zeros_and_new_positives_do_not_fit() -> None:
+    process = coin_process()
+    rng = np.random.default_rng(4)
+    inside = process.softmax(rng.normal(size=process.num_slots))
+    edge = inside.copy()
+    edge[:2] = 0.0, 1.0
+    at_inside, at_edge = (FrozenGraph.of(process, pi, budget=BUDGET) for pi in (inside, edge))
+    assert at_inside.sweep(edge, at_inside.buffers()) is None
+    assert at_edge.sweep(inside, at_edge.buffers()) is None
+    again = at_edge.sweep(edge, at_edge.buffers())
+    assert again is not None
+    assert again[0] == pytest.approx(exact.evaluate(process, edge).opacity.value, abs=1e-12)
+
+
+def test_buffers_may_be_used_again_after_a_misfit() -> None:
+    process = coin_process()
+    graph = FrozenGraph.of(process, process.uniform(), budget=BUDGET)
+    buffers = graph.buffers()
+    first = graph.sweep(process.uniform(), buffers)
+    assert graph.sweep(process.softmax(np.arange(process.num_slots) ** 1.5), buffers) is None
+    again = graph.sweep(process.uniform(), buffers)
+    assert first is not None
+    assert again is not None
+    assert again[0] == first[0]
+    assert np.array_equal(again[1], first[1])
+
+
+def tasks(numbers: range) -> list[Problem]:
+    return [random_task(number)[0] for number in numbers]
+
+
+def merit(objective: Objective, solver: NaturalGradient, state: NaturalState, theta: np.ndarray) -> float:
+    """The augmented Lagrangian with the multipliers and the penalty of a state."""
+    point = objective.at(theta)
+    pressure = np.maximum(0.0, state.multipliers - state.penalty * point.slack / solver.scales)
+    return point.score - float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
+
+
+def visits_by_enumeration(process: HiddenProcess, pi: np.ndarray) -> np.ndarray:
+    """Expected visits of every row: powers of the dense transition matrix."""
+    size = process.num_states
+    matrix = np.zeros((size + 1, size))
+    flow = process.flow(pi)
+    for state in range(size + 1):
+        for edge in range(process.edge_start[state], process.edge_start[state + 1]):
+            matrix[state, process.edge_target[edge]] += flow[edge]
+    now = total = matrix[size]
+    for _ in range(process.horizon):
+        now = now @ matrix[:size]
+        total = total + now
+    return np.bincount(process.row, weights=total, minlength=process.num_rows)
+
+
+@pytest.mark.parametrize("first", range(0, 24, 6))
+def test_the_first_step_follows_the_gradient_by_visits_and_probability(first: int) -> None:
+    rng, rate = np.random.default_rng(5), 1e-5
+    for problem in tasks(range(first, first + 6)):
+        objective = Objective(compile_problem(problem))
+        process = objective.process
+        solver = NaturalGradient(np.ones(len(objective.requirements())), iterations=1, first_rate=rate)
+        state = solver.init(objective, settle(process, rng.normal(size=process.num_slots)))
+        after, _ = solver.step(objective, state, rng)
+        pi = process.softmax(state.theta)
+        weight = np.repeat(visits_by_enumeration(process, pi), np.diff(process.row_start)) * pi
+        unit = np.eye(pi.size)
+        slope = np.array(
+            [
+                (
+                    merit(objective, solver, state, state.theta + 1e-5 * one)
+                    - merit(objective, solver, state, state.theta - 1e-5 * one)
+                )
+                / 2e-5
+                for one in unit
+            ]
+        )
+        wanted = np.divide(slope, weight, out=np.zeros_like(slope), where=weight > 1e-6)
+        checked = (weight > 1e-6) & (np.abs(wanted) < 9.0)
+        moved = (after.theta - state.theta) / rate
+        # Logits mean the same policy when a row is shifted.
+        moved -= np.repeat(np.add.reduceat(pi * moved, process.row_start[:-1]), np.diff(process.row_start))
+        whole = np.repeat(np.logical_and.reduceat(checked, process.row_start[:-1]), np.diff(process.row_start))
+        assert moved[whole] == pytest.approx(wanted[whole], rel=1e-4, abs=1e-4)
+
+
+def test_settle_keeps_the_policy() -> None:
+    rng = np.random.default_rng(6)
+    for conditions in CONDITIONS:
+        for process in some_processes(conditions, count=2):
+            for spread in (1.0, 8.0, 300.0):
+                theta = spread * rng.normal(size=process.num_slots) + 50.0
+                after = settle(process, theta)
+                assert np.maximum.reduceat(after, process.row_start[:-1]) == pytest.approx(0.0, abs=0.0)
+                assert process.softmax(after) == pytest.approx(process.softmax(theta), rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("first", range(30, 54, 6))
+def test_merit_never_falls(first: int) -> None:
+    rng = np.random.default_rng(7)
+    for problem in tasks(range(first, first + 6)):
+        objective = Objective(compile_problem(problem))
+        solver = NaturalGradient(np.ones(len(objective.requirements())), iterations=1)
+        state = solver.init(objective, settle(objective.process, rng.normal(size=objective.process.num_slots)))
+        for _ in range(40):
+            after, _ = solver.step(objective, state, rng)
+            before = merit(objective, solver, state, state.theta)
+            assert merit(objective, solver, state, after.theta) >= before - 1e-10 * max(1.0, abs(before))
+            state = after
+
+
+def two_ways(**edits: object) -> Problem:
+    """From s, a leads to u and b to v (and w is never reached); u earns 1 at the horizon, and nothing shows."""
+    spec = {
+        "opaq": 1,
+        "model": {
+            "states": ["s", "u", "v", "w"],
+            "actions": ["a", "b"],
+            "start": "s",
+            "transitions": {"s": {"a": "u", "b": "v"}, "u": {"*": "u"}, "v": {"*": "v"}, "w": {"a": "u", "b": "w"}},
+            "rewards": {"u": 1},
+            "labels": {"secret": ["u"]},
+        },
+        "observer": {"emissions": {"*": "null"}},
+        "secret": {"last_state": "secret"},
+        "horizon": 1,
+    }
+    return build_problem(edited(spec, edits))
+
+
+def binary_entropy(share: float) -> float:
+    return float(-sum(p * np.log2(p) for p in (share, 1 - share) if p > 0))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("threshold", "share"), [(0.0, 0.5), (0.3, 0.5), (0.8, 0.8), (0.999, 0.999), (1.0, 1.0)])
+def test_blind_observer_leaves_the_entropy_that_the_task_allows(seed: int, threshold: float, share: float) -> None:
+    problem = two_ways(task={"return_at_least": threshold})
+    found = solve(problem, num_starts=1, start="random", seed=seed)
+    assert found.measurement.feasible
+    assert found.measurement.opacity.value == pytest.approx(binary_entropy(share), abs=1e-6)
+
+
+def test_fully_seeing_observer_leaves_nothing() -> None:
+    seen = {"observer": {"emissions": {"s": "s", "u": "u", "v": "v", "w": "w"}}}
+    found = solve(two_ways(**seen, task={"return_at_least": 0.5}))
+    assert found.measurement.feasible
+    assert found.measurement.opacity.value == pytest.approx(0.0, abs=1e-12)
+
+
+def test_horizon_zero() -> None:
+    problem = two_ways(horizon=0, **{"model/start": {"u": 0.25, "v": 0.75}, "task": {"return_at_least": 0.2}})
+    found = solve(problem)
+    assert found.measurement.feasible
+    assert found.measurement.opacity.value == pytest.approx(binary_entropy(0.25), abs=1e-12)
+
+
+def test_one_action() -> None:
+    moves = {"s": {"a": {"u": 0.3, "v": 0.7}}, "u": {"a": "u"}, "v": {"a": "v"}, "w": {"a": "u"}}
+    problem = two_ways(**{"model/actions": ["a"], "model/transitions": moves})
+    found = solve(problem)
+    assert found.measurement.opacity.value == pytest.approx(binary_entropy(0.3), abs=1e-12)
+
+
+@pytest.mark.parametrize("minimise", [False, True])
+def test_unreachable_rows_do_not_matter(minimise: bool) -> None:
+    # From s only a is possible; u and v are reached, w never is and its row has no visits.
+    moves = {
+        "s": {"a": "u", "b": "v"},
+        "u": {"a": "u", "b": "v"},
+        "v": {"a": "v", "b": "u"},
+        "w": {"a": "u", "b": "w"},
+    }
+    task = {"objective": "minimise"} if minimise else {}
+    problem = two_ways(horizon=3, task=task, **{"model/transitions": moves})
+    found = solve(problem, policy_class=PolicyClass(("state", "time")))
+    assert found.measurement.opacity.value == pytest.approx(0.0 if minimise else 1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e9])
+def test_rewards_of_any_size_give_the_same_policy(scale: float) -> None:
+    problem = two_ways(task={"return_at_least": 0.8 * scale}, **{"model/rewards": {"u": scale}})
+    found = solve(problem)
+    assert found.measurement.feasible
+    assert found.measurement.expected_return / scale == pytest.approx(0.8, abs=1e-6)
+    assert found.measurement.expected_return / scale >= 0.8 * (1 - 1e-9)
+    assert found.measurement.opacity.value == pytest.approx(binary_entropy(0.8), abs=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_rewards_of_any_size_on_the_graph(scale: float) -> None:
+    problem = opaq.load_problem("graph")
+    threshold = problem.task.return_at_least
+    assert threshold is not None
+    scaled = replace(
+        problem,
+        mdp=replace(problem.mdp, rewards=problem.mdp.rewards * scale),
+        task=Task(return_at_least=threshold * scale),
+    )
+    usual, found = solve(problem), solve(scaled)
+    assert found.measurement.feasible
+    assert found.measurement.expected_return / scale >= threshold * (1 - 1e-9)
+    assert found.measurement.opacity.value == pytest.approx(usual.measurement.opacity.value, abs=1e-4)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_threshold_at_the_attainable_maximum(number: int) -> None:
+    rng = np.random.default_rng([8, number])
+    problem = random_problem(rng, conditions=("state", "time"), budget=600)
+    process = compile_problem(problem).process
+    most = largest_return(process)
+    found = solve(replace(problem, task=Task(return_at_least=most)))
+    assert found.measurement.feasible
+    earning = exact.evaluate(process, return_seeking_policy(process, process.payoffs[0], stop=Stop())).opacity.value
+    assert found.measurement.opacity.value >= earning - 1e-6
+
+
+def test_two_sink_from_every_single_start() -> None:
+    problem = build_problem(TWO_SINK)
+    found = [solve(problem, num_starts=1, start="random", seed=seed).measurement.opacity.value for seed in range(5)]
+    assert max(found) - min(found) < 1e-6

@@ -1,0 +1,242 @@
+"""The status follows from evidence at the policy returned, and every sentence from what is known."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.beliefs.returns import expected_return
+from opaq.model.policy import PolicyClass
+from opaq.model.problem import Reach, Task
+from opaq.opacity.exact import evaluate
+from opaq.product.compile import compile_problem
+from opaq.solvers.attainable import largest_return
+from opaq.solvers.feasible import feasible_policy, return_seeking_policy, row_visits
+from opaq.solvers.judge import judge
+from opaq.solvers.objective import Objective
+from opaq.solvers.optimality import first_order, optimality
+from opaq.solvers.polish import polish
+from opaq.solvers.primal_dual import PrimalDual
+from opaq.solvers.solution import solve
+from opaq.solvers.status import Status
+from opaq.stop import Stop
+from random_problems import random_problem
+
+
+def grid(horizon, conditions=("state",), **task):
+    problem = opaq.load_problem("grid-last-state-4")
+    return replace(problem, horizon=horizon, policy_class=PolicyClass(conditions), task=Task(**task))
+
+
+def largest(problem):
+    return largest_return(compile_problem(problem).process)
+
+
+def largest_gain(found, multipliers=(), step=1e-7):
+    """Bits per unit of probability moved to one action, by differences; the oracle of the residual."""
+    process = found.product.process
+    payoffs = [payoff for payoff in process.payoffs if payoff.threshold is not None]
+
+    def lagrangian(pi):
+        returns = [expected_return(process, pi, payoff) for payoff in payoffs]
+        return evaluate(process, pi).opacity.value + float(np.dot(multipliers, returns) if payoffs else 0.0)
+
+    before, gains = lagrangian(found.pi), [0.0]
+    for first, last in pairwise(process.row_start.tolist()):
+        for slot in range(first, last):
+            pi = found.pi.copy()
+            pi[first:last] *= 1.0 - step
+            pi[slot] += step
+            gains.append((lagrangian(pi) - before) / step)
+    return max(gains)
+
+
+def test_a_small_gradient_in_logits_is_no_proof():
+    """An action that is hardly ever taken has no gradient in logits, however much it would gain."""
+    problem = opaq.load_problem("two-sink")
+    objective = Objective(compile_problem(problem))
+    theta = objective.process.logits(objective.process.uniform())
+    theta[objective.process.row_start[0]] = -40.0
+    found = optimality(objective, theta)
+    assert found.gradient_norm < 1e-9
+    assert found.residual > 0.1
+    assert not found.holds
+
+
+def test_gains_are_the_derivatives_on_the_simplex():
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        product = compile_problem(replace(random_problem(rng), task=Task()))
+        theta = rng.normal(size=product.process.num_slots)
+        gains = first_order(Objective(product), theta).gains
+        pi = product.process.softmax(theta)
+        slot = int(rng.integers(pi.size))
+        first, last = (product.process.row_start[product.process.row_of_slot()[slot] + side] for side in (0, 1))
+        moved = pi.copy()
+        moved[first:last] *= 1.0 - 1e-6
+        moved[slot] += 1e-6
+        change = evaluate(product.process, moved).opacity.value - evaluate(product.process, pi).opacity.value
+        assert gains[slot] == pytest.approx(change / 1e-6, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_converged_means_that_no_move_of_probability_gains(seed):
+    rng = np.random.default_rng([seed, 11])
+    problem = random_problem(rng)
+    process = compile_problem(problem).process
+    top, middle = largest_return(process), expected_return(process, process.uniform())
+    task = Task(return_at_least=0.4 * middle + 0.6 * top) if seed % 2 else Task()
+    found = solve(replace(problem, task=task), num_starts=2, processes=1)
+    if found.status is Status.CONVERGED:
+        assert found.optimality.holds
+        assert largest_gain(found, found.optimality.multipliers) <= 3 * found.optimality.tolerance
+    else:
+        assert found.status.exit_code != 0
+
+
+def test_a_solve_that_stalls_near_the_boundary_does_not_claim_convergence():
+    """Before: "converged" with a gradient of 2e-5 in logits, while moving probability gained 8e-3 bits per unit."""
+    found = solve(grid(6, return_at_least=0.3), num_starts=1, processes=1)
+    assert found.status in (Status.CONVERGED, Status.SETTLED, Status.STOPPED)
+    small = largest_gain(found, found.optimality.multipliers) <= 3 * found.optimality.tolerance
+    assert small or found.status is not Status.CONVERGED
+    assert f"{found.optimality.residual:.1e}" in found.status_text
+
+
+def test_polish_leaves_a_saddle():
+    """Two ways that nobody sees: going either way alike is the most opaque, and stationary for the least opaque."""
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {
+                "states": ["s", "left", "right"],
+                "actions": ["l", "r"],
+                "start": {"s": 1},
+                "transitions": {
+                    "s": {"l": {"left": 1}, "r": {"right": 1}},
+                    "left": {"*": {"left": 1}},
+                    "right": {"*": {"right": 1}},
+                },
+            },
+            "observer": {"emissions": {"s": {"n": 1}, "left": {"n": 1}, "right": {"n": 1}}},
+            "secret": {"last_state": ["left"]},
+            "horizon": 1,
+        }
+    )
+    objective = Objective(compile_problem(replace(problem, task=Task(minimise=True))))
+    scales = np.zeros(0)
+    begun = judge(objective, np.zeros(objective.process.num_slots), scales=scales)
+    measured = optimality(objective, begun.theta)
+    assert measured.stationary
+    assert not measured.holds
+    ended = polish(objective, begun, scales=scales, evaluations=500, second_order=True)
+    assert begun.score == -1.0
+    assert ended.candidate.score > -1e-3
+
+
+def test_polish_leaves_a_corner():
+    """Two-sink, no task: at both ends of the only choice the gradient in logits vanishes."""
+    problem = replace(opaq.load_problem("two-sink"), task=Task())
+    objective = Objective(compile_problem(problem))
+    scales = np.zeros(0)
+    best = solve(problem, num_starts=2).measurement.opacity.value
+    for theta in (np.array([30.0, -30.0]), np.array([-30.0, 30.0])):
+        logits = np.zeros(objective.process.num_slots)
+        logits[: theta.size] = theta
+        begun = judge(objective, logits, scales=scales)
+        assert begun.score < best - 0.01
+        ended = polish(objective, begun, scales=scales, evaluations=500, second_order=True)
+        assert ended.optimality.holds
+        assert ended.candidate.score == pytest.approx(best, abs=1e-6)
+
+
+def test_polish_never_returns_less_and_never_breaks_the_task():
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(rng, conditions=("state",))
+        process = compile_problem(problem).process
+        value = expected_return(process, process.uniform())
+        objective = Objective(compile_problem(replace(problem, task=Task(return_at_least=value - 1e-3))))
+        begun = judge(objective, np.zeros(process.num_slots), scales=np.ones(1))
+        ended = polish(objective, begun, scales=np.ones(1), evaluations=200, second_order=True)
+        assert ended.candidate.feasible
+        assert ended.candidate.score >= begun.score
+
+
+def test_sampled_gradients_and_cut_graphs_claim_no_convergence():
+    problem = opaq.load_problem("graph-published")
+    sampled = solve(problem, num_starts=1, gradients="sampled", samples=100, processes=1)
+    assert sampled.status is not Status.CONVERGED
+    cut = solve(problem, num_starts=1, budget=opaq.Budget(nodes=3), gradients="exact", processes=1)
+    assert cut.status is not Status.CONVERGED
+    if cut.status is Status.COMPLETED:
+        assert "budget" in cut.status_text
+    completed = solve(problem, num_starts=1, solver=PrimalDual(iterations=5))
+    assert completed.status is Status.COMPLETED
+    assert completed.optimality is not None
+
+
+def test_a_task_that_asks_for_the_largest_return_is_met():
+    """Before: "no policy found that meets the task"."""
+    problem = grid(6, ("state", "time"))
+    top = largest(problem)
+    found = solve(replace(problem, task=Task(return_at_least=top)), num_starts=2, processes=1)
+    assert found.measurement.feasible
+    assert found.status is not Status.NOT_FOUND
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_dynamic_programs_policy_earns_the_largest_return_in_a_rich_class(seed):
+    problem = random_problem(np.random.default_rng(seed), conditions=("state", "time"))
+    process = compile_problem(problem).process
+    for payoff in process.payoffs:
+        earned = expected_return(process, return_seeking_policy(process, payoff, stop=Stop()), payoff)
+        assert earned == pytest.approx(largest_return(process, payoff), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_feasible_policies_meet_what_some_policy_of_the_class_meets(seed):
+    """Thresholds are the returns of a random deterministic policy: two at a time, in classes of any kind."""
+    rng = np.random.default_rng([seed, 5])
+    problem = random_problem(rng)
+    states = np.array([int(rng.integers(problem.mdp.num_states))])
+    problem = replace(problem, task=Task(return_at_least=0.0, requirements=(Reach(states, 0.0, "there"),)))
+    process = compile_problem(problem).process
+    pi = process.softmax(3.0 * rng.normal(size=process.num_slots))
+    value, reached = (expected_return(process, pi, payoff) for payoff in process.payoffs)
+    task = Task(return_at_least=value - 1e-6, requirements=(Reach(states, reached - 1e-6, "there"),))
+    objective = Objective(compile_problem(replace(problem, task=task)))
+    one, two = (feasible_policy(objective, scales=np.ones(2), seed=3) for _ in range(2))
+    assert one.feasible
+    assert np.array_equal(one.pi, two.pi)
+
+
+@pytest.mark.parametrize("conditions", [("state",), ("state", "time")])
+def test_an_infeasible_task_gets_the_policy_that_earns_most_and_says_so(conditions):
+    problem = grid(6, conditions, return_at_least=100.0)
+    found = solve(problem)
+    assert found.status is Status.INFEASIBLE
+    top = found.attainable[0].largest
+    if conditions == ("state", "time"):
+        assert found.measurement.expected_return == pytest.approx(top, abs=1e-9)
+        assert "earns the most that is attainable" in found.status_text
+    else:
+        assert found.measurement.expected_return >= 0.95 * top
+
+
+def test_a_class_too_weak_for_the_task_is_told_as_such():
+    """Return 1 asks for an action that depends on the time, which a state policy does not see."""
+    problem = grid(6, ("state", "time"))
+    top = largest(problem)
+    blind = replace(problem, policy_class=PolicyClass(("state",)), task=Task(return_at_least=top - 1e-7))
+    found = solve(blind, num_starts=2, processes=1)
+    if not found.measurement.feasible:
+        assert found.status is Status.NOT_FOUND
+        assert "in its class" in found.status_text
+
+
+def test_row_visits_count_every_step():
+    process = compile_problem(opaq.load_problem("graph")).process
+    assert row_visits(process, process.uniform()).sum() == pytest.approx(process.horizon + 1)

@@ -1,0 +1,189 @@
+"""The paper's experiments, as far as they are quick."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opaq.errors import InputError
+from opaq.loading.scenarios import load_problem
+from opaq.model.policy import PolicyClass
+from opaq.product.compile import compile_problem
+from opaq.solvers.soft_values import soft_policy
+from opaq.spec import build_problem
+from opaq.study import experiments, two_sink
+from opaq.study import regularised as baseline
+from opaq.study.effort import Effort
+from opaq.study.experiments import NAMES, names_of, reproduce, reproduce_into
+from opaq.study.findings import Outcome, published
+from opaq.study.findings_table import outcomes_to_dict, render_outcomes
+from opaq.study.grids import grid_figure
+from opaq.study.published import EXPERIMENTS
+
+QUICK = Effort(quick=True)
+
+
+@pytest.fixture(scope="module")
+def two_sinks() -> Outcome:
+    return reproduce("two-sink", QUICK)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 0.5549, 0.9, 1.0])
+def test_markov_policies_follow_the_closed_form(alpha: float) -> None:
+    product = compile_problem(load_problem("two-sink"))
+    assert two_sink.markov_opacity(product, alpha) == pytest.approx(
+        float(two_sink.closed_form(np.array(alpha))), abs=1e-12
+    )
+
+
+def test_waiting_once_hides_half_a_bit() -> None:
+    found = two_sink.wait_once(compile_problem(load_problem("two-sink"), PolicyClass(("state", "time"))))
+    assert found.opacity.value == pytest.approx(0.5, abs=1e-12)
+
+
+def test_two_sinks_end_to_end(two_sinks: Outcome) -> None:
+    found = {finding.source: finding for finding in two_sinks.findings}
+    largest = float(two_sink.closed_form(np.linspace(0, 1, 100_001)).max())
+    assert found["paper, Markov policies"].opacity == pytest.approx(largest, abs=1e-9)
+    assert found["default solver, Markov policies"].opacity == pytest.approx(largest, abs=1e-6)
+    assert found["a first, then b"].opacity == pytest.approx(0.5, abs=1e-12)
+
+
+def test_the_best_timed_policy_randomises(two_sinks: Outcome) -> None:
+    """Wait, then b with probability beta: silence has mass 1 - beta/2, of which beta/4 is the secret."""
+    beta = np.linspace(0.001, 1.0, 100_001)
+    silence, secret = 1 - beta / 2, beta / 4
+    share = secret / silence
+    best = (silence * -(share * np.log2(share) + (1 - share) * np.log2(1 - share))).max()
+    found = next(finding for finding in two_sinks.findings if finding.source == "default solver, timed policies")
+    assert found.opacity >= best - 1e-6
+
+
+def test_the_soft_policy_is_the_fixed_point() -> None:
+    """Against plain dense iteration of Q = R + discount P V, V = temperature log sum exp(Q / temperature)."""
+    model = {
+        "states": ["s", "t"],
+        "actions": ["stay", "go"],
+        "start": {"s": 1},
+        "transitions": {"s": {"stay": {"s": 1}, "go": {"t": 0.7, "s": 0.3}}, "t": {"stay": {"t": 1}, "go": {"s": 1}}},
+        "rewards": {"t": 1},
+    }
+    problem = build_problem(
+        {
+            "opaq": 1,
+            "model": model,
+            "observer": {"emissions": {"s": {"x": 1}, "t": {"x": 1}}},
+            "secret": {"last_state": ["t"]},
+            "horizon": 3,
+            "discount": 0.8,
+            "task": {"over": "forever", "return_at_least": 0},
+        }
+    )
+    product = compile_problem(problem)
+    temperature, discount = 0.7, 0.8
+    onward = np.array([[[1.0, 0.0], [0.3, 0.7]], [[0.0, 1.0], [1.0, 0.0]]])  # [state, action, next]
+    reward, value = np.array([[0.0, 0.0], [1.0, 1.0]]), np.zeros(2)
+    for _ in range(2000):
+        quality = reward + discount * onward @ value
+        value = temperature * np.log(np.exp(quality / temperature).sum(axis=1))
+    expected = np.exp((quality - value[:, None]) / temperature)
+    found = product.policy(soft_policy(product.process, temperature=temperature, discount=discount))
+    for place, state in enumerate("st"):
+        row = found.rows[(state,)]
+        assert [row["stay"], row["go"]] == pytest.approx(expected[place].tolist(), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["graph", "graph-published"])
+def test_the_baseline_stays_far_below_at_every_temperature(name: str) -> None:
+    problem = load_problem(name)
+    errors = [baseline.soft_finding(problem, temperature).guess_error for temperature in baseline.TEMPERATURES]
+    assert len(errors) == 11
+    assert max(error for error in errors if error is not None) < 0.2
+
+
+def test_a_very_hot_baseline_is_the_uniform_policy() -> None:
+    found = baseline.soft_finding(load_problem("graph"), 1e9)
+    assert found.opacity == pytest.approx(0.36687189913094, abs=1e-7)
+
+
+def test_every_scenario_of_the_paper_is_there() -> None:
+    assert {*names_of("all")} == {*NAMES}
+    assert {experiment.scenario for experiment in EXPERIMENTS} < {*NAMES}
+    with pytest.raises(InputError, match="no experiment is called 'nothing'"):
+        names_of("nothing")
+
+
+def test_the_grid_is_drawn_as_it_is() -> None:
+    problem = load_problem("grid-last-state")
+    product = compile_problem(problem)
+    figure = grid_figure(problem, product.policy(product.process.uniform()), title="grid")
+    assert (figure.width, figure.height, len(figure.free)) == (6, 6, 34)
+    assert figure.traps == {(1, 1), (3, 2), (1, 4)}
+    assert figure.starts == {(0, row) for row in range(6)}
+    assert figure.sensors["C"] == {(5, 3), (5, 4)}
+    assert "null" not in figure.sensors
+    assert figure.marks["goal"] == {(2, 2), (4, 3)}
+
+
+def test_tables_keep_unknown_figures_empty() -> None:
+    outcome = Outcome("x", "X", (published(EXPERIMENTS[0].published),))
+    assert "| paper  | 0.888   | 0.313  |             |          |      |      |" in render_outcomes([outcome])
+    (found,) = outcomes_to_dict([outcome], version="0", seed=0, quick=False)["experiments"][0]["findings"]
+    assert found["opacity"] == {"value": 0.888, "lower": None, "upper": None, "method": "published"}
+    assert found["feasible"] is None
+
+
+def test_nothing_is_overwritten_and_nothing_is_run_before_saying_so(tmp_path: Path) -> None:
+    (tmp_path / "results.md").write_text("mine")
+    heard: list[str] = []
+    with pytest.raises(InputError, match=r"results.md: exists already; use --force"):
+        reproduce_into(tmp_path, ["two-sink"], replace(QUICK, tell=heard.append))
+    assert heard == []
+    assert (tmp_path / "results.md").read_text() == "mine"
+
+
+def test_the_command_from_end_to_end(tmp_path: Path) -> None:
+    program = str(Path(sys.executable).parent / "opaq")
+    given = [program, "reproduce", "two-sink", "--quick", "--to", "made", "--json"]
+    first = subprocess.run(given, capture_output=True, text=True, cwd=tmp_path, env=os.environ, check=True)
+    told = json.loads(first.stdout)
+    assert json.loads((tmp_path / "made" / "results.json").read_text()) == told
+    assert "default solver" in first.stderr
+    ElementTree.parse(tmp_path / "made" / "two-sink.svg")
+    again = subprocess.run(given, capture_output=True, text=True, cwd=tmp_path, env=os.environ, check=False)
+    assert again.returncode == 2
+    assert "made: results.md: exists already" in again.stderr
+    assert again.stdout == ""
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_the_work(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(experiments, "reproduce", lambda *_: pytest.fail("the work began"))
+    (tmp_path / "file").write_text("")
+    (tmp_path / "odd" / "results.md").mkdir(parents=True)
+    for folder, reason in (("/proc/out", "cannot be made"), (tmp_path / "file", "cannot be made"), ("/proc", "no new")):
+        with pytest.raises(InputError, match=reason):
+            reproduce_into(Path(folder), ["two-sink"], QUICK)
+    with pytest.raises(InputError, match="is a folder, not a file"):
+        reproduce_into(tmp_path / "odd", ["two-sink"], QUICK, overwrite=True)
+
+
+def test_a_disk_that_fills_up_does_not_end_the_work(tmp_path: Path, monkeypatch, two_sinks: Outcome) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(experiments, "reproduce", lambda *_: two_sinks)
+    monkeypatch.setattr(os, "replace", refuse)
+    lost: list[InputError] = []
+    outcomes = reproduce_into(tmp_path, ["two-sink", "graph"], QUICK, on_failure=lost.append)
+    assert outcomes == [two_sinks, two_sinks]
+    assert ["No space left" in str(error) for error in lost] == [True, True]
+    with pytest.raises(InputError, match="No space left"):
+        reproduce_into(tmp_path, ["two-sink"], QUICK)
