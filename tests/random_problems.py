@@ -12,8 +12,9 @@ from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import parse_guard
 from opaq.model.mdp import MDP
+from opaq.model.memory import Memory
 from opaq.model.observer import Observer
-from opaq.model.policy import Memory, Policy, PolicyClass, RowKey
+from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem, Task
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 

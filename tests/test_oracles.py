@@ -14,8 +14,9 @@ from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import parse_guard
 from opaq.model.mdp import MDP
+from opaq.model.memory import Memory
 from opaq.model.observer import Observer
-from opaq.model.policy import Memory, Policy, PolicyClass
+from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy, Task
 from opaq.model.secret import Language, LastState, StateClasses
 from random_problems import CONDITIONS, SECRETS, random_policy, random_problem

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from opaq.loading.scenarios import load_problem
     from opaq.model.automaton import Automaton
     from opaq.model.mdp import MDP
+    from opaq.model.memory import Memory
     from opaq.model.observer import Observer
-    from opaq.model.policy import Memory, Policy, PolicyClass
+    from opaq.model.policy import Policy, PolicyClass
     from opaq.model.problem import Problem, Reach, ReturnAtLeast, Satisfy, Task
     from opaq.model.secret import InitialState, Language, LastState, StateAt, StateClasses, StepsAgo, Visited
     from opaq.opacity.amount import Amount
@@ -72,7 +73,7 @@ _MODULE_OF = {
     "LastState": "opaq.model.secret",
     "MDP": "opaq.model.mdp",
     "Measurement": "opaq.opacity.measurement",
-    "Memory": "opaq.model.policy",
+    "Memory": "opaq.model.memory",
     "NaturalGradient": "opaq.solvers.natural",
     "Observer": "opaq.model.observer",
     "OpaqError": "opaq.errors",

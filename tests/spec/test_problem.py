@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opaq.loading import scenarios
-from opaq.model.policy import Memory
+from opaq.model.memory import Memory
 from opaq.model.problem import Problem
 from opaq.spec import build_problem
 from opaq.spec.problem_writer import problem_to_dict

@@ -70,7 +70,7 @@ def _policy_class(problem: Problem, conditions: str | None, memory_nodes: int | 
     if memory_nodes is None:
         return stated
     wanted = (*(name for name in stated.conditions_on if name != "memory"), "memory")
-    return replace(stated, conditions_on=wanted, memory=free_memory(problem.mdp, memory_nodes))
+    return PolicyClass(wanted, stated.last_states, free_memory(problem.mdp, memory_nodes))
 
 
 def _warm(path: str | None, problem: Problem) -> Any:

@@ -2,39 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from opaq.model.arrays import IntArray, SparseRows
+from opaq.errors import Fault, InputError
+from opaq.model.conditions import PLAIN, Condition, LastStates, MemoryNode
+from opaq.model.memory import Memory
 
-CONDITIONS = ("state", "time", "automaton", "start", "last_states", "memory")
-
-# One key a row, aligned with PolicyClass.conditions_on: a name, a time, or a tuple of names (last_states).
+# One key per row, aligned with PolicyClass.conditions_on: a name, a time, or a tuple of names (last_states).
 RowKey = tuple[str | int | tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A machine the policy carries: m_{t+1} ~ d(m_t, s_t, a_t) (paper, appendix A).
-
-    With `free` the policy chooses the next node together with the action: its rows are over names "action>node", and
-    the updates given here ("stay") are not used.
-    """
-
-    nodes: tuple[str, ...]
-    start: SparseRows  # [state, node]: the node held when the run starts in a state
-    update_of: IntArray  # [node, state, action] -> row of `updates`
-    updates: SparseRows  # [update, node]
-    free: bool = False
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class PolicyClass:
-    """What the policy may look at: any of CONDITIONS, in the order rows are keyed by."""
+    """What the policy may look at, in the order in which its rows are keyed."""
 
-    conditions_on: tuple[str, ...] = ("state",)
-    last_states: int = 0  # how many states the condition "last_states" remembers, the current one included
-    memory: Memory | None = None
+    conditions: tuple[Condition, ...]
+
+    def __init__(
+        self,
+        conditions_on: Iterable[str | Condition] = ("state",),
+        last_states: int = 0,
+        memory: Memory | None = None,
+    ) -> None:
+        """From conditions, or words for them; "last_states" and "memory" take what the other arguments say.
+
+        conditions_on: words such as "state" and "time", or conditions such as LastStates(2).
+        last_states: how many states the word "last_states" remembers, the current one included.
+        memory: the machine that the word "memory" stands for.
+        """
+        stated: dict[str, Condition] = dict(PLAIN)
+        if last_states:
+            stated[LastStates.key] = LastStates(last_states)
+        if memory is not None:
+            stated[MemoryNode.key] = MemoryNode(memory)
+        conditions = tuple(_condition(one, stated) for one in conditions_on)
+        object.__setattr__(self, "conditions", conditions)
+
+    @property
+    def conditions_on(self) -> tuple[str, ...]:
+        """The keys of the conditions."""
+        return tuple(condition.key for condition in self.conditions)
+
+    @property
+    def last_states(self) -> int:
+        """How many states are remembered, the current one included; 0 without that condition."""
+        return next((one.count for one in self.conditions if isinstance(one, LastStates)), 0)
+
+    @property
+    def memory(self) -> Memory | None:
+        """The machine the policy carries, if it does."""
+        return next((one.memory for one in self.conditions if isinstance(one, MemoryNode)), None)
+
+
+def _condition(stated: str | Condition, known: Mapping[str, Condition]) -> Condition:
+    """A condition, or the one a word stands for."""
+    if isinstance(stated, Condition):
+        return stated
+    if stated in known:
+        return known[stated]
+    needs = {LastStates.key: "give last_states, how many", MemoryNode.key: "give memory, the machine"}
+    advice = needs.get(stated, f"the words are {', '.join([*PLAIN, *needs])}")
+    raise InputError([Fault("conditions_on", f"is {stated!r}, which is not a condition", advice)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ import numpy as np
 from opaq.errors import BudgetError
 from opaq.model.arrays import IntArray, SparseRows, ints, spread
 from opaq.model.mdp import MDP
+from opaq.model.memory import Memory
 from opaq.model.observer import Observer
-from opaq.model.policy import Memory, PolicyClass
+from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
 from opaq.product.machine import MAX_EDGES
 from opaq.spec.memory_part import joint_actions
@@ -24,7 +25,9 @@ def unfold(problem: Problem, policy_class: PolicyClass) -> tuple[Problem, Policy
     _check_size(problem, len(memory.nodes))
     mdp = _unfold_mdp(problem.mdp, memory)
     observer = _unfold_observer(problem.observer, problem.mdp, len(memory.nodes))
-    return replace(problem, mdp=mdp, observer=observer), replace(policy_class, memory=_follow(memory, mdp))
+    conditions = policy_class.conditions_on
+    followed = PolicyClass(conditions, policy_class.last_states, _follow(memory, mdp))
+    return replace(problem, mdp=mdp, observer=observer), followed
 
 
 def _check_size(problem: Problem, num_nodes: int) -> None:

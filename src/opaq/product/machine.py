@@ -13,7 +13,7 @@ import numpy as np
 
 from opaq.errors import BudgetError
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, spread
-from opaq.model.policy import Memory
+from opaq.model.memory import Memory
 
 MAX_EDGES = 30_000_000  # transitions of a product: about 120 bytes each while it is put together
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
 from opaq.model.arrays import SparseRows
-from opaq.model.policy import Memory, PolicyClass
+from opaq.model.memory import Memory
+from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.spec.memory_part import free_memory

@@ -11,7 +11,7 @@ import numpy as np
 from opaq.errors import Faults
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, ints
 from opaq.model.mdp import MDP
-from opaq.model.policy import Memory
+from opaq.model.memory import Memory
 from opaq.spec.cursor import at, check_keys, gather, is_int, item, listing, mapping, unique_names, whole
 from opaq.spec.matrices import check_shape, dense, is_array, scaled_rows
 from opaq.spec.names import Known, Names, distribution, known, state_set

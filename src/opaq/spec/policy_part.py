@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from opaq.errors import Faults
+from opaq.model.conditions import CONDITIONS
 from opaq.model.mdp import MDP
-from opaq.model.policy import CONDITIONS, Memory, PolicyClass
+from opaq.model.memory import Memory
+from opaq.model.policy import PolicyClass
 from opaq.model.secret import Language, Secret
 from opaq.spec.cursor import at, check_keys, gather, item, listing, mapping, one_key, suggestion, whole, wrong
 from opaq.spec.memory_part import check_memory, read_memory

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from opaq.errors import Faults
+from opaq.model.conditions import CONDITIONS
 from opaq.model.mdp import MDP
-from opaq.model.policy import CONDITIONS, Policy, PolicyClass, RowKey
+from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.spec.cursor import at, check_keys, gather, item, listing, mapping, some, whole, wrong

@@ -9,8 +9,9 @@ import numpy as np
 from opaq.model.arrays import FloatArray, SparseRows
 from opaq.model.automaton import Automaton
 from opaq.model.mdp import MDP
+from opaq.model.memory import Memory
 from opaq.model.observer import Observer
-from opaq.model.policy import Memory, PolicyClass
+from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy, Task
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 
