@@ -14,7 +14,7 @@ import yaml
 
 import opaq
 from opaq.product.compile import compile_problem
-from opaq.spec.problem_schema import problem_schema
+from opaq.spec.problem_part import problem_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
 PROBLEM_FILE = (DOCS / "problem-file.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import pytest
 
 import opaq
 from opaq.opacity.operators import secret_posterior, sequence_probability
-from opaq.spec.problem_schema import problem_schema
+from opaq.spec.problem_part import problem_schema
 from opaq.spec.yaml_reader import load_yaml
 
 FOLDER = Path(__file__).parent.parent / "examples"

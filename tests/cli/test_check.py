@@ -78,7 +78,7 @@ def test_the_schema_is_json(opaq) -> None:
 @pytest.mark.parametrize("name", scenarios.names())
 def test_every_scenario_follows_the_schema(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    from opaq.spec.problem_schema import problem_schema
+    from opaq.spec.problem_part import problem_schema
     from opaq.spec.yaml_reader import parse_yaml
 
     def as_json(value: object) -> object:

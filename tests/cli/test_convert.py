@@ -11,7 +11,7 @@ import opaq as library
 from opaq.formats.umb.umb_reader import read_umb
 from opaq.loading import scenarios
 from opaq.reports.conversion import convert
-from opaq.spec.problem_writer import problem_to_dict
+from opaq.spec.problem_part import problem_to_dict
 from problem_examples import alike
 
 

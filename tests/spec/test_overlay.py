@@ -18,7 +18,10 @@ from opaq.model.observer import Observer
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.spec import build_mdp, build_observer
-from opaq.spec.overlay import overlaid, read_observer_overlay, states_where
+from opaq.spec.imported_part import plant_of
+from opaq.spec.names import Names
+from opaq.spec.observer_part import read_observer
+from opaq.spec.sets import state_set
 
 TIGER = """\
 discount: 0.95
@@ -119,9 +122,9 @@ def test_start_labels_and_rewards_are_laid_over(folder: Path) -> None:
 
 
 def test_the_rewards_of_the_file_can_be_required() -> None:
-    faults = Faults()
-    assert overlaid(chain(), {}, "model", faults).mdp.named_rewards["steps"].tolist() == [1] * 4
-    assert list(faults) == []
+    mdp = plant_of(chain(), Names()).mdp
+    assert mdp is not None
+    assert mdp.named_rewards["steps"].tolist() == [1] * 4
 
 
 def test_expressions_may_stand_wherever_states_do(folder: Path) -> None:
@@ -145,9 +148,9 @@ def test_an_automaton_of_its_own_file(folder: Path) -> None:
 
 
 def observer_of(spec: dict[str, Any], imported: Imported | None = None) -> Observer:
-    faults = Faults()
-    found = read_observer_overlay(spec, "observer", faults, imported or chain())
-    assert [str(fault) for fault in faults] == []
+    cursor = plant_of(imported or chain(), Names()).names.at_start(spec, "observer")
+    found = read_observer(cursor)
+    assert [str(fault) for fault in cursor.faults] == []
     assert found is not None
     return found
 
@@ -252,11 +255,11 @@ def test_warnings_of_the_file_are_passed_on(folder: Path) -> None:
     assert "tiger.pomdp: line" in warning.found
 
 
-def test_expressions_are_found_at_any_depth() -> None:
-    faults = Faults()
-    found = states_where({"a": [{"where": "x > 1"}, 3]}, "p", faults, {"x": np.arange(3)})
-    assert found["a"][0].tolist() == [False, False, True]
-    assert found["a"][1] == 3
+def test_expressions_may_stand_in_lists() -> None:
+    cursor = plant_of(chain(), Names()).names.at_start([{"where": "x > 2"}, "s0"], "p")
+    states = state_set(cursor)
+    assert states is not None
+    assert states.tolist() == [0, 3]
 
 
 def test_gymnasium(folder: Path) -> None:

@@ -11,7 +11,7 @@ from opaq.loading import scenarios
 from opaq.model.memory import Memory
 from opaq.model.problem import Problem
 from opaq.spec import build_problem
-from opaq.spec.problem_writer import problem_to_dict
+from opaq.spec.problem_part import problem_to_dict
 from opaq.spec.yaml_reader import parse_yaml
 from problem_examples import EXAMPLES, alike
 from random_problems import random_problem

@@ -9,8 +9,7 @@ import pytest
 
 from opaq.loading import scenarios
 from opaq.spec import build_problem
-from opaq.spec.problem_schema import problem_schema
-from opaq.spec.problem_writer import problem_to_dict
+from opaq.spec.problem_part import problem_schema, problem_to_dict
 from opaq.spec.yaml_reader import parse_yaml
 from problem_examples import EXAMPLES, GONE, GRAPH, GRID, TWO_SINK, edited, findings
 

@@ -9,6 +9,6 @@ def command() -> None:
     """Print the JSON Schema of problem files, for editors and checks."""
     import json
 
-    from opaq.spec.problem_schema import problem_schema
+    from opaq.spec.problem_part import problem_schema
 
     answer(json.dumps(problem_schema(), indent=2, ensure_ascii=False))

@@ -46,7 +46,7 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     its line; warnings go to `faults` if given. A problem without a name is called after its file, and the paths in it
     are relative to it.
     """
-    from opaq.loading.sources import resolve
+    from opaq.loading.sources import FolderSources
     from opaq.spec import build_problem  # brings NumPy, which the list of scenarios does without
 
     source = os.fspath(name_or_path)
@@ -55,7 +55,7 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     refuse_other_format(document.data, source, expected="a problem")
     noted = Faults()
     try:
-        problem = build_problem(resolve(_mapping(document), Path(source).parent, noted), faults=noted)
+        problem = build_problem(_mapping(document), sources=FolderSources(Path(source).parent), faults=noted)
         noted.raise_if_any()
     except InputError as error:
         raise InputError(with_lines(error.faults, document.lines), source) from None

@@ -27,8 +27,12 @@ from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.product.compile import compile_problem
 from opaq.reports.policy_export import chain_to_drn, policy_to_csv, policy_to_storm_scheduler, policy_to_table
+from opaq.spec.automaton_part import AUTOMATON
+from opaq.spec.model_part import MODEL
+from opaq.spec.names import Names
+from opaq.spec.observer_part import OBSERVER
 from opaq.spec.policy_table import FORMAT as POLICY_FORMAT
-from opaq.spec.problem_writer import automaton_to_dict, model_to_dict, observer_to_dict, problem_to_dict
+from opaq.spec.problem_part import problem_to_dict
 from opaq.spec.yaml_reader import load_yaml, read_text
 
 _MODELS = {
@@ -121,7 +125,7 @@ def _writers(source: Source) -> tuple[str, dict[str, Writer]]:
             ".hoa": lambda job: automaton_to_hoa(job.source),
             ".dot": lambda job: automaton_to_dot(job.source),
         }
-        return "an automaton", drawn | _plain(lambda job: automaton_to_dict(job.source))
+        return "an automaton", drawn | _plain(lambda job: AUTOMATON.write(job.source, Names()))
     return "a policy", {".csv": _csv, ".txt": _table, _SCHEDULER: _scheduler, ".drn": _chain}
 
 
@@ -146,12 +150,12 @@ def _problem(job: _Job) -> dict[str, Any]:
 def _model(job: _Job) -> dict[str, Any]:
     """The parts of a problem file that a model has."""
     imported: Imported = job.source
-    told: dict[str, Any] = {"opaq": 1, "model": model_to_dict(_rewarded(imported))}
+    told: dict[str, Any] = {"opaq": 1, "model": MODEL.write(_rewarded(imported), Names.of(imported.mdp))}
     missing = ["secret", "horizon"]
     if imported.observer is None:
         missing.insert(0, "observer")
     else:
-        told["observer"] = observer_to_dict(imported.observer, imported.mdp)
+        told["observer"] = OBSERVER.record.write(imported.observer, Names.of(imported.mdp))
     if imported.discount is not None:
         told["discount"] = imported.discount
     job.notes.append(f"the model is no problem yet: add {', '.join(missing[:-1])} and {missing[-1]}")

@@ -9,7 +9,7 @@ from opaq.spec.memory_part import build_memory, free_memory
 from opaq.spec.model_part import build_mdp
 from opaq.spec.observer_part import build_observer
 from opaq.spec.policy_part import build_policy_class
-from opaq.spec.problem_part import build_problem
+from opaq.spec.problem_part import build_problem, problem_schema, problem_to_dict
 from opaq.spec.secret_part import build_secret
 
 __all__ = [
@@ -22,4 +22,6 @@ __all__ = [
     "build_problem",
     "build_secret",
     "free_memory",
+    "problem_schema",
+    "problem_to_dict",
 ]

@@ -1,123 +1,258 @@
-"""Automata over labels, as users draw them."""
+"""Automata over labels: drawn, in another file, or written as formulas and regular expressions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from opaq.errors import Faults
+import numpy as np
+
+from opaq.automata.from_text import language_automaton
+from opaq.automata.syntax.ltlf import parse_ltlf
+from opaq.automata.syntax.regex import parse_regex
+from opaq.automata.syntax.scan import NotationError
+from opaq.errors import BudgetError, Faults
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import Guard, GuardError, parse_guard
-from opaq.spec.cursor import (
-    at,
-    check_keys,
-    gather,
-    item,
-    listing,
-    mapping,
-    option,
-    shown,
-    suggestion,
+from opaq.spec.cursor import Cursor, gather, shown, suggestion
+from opaq.spec.grammar import (
+    FLAG,
+    NAME,
+    Fields,
+    Key,
+    Plain,
+    Record,
+    Shape,
+    each,
+    either,
+    list_of,
+    one_of,
     unique_names,
-    wrong,
 )
-from opaq.spec.names import Known, known
+from opaq.spec.names import Known, Names
 
-KEYS = ("states", "initial", "accepting", "edges", "reads")
-EDGE_KEYS = ("from", "to", "when")
+LANGUAGES = ("automaton", "ltlf", "regex")
 MAX_STATES = 100_000
-_REQUIRED = {"states": "list its states", "initial": "name the state it starts in", "edges": "list its edges"}
-_EDGE_REQUIRED = {"from": "name a state", "to": "name a state", "when": "write a guard, e.g. 'true'"}
-
-Labels = Mapping[str, Any] | None  # label -> anything; None: the labels could not be read, so none is unknown
+_EXAMPLES = {"ltlf": '"F(p & F q)"', "regex": '"p .* q"'}
 
 
 def build_automaton(
     spec: Mapping[str, Any], *, labels: Any = None, faults: Faults | None = None, path: str = "automaton"
 ) -> Automaton:
-    """An automaton from {states, initial, accepting, edges, reads}; guards are checked if `labels` are given.
+    """An automaton over labels.
 
-    Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
+    spec: {"states": [...], "initial": name, "accepting": [...], "edges": [{"from", "to", "when"}], "reads": "entered"}.
+    labels: those that guards may mention; None allows all.
+    faults: collects every fault instead of raising InputError; the automaton is then None when it is unusable.
+    path: what faults call the automaton.
     """
-    allowed = None if labels is None else dict.fromkeys(labels)
-    return gather(lambda found: read_automaton(spec, path, found, allowed, accepts=False), faults)
+    names = Names(labels=None if labels is None else dict.fromkeys(labels))
+    return gather(AUTOMATON.read, names.at_start(spec, path), faults)
 
 
-def read_automaton(value: Any, path: str, faults: Faults, labels: Labels, *, accepts: bool) -> Automaton | None:
-    """An automaton from its mapping; `accepts` says whether it needs accepting states."""
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    required = _REQUIRED | ({"accepting": "list the accepting states"} if accepts else {})
-    check_keys(spec, path, faults, allowed=KEYS, required=required)
-    listed = "states" in spec
-    names = unique_names(spec["states"], at(path, "states"), faults, kind="state", most=MAX_STATES) if listed else None
-    states = known("automaton state", names)
-    initial = states.find(spec["initial"], at(path, "initial"), faults) if "initial" in spec else None
-    accepting = states.find_all(spec.get("accepting", []), at(path, "accepting"), faults)
-    edges = _read_edges(spec["edges"], at(path, "edges"), faults, states, labels) if "edges" in spec else None
-    reads = _read_reads(spec.get("reads", "entered"), at(path, "reads"), faults)
-    if names is None or initial is None or accepting is None or edges is None:
+def check_guards(cursor: Cursor, automaton: Automaton) -> None:
+    """Note the labels that the guards of a finished automaton mention and the model does not have."""
+    edges = cursor.child("edges", None)
+    for index, edge in enumerate(automaton.edges):
+        _check_labels(edges.item(index).child("when", None), edge.guard.names())
+
+
+def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
+    """The automaton under the kind of the fields; `accepts`: it needs accepting states."""
+    cursor, minimal = fields.at(str(fields.kind)), fields.read("minimal")
+    if fields.kind != "automaton":
+        automaton = _translate(cursor, "ltlf" if fields.kind == "ltlf" else "regex", minimal=minimal is not False)
+        return None if minimal is None else automaton
+    if accepts and isinstance(cursor.value, Mapping) and not {"accepting", "file"} & set(cursor.value):
+        cursor.child("accepting", None).error("is missing", "list the accepting states")
+    return DRAWN.read(cursor)
+
+
+def _read_drawn(cursor: Cursor) -> Automaton | None:
+    """An automaton as it is drawn, in another file, or finished."""
+    if isinstance(cursor.value, Automaton):
+        check_guards(cursor, cursor.value)
+        return cursor.value
+    if not isinstance(cursor.value, Mapping) or set(cursor.value) != {"file"} or cursor.names.sources is None:
+        return AUTOMATON.read(cursor)
+    automaton = cursor.names.sources.automaton(cursor.child("file", cursor.value["file"]))
+    if automaton is not None:
+        check_guards(cursor, automaton)
+    return automaton
+
+
+def _make(fields: Fields) -> Automaton | None:
+    names: tuple[str, ...] | None = fields.read("states")
+    states = Known.of("automaton state", names)
+    initial = fields.read("initial", automaton=states)
+    accepting = fields.read("accepting", automaton=states) if "accepting" in fields else []
+    edges, reads = fields.read("edges", automaton=states), fields.read("reads")
+    if names is None or initial is None or accepting is None or edges is None or reads is None:
         return None
     return Automaton(names, initial, frozenset(accepting), tuple(edges), reads)
 
 
-def check_guards(automaton: Automaton, path: str, faults: Faults, labels: Labels) -> None:
-    """Note the labels that the guards of a finished automaton mention and the model does not have."""
-    for place, edge in enumerate(automaton.edges):
-        _check_labels(edge.guard, at(item(at(path, "edges"), place), "when"), faults, labels)
-
-
-def unknown_label(label: str, path: str, faults: Faults, labels: Mapping[str, Any]) -> None:
-    """Note a label that the model does not have."""
-    listed = f"the labels are {', '.join(labels)}" if labels else "the model has no labels"
-    near = suggestion(label, labels, kind="label") if len(labels) > 8 else listed
-    faults.error(path, f"unknown label '{label}'", near or listed)
-
-
-def _read_reads(value: Any, path: str, faults: Faults) -> Literal["entered", "left"]:
-    return "left" if option(value, path, faults, options=("entered", "left")) == "left" else "entered"
-
-
-def _read_edges(value: Any, path: str, faults: Faults, states: Known, labels: Labels) -> list[Edge] | None:
-    entries = listing(value, path, faults)
-    if entries is None:
-        return None
-    read = [_read_edge(entry, item(path, place), faults, states, labels) for place, entry in enumerate(entries)]
-    edges = [edge for edge in read if edge is not None]
-    return edges if len(edges) == len(read) else None
-
-
-def _read_edge(value: Any, path: str, faults: Faults, states: Known, labels: Labels) -> Edge | None:
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    check_keys(spec, path, faults, allowed=EDGE_KEYS, required=_EDGE_REQUIRED)
-    source = states.find(spec["from"], at(path, "from"), faults) if "from" in spec else None
-    target = states.find(spec["to"], at(path, "to"), faults) if "to" in spec else None
-    guard = _read_guard(spec["when"], at(path, "when"), faults, labels) if "when" in spec else None
-    if source is None or target is None or guard is None:
-        return None
-    return Edge(source, target, guard)
-
-
-def _read_guard(value: Any, path: str, faults: Faults, labels: Labels) -> Guard | None:
-    if isinstance(value, bool):
-        return Guard("true" if value else "false")
-    if not isinstance(value, str):
-        wrong(value, path, faults, "a guard", advice="write labels with ! & | in quotes")
-        return None
+def _read_guard(cursor: Cursor) -> Guard | None:
+    if isinstance(cursor.value, bool):
+        return Guard("true" if cursor.value else "false")
+    if not isinstance(cursor.value, str):
+        return cursor.wrong("a guard", "write labels with ! & | in quotes")
     try:
-        guard = parse_guard(value)
+        guard = parse_guard(cursor.value)
     except GuardError as error:
-        faults.error(path, f"{shown(value)} is not a guard: {error}")
-        return None
-    _check_labels(guard, path, faults, labels)
+        return cursor.error(f"{shown(cursor.value)} is not a guard: {error}")
+    _check_labels(cursor, guard.names())
     return guard
 
 
-def _check_labels(guard: Guard, path: str, faults: Faults, labels: Labels) -> None:
-    if labels is None:
-        return
-    for label in sorted(guard.names() - set(labels)):
-        unknown_label(label, path, faults, labels)
+def _check_labels(cursor: Cursor, mentioned: set[str] | frozenset[str]) -> bool:
+    """Note the labels that are mentioned and that the model does not have; whether there are none."""
+    labels = cursor.names.labels
+    unknown = [] if labels is None else sorted(mentioned - set(labels))
+    for label in unknown:
+        listed = f"the labels are {', '.join(labels)}" if labels else "the model has no labels"
+        near = suggestion(label, labels or (), kind="label") if len(labels or ()) > 8 else listed
+        cursor.error(f"unknown label '{label}'", near or listed)
+    return not unknown
+
+
+def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool) -> Automaton | None:
+    text = cursor.value
+    if not isinstance(text, str):
+        return cursor.wrong("text", f"write it in quotes, e.g. {_EXAMPLES[kind]}")
+    try:
+        mentioned = parse_ltlf(text).labels() if kind == "ltlf" else parse_regex(text).labels()
+        alphabet = _alphabet(cursor.names)
+        if not _check_labels(cursor, mentioned) or alphabet is None:
+            return None
+        automaton, warnings = language_automaton(kind, text, alphabet, minimal=minimal)
+    except NotationError as error:
+        return cursor.error(f"{shown(text)} cannot be read: {error}")
+    except BudgetError as error:
+        return cursor.error(str(error))
+    for warning in warnings:
+        cursor.warn(warning)
+    return automaton
+
+
+def _alphabet(names: Names) -> list[frozenset[str]] | None:
+    """The label sets that occur, in the order in which states first carry them; None when labels are not known."""
+    labels = names.labels
+    if labels is None or names.states.index is None or any(states is None for states in labels.values()):
+        return None
+    carried = np.zeros((len(names.states), len(labels)), dtype=bool)
+    for index, states in enumerate(labels.values()):
+        if states is not None:
+            carried[states, index] = True
+    distinct, first = np.unique(carried, axis=0, return_index=True)
+    listed = tuple(labels)
+    return [frozenset(listed[index] for index in np.flatnonzero(row)) for row in distinct[np.argsort(first)]]
+
+
+def _parts(automaton: Automaton, names: Names) -> Plain:
+    states = automaton.states
+    return {
+        "states": states,
+        "initial": states[automaton.initial],
+        "accepting": [states[state] for state in sorted(automaton.accepting)],
+        "edges": [
+            {"from": states[edge.source], "to": states[edge.target], "when": str(edge.guard)}
+            for edge in automaton.edges
+        ],
+        "reads": automaton.reads,
+    }
+
+
+_NODE: Shape[Any] = Shape(
+    "a state of the automaton", lambda cursor: cursor.names.automaton.find(cursor), NAME.described
+)
+EDGE: Record[Edge] = Record(
+    "edge",
+    "Edges are tried in order; no match means stay.",
+    (
+        Key("from", _NODE, "Where it leaves.", required="name a state"),
+        Key("to", _NODE, "Where it leads.", required="name a state"),
+        Key(
+            "when",
+            Shape("a guard: labels joined with `! & | ( )`, or `true`", _read_guard, {"type": ["string", "boolean"]}),
+            "The label sets it reads.",
+            required="write a guard, e.g. 'true'",
+        ),
+    ),
+    each(Edge, "from", "to", "when"),
+)
+_EDGES = list_of(EDGE.shape, "a list of edges")
+AUTOMATON: Record[Automaton] = Record(
+    "automaton",
+    "A deterministic automaton over labels.",
+    (
+        Key("states", unique_names("state", MAX_STATES), "Its states.", required="list its states"),
+        Key("initial", _NODE, "Where it starts.", required="name the state it starts in"),
+        Key(
+            "accepting",
+            Shape(
+                "a list of states",
+                lambda cursor: cursor.names.automaton.find_all(cursor),
+                lambda known: either(NAME, {"type": "array", "items": NAME.described(known)})(known),
+            ),
+            "The states in which it accepts.",
+        ),
+        Key(
+            "edges",
+            Shape(_EDGES.words, _EDGES.read, _EDGES.schema, inside=(EDGE.shape,)),
+            "Tried in order; no match means stay.",
+            required="list its edges",
+        ),
+        Key(
+            "reads",
+            one_of("entered", "left"),
+            "Which label moves it: of the state entered (first that of the start), or of the state left.",
+            default="entered",
+        ),
+    ),
+    _make,
+    _parts,
+    example="""\
+automaton:
+  states: [x, y]
+  initial: x
+  accepting: [y]
+  edges: [{from: x, to: y, when: goal}]""",
+)
+DRAWN: Shape[Automaton] = Shape(
+    "a mapping: automaton, or `{file: x.hoa}` or `{file: x.dot}`, relative to the problem file",
+    _read_drawn,
+    either(
+        AUTOMATON.shape,
+        {
+            "type": "object",
+            "properties": {"file": {"type": "string", "minLength": 1}},
+            "required": ["file"],
+            "additionalProperties": False,
+        },
+    ),
+    AUTOMATON.write,
+    inside=(AUTOMATON.shape,),
+)
+_TEXT = {"type": "string", "minLength": 1}
+LANGUAGE_KEYS = {
+    "automaton": Key("automaton", DRAWN, "An automaton over labels."),
+    "ltlf": Key(
+        "ltlf",
+        Shape('text, e.g. `"F(p & F q)"`', lambda cursor: None, _TEXT),
+        "A formula of linear temporal logic on finite runs.",
+    ),
+    "regex": Key(
+        "regex",
+        Shape('text, e.g. `"p .* q"`', lambda cursor: None, _TEXT),
+        "A regular expression over labels.",
+    ),
+}
+MINIMAL = Key(
+    "minimal",
+    FLAG,
+    "Whether the automaton of a formula or an expression is made minimal.",
+    default=True,
+    goes_with=("ltlf", "regex"),
+    otherwise_with={"automaton": "an automaton is taken as it is drawn"},
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,27 @@ import numpy as np
 from opaq.errors import Faults
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import at, check_keys, flag, gather, item, listing, mapping, number, reward, shown, whole, wrong
-from opaq.spec.model_part import assemble, read_labels, read_start, usable_labels, warn_unreachable
-from opaq.spec.names import Names, cell, known, state_set
+from opaq.spec.cursor import Cursor, gather, shown
+from opaq.spec.grammar import (
+    FLAG,
+    REWARD,
+    Fields,
+    Key,
+    Record,
+    Shape,
+    any_required,
+    each,
+    either,
+    list_of,
+    map_of,
+    number,
+    whole,
+)
+from opaq.spec.model_part import LABELS, Plant, assemble, usable_labels, warn_unreachable
+from opaq.spec.names import Known, Names, cell
+from opaq.spec.sets import START, STATE, STATES, start, state_set
 from opaq.spec.transitions import Choices, choices_of
 
-KEYS = ("width", "height", "size", "walls", "traps", "slip", "stay", "start", "rewards", "named_rewards", "labels")
 MAX_CELLS = 1_000_000
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)
 _START = "say where the run starts: cells, {cell: probability}, {column: c} or {row: r}"
@@ -65,192 +80,165 @@ def build_grid(
     faults: Faults | None = None,
     path: str = "grid",
 ) -> MDP:
-    """A grid world with the actions N, E, S, W (and a certain "stay"); `slip` goes to each side of a move.
+    """A grid world with the actions N, E, S, W (and a certain "stay").
 
-    Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
+    start: cells [column, row] (each as likely), {cell: probability}, {"column": c} or {"row": r}.
+    width, height, size: how many columns and rows, or both as [width, height].
+    walls: cells that cannot be entered; they are not states.
+    traps: cells that hold the agent for ever.
+    slip: the probability to move to each side of the intended direction.
+    stay: whether there is an action "stay" that always succeeds.
+    rewards: [{"cells": [...], "reward": 1}], or {label or cell: number} where "*" is every other cell.
+    named_rewards: further rewards by name, each written as `rewards` are.
+    labels: {label: cells}.
+    faults: collects every fault instead of raising InputError; the model is then None when it is unusable.
+    path: what faults call the grid.
     """
     stated = {"width": width, "height": height, "size": size, "rewards": rewards, "labels": labels}
     stated["named_rewards"] = named_rewards
     spec = {"start": start, "walls": walls, "traps": traps, "slip": slip, "stay": stay}
     spec |= {key: value for key, value in stated.items() if value is not None}
-    return gather(lambda found: read_grid(spec, path, found)[1], faults)
+
+    def read(cursor: Cursor) -> MDP | None:
+        plant = GRID.read(cursor)
+        return None if plant is None else plant.mdp
+
+    return gather(read, Names().at_start(spec, path), faults)
 
 
-def read_grid(value: Any, path: str, faults: Faults) -> tuple[Names, MDP | None]:
-    """The names of a grid, as far as they can be told, and its model unless it is unusable."""
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return Names.unread(), None
-    check_keys(spec, path, faults, allowed=KEYS, required={"start": _START})
-    board = _read_board(spec, path, faults)
-    state_names = None if board is None else board.names()
-    stay = flag(spec.get("stay", False), at(path, "stay"), faults)
-    slip = number(spec.get("slip", 0.0), at(path, "slip"), faults, low=0, high=0.5)
-    action_names = ("N", "E", "S", "W", "stay") if stay else ("N", "E", "S", "W")
-    states, actions = known("state", state_names, cells=True), known("action", action_names)
-    labels = read_labels(spec.get("labels", {}), at(path, "labels"), faults, states)
-    names = Names(states, actions, labels)
-    traps = state_set(spec.get("traps", []), at(path, "traps"), faults, names)
-    start = _read_start(spec["start"], at(path, "start"), faults, names, board) if "start" in spec else None
-    rewards = _read_rewards(spec.get("rewards", []), at(path, "rewards"), faults, names)
-    further = _read_named_rewards(spec.get("named_rewards", {}), at(path, "named_rewards"), faults, names)
+def _make(fields: Fields) -> Plant:
+    board = _read_board(fields)
+    stay, slip = fields.read("stay"), fields.read("slip")
+    actions = Known.of("action", ("N", "E", "S", "W", "stay") if stay else ("N", "E", "S", "W"))
+    states = Known.of("state", None if board is None else board.names(), cells=True)
+    known: dict[str, Any] = {"states": states, "actions": actions, "labels": {}, "variables": {}}
+    labels = fields.read("labels", **known) if "labels" in fields else {}
+    known["labels"] = labels
+    names = fields.cursor.naming(**known).names
+    traps = fields.read("traps", **known) if "traps" in fields else np.zeros(0, dtype=np.int64)
+    begun = _read_start(fields.at("start").naming(**known), board) if "start" in fields else None
+    rewards = fields.read("rewards", **known) if "rewards" in fields else np.zeros(len(states))
+    further = fields.read("named_rewards", **known) if "named_rewards" in fields else {}
     carriers = usable_labels(labels)
-    if board is None or state_names is None or slip is None or traps is None or start is None:
-        return names, None
+    if board is None or slip is None or traps is None or begun is None:
+        return Plant(names, None)
     if rewards is None or further is None or carriers is None:
-        return names, None
+        return Plant(names, None)
     choices = _choices(board, slip=slip, stay=bool(stay), traps=traps)
     counts = np.diff(choices.choice_start)
-    mdp = assemble(
-        state_names,
-        action_names,
-        start=start,
-        choices=choices,
+    plant = assemble(
+        names,
+        choices,
+        start=begun,
         rewards=floats(np.repeat(rewards, counts)),
-        named_rewards={title: floats(np.repeat(amounts, counts)) for title, amounts in further.items()},
+        named_rewards={name: floats(np.repeat(amounts, counts)) for name, amounts in further.items()},
         labels=carriers,
     )
-    warn_unreachable(mdp, path, faults)
-    return names, mdp
+    if plant.mdp is not None:
+        warn_unreachable(fields.cursor, plant.mdp)
+    return Plant(replace(names, rewards=tuple(further)), plant.mdp)
 
 
-def _read_board(spec: Mapping[str, Any], path: str, faults: Faults) -> Board | None:
-    sides = _read_size(spec, path, faults)
+def _read_board(fields: Fields) -> Board | None:
+    sides = _read_size(fields)
     if sides is None:
         return None
     width, height = sides
     if width * height > MAX_CELLS:
-        faults.error(path, f"has {width * height:,} cells, more than {MAX_CELLS:,}")
-        return None
-    blocked = _read_walls(spec.get("walls", []), at(path, "walls"), faults, sides)
+        return fields.cursor.error(f"has {width * height:,} cells, more than {MAX_CELLS:,}")
+    blocked = _read_walls(fields.at("walls"), sides) if "walls" in fields else np.zeros((height, width), dtype=bool)
     if blocked is None:
         return None
     if blocked.all():
-        faults.error(at(path, "walls"), "leave no free cell")
-        return None
-    number = np.where(blocked, -1, np.cumsum(~blocked).reshape(blocked.shape) - 1)
-    return Board(width, height, number)
+        return fields.at("walls").error("leave no free cell")
+    return Board(width, height, np.where(blocked, -1, np.cumsum(~blocked).reshape(blocked.shape) - 1))
 
 
-def _read_size(spec: Mapping[str, Any], path: str, faults: Faults) -> tuple[int, int] | None:
-    by_side = [key for key in ("width", "height") if key in spec]
-    if "size" in spec and by_side:
-        faults.error(path, f"has 'size' and '{by_side[0]}'", "keep size: [width, height], or width and height")
-        return None
-    if "size" in spec:
-        sides = listing(spec["size"], at(path, "size"), faults)
+def _read_size(fields: Fields) -> tuple[int, int] | None:
+    by_side = [key for key in ("width", "height") if key in fields]
+    if "size" in fields and by_side:
+        advice = "keep size: [width, height], or width and height"
+        return fields.cursor.error(f"has 'size' and '{by_side[0]}'", advice)
+    if "size" in fields:
+        sides = fields.at("size").items()
         if sides is not None and len(sides) != 2:
-            faults.error(at(path, "size"), f"has {len(sides)} entries, not 2", "write [width, height]")
-        places = [item(at(path, "size"), place) for place in range(2)]
-        given = dict(zip(places, sides, strict=True)) if sides is not None and len(sides) == 2 else {}
+            return fields.at("size").error(f"has {len(sides)} entries, not 2", "write [width, height]")
     else:
-        given = {at(path, key): spec[key] for key in by_side}
-        for key in {"width", "height"} - set(by_side):
-            faults.error(at(path, key), "is missing", "say how many cells")
-    read = [whole(side, where, faults, low=1, high=MAX_CELLS) for where, side in given.items()]
-    found = [side for side in read if side is not None]
-    return (found[0], found[1]) if len(found) == 2 else None
+        for key in ("width", "height"):
+            fields.require(key, "say how many cells")
+        sides = [fields.at(key) for key in by_side]
+    read = [side.whole(low=1, high=MAX_CELLS) for side in sides or []]
+    usable = [side for side in read if side is not None]
+    return (usable[0], usable[1]) if len(usable) == 2 else None
 
 
-def _read_walls(value: Any, path: str, faults: Faults, sides: tuple[int, int]) -> BoolArray | None:
+def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
     """Which cells are walls: [row, column]."""
-    cells = listing(value, path, faults)
-    if cells is None:
+    entries = cursor.items()
+    if entries is None:
         return None
     blocked = np.zeros((sides[1], sides[0]), dtype=bool)
     usable = True
-    for place, entry in enumerate(cells):
-        found = cell(entry)
-        if found is None:
-            wrong(entry, item(path, place), faults, "a cell", advice="write [column, row]")
-        elif not (0 <= found[0] < sides[0] and 0 <= found[1] < sides[1]):
-            outside = f"({found[0]},{found[1]}) is outside the {sides[0]} x {sides[1]} grid"
-            faults.error(item(path, place), outside, "columns and rows count from 0")
+    for entry in entries:
+        pair = cell(entry.value)
+        if pair is None:
+            entry.wrong("a cell", "write [column, row]")
+        elif not (0 <= pair[0] < sides[0] and 0 <= pair[1] < sides[1]):
+            outside = f"({pair[0]},{pair[1]}) is outside the {sides[0]} x {sides[1]} grid"
+            entry.error(outside, "columns and rows count from 0")
         else:
-            blocked[found[1], found[0]] = True
+            blocked[pair[1], pair[0]] = True
             continue
         usable = False
     return blocked if usable else None
 
 
-def _read_start(value: Any, path: str, faults: Faults, names: Names, board: Board | None) -> FloatArray | None:
-    if not isinstance(value, Mapping) or not {"column", "row"} & set(value):
-        return read_start(value, path, faults, names)
-    line = mapping(value, path, faults) or {}
-    check_keys(line, path, faults, allowed=("column", "row"))
-    if board is None:
+def _read_start(cursor: Cursor, board: Board | None) -> FloatArray | None:
+    if not isinstance(cursor.value, Mapping) or not {"column", "row"} & set(cursor.value):
+        return start(cursor)
+    fields = LINE.open(cursor)
+    if board is None or fields is None:
         return None
     sizes = {"column": board.width, "row": board.height}
-    read = {
-        key: whole(line[key], at(path, key), faults, low=0, high=most - 1) for key, most in sizes.items() if key in line
-    }
+    read = {key: fields.at(key).whole(low=0, high=most - 1) for key, most in sizes.items() if key in fields}
     if None in read.values():
         return None
     columns, rows = board.free()
     chosen = (columns == read.get("column", columns)) & (rows == read.get("row", rows))
-    if not chosen.any():
-        faults.error(path, "has no free cell", _START)
-        return None
-    return floats(chosen / np.count_nonzero(chosen))
+    return floats(chosen / np.count_nonzero(chosen)) if chosen.any() else cursor.error("has no free cell", _START)
 
 
-def _read_rewards(value: Any, path: str, faults: Faults, names: Names) -> FloatArray | None:
+def _read_rewards(cursor: Cursor) -> FloatArray | None:
     """The reward of every cell, from [{cells, reward}] or {label or cell: reward}; "*" is every other cell."""
-    named = isinstance(value, Mapping)
-    entries = _named_rewards(value, path, faults) if named else _listed_rewards(value, path, faults)
-    if entries is None:
-        return None
-    rewards = np.zeros(len(names.states))
-    giver: dict[int, str] = {}
-    for cells, amount, where in entries:
-        if named and cells == "*":
-            continue
-        states = state_set(cells, where, faults, names)
-        for state in [] if states is None else states.tolist():
+    if not isinstance(cursor.value, list | tuple | Mapping):
+        finding = f"is {shown(cursor.value)}, not a list or a mapping"
+        return cursor.error(finding, "write [{cells: [...], reward: 1}]")
+    states = cursor.names.states
+    rewards, giver = np.zeros(len(states)), dict[int, str]()
+    entries = _named(cursor) if isinstance(cursor.value, Mapping) else _listed(cursor)
+    for cells, amount in entries:
+        for state in () if (members := state_set(cells)) is None else members.tolist():
             if state in giver:
-                spelled = tuple(names.states.index or ())[state]
-                faults.error(where, f"{spelled} has a reward already", f"the other is at {giver[state]}")
-            giver[state] = where
+                cells.error(f"{states.listed[state]} has a reward already", f"the other is at {giver[state]}")
+            giver[state] = cells.path
             rewards[state] = amount
-    others = [amount for cells, amount, _ in entries if named and cells == "*"]
-    if others:
-        rest = [state for state in range(rewards.size) if state not in giver]
-        rewards[rest] = others[0]
+    others = cursor.value.get("*") if isinstance(cursor.value, Mapping) else None
+    rest = None if others is None else cursor.child("*", others).reward()
+    if rest is not None:
+        rewards[[state for state in range(rewards.size) if state not in giver]] = rest
     return rewards
 
 
-def _read_named_rewards(value: Any, path: str, faults: Faults, names: Names) -> dict[str, FloatArray] | None:
-    """Further rewards by name."""
-    table = mapping(value, path, faults)
-    if table is None:
-        return None
-    read = {key: _read_rewards(entry, at(path, key), faults, names) for key, entry in table.items()}
-    found = {key: amounts for key, amounts in read.items() if amounts is not None}
-    return found if len(found) == len(read) else None
+def _named(cursor: Cursor) -> list[tuple[Cursor, float]]:
+    entries = {key: entry for key, entry in (cursor.entries() or {}).items() if key != "*"}
+    read = [(cursor.child(key, key), entry.reward()) for key, entry in entries.items()]
+    return [(cells, amount) for cells, amount in read if amount is not None]
 
 
-def _named_rewards(value: Any, path: str, faults: Faults) -> list[tuple[Any, float, str]] | None:
-    table = mapping(value, path, faults) or {}
-    read = [(key, reward(amount, at(path, key), faults), at(path, key)) for key, amount in table.items()]
-    return [(key, amount, where) for key, amount, where in read if amount is not None]
-
-
-def _listed_rewards(value: Any, path: str, faults: Faults) -> list[tuple[Any, float, str]] | None:
-    if not isinstance(value, list | tuple):
-        faults.error(path, f"is {shown(value)}, not a list or a mapping", "write [{cells: [...], reward: 1}]")
-        return None
-    found = []
-    required = {"cells": "list the cells", "reward": "say how much"}
-    for place, entry in enumerate(value):
-        where = item(path, place)
-        spec = mapping(entry, where, faults)
-        if spec is None:
-            continue
-        check_keys(spec, where, faults, allowed=tuple(required), required=required)
-        amount = reward(spec["reward"], at(where, "reward"), faults) if "reward" in spec else None
-        if amount is not None and "cells" in spec:
-            found.append((spec["cells"], amount, at(where, "cells")))
-    return found
+def _listed(cursor: Cursor) -> list[tuple[Cursor, float]]:
+    opened = [CELL_REWARD.open(entry) for entry in cursor.items() or []]
+    read = [(fields.at("cells"), fields.read("reward")) for fields in opened if fields is not None]
+    return [(cells, amount) for cells, amount in read if amount is not None and cells.value is not None]
 
 
 def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> Choices:
@@ -259,10 +247,11 @@ def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> Choic
     own = np.arange(num_states)
     held = np.isin(own, traps)
     reach = [np.where(held, own, board.after(move)) for move in MOVES]
-    pieces = []
-    for action in range(4):
-        for turn, share in ((0, 1 - 2 * slip), (1, slip), (3, slip)):
-            pieces.append((action, reach[(action + turn) % 4], share))
+    pieces = [
+        (action, reach[(action + turn) % 4], share)
+        for action in range(4)
+        for turn, share in ((0, 1 - 2 * slip), (1, slip), (3, slip))
+    ]
     if stay:
         pieces.append((4, own, 1.0))
     states = np.tile(own, len(pieces))
@@ -270,3 +259,89 @@ def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> Choic
     shares = np.repeat([share for _, _, share in pieces], num_states)
     targets = np.concatenate([target for _, target, _ in pieces])
     return choices_of(states, actions, targets, shares, num_states=num_states, num_actions=4 + stay)
+
+
+_INDEX = whole(0, MAX_CELLS)
+LINE: Record[Any] = Record(
+    "line",
+    "The free cells of a column, of a row, or of both.",
+    (Key("column", _INDEX, "The column, from 0."), Key("row", _INDEX, "The row, from 0.")),
+    each(dict),
+)
+CELL_REWARD: Record[Any] = Record(
+    "cell_reward",
+    "What some cells earn.",
+    (
+        Key("cells", STATES, "The cells.", required="list the cells"),
+        Key("reward", REWARD, "What each of them earns.", required="say how much"),
+    ),
+    each(dict),
+)
+GRID_REWARDS: Shape[FloatArray] = Shape(
+    '`{label or cell: number}` where `"*"` is every other cell, or `[{cells: [...], reward: 1}]`. A cell has one '
+    "reward, earned on every step there",
+    _read_rewards,
+    either(
+        list_of(CELL_REWARD.shape, ""),
+        {"type": "object", "additionalProperties": {"type": "number"}},
+    ),
+    ref="grid_rewards",
+)
+_SIDE = whole(1, MAX_CELLS)
+GRID: Record[Plant] = Record(
+    "grid",
+    "A grid world with the actions N, E, S, W. Cells are `[column, row]`, row 0 on top, and are called `(column,row)`; "
+    "north lowers the row; a blocked move stays put.",
+    (
+        Key("width", _SIDE, "How many columns."),
+        Key("height", _SIDE, "How many rows."),
+        Key(
+            "size",
+            Shape(
+                "`[width, height]`",
+                lambda cursor: None,
+                {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2},
+            ),
+            "Both, instead of the two.",
+        ),
+        Key("walls", list_of(STATE, "a list of cells"), "Cells that cannot be entered; they are not states."),
+        Key("traps", STATES, "Cells that hold the agent for ever."),
+        Key("slip", number(0, 0.5), "The probability to move to each side of the intended direction.", default=0.0),
+        Key("stay", FLAG, 'Whether there is an action "stay" that always succeeds.', default=False),
+        Key(
+            "start",
+            Shape(
+                "cells (each as likely), `{cell: probability}`, `{column: c}` or `{row: r}`",
+                start,
+                either(LINE.shape, START),
+            ),
+            "Where the run starts.",
+            required=_START,
+        ),
+        Key("rewards", GRID_REWARDS, "What is earned at every time 0 .. horizon."),
+        Key(
+            "named_rewards",
+            map_of(GRID_REWARDS, "name -> rewards, in the same form"),
+            "Further rewards, to which requirements of the task refer.",
+        ),
+        Key("labels", LABELS, "Secrets, sensors, rewards, guards and formulas refer to labels."),
+    ),
+    _make,
+    example="""\
+grid:
+  size: [6, 6]
+  walls: [[5, 2], [1, 3]]
+  traps: [[1, 1]]
+  slip: 0.1
+  stay: true
+  start: {column: 0}
+  rewards: {goal: 1}
+  named_rewards: {fuel: {"*": -1}}
+  labels: {goal: [[2, 2], [4, 3]], secret: [[2, 0]]}""",
+    constraints={
+        "oneOf": [
+            {"required": ["size"], "not": any_required(("width", "height"))},
+            {"required": ["width", "height"], "not": any_required(("size",))},
+        ]
+    },
+)

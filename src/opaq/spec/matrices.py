@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.errors import Faults
 from opaq.model.arrays import FloatArray, IntArray
-from opaq.spec.cursor import SILENT_SLACK, SLACK, item, sum_fault
+from opaq.spec.cursor import EXACT_SLACK, SILENT_SLACK, SLACK, Cursor, probability_fault, sum_fault
 
 MAX_ENTRIES = 200_000_000
+
+
+class Entries(NamedTuple):
+    """The non-zero entries of a matrix, and its shape."""
+
+    rows: IntArray
+    columns: IntArray
+    values: FloatArray
+    shape: tuple[int, int]
 
 
 def is_sparse(value: object) -> bool:
@@ -24,113 +32,113 @@ def is_array(value: object) -> bool:
     return isinstance(value, np.ndarray | list | tuple) or is_sparse(value)
 
 
-def dense(value: Any, path: str, faults: Faults, *, axes: tuple[str, ...]) -> FloatArray | None:
+def dense(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
     """An array of finite numbers with these axes."""
-    if isinstance(value, np.ndarray) and too_large(value.size, path, faults):
+    if isinstance(cursor.value, np.ndarray) and too_large(cursor, cursor.value.size):
         return None
-    found = _plain(value, path, faults)
-    if found is None:
+    try:
+        table = np.asarray(cursor.value)
+    except ValueError:
+        return cursor.error("is ragged: its rows differ in length")
+    if table.dtype.kind not in "fiu":
+        return cursor.error("holds something other than numbers", "every entry must be a number")
+    if too_large(cursor, table.size):
         return None
-    if found.ndim != len(axes):
-        faults.error(path, f"has {found.ndim} axes, not {len(axes)}", f"the axes are [{', '.join(axes)}]")
-        return None
-    broken = np.argwhere(~np.isfinite(found))
-    for place in broken:
-        faults.error(item(path, *place.tolist()), f"is {found[tuple(place)]}, not a finite number")
-    return None if broken.size else found
+    if table.ndim != len(axes):
+        return cursor.error(f"has {table.ndim} axes, not {len(axes)}", f"the axes are [{', '.join(axes)}]")
+    broken = np.argwhere(~np.isfinite(table))
+    for index in broken:
+        cursor.item(*index.tolist()).error(f"is {table[tuple(index)]}, not a finite number")
+    return None if broken.size else table.astype(np.float64)
 
 
-def matrix_entries(
-    value: Any, path: str, faults: Faults, *, axes: tuple[str, str]
-) -> tuple[IntArray, IntArray, FloatArray, tuple[int, int]] | None:
-    """The non-zero entries of a dense or sparse matrix: rows, columns, values; and its shape."""
-    if is_sparse(value):
-        return _sparse_entries(value, path, faults)
-    matrix = dense(value, path, faults, axes=axes)
+def matrix_entries(cursor: Cursor, *, axes: tuple[str, str]) -> Entries | None:
+    """The non-zero entries of a dense or sparse matrix."""
+    if is_sparse(cursor.value):
+        return _sparse_entries(cursor)
+    matrix = dense(cursor, axes=axes)
     if matrix is None:
         return None
     rows, columns = np.nonzero(matrix)
-    return rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1])
+    return Entries(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
 
 
-def check_shape(found: tuple[int, ...], expected: tuple[int, ...], path: str, faults: Faults) -> bool:
+def right_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     """Whether the shape is the expected one."""
-    if found == expected:
+    if shape == expected:
         return True
-    if len(found) == 1:
-        faults.error(path, f"has {found[0]:,} entries, not {expected[0]:,}")
+    if len(shape) == 1:
+        cursor.error(f"has {shape[0]:,} entries, not {expected[0]:,}")
     else:
-        faults.error(path, f"has shape {_times(found)}, not {_times(expected)}")
+        cursor.error(f"has shape {_times(shape)}, not {_times(expected)}")
     return False
 
 
-def too_large(entries: int, path: str, faults: Faults) -> bool:
+def too_large(cursor: Cursor, entries: int) -> bool:
     """Whether an array has more entries than opaq reads."""
     if entries <= MAX_ENTRIES:
         return False
-    faults.error(path, f"has {entries:,} entries, more than {MAX_ENTRIES:,}", "use a sparse array or a smaller model")
+    cursor.error(f"has {entries:,} entries, more than {MAX_ENTRIES:,}", "use a sparse array or a smaller model")
     return True
 
 
 def scaled_rows(
-    rows: IntArray,
-    values: FloatArray,
-    *,
-    num_rows: int,
-    entry_path: Callable[[int], str],
-    row_path: Callable[[int], str],
-    path: str,
-    faults: Faults,
+    cursor: Cursor, rows: IntArray, values: FloatArray, *, num_rows: int, spell: Callable[[int, int | None], Cursor]
 ) -> FloatArray | None:
-    """The values with every non-zero row scaled to sum to 1; rows that are all zero stay so."""
+    """The values with every non-zero row scaled to sum to 1; rows that are all zero stay so.
+
+    `spell` gives the cursor of a row and, if it is not None, of one of the entries.
+    """
     broken = np.flatnonzero((values < 0) | (values > 1 + SLACK))
     for entry in broken.tolist():
-        side = "is negative" if values[entry] < 0 else "is above 1"
-        faults.error(entry_path(entry), f"probability {values[entry]:.7g} {side}", "use a number from 0 to 1")
+        spell(int(rows[entry]), entry).error(*probability_fault(values[entry]))
     sums = np.bincount(rows, weights=values, minlength=num_rows)
     used = np.bincount(rows[values != 0], minlength=num_rows) > 0
     used[rows[broken]] = False
     gaps = np.where(used, np.abs(sums - 1), 0)
     off = np.flatnonzero(gaps > SLACK)
     for row in off.tolist():
-        faults.error(row_path(row), sum_fault(sums[row]), "make them sum to 1")
+        spell(row, None).error(*sum_fault(sums[row]))
     if broken.size or off.size:
         return None
     slightly = int(np.count_nonzero(gaps > SILENT_SLACK))
     if slightly:
         rows_are = "row sums" if slightly == 1 else "rows sum"
-        faults.warn(path, f"{slightly:,} {rows_are} to 1 only within {gaps.max():.2g}", "scaled to sum to 1")
-    scale = np.where(gaps > 1e-12, 1 / np.where(used, sums, 1), 1.0)
+        cursor.warn(f"{slightly:,} {rows_are} to 1 only within {gaps.max():.2g}", "scaled to sum to 1")
+    scale = np.where(gaps > EXACT_SLACK, 1 / np.where(used, sums, 1), 1.0)
     return values * scale[rows]
 
 
-def _plain(value: Any, path: str, faults: Faults) -> FloatArray | None:
-    try:
-        found = np.asarray(value)
-    except ValueError:
-        faults.error(path, "is ragged: its rows differ in length")
+def scaled_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
+    """The table with every row of its last axis scaled to sum to 1."""
+    flat = table.reshape(-1, table.shape[-1])
+    rows, columns = np.nonzero(flat)
+
+    def spell(row: int, entry: int | None) -> Cursor:
+        index = [int(position) for position in np.unravel_index(row, table.shape[:-1])]
+        return cursor.item(*index) if entry is None else cursor.item(*index, int(columns[entry]))
+
+    values = scaled_rows(cursor, rows, flat[rows, columns], num_rows=flat.shape[0], spell=spell)
+    if values is None:
         return None
-    if found.dtype.kind not in "fiu":
-        faults.error(path, "holds something other than numbers", "every entry must be a number")
-        return None
-    return None if too_large(found.size, path, faults) else found.astype(np.float64)
+    scaled = np.zeros_like(flat)
+    scaled[rows, columns] = values
+    return scaled.reshape(table.shape)
 
 
-def _sparse_entries(
-    value: Any, path: str, faults: Faults
-) -> tuple[IntArray, IntArray, FloatArray, tuple[int, int]] | None:
+def _sparse_entries(cursor: Cursor) -> Entries | None:
     from scipy.sparse import csr_array
 
-    if too_large(value.nnz, path, faults):
+    if too_large(cursor, cursor.value.nnz):
         return None
-    summed = csr_array(value, copy=True, dtype=np.float64)
+    summed: Any = csr_array(cursor.value, copy=True, dtype=np.float64)
     summed.sum_duplicates()
     entries = summed.tocoo()
     rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
     broken = np.flatnonzero(~np.isfinite(entries.data))
     for entry in broken.tolist():
-        faults.error(item(path, rows[entry], columns[entry]), f"is {entries.data[entry]}, not a finite number")
-    return None if broken.size else (rows, columns, entries.data, summed.shape)
+        cursor.item(rows[entry], columns[entry]).error(f"is {entries.data[entry]}, not a finite number")
+    return None if broken.size else Entries(rows, columns, entries.data, summed.shape)
 
 
 def _times(shape: tuple[int, ...]) -> str:

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from opaq.errors import Faults
-from opaq.model.arrays import FloatArray, IntArray, SparseRows, ints
+from opaq.model.arrays import IntArray, SparseRows, ints
 from opaq.model.mdp import MDP
 from opaq.model.memory import Memory
-from opaq.spec.cursor import at, check_keys, gather, is_int, item, listing, mapping, unique_names, whole
-from opaq.spec.matrices import check_shape, dense, is_array, scaled_rows
-from opaq.spec.names import Known, Names, distribution, known, state_set
+from opaq.spec.cursor import Cursor, gather, is_int
+from opaq.spec.grammar import NAME, NAMES, Fields, Key, Plain, Record, Shape, array_schema, either, list_of, map_of
+from opaq.spec.matrices import dense, is_array, right_shape, scaled_table
+from opaq.spec.names import Known, Names
+from opaq.spec.sets import DISTRIBUTION, STATES, distribution, shares, written_shares, written_states
 
-KEYS = ("nodes", "start", "start_in", "update")
-RULE_KEYS = ("from", "to", "state", "action")
 MAX_NODES = 10_000
 MAX_UPDATES = 10_000_000  # nodes x states x actions
 MAX_JOINT = 1_000_000  # actions x nodes, where the policy chooses both
 FREE = "free"  # the policy chooses the next node together with the action
-_RULE_REQUIRED = {"from": "name a node", "to": "name a node, or {node: probability}"}
 
-Rule = tuple[int, IntArray, IntArray, dict[int, float]]  # from a node, in states, on actions, to nodes
+
+class Rule(NamedTuple):
+    """From a node, in some states, on some actions (None: all of them), to a distribution over nodes."""
+
+    node: int
+    to: dict[int, float]
+    states: IntArray | None
+    actions: list[int] | None
+
+
+Updates = tuple[IntArray, SparseRows]  # [node, state, action] -> update, and [update, node]
 
 
 def build_memory(
@@ -37,52 +46,33 @@ def build_memory(
     faults: Faults | None = None,
     path: str = "memory",
 ) -> Memory:
-    """A memory machine; `update` is a list of rules {from, to, state, action} or an array [node, state, action, node].
+    """A memory machine for policies of a model.
 
-    With the update "free" the policy chooses the next node together with the action. Otherwise rules are tried in
-    order, the first match wins, no match keeps the node; so does an array row of zeros.
-    Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
+    mdp: the model.
+    nodes: names of the nodes, or how many.
+    start: the node at the start (the first by default), {node: probability}, or an array [state, node].
+    start_in: {state: node at the start}, where it differs.
+    update: a list of rules {"from", "to", "state", "action"} tried in order, where no match keeps the node; an array
+        [node, state, action, node], where a row of zeros keeps the node; or "free": the policy chooses the next node
+        together with the action.
+    faults: collects every fault instead of raising InputError; the memory is then None when it is unusable.
+    path: what faults call the memory.
     """
-    stated = zip(KEYS, (nodes, start, start_in, update), strict=True)
+    stated = zip(("nodes", "start", "start_in", "update"), (nodes, start, start_in, update), strict=True)
     spec = {key: value for key, value in stated if value is not None}
-    return gather(lambda found: read_memory(spec, path, found, Names.of(mdp)), faults)
+    return gather(MEMORY.read, Names.of(mdp).at_start(spec, path), faults)
 
 
 def free_memory(mdp: MDP, count: int) -> Memory:
-    """A memory of `count` nodes ("0", "1", ...) whose next node the policy chooses; every run starts in the first."""
+    """A memory of `count` nodes ("0", "1", ...) whose next node the policy chooses; every run starts in the first.
+
+    mdp: the model.
+    count: how many nodes.
+    """
     size = mdp.num_states
-    nodes = tuple(str(node) for node in range(count))
     start = SparseRows.from_entries(range(size), [0] * size, [1.0] * size, shape=(size, count))
     stay = np.broadcast_to(np.arange(count)[:, None, None], (count, size, len(mdp.actions)))
-    return Memory(nodes, start, stay, SparseRows.from_dense(np.eye(count)), free=True)
-
-
-def read_memory(value: Any, path: str, faults: Faults, names: Names) -> Memory | None:
-    """A memory machine from its mapping."""
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    check_keys(spec, path, faults, allowed=KEYS, required={"nodes": "list the nodes, or say how many"})
-    nodes = _read_nodes(spec["nodes"], at(path, "nodes"), faults) if "nodes" in spec else None
-    machine = known("node", nodes)
-    start = _read_start(spec, path, faults, names.states, machine)
-    free = spec.get("update") == FREE if isinstance(spec.get("update"), str) else False
-    if free:
-        _check_joint(nodes or (), at(path, "nodes"), faults, num_actions=len(names.actions))
-        update = _stay(names, machine)
-    else:
-        update = _read_update(spec.get("update", []), at(path, "update"), faults, names, machine)
-    if nodes is None or start is None or update is None:
-        return None
-    return Memory(nodes, start, *update, free)
-
-
-def check_memory(memory: Memory, path: str, faults: Faults, names: Names) -> None:
-    """Note when a finished machine does not fit the model."""
-    expected = (len(memory.nodes), len(names.states), len(names.actions))
-    if names.states.index is not None and names.actions.index is not None:
-        check_shape(memory.update_of.shape, expected, at(path, "update"), faults)
-        check_shape((memory.start.num_rows,), (len(names.states),), at(path, "start"), faults)
+    return Memory(_numbered(count), start, stay, SparseRows.from_dense(np.eye(count)), free=True)
 
 
 def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
@@ -90,149 +80,128 @@ def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
     return tuple(f"{action}>{node}" for action in actions for node in memory.nodes)
 
 
-def _check_joint(nodes: Collection[str], path: str, faults: Faults, *, num_actions: int) -> None:
+def _read_memory(cursor: Cursor) -> Memory | None:
+    """A memory machine from its mapping, or a finished one checked."""
+    if not isinstance(cursor.value, Memory):
+        return MEMORY.read(cursor)
+    memory, states, actions = cursor.value, cursor.names.states, cursor.names.actions
+    if states.index is not None and actions.index is not None:
+        expected = (len(memory.nodes), len(states), len(actions))
+        right_shape(cursor.child("update", None), memory.update_of.shape, expected)
+        right_shape(cursor.child("start", None), (memory.start.num_rows,), (len(states),))
+    return memory
+
+
+def _make(fields: Fields) -> Memory | None:
+    nodes: tuple[str, ...] | None = fields.read("nodes")
+    known = {"nodes": Known.of("node", nodes)}
+    start = _read_start(fields, known["nodes"])
+    free = isinstance(fields.at("update").value, str) and fields.at("update").value == FREE
+    update: Updates | None
+    if free:
+        _check_joint(fields.at("nodes"), nodes or ())
+        update = _lay_rules([], _sizes(fields.cursor.naming(**known).names), copied=False)
+    else:
+        stated = fields.at("update").value if "update" in fields else []
+        update = _read_update(fields.cursor.child("update", stated).naming(**known))
+    return None if nodes is None or start is None or update is None else Memory(nodes, start, *update, free)
+
+
+def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
+    num_actions = len(cursor.names.actions)
     joint = num_actions * len(nodes)
     if joint > MAX_JOINT:
-        found = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
-        faults.error(path, found, "use fewer nodes")
+        finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
+        cursor.error(finding, "use fewer nodes")
     for node in nodes:
         if ">" in node:
-            faults.error(path, f"'{node}' cannot name a node", "'>' joins an action with the next node")
+            cursor.error(f"'{node}' cannot name a node", "'>' joins an action with the next node")
 
 
-def _read_nodes(value: Any, path: str, faults: Faults) -> tuple[str, ...] | None:
-    if is_int(value):
-        count = whole(value, path, faults, low=1, high=MAX_NODES)
-        return None if count is None else tuple(str(node) for node in range(count))
-    return unique_names(value, path, faults, kind="node", most=MAX_NODES)
+def _read_nodes(cursor: Cursor) -> tuple[str, ...] | None:
+    if is_int(cursor.value):
+        count = cursor.whole(low=1, high=MAX_NODES)
+        return None if count is None else _numbered(count)
+    return cursor.unique_names(kind="node", most=MAX_NODES)
 
 
-def _read_start(spec: Mapping[str, Any], path: str, faults: Faults, states: Known, nodes: Known) -> SparseRows | None:
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(str(node) for node in range(count))
+
+
+def _read_start(fields: Fields, nodes: Known) -> SparseRows | None:
     """The node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
-    value = spec.get("start")
-    if is_array(value):
-        return _start_matrix(value, at(path, "start"), faults, states, nodes)
-    common: dict[int, float] | None = {0: 1.0}
-    if value is not None:
-        common = distribution(value, at(path, "start"), faults, nodes)
-    where = at(path, "start_in")
-    table = mapping(spec.get("start_in", {}), where, faults)
-    if table is None:
+    cursor, states = fields.at("start"), fields.cursor.names.states
+    if is_array(cursor.value):
+        return _start_matrix(cursor, nodes)
+    common = {0: 1.0} if cursor.value is None else distribution(cursor, nodes)
+    exceptions = fields.at("start_in").entries() if "start_in" in fields else {}
+    if exceptions is None:
         return None
     rows: dict[int, dict[int, float] | None] = dict.fromkeys(range(len(states)), common)
-    for key, entry in table.items():
-        state = states.find(key, at(where, key), faults)
-        shares = distribution(entry, at(where, key), faults, nodes)
+    for key, entry in exceptions.items():
+        state = states.find(fields.at("start_in").child(key, key))
+        row = distribution(entry, nodes)
         if state is not None:
-            rows[state] = shares
+            rows[state] = row
     if nodes.index is None or states.index is None or None in rows.values():
         return None
-    entries = [(state, node, share) for state, shares in rows.items() for node, share in (shares or {}).items()]
+    entries = [(state, node, share) for state, row in rows.items() for node, share in (row or {}).items()]
     return SparseRows.from_entries(*zip(*entries, strict=True), shape=(len(states), len(nodes)))
 
 
-def _start_matrix(value: Any, path: str, faults: Faults, states: Known, nodes: Known) -> SparseRows | None:
-    matrix = dense(value, path, faults, axes=("state", "node"))
+def _start_matrix(cursor: Cursor, nodes: Known) -> SparseRows | None:
+    matrix, states = dense(cursor, axes=("state", "node")), cursor.names.states
     if matrix is None or states.index is None or nodes.index is None:
         return None
-    if not check_shape(matrix.shape, (len(states), len(nodes)), path, faults):
+    if not right_shape(cursor, matrix.shape, (len(states), len(nodes))):
         return None
-    scaled = _scaled(matrix, path, faults)
-    for state in np.flatnonzero(matrix.sum(axis=1) == 0).tolist():
-        faults.error(item(path, state), "is all zero", "make the row sum to 1")
-        scaled = None
-    return None if scaled is None else SparseRows.from_dense(scaled)
+    scaled = scaled_table(cursor, matrix)
+    empty = np.flatnonzero(matrix.sum(axis=1) == 0).tolist()
+    for state in empty:
+        cursor.item(state).error("is all zero", "make the row sum to 1")
+    return None if scaled is None or empty else SparseRows.from_dense(scaled)
 
 
-def _scaled(table: FloatArray, path: str, faults: Faults) -> FloatArray | None:
-    """The table with every row of its last axis scaled to sum to 1."""
-    leading = table.shape[:-1]
-    flat = table.reshape(-1, table.shape[-1])
-    rows, columns = np.nonzero(flat)
-
-    def spelled(row: int) -> list[int]:
-        return [int(place) for place in np.unravel_index(row, leading)]
-
-    values = scaled_rows(
-        rows,
-        flat[rows, columns],
-        num_rows=flat.shape[0],
-        entry_path=lambda entry: item(path, *spelled(rows[entry]), int(columns[entry])),
-        row_path=lambda row: item(path, *spelled(row)),
-        path=path,
-        faults=faults,
-    )
-    if values is None:
-        return None
-    scaled = np.zeros_like(flat)
-    scaled[rows, columns] = values
-    return scaled.reshape(table.shape)
+def _sizes(names: Names) -> tuple[int, int, int]:
+    return len(names.nodes), len(names.states), len(names.actions)
 
 
-def _read_update(
-    value: Any, path: str, faults: Faults, names: Names, nodes: Known
-) -> tuple[IntArray, SparseRows] | None:
+def _read_update(cursor: Cursor) -> Updates | None:
     """Which update each (node, state, action) makes, and the updates."""
-    sizes = (len(nodes), len(names.states), len(names.actions))
+    value, sizes = cursor.value, _sizes(cursor.names)
     if math.prod(sizes) > MAX_UPDATES:
-        found = f"{sizes[0]:,} nodes, {sizes[1]:,} states and {sizes[2]:,} actions make {math.prod(sizes):,} updates"
-        faults.error(path, f"{found}, more than {MAX_UPDATES:,}", "use fewer nodes")
-        return None
+        counts = f"{sizes[0]:,} nodes, {sizes[1]:,} states and {sizes[2]:,} actions make {math.prod(sizes):,} updates"
+        return cursor.error(f"{counts}, more than {MAX_UPDATES:,}", "use fewer nodes")
     if isinstance(value, np.ndarray) or (isinstance(value, list) and value and is_array(value[0])):
-        return _update_array(value, path, faults, sizes if min(sizes) else None)
-    entries = listing(value, path, faults)
-    if entries is None:
-        return None
-    read = [_read_rule(entry, item(path, place), faults, names, nodes) for place, entry in enumerate(entries)]
-    rules = [rule for rule in read if rule is not None]
-    return _lay_rules(rules, sizes) if len(rules) == len(read) and min(sizes) else None
+        return _update_array(cursor, sizes)
+    rules = _RULES.read(cursor)
+    return None if rules is None else _lay_rules(rules, sizes)
 
 
-def _stay(names: Names, nodes: Known) -> tuple[IntArray, SparseRows] | None:
-    """Updates that keep every node, without a table of them."""
-    sizes = (len(nodes), len(names.states), len(names.actions))
+def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int], *, copied: bool = True) -> Updates | None:
+    """The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay"."""
     if not min(sizes):
         return None
-    same = np.arange(sizes[0])
-    keep = SparseRows.from_entries(same, same, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
-    return np.broadcast_to(same[:, None, None], sizes), keep
-
-
-def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int]) -> tuple[IntArray, SparseRows]:
-    """The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay"."""
-    updates = [{node: 1.0} for node in range(sizes[0])]
-    update_of = np.broadcast_to(np.arange(sizes[0])[:, None, None], sizes).copy()
-    for node, states, actions, shares in reversed(rules):
-        update_of[np.ix_(ints([node]), states, actions)] = len(updates)
-        updates.append(shares)
+    updates: list[dict[int, float]] = [{node: 1.0} for node in range(sizes[0])]
+    stay = np.broadcast_to(np.arange(sizes[0])[:, None, None], sizes)
+    if not copied:
+        same = np.arange(sizes[0])
+        return stay, SparseRows.from_entries(same, same, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
+    update_of = stay.copy()
+    for rule in reversed(rules):
+        states = ints(range(sizes[1])) if rule.states is None else rule.states
+        actions = ints(range(sizes[2]) if rule.actions is None else rule.actions)
+        update_of[np.ix_(ints([rule.node]), states, actions)] = len(updates)
+        updates.append(rule.to)
     return _canonical(update_of, updates)
 
 
-def _read_rule(value: Any, path: str, faults: Faults, names: Names, nodes: Known) -> Rule | None:
-    spec = mapping(value, path, faults)
-    if spec is None:
+def _update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> Updates | None:
+    table = dense(cursor, axes=("node", "state", "action", "node"))
+    if table is None or not min(sizes) or not right_shape(cursor, table.shape, (*sizes, sizes[0])):
         return None
-    check_keys(spec, path, faults, allowed=RULE_KEYS, required=_RULE_REQUIRED)
-    node = nodes.find(spec["from"], at(path, "from"), faults) if "from" in spec else None
-    shares = distribution(spec["to"], at(path, "to"), faults, nodes) if "to" in spec else None
-    states: IntArray | None = ints(range(len(names.states)))
-    if "state" in spec:
-        states = state_set(spec["state"], at(path, "state"), faults, names)
-    actions: list[int] | None = list(range(len(names.actions)))
-    if "action" in spec:
-        actions = names.actions.find_all(spec["action"], at(path, "action"), faults)
-    if node is None or shares is None or states is None or actions is None:
-        return None
-    return node, states, ints(actions), shares
-
-
-def _update_array(
-    value: Any, path: str, faults: Faults, sizes: tuple[int, int, int] | None
-) -> tuple[IntArray, SparseRows] | None:
-    table = dense(value, path, faults, axes=("node", "state", "action", "node"))
-    if table is None or sizes is None or not check_shape(table.shape, (*sizes, sizes[0]), path, faults):
-        return None
-    scaled = _scaled(table, path, faults)
+    scaled = scaled_table(cursor, table)
     if scaled is None:
         return None
     stay = np.broadcast_to(np.eye(sizes[0])[:, None, None, :], scaled.shape)
@@ -242,14 +211,126 @@ def _update_array(
     return _canonical(update_of.reshape(sizes), rows)
 
 
-def _canonical(update_of: IntArray, rows: list[dict[int, float]]) -> tuple[IntArray, SparseRows]:
-    """The same updates, each told once, in the order in which they are first used."""
+def _canonical(update_of: IntArray, rows: list[dict[int, float]]) -> Updates:
+    """The same updates, each listed once, in the order in which they are first used."""
     number: dict[tuple[tuple[int, float], ...], int] = {}
     renamed = np.zeros(len(rows), dtype=np.int64)
     used, first = np.unique(update_of, return_index=True)
     for row in used[np.argsort(first)].tolist():
-        told = tuple(sorted((node, share) for node, share in rows[row].items() if share > 0))
-        renamed[row] = number.setdefault(told, len(number))
-    entries = [(place, node, share) for told, place in number.items() for node, share in told]
+        key = tuple(sorted((node, share) for node, share in rows[row].items() if share > 0))
+        renamed[row] = number.setdefault(key, len(number))
+    entries = [(index, node, share) for row, index in number.items() for node, share in row]
     updates = SparseRows.from_entries(*zip(*entries, strict=True), shape=(len(number), update_of.shape[0]))
     return ints(renamed[update_of]), updates
+
+
+def _parts(memory: Memory, names: Names) -> Plain:
+    """In names; without a model in arrays."""
+    nodes, states = memory.nodes, names.states.listed
+    parts: Plain = {"nodes": list(nodes)}
+    if not states:
+        parts["start"] = memory.start.dense().tolist()
+        return parts | {"update": FREE if memory.free else memory.updates.dense()[memory.update_of].tolist()}
+    parts["start_in"] = {name: written_shares(*memory.start.row(state), nodes) for state, name in enumerate(states)}
+    rules = [rule for node in range(len(nodes)) for rule in _written_rules(memory, node, names)]
+    return parts | {"update": FREE if memory.free else rules}
+
+
+def _written_rules(memory: Memory, node: int, names: Names) -> list[Plain]:
+    """The rules of one node: for each update the actions that share the states on which they make it."""
+    rules: list[Plain] = []
+    updates, listed = memory.update_of[node], names.actions.listed  # [state, action]
+    for update in np.unique(updates).tolist():
+        to = written_shares(*memory.updates.row(update), memory.nodes)
+        if to == {memory.nodes[node]: 1.0}:
+            continue  # no rule keeps the node
+        actions_of: dict[tuple[int, ...], list[str]] = {}
+        for action, name in enumerate(listed):
+            states = tuple(np.flatnonzero(updates[:, action] == update).tolist())
+            if states:
+                actions_of.setdefault(states, []).append(name)
+        for states, actions in actions_of.items():
+            rule: Plain = {"from": memory.nodes[node], "to": to}
+            rule |= {"state": written_states(states, names)} if len(states) < len(names.states) else {}
+            rules.append(rule | ({"action": actions} if len(actions) < len(listed) else {}))
+    return rules
+
+
+def _rule(fields: Fields) -> Rule | None:
+    values = {name: fields.read(name) for name in ("from", "to", "state", "action")}
+    needed = {"from", "to", *(name for name in ("state", "action") if name in fields)}
+    if any(values[name] is None for name in needed):
+        return None
+    return Rule(values["from"], values["to"], values["state"], values["action"])
+
+
+RULE: Record[Rule] = Record(
+    "rule",
+    "A move of the memory.",
+    (
+        Key(
+            "from",
+            Shape("a node", lambda cursor: cursor.names.nodes.find(cursor), NAME.described),
+            "The node it leaves.",
+            required="name a node",
+        ),
+        Key(
+            "to",
+            shares(lambda names: names.nodes, "a node, or `{node: probability}`"),
+            "The node it goes to.",
+            required="name a node, or {node: probability}",
+        ),
+        Key("state", STATES, "In which states; left out, in all."),
+        Key(
+            "action",
+            Shape(
+                "an action or a list of actions",
+                lambda cursor: cursor.names.actions.find_all(cursor),
+                lambda known: either(NAME, {"type": "array", "items": NAME.described(known)})(known),
+            ),
+            "On which actions; left out, on all.",
+        ),
+    ),
+    _rule,
+)
+_RULES = list_of(RULE.shape, "rules tried in order; no match keeps the node")
+MEMORY: Record[Memory] = Record(
+    "memory",
+    "A machine the policy carries, moved by the state and the action of each step.",
+    (
+        Key(
+            "nodes",
+            Shape("names, or how many", _read_nodes, either({"type": "integer", "minimum": 1}, NAMES)),
+            "The nodes.",
+            required="list the nodes, or say how many",
+        ),
+        Key(
+            "start",
+            Shape(
+                "a node, `{node: probability}`, or an array `[state][node]`",
+                lambda cursor: None,
+                either(DISTRIBUTION, array_schema),
+            ),
+            "The node at the start; the first if left out.",
+        ),
+        Key("start_in", map_of(DISTRIBUTION, "state -> node"), "The node at the start, where it differs."),
+        Key(
+            "update",
+            Shape(
+                f"{_RULES.words}. `free`: the policy chooses the next node together with the action. Also an array "
+                "`[node][state][action][node]`",
+                lambda cursor: None,
+                either(_RULES, array_schema, {"const": FREE}),
+                inside=(RULE.shape,),
+            ),
+            "How the node changes.",
+        ),
+    ),
+    _make,
+    _parts,
+    example="""\
+memory:
+  nodes: [calm, alert]
+  update: [{from: calm, to: alert, state: goal}]""",
+)
+MACHINE: Shape[Memory] = Shape(MEMORY.shape.words, _read_memory, MEMORY.schema, MEMORY.write, MEMORY.title, (), MEMORY)

@@ -1,10 +1,11 @@
-"""The eavesdropper: emissions by state, or sensors, and what it sees of the actions."""
+"""The eavesdropper: emissions by state, sensors, or what an imported model shows, and what it sees of the actions."""
 
 from __future__ import annotations
 
+import dataclasses
 from array import array
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,14 +13,37 @@ from opaq.errors import Faults
 from opaq.model.arrays import SparseRows
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
-from opaq.spec.cursor import at, check_keys, gather, is_int, item, mapping, one_key, unique_names, wrong
-from opaq.spec.matrices import check_shape, is_array, matrix_entries, scaled_rows
-from opaq.spec.names import Known, Names, distribution, known
-from opaq.spec.sensors import read_sensors
+from opaq.spec.channels import noisy, shared
+from opaq.spec.cursor import Cursor, gather, is_int, suggestion
+from opaq.spec.grammar import (
+    NAME,
+    PROBABILITY,
+    Fields,
+    Key,
+    Kind,
+    Plain,
+    Shape,
+    Union,
+    array_schema,
+    either,
+    map_of,
+    one_of,
+    unique_names,
+)
+from opaq.spec.matrices import is_array, matrix_entries, right_shape, scaled_rows
+from opaq.spec.names import Known, Names
+from opaq.spec.sensors import SENSORS, combined
+from opaq.spec.sets import DISTRIBUTION, distribution, written_shares
 
-KEYS = ("emissions", "observations", "sensors", "null", "actions", "signs", "after_action")
 MAX_OBSERVATIONS = 5_000_000
 MAX_ENTRIES = 20_000_000  # of a table of emissions
+
+
+class Shown(NamedTuple):
+    """What is shown for every state or action: names, and a table [given, name]."""
+
+    names: tuple[str, ...]
+    table: SparseRows
 
 
 def build_observer(
@@ -35,208 +59,339 @@ def build_observer(
     faults: Faults | None = None,
     path: str = "observer",
 ) -> Observer:
-    """An observer from emissions {state: {observation: probability}} or an array, or from sensors.
+    """An observer of a model's states, and of its actions if it sees them.
 
-    With after_action {action: emissions}, what is seen in a state depends on the action that led there; `emissions`
-    is then for time 0 and for actions not listed.
-    Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
+    mdp: the model.
+    emissions: {state: {observation: probability}} ("*" stands for every state not listed), or an array
+        [state, observation]; this or `sensors` is needed.
+    observations: the observations, in order; left out, they are those mentioned.
+    sensors: {name: {"covers": states, "detects": p, "false_alarm": q}}; what is seen is the set that fired.
+    null: the observation when no sensor fires, "null" by default.
+    actions: True when every action is seen, or {action: {sign: probability}}; by default none is.
+    signs: the signs of actions, in order; left out, they are those mentioned.
+    after_action: {action: emissions} where what is seen in a state depends on the action that led there; `emissions`
+        is then for time 0 and for actions not listed.
+    faults: collects every fault instead of raising InputError; the observer is then None when it is unusable.
+    path: what faults call the observer.
     """
+    keys = ("emissions", "observations", "sensors", "null", "actions", "signs", "after_action")
     stated = (emissions, observations, sensors, null, actions, signs, after_action)
-    spec = {key: value for key, value in zip(KEYS, stated, strict=True) if value is not None}
-    return gather(lambda found: read_observer(spec, path, found, Names.of(mdp)), faults)
+    spec = {key: value for key, value in zip(keys, stated, strict=True) if value is not None}
+    return gather(read_observer, Names.of(mdp).at_start(spec, path), faults)
 
 
-def read_observer(value: Any, path: str, faults: Faults, names: Names) -> Observer | None:
-    """An observer from its mapping."""
-    spec = mapping(_without_null_key(value), path, faults)
-    if spec is None:
-        return None
-    meant = check_keys(spec, path, faults, allowed=KEYS)
-    kind = one_key(spec, path, faults, options=("emissions", "sensors"), meant=meant)
-    for other in {"emissions": ("null",), "sensors": ("observations", "after_action")}.get(kind or "", ()):
-        if other in spec:
-            faults.error(at(path, other), f"does not go with '{kind}'", "remove it")
-    states = None
-    if kind == "sensors":
-        null = spec.get("null")
-        states = read_sensors(
-            spec["sensors"], at(path, "sensors"), faults, names, null="null" if null is None else null
-        )
-    elif kind == "emissions":
-        listed = _observations(spec, path, faults)
-        states = _read_table(spec["emissions"], at(path, "emissions"), faults, given=names.states, listed=listed)
-    signs = read_signs(spec, path, faults, names.actions)
-    if states is None or signs is None:
-        return None
-    if "after_action" not in spec or kind == "sensors":
-        return Observer(*states, *signs)
-    after = _read_after(spec["after_action"], at(path, "after_action"), faults, names, *states)
-    return None if after is None else Observer(*states, *signs, after)
+def read_observer(cursor: Cursor) -> Observer | None:
+    """An observer from its mapping, or a finished one checked."""
+    if isinstance(cursor.value, Observer):
+        _check(cursor, cursor.value)
+        return cursor.value
+    if isinstance(cursor.value, Mapping) and None in cursor.value:  # YAML reads the key null as nothing
+        named = {("null" if key is None else key): entry for key, entry in cursor.value.items()}
+        cursor = dataclasses.replace(cursor, value=named)
+    return OBSERVER.record.read(cursor)
 
 
-def check_observer(observer: Observer, path: str, faults: Faults, names: Names) -> None:
+def _check(cursor: Cursor, observer: Observer) -> None:
     """Note when a finished observer does not fit the model."""
-    if names.states.index is not None and observer.emission.num_rows != len(names.states):
-        faults.error(path, f"emits in {observer.emission.num_rows:,} states, but the model has {len(names.states):,}")
-    after, size = observer.after_action, len(names.states) * len(names.actions)
-    if after is not None and names.states.index is not None and after.num_rows != size:
-        faults.error(path, f"emits after {after.num_rows:,} pairs of action and state, but the model has {size:,}")
-    signs = observer.action_emission
-    if signs is not None and names.actions.index is not None and signs.num_rows != len(names.actions):
-        faults.error(path, f"sees {signs.num_rows:,} actions, but the model has {len(names.actions):,}")
+    states, actions = cursor.names.states, cursor.names.actions
+    after, signs, pairs = observer.after_action, observer.action_emission, len(states) * len(actions)
+    if states.index is not None and observer.emission.num_rows != len(states):
+        cursor.error(f"emits in {observer.emission.num_rows:,} states, but the model has {len(states):,}")
+    if after is not None and states.index is not None and after.num_rows != pairs:
+        cursor.error(f"emits after {after.num_rows:,} pairs of action and state, but the model has {pairs:,}")
+    if signs is not None and actions.index is not None and signs.num_rows != len(actions):
+        cursor.error(f"sees {signs.num_rows:,} actions, but the model has {len(actions):,}")
 
 
-def _without_null_key(value: Any) -> Any:
-    """The same mapping with the key null, which YAML reads as nothing, as the text it is."""
-    if not isinstance(value, Mapping) or None not in value:
-        return value
-    return {("null" if key is None else key): entry for key, entry in value.items()}
-
-
-def _listed(spec: Mapping[str, Any], key: str, path: str, faults: Faults, *, kind: str) -> Known | None:
-    """The names the user lists under a key; None when there is no such list."""
-    if key not in spec:
+def _by_emissions(fields: Fields) -> Observer | None:
+    listed = _observations(fields)
+    cursor = fields.at("emissions")
+    seen = _read_table(cursor, given=cursor.names.states, listed=listed)
+    signs = _read_signs(fields)
+    if seen is None or signs is None:
         return None
-    return known(kind, unique_names(spec[key], at(path, key), faults, kind=kind, most=MAX_OBSERVATIONS))
+    after = _read_after(fields.at("after_action"), seen) if "after_action" in fields else None
+    return None if "after_action" in fields and after is None else Observer(*seen, *signs, after)
 
 
-def _observations(spec: Mapping[str, Any], path: str, faults: Faults) -> Known | None:
+def _by_sensors(fields: Fields) -> Observer | None:
+    null = fields.at("null")
+    quiet = NAME.read(null) if null.value is not None else "null"
+    seen = combined(fields.at("sensors"), quiet)
+    signs = _read_signs(fields)
+    return None if seen is None or signs is None else Observer(*seen, *signs)
+
+
+def _by_model(fields: Fields) -> Observer | None:
+    """Sees the observations of an imported model, or some of its state variables, shared and noisy as stated."""
+    cursor, imported = fields.at(str(fields.kind)), fields.cursor.names.imported
+    if imported is None:
+        if cursor.names.variables is not None:
+            cursor.error("needs a model from another file", "give emissions or sensors")
+        return None
+    observer = _own(cursor) if fields.kind == "from" else _of_variables(cursor)
+    if observer is not None and "share" in fields:
+        observer = shared(fields.at("share"), observer)
+    if observer is not None and "noise" in fields:
+        observer = noisy(fields.at("noise"), observer)
+    signs = _read_signs(fields)
+    if observer is None or signs is None or "actions" not in fields:
+        return observer
+    return dataclasses.replace(observer, action_signs=signs[0], action_emission=signs[1])
+
+
+def _own(cursor: Cursor) -> Observer | None:
+    if _MODEL.read(cursor) is None or cursor.names.imported is None:
+        return None
+    if cursor.names.imported.observer is None:
+        return cursor.error("the model has no observations of its own", "give emissions, sensors or variables")
+    return cursor.names.imported.observer
+
+
+def _of_variables(cursor: Cursor) -> Observer | None:
+    """Sees the values of some state variables: one observation for every combination that occurs."""
+    listed, variables = _VARIABLES.read(cursor), cursor.names.variables or {}
+    unknown = [(index, variable) for index, variable in enumerate(listed or ()) if variable not in variables]
+    for index, variable in unknown:
+        advice = suggestion(variable, variables, kind="variable")
+        cursor.item(index).error(f"unknown variable '{variable}'", advice)
+    if listed is None or unknown:
+        return None
+    columns = [np.unique(np.asarray(variables[variable]), return_inverse=True) for variable in listed]
+    seen, of_state = np.unique(np.stack([index for _, index in columns], axis=1), axis=0, return_inverse=True)
+    names = [
+        ",".join(
+            f"{variable}={str(values[index]).lower() if values.dtype == bool else values[index]}"
+            for variable, (values, _), index in zip(listed, columns, row, strict=True)
+        )
+        for row in seen
+    ]
+    count = len(cursor.names.states)
+    shape = (count, len(names))
+    emission = SparseRows.from_entries(np.arange(count), of_state.reshape(-1), np.ones(count), shape=shape)
+    return Observer(tuple(names), emission)
+
+
+def _observations(fields: Fields) -> Known | None:
     """The observations listed, else all that are mentioned when some of them stand under `after_action`."""
-    listed, after = _listed(spec, "observations", path, faults, kind="observation"), spec.get("after_action")
-    if listed is not None or not isinstance(after, Mapping) or not isinstance(spec["emissions"], Mapping):
-        return listed
-    tables = [spec["emissions"], *(table for table in after.values() if isinstance(table, Mapping))]
-    return known("observation", _mentioned(entry for table in tables for entry in table.values()))
+    if "observations" in fields:
+        return Known.of("observation", fields.read("observations"))
+    emissions, after = fields.at("emissions").value, fields.at("after_action").value
+    if not isinstance(after, Mapping) or not isinstance(emissions, Mapping):
+        return None
+    tables = [emissions, *(table for table in after.values() if isinstance(table, Mapping))]
+    return Known.of("observation", _mentioned(entry for table in tables for entry in table.values()))
 
 
-def _read_after(
-    value: Any, path: str, faults: Faults, names: Names, observations: tuple[str, ...], emission: SparseRows
-) -> SparseRows | None:
+def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
     """What is seen after every action, [action * num_states + state, observation]."""
-    table = mapping(value, path, faults)
-    if table is None:
+    entries, actions, states = cursor.entries(), cursor.names.actions, cursor.names.states
+    if entries is None:
         return None
-    seen, actions, size = known("observation", observations), names.actions, len(names.states)
-    read: dict[int, SparseRows] = {}
-    for key, entry in table.items():
-        found = _read_table(entry, at(path, key), faults, given=names.states, listed=seen)
-        action = None if key == "*" else actions.find(key, at(path, key), faults)
-        if found is None or (action is None and key != "*"):
+    listed, tables = Known.of("observation", seen.names), dict[int, SparseRows]()
+    for key, entry in entries.items():
+        shown = _read_table(entry, given=states, listed=listed)
+        action = None if key == "*" else actions.find(cursor.child(key, key))
+        if shown is None or (action is None and key != "*"):
             return None
-        for place in range(len(actions)) if action is None else (action,):
-            if key != "*" or place not in read:
-                read[place] = found[1]
-    tables = [read.get(action, emission) for action in range(len(actions))]
-    if _too_many(sum(part.columns.size for part in tables), path, faults):
+        for index in range(len(actions)) if action is None else (action,):
+            if key != "*" or index not in tables:
+                tables[index] = shown.table
+    parts = [tables.get(action, seen.table) for action in range(len(actions))]
+    if _too_many(cursor, sum(part.columns.size for part in parts)):
         return None
-    rows = np.concatenate([part.row_of_entry() + action * size for action, part in enumerate(tables)])
-    columns, values = (np.concatenate([getattr(part, axis) for part in tables]) for axis in ("columns", "values"))
-    return SparseRows.from_entries(rows, columns, values, shape=(len(actions) * size, len(observations)))
+    rows = np.concatenate([part.row_of_entry() + action * len(states) for action, part in enumerate(parts)])
+    columns, values = (np.concatenate([getattr(part, axis) for part in parts]) for axis in ("columns", "values"))
+    return SparseRows.from_entries(rows, columns, values, shape=(len(actions) * len(states), len(seen.names)))
 
 
-def read_signs(
-    spec: Mapping[str, Any], path: str, faults: Faults, actions: Known
-) -> tuple[tuple[str, ...], SparseRows | None] | None:
+def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | None:
     """What is seen of the actions: names and emission."""
-    listed = _listed(spec, "signs", path, faults, kind="sign")
-    value = spec.get("actions", False)
-    if value is False or value is None:
+    listed = Known.of("sign", fields.read("signs")) if "signs" in fields else None
+    cursor, actions = fields.at("actions"), fields.cursor.names.actions
+    if cursor.value is False or cursor.value is None:
         return (), None
-    if value is not True:
-        return _read_table(value, at(path, "actions"), faults, given=actions, listed=listed, kind="sign")
+    if cursor.value is not True:
+        return _read_table(cursor, given=actions, listed=listed, kind="sign")
     if actions.index is None:
         return None
     same = range(len(actions))
-    seen = SparseRows.from_entries(same, same, [1.0] * len(actions), shape=(len(actions), len(actions)))
-    return tuple(actions.index), seen
+    return actions.listed, SparseRows.from_entries(same, same, [1.0] * len(same), shape=(len(same), len(same)))
 
 
-def _read_table(
-    value: Any, path: str, faults: Faults, *, given: Known, listed: Known | None, kind: str = "observation"
-) -> tuple[tuple[str, ...], SparseRows] | None:
+def _read_table(cursor: Cursor, *, given: Known, listed: Known | None, kind: str = "observation") -> Shown | None:
     """What is shown for every state or action: {given: {shown: probability}}, or an array [given, shown]."""
-    if is_array(value):
-        return _read_matrix(value, path, faults, given=given, listed=listed)
-    table = mapping(value, path, faults)
-    if table is None:
+    if is_array(cursor.value):
+        return _read_matrix(cursor, given=given, listed=listed)
+    entries = cursor.entries()
+    if entries is None:
         return None
-    seen = known(kind, _mentioned(table.values())) if listed is None else listed
-    rest = distribution(table.pop("*"), at(path, "*"), faults, seen) if (others := "*" in table) else None
+    seen = listed or Known.of(kind, _mentioned(entry.value for entry in entries.values()))
+    others = "*" in entries
+    rest = distribution(entries.pop("*"), seen) if others else None
     rows: dict[int, dict[int, float] | None] = {}
-    for key, entry in table.items():
-        shares = distribution(entry, at(path, key), faults, seen)
-        place = given.find(key, at(path, key), faults)
-        if place is not None and place in rows:
-            faults.error(at(path, key), f"the same {given.kind} is there twice", "keep one of them")
-        if place is not None:
-            rows[place] = shares
+    for key, entry in entries.items():
+        shares = distribution(entry, seen)
+        index = given.find(cursor.child(key, key))
+        if index is not None and index in rows:
+            entry.error(f"the same {given.kind} is there twice", "keep one of them")
+        if index is not None:
+            rows[index] = shares
     if given.index is None:
         return None
-    for name, place in given.index.items():
-        if place not in rows and not others:
-            faults.error(at(path, name), "is missing", "say what is seen there, or add '*' for all others")
-        rows.setdefault(place, rest)
-    size = sum(len(shares or ()) for shares in rows.values())
-    if _too_many(size, path, faults):
+    for name, index in given.index.items():
+        if index not in rows and not others:
+            cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
+        rows.setdefault(index, rest)
+    if _too_many(cursor, sum(len(shares or ()) for shares in rows.values())):
         return None
     return _assemble(rows, given=given, seen=seen)
 
 
-def _too_many(entries: int, path: str, faults: Faults) -> bool:
+def _too_many(cursor: Cursor, entries: int) -> bool:
     if entries > MAX_ENTRIES:
-        found = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
-        faults.error(path, found, "let states show fewer observations")
+        finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
+        cursor.error(finding, "let states show fewer observations")
     return entries > MAX_ENTRIES
 
 
-def _assemble(
-    rows: Mapping[int, Mapping[int, float] | None], *, given: Known, seen: Known
-) -> tuple[tuple[str, ...], SparseRows] | None:
-    signs, values = array("q"), array("d")
+def _assemble(rows: Mapping[int, Mapping[int, float] | None], *, given: Known, seen: Known) -> Shown | None:
+    columns, values = array("q"), array("d")
     for shares in rows.values():
-        signs.extend((shares or {}).keys())
+        columns.extend((shares or {}).keys())
         values.extend((shares or {}).values())
-    if None in rows.values() or not signs:
+    if None in rows.values() or not columns:
         return None
-    places = np.repeat(list(rows), [len(shares or ()) for shares in rows.values()])
-    columns, chances = np.array(signs), np.array(values)
-    shown = chances > 0
+    owners = np.repeat(list(rows), [len(shares or ()) for shares in rows.values()])
+    column, chance = np.array(columns), np.array(values)
+    used = chance > 0
     shape = (len(given), len(seen))
-    return tuple(seen.index or ()), SparseRows.from_entries(places[shown], columns[shown], chances[shown], shape=shape)
+    return Shown(seen.listed, SparseRows.from_entries(owners[used], column[used], chance[used], shape=shape))
 
 
 def _mentioned(entries: Iterable[Any]) -> tuple[str, ...]:
     """Every observation named, in order; what is no name is left for the reader of its row to note."""
-    found: dict[str, None] = {}
+    mentioned: dict[str, None] = {}
     for entry in entries:
         for key in entry if isinstance(entry, Mapping) else [entry]:
             if isinstance(key, str) or is_int(key):
-                found[str(key)] = None
-    return tuple(found)
+                mentioned[str(key)] = None
+    return tuple(mentioned)
 
 
-def _read_matrix(
-    value: Any, path: str, faults: Faults, *, given: Known, listed: Known | None
-) -> tuple[tuple[str, ...], SparseRows] | None:
-    entries = matrix_entries(value, path, faults, axes=(given.kind, "observation"))
+def _read_matrix(cursor: Cursor, *, given: Known, listed: Known | None) -> Shown | None:
+    entries = matrix_entries(cursor, axes=(given.kind, "observation"))
     if entries is None:
         return None
     rows, columns, values, shape = entries
-    seen = tuple(str(place) for place in range(shape[1])) if listed is None else tuple(listed.index or ())
-    if given.index is None or not check_shape(shape, (len(given), len(seen)), path, faults):
+    names = tuple(str(index) for index in range(shape[1])) if listed is None else listed.listed
+    if given.index is None or not right_shape(cursor, shape, (len(given), len(names))):
         return None
-    scaled = scaled_rows(
-        rows,
-        values,
-        num_rows=shape[0],
-        entry_path=lambda entry: item(path, int(rows[entry]), int(columns[entry])),
-        row_path=lambda row: item(path, row),
-        path=path,
-        faults=faults,
-    )
+
+    def spell(row: int, entry: int | None) -> Cursor:
+        return cursor.item(row) if entry is None else cursor.item(row, int(columns[entry]))
+
+    scaled = scaled_rows(cursor, rows, values, num_rows=shape[0], spell=spell)
     blank = sorted(set(range(shape[0])) - set(rows.tolist()))
     for row in blank:
-        wrong(0, item(path, row), faults, "a distribution", advice="make the row sum to 1")
+        cursor.item(row, value=0).wrong("a distribution", "make the row sum to 1")
     if scaled is None or blank:
         return None
-    return seen, SparseRows.from_entries(rows, columns, scaled, shape=shape)
+    return Shown(names, SparseRows.from_entries(rows, columns, scaled, shape=shape))
+
+
+def _parts(observer: Observer, names: Names) -> Plain:
+    states, actions = names.states.listed, names.actions.listed
+    signs, after = observer.action_emission, observer.after_action
+
+    def rows(table: SparseRows, given: tuple[str, ...], shown: tuple[str, ...], first: int = 0) -> Plain:
+        return {name: written_shares(*table.row(first + index), shown) for index, name in enumerate(given)}
+
+    parts: Plain = {
+        "observations": observer.observations,
+        "emissions": rows(observer.emission, states, observer.observations),
+    }
+    if signs is not None:
+        parts |= {"signs": observer.action_signs, "actions": rows(signs, actions, observer.action_signs)}
+    if after is not None:
+        parts["after_action"] = {
+            name: rows(after, states, observer.observations, action * len(states))
+            for action, name in enumerate(actions)
+        }
+    return parts
+
+
+def _imported(key: Key) -> Kind[Observer]:
+    """Something that only models of other tools have."""
+    return Kind(key, _by_model, offered=lambda names: names.imported is not None)
+
+
+_MODEL = one_of("model")
+_VARIABLES = unique_names("variable", 1_000)
+_TABLE: Shape[Any] = Shape(
+    'state -> `{observation: probability}`; `"*"` stands for every state not listed. Also an array '
+    "`[state][observation]`",
+    lambda cursor: None,
+    lambda known: either(
+        {"type": "object", "additionalProperties": DISTRIBUTION.described(known), "minProperties": 1}, array_schema
+    )(known),
+)
+_ACTIONS: Shape[Any] = Shape(
+    '`true`, or action -> `{sign: probability}` (`"*"` stands for the rest), or an array `[action][sign]`',
+    lambda cursor: None,
+    either({"type": "boolean"}, _TABLE),
+)
+_NULL: Shape[str] = Shape("a name", Cursor.name, either(NAME, {"type": "null"}))
+_SHARE: Shape[Any] = Shape(
+    "common name -> observations that look the same",
+    lambda cursor: None,
+    lambda known: {
+        "type": "object",
+        "additionalProperties": {"type": "array", "items": NAME.described(known)},
+    },
+)
+_NOISE: Shape[Any] = Shape(
+    "`{keep: p}` (right with probability p, else any other observation), or observation -> "
+    "`{observation: probability}`",
+    lambda cursor: None,
+    lambda known: {
+        "type": "object",
+        "additionalProperties": either(PROBABILITY, DISTRIBUTION)(known),
+        "minProperties": 1,
+    },
+)
+OBSERVER: Union[Observer] = Union.of(
+    "observer",
+    "What the eavesdropper sees at every time, the start included.",
+    [
+        Kind(Key("emissions", _TABLE, "What each state shows."), _by_emissions, Observer, _parts),
+        Kind(Key("sensors", SENSORS, "Sensors that fire independently."), _by_sensors),
+        _imported(Key("from", _MODEL, "The observations of the imported model itself.")),
+        _imported(Key("variables", _VARIABLES, "State variables of the imported model, seen exactly.")),
+    ],
+    (
+        Key(
+            "observations",
+            unique_names("observation", MAX_OBSERVATIONS),
+            "The observations, in order; left out, they are those mentioned.",
+            goes_with=("emissions",),
+        ),
+        Key("null", _NULL, 'The observation when no sensor fires; "null" if left out.', goes_with=("sensors",)),
+        Key("actions", _ACTIONS, "What is seen of the actions; left out, nothing."),
+        Key("signs", unique_names("sign", MAX_OBSERVATIONS), "The signs of actions, in order."),
+        Key(
+            "after_action",
+            map_of(_TABLE, 'action -> emissions by state; `"*"` stands for every action not listed'),
+            "What each state shows after the action that led there; emissions is then for time 0 and other actions.",
+            goes_with=("emissions",),
+        ),
+        Key("share", _SHARE, "Observations that cannot be told apart.", goes_with=("from", "variables")),
+        Key("noise", _NOISE, "Observations taken for others; comes after share.", goes_with=("from", "variables")),
+    ),
+    example="""\
+observer:
+  sensors:
+    A: {covers: [[3, 1], [4, 1]], detects: 0.7}
+    B: {covers: goal, detects: 0.7, false_alarm: 0.01}
+  "null": quiet""",
+)

@@ -1,116 +1,233 @@
-"""What a policy conditions on."""
+"""What a policy conditions on: how each condition is written, and how a row of a policy states it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from opaq.errors import Faults
-from opaq.model.conditions import CONDITIONS
+from opaq.model.conditions import (
+    AutomatonState,
+    Condition,
+    CurrentState,
+    LastStates,
+    MemoryNode,
+    StartState,
+    Time,
+)
 from opaq.model.mdp import MDP
-from opaq.model.memory import Memory
 from opaq.model.policy import PolicyClass
-from opaq.model.secret import Language, Secret
-from opaq.spec.cursor import at, check_keys, gather, item, listing, mapping, one_key, suggestion, whole, wrong
-from opaq.spec.memory_part import check_memory, read_memory
+from opaq.model.secret import Secret
+from opaq.spec.cursor import Cursor, gather, suggestion
+from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, one_key, whole
+from opaq.spec.memory_part import MACHINE
 from opaq.spec.names import Names
+from opaq.spec.secret_part import may_have_automaton
 
-PLAIN = ("state", "time", "automaton", "start")
 MAX_LAST_STATES = 1_000
-_NEEDS = {
-    "last_states": "say how many: {last_states: 2}",
-    "memory": "give the machine: {memory: {nodes: [...], update: [...]}}",
-}
+RowPart = str | int | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionKind:
+    """How a condition is written in files: a word, or {word: value}."""
+
+    of: type[Condition]
+    help: str
+    row: Callable[[Cursor, Any], RowPart | None]  # what a policy row says of it, given the condition
+    value: Shape[Any] | None = None  # what follows the word; None: the word stands alone
+    needs: str = ""  # what to do when the value is missing
+    state: Callable[[Any], str] | None = None  # the current state, where a row's part says it
+
+    def make(self, value: Any = None) -> Condition:
+        """The condition, of a value where it takes one."""
+        return self.of() if self.value is None else self.of(value)  # type: ignore[call-arg]
+
+    def write(self, condition: Condition, names: Names) -> Any:
+        """The condition as it stands in a list of conditions."""
+        if self.value is None:
+            return condition.key
+        (stated,) = (getattr(condition, field.name) for field in fields(condition))  # type: ignore[arg-type]
+        return {condition.key: self.value.write(stated, names)}
 
 
 def build_policy_class(
     conditions_on: Any, mdp: MDP, *, secret: Secret | None = None, faults: Faults | None = None, path: str = "policy"
 ) -> PolicyClass:
-    """What a policy may look at, from a list such as ["state", "time", {"last_states": 2}].
+    """What a policy may look at.
 
-    Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
+    conditions_on: a list such as ["state", "time", {"last_states": 2}].
+    mdp: the model.
+    secret: the secret, whose automaton the condition "automaton" follows.
+    faults: collects every fault instead of raising InputError; the class is then None when it is unusable.
+    path: what faults call the policy.
     """
-    where, has_automaton = at(path, "conditions_on"), isinstance(secret, Language)
-    return gather(
-        lambda found: read_conditions(conditions_on, where, found, Names.of(mdp), has_automaton=has_automaton), faults
-    )
+    names = Names.of(mdp, has_automaton=secret is not None and may_have_automaton(secret))
+    start = names.at_start(conditions_on, path)
+    return gather(read_conditions, start.child("conditions_on", conditions_on), faults)
 
 
-def read_policy_class(
-    value: Any, path: str, faults: Faults, names: Names, *, has_automaton: bool
-) -> PolicyClass | None:
-    """A policy class from {conditions_on: [...]}."""
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    check_keys(spec, path, faults, allowed=("conditions_on",))
-    where = at(path, "conditions_on")
-    return read_conditions(spec.get("conditions_on", ["state"]), where, faults, names, has_automaton=has_automaton)
+def read_policy_class(cursor: Cursor) -> PolicyClass | None:
+    """A policy class from {conditions_on: [...]}, or a finished one checked."""
+    if not isinstance(cursor.value, PolicyClass):
+        return POLICY.read(cursor)
+    for condition in cursor.value.conditions:
+        _check_automaton(cursor, condition)
+        if isinstance(condition, MemoryNode):
+            MACHINE.read(replace(cursor, value=condition.memory))
+    return cursor.value
 
 
-def read_conditions(value: Any, path: str, faults: Faults, names: Names, *, has_automaton: bool) -> PolicyClass | None:
+def read_conditions(cursor: Cursor) -> PolicyClass | None:
     """A policy class from the list of its conditions."""
-    entries = listing(value, path, faults)
+    entries = cursor.items()
     if entries is None:
         return None
     if not entries:
-        faults.error(path, "is empty", "list at least one, e.g. [state]")
+        return cursor.error("is empty", "list at least one, e.g. [state]")
+    conditions: dict[str, Condition | None] = {}
+    for entry in entries:
+        key = _key(entry)
+        if key is not None and key in conditions:
+            entry.error(f"'{key}' is listed twice", "keep one of them")
+        if key is not None:
+            conditions[key] = _read_condition(entry, CONDITIONS[key])
+    usable = [condition for condition in conditions.values() if condition is not None]
+    return PolicyClass(usable) if len(usable) == len(entries) else None
+
+
+def written_conditions(policy_class: PolicyClass, names: Names) -> list[Any]:
+    """The conditions as a list; without names of a model, a memory machine is written in arrays."""
+    return [CONDITIONS[condition.key].write(condition, names) for condition in policy_class.conditions]
+
+
+def add_condition(kind: ConditionKind) -> None:
+    """One more condition that files may state; its word must be new."""
+    if kind.of.key in CONDITIONS:
+        raise ValueError(f"the condition '{kind.of.key}' is taken")
+    CONDITIONS[kind.of.key] = kind
+
+
+def _key(cursor: Cursor) -> str | None:
+    """The word of a condition; those that need a value are mappings with one key."""
+    valued = {key: kind for key, kind in CONDITIONS.items() if kind.value is not None}
+    if isinstance(cursor.value, Mapping):
+        opened = _valued_record(valued).open(cursor)
+        given = cursor.value if opened is not None and set(opened.given) == set(map(str, cursor.value)) else {}
+        return one_key(cursor, given, valued) if given or not cursor.value else None
+    if not isinstance(cursor.value, str):
+        return cursor.wrong("a condition", f"the conditions are {', '.join(CONDITIONS)}")
+    if cursor.value in valued:
+        return cursor.error(f"'{cursor.value}' needs a value", valued[cursor.value].needs)
+    if cursor.value not in CONDITIONS:
+        advice = suggestion(cursor.value, CONDITIONS, kind="condition")
+        return cursor.error(f"unknown condition '{cursor.value}'", advice)
+    return cursor.value
+
+
+def _valued_record(kinds: Mapping[str, ConditionKind]) -> Record[Any]:
+    keys = tuple(Key(key, kind.value, kind.help) for key, kind in kinds.items() if kind.value is not None)
+    return Record("condition", "", keys, lambda fields: fields)
+
+
+def _read_condition(cursor: Cursor, kind: ConditionKind) -> Condition | None:
+    if kind.value is None:
+        condition = kind.make()
+        _check_automaton(cursor, condition)
+        return condition
+    value = kind.value.read(cursor.child(kind.of.key, cursor.value[kind.of.key]))
+    return None if value is None else kind.make(value)
+
+
+def _check_automaton(cursor: Cursor, condition: Condition) -> None:
+    if isinstance(condition, AutomatonState) and not cursor.names.has_automaton:
+        cursor.error("'automaton' needs a secret with an automaton", "use another condition or another secret")
+
+
+def _spelled_state(cursor: Cursor, condition: Condition) -> str | None:
+    return cursor.names.states.spell(cursor)
+
+
+def _time(cursor: Cursor, condition: Condition) -> int | None:
+    return cursor.whole(low=0, high=cursor.names.horizon or 0)
+
+
+def _last_states(cursor: Cursor, condition: LastStates) -> tuple[str, ...] | None:
+    entries = cursor.items()
+    if entries is None:
         return None
-    conditions: list[str] = []
-    steps: int | None = None
-    memory: Memory | None = None
-    for place, entry in enumerate(entries):
-        where = item(path, place)
-        condition = _read_condition(entry, where, faults, has_automaton=has_automaton)
-        if condition is None:
-            continue
-        if condition in conditions:
-            faults.error(where, f"'{condition}' is listed twice", "keep one of them")
-        conditions.append(condition)
-        if condition == "last_states":
-            steps = whole(entry[condition], at(where, condition), faults, low=1, high=MAX_LAST_STATES)
-        elif condition == "memory":
-            memory = _read_machine(entry[condition], at(where, condition), faults, names)
-    unread = ("last_states" in conditions and steps is None) or ("memory" in conditions and memory is None)
-    return None if unread or len(conditions) < len(entries) else PolicyClass(tuple(conditions), steps or 0, memory)
+    if not 1 <= len(entries) <= condition.count:
+        finding = f"has {len(entries)} states, not 1 to {condition.count}"
+        return cursor.error(finding, "list the latest states, oldest first")
+    names = tuple(name for entry in entries if (name := cursor.names.states.spell(entry)) is not None)
+    return names if len(names) == len(entries) else None
 
 
-def check_policy_class(
-    policy_class: PolicyClass, path: str, faults: Faults, names: Names, *, has_automaton: bool
-) -> None:
-    """Note when a finished policy class does not fit the problem."""
-    if "automaton" in policy_class.conditions_on and not has_automaton:
-        _needs_language(path, faults)
-    if policy_class.memory is not None:
-        check_memory(policy_class.memory, path, faults, names)
+def _schema(definitions: Plain) -> Plain:
+    words = [key for key, kind in CONDITIONS.items() if kind.value is None]
+    mappings = [
+        {
+            "type": "object",
+            "properties": {key: kind.value.described(definitions) | {"description": kind.help}},
+            "required": [key],
+            "additionalProperties": False,
+        }
+        for key, kind in CONDITIONS.items()
+        if kind.value is not None
+    ]
+    return {"type": "array", "items": {"anyOf": [{"enum": words}, *mappings]}, "minItems": 1}
 
 
-def _read_condition(entry: Any, path: str, faults: Faults, *, has_automaton: bool) -> str | None:
-    """The name of one condition; those that need a value are mappings with one key."""
-    if isinstance(entry, Mapping):
-        spec = mapping(entry, path, faults) or {}
-        check_keys(spec, path, faults, allowed=tuple(_NEEDS))
-        return one_key(spec, path, faults, options=tuple(_NEEDS)) if set(spec) <= set(_NEEDS) else None
-    if not isinstance(entry, str):
-        wrong(entry, path, faults, "a condition", advice=f"the conditions are {', '.join(CONDITIONS)}")
-        return None
-    if entry in _NEEDS:
-        faults.error(path, f"'{entry}' needs a value", _NEEDS[entry])
-        return None
-    if entry not in PLAIN:
-        faults.error(path, f"unknown condition '{entry}'", suggestion(entry, CONDITIONS, kind="condition"))
-        return None
-    if entry == "automaton" and not has_automaton:
-        _needs_language(path, faults)
-    return entry
+def _make(fields: Fields) -> PolicyClass | None:
+    return fields.read("conditions_on") if "conditions_on" in fields else PolicyClass()
 
 
-def _needs_language(path: str, faults: Faults) -> None:
-    faults.error(path, "'automaton' needs a secret with an automaton", "use another condition or another secret")
-
-
-def _read_machine(value: Any, path: str, faults: Faults, names: Names) -> Memory | None:
-    if not isinstance(value, Memory):
-        return read_memory(value, path, faults, names)
-    check_memory(value, path, faults, names)
-    return value
+CONDITIONS: dict[str, ConditionKind] = {
+    kind.of.key: kind
+    for kind in (
+        ConditionKind(CurrentState, "The state.", _spelled_state, state=str),
+        ConditionKind(Time, "The time, from 0.", _time),
+        ConditionKind(
+            AutomatonState,
+            "The state of the secret's automaton.",
+            lambda cursor, _: cursor.names.automaton.spell(cursor),
+        ),
+        ConditionKind(StartState, "The state in which the run began.", _spelled_state),
+        ConditionKind(
+            LastStates,
+            "The last k states, the current one included.",
+            _last_states,
+            whole(1, MAX_LAST_STATES),
+            "say how many: {last_states: 2}",
+            lambda part: str(part[-1]),
+        ),
+        ConditionKind(
+            MemoryNode,
+            "The node of a machine that the policy carries.",
+            lambda cursor, _: cursor.names.nodes.spell(cursor),
+            MACHINE,
+            "give the machine: {memory: {nodes: [...], update: [...]}}",
+        ),
+    )
+}
+POLICY: Record[PolicyClass] = Record(
+    "policy",
+    "What the policy may look at.",
+    (
+        Key(
+            "conditions_on",
+            Shape(
+                "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}` and `{memory: {...}}`",
+                read_conditions,
+                _schema,
+                written_conditions,
+                inside=(MACHINE,),
+            ),
+            "By default `[state]`.",
+        ),
+    ),
+    _make,
+    lambda policy_class, _: {"conditions_on": policy_class},
+    example="policy: {conditions_on: [state, time]}",
+)

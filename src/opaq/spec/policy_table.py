@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from opaq.errors import Faults
-from opaq.model.conditions import CONDITIONS
+from opaq.model.conditions import AutomatonState, LastStates, MemoryNode
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
-from opaq.spec.cursor import at, check_keys, gather, item, listing, mapping, some, whole, wrong
+from opaq.spec.cursor import Cursor, gather, some
+from opaq.spec.grammar import NAME, TEXT, Fields, Key, Record, Shape
 from opaq.spec.memory_part import joint_actions
 from opaq.spec.model_fingerprint import model_fingerprint
-from opaq.spec.names import Known, Names, cell_name, distribution, known
-from opaq.spec.policy_part import MAX_LAST_STATES, read_conditions
-from opaq.spec.problem_writer import conditions_to_list
+from opaq.spec.names import Known, Names, cell_name
+from opaq.spec.policy_part import CONDITIONS, MAX_LAST_STATES, POLICY, written_conditions
+from opaq.spec.sets import distribution, shares
 
 FORMAT = "opaq-policy"
 VERSION = 1
 _MOST_MISSPELT = 3  # unknown names; with more of them the policy is for another model
-KEYS = ("format", "version", "name", "description", "model", "conditions_on", "rows")
 
 
 def policy_from_dict(
@@ -30,99 +30,182 @@ def policy_from_dict(
 ) -> Policy:
     """A policy for a problem from the mapping of a policy file; rows that are missing are not looked for.
 
-    A policy that says it was made for another model is refused unless `any_model`.
-    Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
+    data: the mapping.
+    problem: the problem that the policy is for.
+    any_model: whether a policy that says it was made for another model is read all the same.
+    faults: collects every fault instead of raising InputError; the policy is then None when it is unusable.
+    path: what faults call the file.
     """
 
-    def read(found: Faults) -> Policy | None:
-        if _is_of_another_model(data, path, found, problem, any_model=any_model):
+    def read(cursor: Cursor) -> Policy | None:
+        if _is_of_another_model(cursor, problem, any_model=any_model):
             return None
-        return _read_policy(data, path, found, problem)
+        fields = POLICY_FILE.open(cursor)
+        return None if fields is None else _read_policy(fields, problem)
 
-    return gather(read, faults)
+    automaton = problem.secret.automaton.states if isinstance(problem.secret, Language) else None
+    names = Names.of(
+        problem.mdp,
+        horizon=problem.horizon,
+        has_automaton=automaton is not None,
+        automaton=Known.of("automaton state", automaton),
+    )
+    return gather(read, names.at_start(data, path), faults)
 
 
 def policy_to_dict(policy: Policy, *, problem: Problem | None = None) -> dict[str, Any]:
-    """The mapping of a policy file; given the problem, it says its model and tells a memory machine in names."""
-    conditions = conditions_to_list(policy.policy_class, None if problem is None else problem.mdp)
+    """The mapping of a policy file; given the problem, it says its model and states a memory machine in names.
+
+    policy: the policy.
+    problem: the problem it is for.
+    """
+    names = Names() if problem is None else Names.of(problem.mdp)
+    model = {} if problem is None else {"model": model_fingerprint(problem.mdp)}
+    keys = policy.policy_class.conditions_on
     rows = [
-        _told_key(policy.policy_class, key) | {"probabilities": {name: float(p) for name, p in row.items()}}
+        {name: list(part) if isinstance(part, tuple) else part for name, part in zip(keys, key, strict=True)}
+        | {"probabilities": {action: float(share) for action, share in row.items()}}
         for key, row in policy.rows.items()
     ]
-    model = {} if problem is None else {"model": model_fingerprint(problem.mdp)}
+    conditions = written_conditions(policy.policy_class, names)
     return {"format": FORMAT, "version": VERSION, **model, "conditions_on": conditions, "rows": rows}
 
 
 @dataclass(frozen=True, slots=True)
-class _Vocabulary:
-    """The names rows may use."""
+class _Rows:
+    """What the rows of one policy may say."""
 
-    names: Names
-    automaton: Known
-    nodes: Known
-    horizon: int
+    policy_class: PolicyClass
     mdp: MDP
     choices: Known  # actions, or with a free memory "action>node"
 
+    @classmethod
+    def of(cls, problem: Problem, policy_class: PolicyClass) -> _Rows:
+        memory, actions = policy_class.memory, problem.mdp.actions
+        if memory is None or not memory.free:
+            return cls(policy_class, problem.mdp, Known.of("action", actions))
+        return cls(policy_class, problem.mdp, Known.of("choice", joint_actions(actions, memory)))
 
-def _told_key(policy_class: PolicyClass, key: RowKey) -> dict[str, Any]:
-    parts = zip(policy_class.conditions_on, key, strict=True)
-    return {condition: list(part) if isinstance(part, tuple) else part for condition, part in parts}
+    def record(self) -> Record[Any]:
+        """One row, with a key for every condition."""
+        conditions = [
+            Key(condition.key, _PART, CONDITIONS[condition.key].help, required="every row needs it")
+            for condition in self.policy_class.conditions
+        ]
+        return Record("row", "A row of a policy.", (*conditions, _PROBABILITIES), lambda fields: fields)
+
+    def read(self, cursor: Cursor) -> tuple[RowKey, dict[str, float] | None] | None:
+        """The key of a row and its probabilities; None when the key is unusable."""
+        fields = self.record().open(cursor)
+        if fields is None:
+            return None
+        parts, state = [], None
+        for condition in self.policy_class.conditions:
+            kind = CONDITIONS[condition.key]
+            part = kind.row(fields.at(condition.key), condition) if condition.key in fields else None
+            parts.append(part)
+            if part is not None and kind.state is not None:
+                state = kind.state(part)
+        key = tuple(part for part in parts if part is not None)
+        complete = len(key) == len(parts)
+        row = self._probabilities(fields, state if complete else None) if "probabilities" in fields else None
+        return (key, row) if complete else None
+
+    def _probabilities(self, fields: Fields, state: str | None) -> dict[str, float] | None:
+        cursor = fields.at("probabilities")
+        row = distribution(cursor, self.choices)
+        if row is None:
+            return None
+        if state is not None:
+            self._check_enabled(cursor, row, state)
+        return {self.choices.listed[choice]: share for choice, share in row.items()}
+
+    def _check_enabled(self, cursor: Cursor, row: Mapping[int, float], state: str) -> None:
+        mdp, names = self.mdp, self.choices.listed
+        index = (cursor.names.states.index or {})[state]
+        enabled = mdp.choice_action[mdp.choice_start[index] : mdp.choice_start[index + 1]].tolist()
+        for choice, share in row.items():
+            action = choice * len(mdp.actions) // len(names)
+            if share > 0 and action not in enabled:
+                finding = f"action '{mdp.actions[action]}' is not enabled in state '{state}'"
+                listed = some(mdp.actions[other] for other in enabled)
+                cursor.child(names[choice], None).error(finding, f"enabled are {listed}")
 
 
-def _read_policy(data: Any, path: str, faults: Faults, problem: Problem) -> Policy | None:
-    spec = mapping(data, path, faults)
-    if spec is None:
+def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
+    for name, expected in (("format", FORMAT), ("version", VERSION)):
+        value = fields.at(name).value
+        if name in fields and (value is True or value != expected):
+            fields.at(name).wrong(f"'{expected}'" if isinstance(expected, str) else str(expected))
+    entries = fields.at("rows").items() if "rows" in fields else None
+    if entries is None:
         return None
-    required = {"format": f'write "{FORMAT}"', "version": f"write {VERSION}", "rows": "list the rows"}
-    check_keys(spec, path, faults, allowed=KEYS, required=required)
-    _check_constant(spec, "format", path, faults, expected=FORMAT)
-    _check_constant(spec, "version", path, faults, expected=VERSION)
-    where = at(path, "rows")
-    rows = listing(spec["rows"], where, faults) if "rows" in spec else None
-    if rows is None:
-        return None
-    tables = [mapping(row, item(where, place), faults) for place, row in enumerate(rows)]
-    policy_class = _read_class(spec, tables, path, faults, problem)
+    mappings = [entry for entry in entries if entry.entries() is not None]
+    policy_class = _policy_class(fields, mappings, problem)
     if policy_class is None:
         return None
-    vocabulary = _vocabulary(problem, policy_class)
-    found: dict[RowKey, dict[str, float]] = {}
-    first: dict[RowKey, int] = {}
-    for place, table in enumerate(tables):
-        read = None if table is None else _read_row(table, item(where, place), faults, policy_class, vocabulary)
+    rows, memory = _Rows.of(problem, policy_class), policy_class.memory
+    nodes = Known.of("node", None if memory is None else memory.nodes)
+    probabilities: dict[RowKey, dict[str, float]] = {}
+    first: dict[RowKey, Cursor] = {}
+    for entry in mappings:
+        read = rows.read(entry.naming(nodes=nodes))
         if read is None:
             continue
         key, row = read
         if key in first:
-            faults.error(item(where, place), f"repeats {item(where, first[key])}", "keep one of them")
-        first.setdefault(key, place)
+            entry.error(f"repeats {first[key].path}", "keep one of them")
+        first.setdefault(key, entry)
         if row is not None:
-            found[key] = row
-    return Policy(policy_class, found)
+            probabilities[key] = row
+    return Policy(policy_class, probabilities)
 
 
-def _is_of_another_model(data: Any, path: str, faults: Faults, problem: Problem, *, any_model: bool) -> bool:
-    """Whether a policy is for another model, by what it says or by the names it uses: one fault, not one a row."""
+def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> PolicyClass | None:
+    """What the policy conditions on: as the file says, else the keys of its rows."""
+    if "conditions_on" in fields:
+        stated: PolicyClass | None = fields.read("conditions_on")
+        return stated
+    mentioned, own, where = {key for row in rows for key in row.value}, problem.policy_class, fields.at("rows")
+    keys = tuple(key for key in CONDITIONS if key in mentioned)
+    if not keys:
+        return where.error("no row says when it applies", 'give rows a "state"')
+    if set(keys) == set(own.conditions_on):
+        keys = own.conditions_on
+    if AutomatonState.key in keys and not where.names.has_automaton:
+        return where.error("have 'automaton', but the secret has no automaton", "remove it")
+    if MemoryNode.key in keys and own.memory is None:
+        return where.error("have 'memory', but there is no machine", "add it under conditions_on")
+    return PolicyClass(keys, own.last_states or min(_longest(rows), MAX_LAST_STATES), own.memory)
+
+
+def _longest(rows: list[Cursor]) -> int:
+    listed = [row.value.get(LastStates.key) for row in rows]
+    return max([1, *(len(states) for states in listed if isinstance(states, list | tuple))])
+
+
+def _is_of_another_model(cursor: Cursor, problem: Problem, *, any_model: bool) -> bool:
+    """Whether a policy is for another model, by what it says or by the names it uses: one fault, not one per row."""
+    data = cursor.value
     if not isinstance(data, Mapping):
         return False
-    unknown = _unknown_names(data.get("rows"), problem)
-    listed = [f"{len(names):,} unknown {kind}s ({some(names)})" for kind, names in unknown.items() if names]
+    unknown = _unknown_names(data.get("rows"), cursor.names)
+    listed = " and ".join(f"{len(names):,} unknown {kind}s ({some(names)})" for kind, names in unknown.items() if names)
     if not any_model and data.get("model") is not None and data["model"] != model_fingerprint(problem.mdp):
         known = "its names are those of this problem: start, transitions, rewards or labels differ"
-        found = f"the policy was made for another model: {'it names ' + ' and '.join(listed) if listed else known}"
-        faults.error(at(path, "model"), found, "use its own problem, or allow any model")
+        finding = f"the policy was made for another model: {f'it names {listed}' if listed else known}"
+        cursor.child("model", None).error(finding, "use its own problem, or allow any model")
         return True
     if max(map(len, unknown.values())) <= _MOST_MISSPELT:
         return False
-    found = f"are for another model: they name {' and '.join(listed)}"
-    faults.error(at(path, "rows"), found, "use the problem that the policy is for")
+    finding = f"are for another model: they name {listed}"
+    cursor.child("rows", None).error(finding, "use the problem that the policy is for")
     return True
 
 
-def _unknown_names(rows: Any, problem: Problem) -> dict[str, list[str]]:
+def _unknown_names(rows: Any, names: Names) -> dict[str, list[str]]:
     """The states and actions that rows name and the problem does not have, as far as the rows are well formed."""
-    states, actions = Names.of(problem.mdp).states.index or {}, Names.of(problem.mdp).actions.index or {}
+    states, actions = names.states.index or {}, names.actions.index or {}
     strange: dict[str, dict[str, None]] = {"state": {}, "action": {}}
     for row in rows if isinstance(rows, list | tuple) else []:
         table = row if isinstance(row, Mapping) else {}
@@ -132,7 +215,7 @@ def _unknown_names(rows: Any, problem: Problem) -> dict[str, list[str]]:
         choices = table.get("probabilities")
         named = [str(choice).partition(">")[0] for choice in (choices if isinstance(choices, Mapping) else ())]
         strange["action"] |= {name: None for name in named if name not in actions}
-    return {kind: list(names) for kind, names in strange.items()}
+    return {kind: list(unknown) for kind, unknown in strange.items()}
 
 
 def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:
@@ -141,125 +224,34 @@ def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:
     return str(name) not in states and cell_name(str(name)) not in states
 
 
-def _check_constant(spec: Mapping[str, Any], key: str, path: str, faults: Faults, *, expected: str | int) -> None:
-    if key in spec and (spec[key] is True or spec[key] != expected):
-        wrong(spec[key], at(path, key), faults, f"'{expected}'" if isinstance(expected, str) else str(expected))
-
-
-def _vocabulary(problem: Problem, policy_class: PolicyClass) -> _Vocabulary:
-    secret, memory = problem.secret, policy_class.memory
-    automaton = known("automaton state", secret.automaton.states if isinstance(secret, Language) else None)
-    nodes = known("node", None if memory is None else memory.nodes)
-    names = Names.of(problem.mdp)
-    joint = memory is not None and memory.free and "memory" in policy_class.conditions_on
-    choices = known("choice", joint_actions(problem.mdp.actions, memory)) if memory and joint else names.actions
-    return _Vocabulary(names, automaton, nodes, problem.horizon, problem.mdp, choices)
-
-
-def _read_class(
-    spec: Mapping[str, Any], rows: list[dict[str, Any] | None], path: str, faults: Faults, problem: Problem
-) -> PolicyClass | None:
-    """What the policy conditions on: as the file says, else the keys of its rows."""
-    where, has_automaton = at(path, "conditions_on"), isinstance(problem.secret, Language)
-    if "conditions_on" in spec:
-        names = Names.of(problem.mdp)
-        return read_conditions(spec["conditions_on"], where, faults, names, has_automaton=has_automaton)
-    mentioned = {key for row in rows if row is not None for key in row}
-    conditions = tuple(condition for condition in CONDITIONS if condition in mentioned)
-    if not conditions:
-        faults.error(at(path, "rows"), "no row says when it applies", 'give rows a "state"')
-        return None
-    own = problem.policy_class
-    if set(conditions) == set(own.conditions_on):
-        conditions = own.conditions_on
-    if "automaton" in conditions and not has_automaton:
-        faults.error(at(path, "rows"), "have 'automaton', but the secret has no automaton", "remove it")
-        return None
-    if "memory" in conditions and own.memory is None:
-        faults.error(at(path, "rows"), "have 'memory', but there is no machine", "add it under conditions_on")
-        return None
-    steps = own.last_states or min(_longest(rows), MAX_LAST_STATES)
-    return PolicyClass(
-        conditions, steps if "last_states" in conditions else 0, own.memory if "memory" in conditions else None
-    )
-
-
-def _longest(rows: list[dict[str, Any] | None]) -> int:
-    listed = [row["last_states"] for row in rows if row is not None and "last_states" in row]
-    return max([1, *(len(states) for states in listed if isinstance(states, list | tuple))])
-
-
-def _read_row(
-    row: Mapping[str, Any], path: str, faults: Faults, policy_class: PolicyClass, vocabulary: _Vocabulary
-) -> tuple[RowKey, dict[str, float] | None] | None:
-    """The key of a row and its probabilities; None when the key is unusable."""
-    conditions = policy_class.conditions_on
-    required = dict.fromkeys(conditions, "every row needs it") | {"probabilities": "give {action: probability}"}
-    check_keys(row, path, faults, allowed=tuple(required), required=required)
-    parts = [
-        _read_part(row[condition], at(path, condition), faults, condition, policy_class, vocabulary)
-        for condition in conditions
-        if condition in row
-    ]
-    key = tuple(part for part in parts if part is not None)
-    complete = len(key) == len(conditions)
-    state = _state_of(dict(zip(conditions, key, strict=True))) if complete else None
-    told = None
-    if "probabilities" in row:
-        told = _read_probabilities(row["probabilities"], at(path, "probabilities"), faults, state, vocabulary)
-    return (key, told) if complete else None
-
-
-def _read_part(
-    value: Any, path: str, faults: Faults, condition: str, policy_class: PolicyClass, vocabulary: _Vocabulary
-) -> str | int | tuple[str, ...] | None:
-    if condition == "time":
-        return whole(value, path, faults, low=0, high=vocabulary.horizon)
-    if condition == "last_states":
-        return _read_last(value, path, faults, policy_class.last_states, vocabulary.names.states)
-    kinds = {"automaton": vocabulary.automaton, "memory": vocabulary.nodes}
-    return kinds.get(condition, vocabulary.names.states).spell(value, path, faults)
-
-
-def _read_last(value: Any, path: str, faults: Faults, most: int, states: Known) -> tuple[str, ...] | None:
-    entries = listing(value, path, faults)
-    if entries is None:
-        return None
-    if not 1 <= len(entries) <= most:
-        faults.error(path, f"has {len(entries)} states, not 1 to {most}", "list the latest states, oldest first")
-        return None
-    read = [states.spell(entry, item(path, place), faults) for place, entry in enumerate(entries)]
-    told = tuple(name for name in read if name is not None)
-    return told if len(told) == len(read) else None
-
-
-def _state_of(key: Mapping[str, Any]) -> str | None:
-    """The state a row is for, if its key tells."""
-    if "state" in key:
-        return str(key["state"])
-    return str(key["last_states"][-1]) if "last_states" in key else None
-
-
-def _read_probabilities(
-    value: Any, path: str, faults: Faults, state: str | None, vocabulary: _Vocabulary
-) -> dict[str, float] | None:
-    choices = tuple(vocabulary.choices.index or ())
-    shares = distribution(value, path, faults, vocabulary.choices)
-    if shares is None:
-        return None
-    if state is not None:
-        _check_enabled(shares, path, faults, state, vocabulary)
-    return {choices[choice]: share for choice, share in shares.items()}
-
-
-def _check_enabled(shares: Mapping[int, float], path: str, faults: Faults, state: str, vocabulary: _Vocabulary) -> None:
-    mdp, index = vocabulary.mdp, vocabulary.names.states.index or {}
-    place = index[state]
-    enabled = mdp.choice_action[mdp.choice_start[place] : mdp.choice_start[place + 1]].tolist()
-    told = tuple(vocabulary.choices.index or ())
-    for choice, share in shares.items():
-        action = choice * len(mdp.actions) // len(told)
-        if share > 0 and action not in enabled:
-            listed = some(mdp.actions[other] for other in enabled)
-            found = f"action '{mdp.actions[action]}' is not enabled in state '{state}'"
-            faults.error(at(path, told[choice]), found, f"enabled are {listed}")
+_PART: Shape[Any] = Shape("what the row is for", lambda cursor: cursor.value, {})
+_PROBABILITIES = Key(
+    "probabilities",
+    shares(lambda names: names.actions, "`{action: probability}`; with a free memory `{action>node: probability}`"),
+    "What the policy does; actions left out have probability 0.",
+    required="give {action: probability}",
+)
+POLICY_FILE: Record[Any] = Record(
+    "policy file",
+    "A policy: what it conditions on, and one row per case.",
+    (
+        Key("format", Shape(f"`{FORMAT}`", NAME.read, {"const": FORMAT}), "The format.", required=f'write "{FORMAT}"'),
+        Key(
+            "version", Shape(f"`{VERSION}`", NAME.read, {"const": VERSION}), "Its version.", required=f"write {VERSION}"
+        ),
+        Key("name", NAME, "A short name."),
+        Key("description", TEXT, "What the policy is about."),
+        Key("model", TEXT, "The fingerprint of the model it was made for."),
+        *POLICY.keys,
+        Key(
+            "rows",
+            Shape("a list of rows", lambda cursor: None, {"type": "array"}),
+            "One per case.",
+            required="list the rows",
+        ),
+    ),
+    lambda fields: fields,
+    example="""\
+{"format": "opaq-policy", "version": 1,
+ "rows": [{"state": "q0", "probabilities": {"a": 0.3, "b": 0.7}}]}""",
+)

@@ -1,168 +1,209 @@
-"""A whole problem from one mapping, with every fault in it."""
+"""A whole problem from one mapping, with every fault in it; and back."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from opaq.errors import Faults
 from opaq.model.mdp import MDP
-from opaq.model.observer import Observer
 from opaq.model.policy import PolicyClass
-from opaq.model.problem import Problem
-from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StepsAgo, Visited
-from opaq.spec.cursor import (
-    UNREAD,
-    at,
-    check_keys,
-    gather,
-    mapping,
-    name,
-    number,
-    one_key,
-    shown,
-    text,
-    whole,
-)
-from opaq.spec.grid_part import read_grid
-from opaq.spec.model_part import KEYS as MODEL_KEYS
-from opaq.spec.model_part import read_mdp
-from opaq.spec.names import Names
-from opaq.spec.observer_part import check_observer, read_observer
-from opaq.spec.policy_part import check_policy_class, read_policy_class
+from opaq.model.problem import Problem, Task
+from opaq.spec.cursor import Cursor, gather, shown
+from opaq.spec.grammar import NAME, TEXT, Fields, Key, Plain, Record, Shape, either, one_key, whole
+from opaq.spec.grid_part import GRID
+from opaq.spec.imported_part import IMPORTED, read_imported
+from opaq.spec.model_part import MODEL, Plant
+from opaq.spec.names import Names, Sources
+from opaq.spec.observer_part import OBSERVER, read_observer
+from opaq.spec.policy_part import POLICY, read_policy_class
 from opaq.spec.rewards import check_rewards
-from opaq.spec.secret_part import STATE_KINDS, check_secret, read_secret
-from opaq.spec.task_part import read_task
+from opaq.spec.secret_part import SECRET, may_have_automaton, read_secret
+from opaq.spec.task_part import TASK, read_task
 
 VERSION = 1
 MAX_HORIZON = 1_000_000
-KEYS = (
-    "opaq",
-    "name",
-    "description",
-    "model",
-    "grid",
-    "observer",
-    "secret",
-    "horizon",
-    "discount",
-    "task",
-    "policy",
-)
-FOREIGN = ("prism", "jani", "drn", "umb", "pomdp", "gymnasium")
-MODELS = ("model", "grid", *FOREIGN)
-_REQUIRED = {
-    "observer": "say what the observer sees",
-    "secret": "say what must stay hidden",
-    "horizon": "say how many transitions a run has",
-}
+PARTS = ("observer", "secret", "task", "policy")
 
 
-def build_problem(spec: Mapping[str, Any], *, faults: Faults | None = None) -> Problem:
+def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, faults: Faults | None = None) -> Problem:
     """A problem from a mapping with the keys of a problem file.
 
-    The values of model, observer, secret, task and policy may also be finished objects.
-    Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
+    spec: the mapping; the values of model, observer, secret, task and policy may also be finished objects.
+    sources: reads the models and automata of other files that the mapping names; without it there may be none.
+    faults: collects every fault instead of raising InputError; the problem is then None when it is unusable.
     """
-    return gather(lambda found: read_problem(spec, "", found), faults)
+    start = Names(sources=sources).at_start(spec, "")
+    return gather(lambda cursor: problem_record().read(cursor), start, faults)
 
 
-def read_problem(value: Any, path: str, faults: Faults) -> Problem | None:
-    """A problem from its mapping."""
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    meant = check_keys(spec, path, faults, allowed=(*KEYS, *FOREIGN), required=_REQUIRED)
-    _check_version(spec, path, faults)
-    names, mdp = _read_model(spec, path, faults, meant=meant)
-    horizon = (
-        whole(spec["horizon"], at(path, "horizon"), faults, low=0, high=MAX_HORIZON) if "horizon" in spec else None
+def problem_to_dict(problem: Problem) -> Plain:
+    """The mapping of a problem file, in the explicit `model:` form.
+
+    problem: the problem.
+    """
+    names = Names.of(problem.mdp, horizon=problem.horizon, discount=problem.discount)
+    return {"opaq": VERSION, **problem_record().write(problem, names)}
+
+
+def problem_record() -> Record[Problem]:
+    """The keys of a problem file, with the kinds of models there are now."""
+    foreign = tuple(
+        Key(name, kind.key.shape, f"{kind.key.help} The same as model: {{{name}: ...}}.")
+        for name, kind in IMPORTED.kinds.items()
     )
-    discount = _read_discount(spec.get("discount", 1.0), at(path, "discount"), faults)
-    observer = _read_observer(spec["observer"], at(path, "observer"), faults, names) if "observer" in spec else None
-    secret = _read_secret(spec["secret"], at(path, "secret"), faults, names, horizon) if "secret" in spec else None
-    rewards = None if mdp is None else mdp.named_rewards
-    task = read_task(spec.get("task", {}), at(path, "task"), faults, names, rewards=rewards, discount=discount)
-    policy = _read_policy(spec, at(path, "policy"), faults, names)
-    title = name(spec["name"], at(path, "name"), faults) if "name" in spec else ""
-    if "description" in spec:
-        text(spec["description"], at(path, "description"), faults)
-    if mdp is None or observer is None or secret is None or horizon is None or discount is None:
-        return None
-    if task is None or policy is None or title is None:
-        return None
-    return Problem(mdp, observer, secret, horizon, discount, task, policy, title)
+    models = ("model", "grid", *IMPORTED.kinds)
+    constraints = {"oneOf": [{"required": [name]} for name in models]}
+    return Record("problem", _HELP, (*_KEYS, *foreign), _make, _parts, constraints=constraints)
 
 
-def _check_version(spec: Mapping[str, Any], path: str, faults: Faults) -> None:
-    if "opaq" not in spec:
-        faults.warn(at(path, "opaq"), "is missing", f"it was taken as {VERSION}, the version of the file format")
-    elif spec["opaq"] is True or spec["opaq"] != VERSION:
-        faults.error(
-            at(path, "opaq"), f"is {shown(spec['opaq'])}, a format this version does not read", f"write {VERSION}"
-        )
+def _make(fields: Fields) -> Problem | None:
+    _check_version(fields.at("opaq"), given="opaq" in fields)
+    plant = _plant(fields)
+    horizon, discount = fields.read("horizon"), _discount(fields, plant)
+    known = {
+        name: getattr(plant.names, name) for name in ("states", "actions", "labels", "imported", "variables", "rewards")
+    }
+    known |= {"horizon": horizon, "discount": discount, "has_automaton": may_have_automaton(fields.at("secret").value)}
+    observer, secret = fields.read("observer", **known), fields.read("secret", **known)
+    task, policy_class = (fields.read(name, **known) for name in ("task", "policy"))
+    title = fields.read("name")
+    fields.read("description")
+    parts = (plant.mdp, observer, secret, horizon, discount, task, policy_class, title)
+    return None if any(part is None for part in parts) else Problem(*parts)  # type: ignore[arg-type]
 
 
-def _read_model(
-    spec: Mapping[str, Any], path: str, faults: Faults, *, meant: Collection[str]
-) -> tuple[Names, MDP | None]:
-    """The plant: `model`, `grid`, or `model: {grid: ...}`."""
-    if not set(MODELS) & {*spec, *meant}:
-        faults.error(at(path, "model"), "is missing", "give a model or a grid")
-        return Names.unread(), None
-    kind = one_key(spec, path, faults, options=MODELS, meant=meant)
+def _check_version(cursor: Cursor, *, given: bool) -> None:
+    if not given:
+        cursor.warn("is missing", f"it was taken as {VERSION}, the version of the file format")
+    elif cursor.value is True or cursor.value != VERSION:
+        cursor.error(f"is {shown(cursor.value)}, a format this version does not read", f"write {VERSION}")
+
+
+def _plant(fields: Fields) -> Plant:
+    """The plant: `model`, `grid`, `model: {grid: ...}`, or a model of another tool."""
+    models = ("model", "grid", *IMPORTED.kinds)
+    nothing = Plant(Names(sources=fields.cursor.names.sources), None)
+    if not set(models) & {*fields.given, *fields.meant}:
+        fields.at("model").error("is missing", "give a model or a grid")
+        return nothing
+    kind = one_key(fields.cursor, fields.given, models, fields.meant)
     if kind is None:
-        return Names.unread(), None
-    value, where = spec[kind], at(path, kind)
-    if kind in FOREIGN:
-        faults.error(where, "is read by load_problem only", "read it first and give its model as 'model'")
-        return Names.unread(), None
-    if kind == "grid":
-        return read_grid(value, where, faults)
-    if value is UNREAD:
-        return Names.unread(), None
+        return nothing
+    if kind in IMPORTED.kinds:
+        stated = {kind: fields.at(kind).value}
+        alone = Cursor(stated, fields.cursor.path, fields.cursor.faults, fields.cursor.names)
+        return read_imported(alone) or nothing
+    read: Plant | None = fields.read(kind)
+    return read or nothing
+
+
+def _read_model(cursor: Cursor) -> Plant | None:
+    """A model state by state, a grid, a model of another tool, or a finished one."""
+    value = cursor.value
     if isinstance(value, MDP):
-        check_rewards(value, where, faults)
-        return Names.of(value), value
-    if isinstance(value, Mapping) and not set(value) & set(MODEL_KEYS) and set(value) & {"grid", *FOREIGN}:
-        return _read_model(value, where, faults, meant=check_keys(value, where, faults, allowed=MODELS[1:]))
-    return read_mdp(value, where, faults)
+        check_rewards(cursor, value)
+        return Plant(Names.of(value, sources=cursor.names.sources), value)
+    own = {key.name for key in MODEL.keys}
+    if isinstance(value, Mapping) and any(name in value for name in IMPORTED.kinds) and "transitions" not in value:
+        return read_imported(cursor)
+    if isinstance(value, Mapping) and "grid" in value and not own & set(value):
+        return _GRID_ONLY.read(cursor)
+    return MODEL.read(cursor)
 
 
-def _read_observer(value: Any, path: str, faults: Faults, names: Names) -> Observer | None:
-    if value is UNREAD:
-        return None
-    if not isinstance(value, Observer):
-        return read_observer(value, path, faults, names)
-    check_observer(value, path, faults, names)
-    return value
+def _discount(fields: Fields, plant: Plant) -> float | None:
+    """The discount of the file, else that of an imported model, else 1."""
+    imported = plant.names.imported
+    if "discount" not in fields:
+        return 1.0 if imported is None or imported.discount is None else imported.discount
+    discount: float | None = fields.read("discount")
+    return discount
 
 
-def _read_secret(value: Any, path: str, faults: Faults, names: Names, horizon: int | None) -> Secret | None:
-    if not isinstance(value, LastState | InitialState | StateAt | StepsAgo | Visited | Language):
-        return read_secret(value, path, faults, names, horizon=horizon)
-    check_secret(value, path, faults, names, horizon=horizon)
-    return value
-
-
-def _read_policy(spec: Mapping[str, Any], path: str, faults: Faults, names: Names) -> PolicyClass | None:
-    value, has_automaton = spec.get("policy", {}), _may_have_automaton(spec.get("secret"))
-    if not isinstance(value, PolicyClass):
-        return read_policy_class(value, path, faults, names, has_automaton=has_automaton)
-    check_policy_class(value, path, faults, names, has_automaton=has_automaton)
-    return value
-
-
-def _may_have_automaton(secret: Any) -> bool:
-    """Whether a secret has an automaton, or cannot be told not to."""
-    if isinstance(secret, Mapping):
-        return not any(key in secret for key in STATE_KINDS)
-    return not isinstance(secret, LastState | InitialState | StateAt | StepsAgo | Visited)
-
-
-def _read_discount(value: Any, path: str, faults: Faults) -> float | None:
-    discount = number(value, path, faults)
+def _read_discount(cursor: Cursor) -> float | None:
+    discount = cursor.number()
     if discount is None or 0 < discount <= 1:
         return discount
-    faults.error(path, f"is {discount:g}, not a number above 0 and up to 1")
-    return None
+    return cursor.error(f"is {discount:g}, not a number above 0 and up to 1")
+
+
+def _parts(problem: Problem, names: Names) -> Plain:
+    return {
+        "name": problem.name,
+        "model": problem.mdp,
+        "observer": problem.observer,
+        "secret": problem.secret,
+        "horizon": problem.horizon,
+        "discount": problem.discount,
+        "task": problem.task,
+        "policy": problem.policy_class,
+    }
+
+
+_HELP = "A Markov decision process, an observer, a secret and a task."
+_GRID_ONLY: Record[Plant] = Record(
+    "grid model", "A grid.", (Key("grid", GRID.shape, GRID.help),), lambda fields: fields.read("grid")
+)
+_MODEL: Shape[Any] = Shape(
+    "a mapping: model, `{grid: ...}`, or imported",
+    _read_model,
+    lambda known: either(MODEL.shape, _GRID_ONLY.schema, IMPORTED.shape)(known),
+    MODEL.write,
+    inside=(MODEL.shape, IMPORTED.shape),
+)
+_KEYS = (
+    Key("opaq", Shape(f"`{VERSION}`", lambda cursor: cursor.value, {"const": VERSION}), "The version of the format."),
+    Key("name", NAME, "A short name; otherwise the file's name.", default=""),
+    Key("description", TEXT, "What the problem is about."),
+    Key("model", _MODEL, "The plant; exactly one of this, `grid` and the models of other tools is needed."),
+    Key("grid", GRID.shape, "The plant as a grid."),
+    Key(
+        "observer",
+        Shape(OBSERVER.shape.words, read_observer, OBSERVER.shape.schema, OBSERVER.shape.write, "observer"),
+        "What the eavesdropper sees.",
+        required="say what the observer sees",
+    ),
+    Key(
+        "secret",
+        Shape(SECRET.shape.words, read_secret, SECRET.shape.schema, SECRET.shape.write, "secret"),
+        "What must stay hidden.",
+        required="say what must stay hidden",
+    ),
+    Key(
+        "horizon",
+        whole(0, MAX_HORIZON),
+        "How many transitions a run has; the observer sees one observation more.",
+        required="say how many transitions a run has",
+    ),
+    Key(
+        "discount",
+        Shape(
+            "a number above 0 and up to 1",
+            _read_discount,
+            {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        ),
+        "The discount of the return.",
+        default=1.0,
+    ),
+    Key(
+        "task",
+        Shape(TASK.shape.words, read_task, TASK.schema, TASK.write, "task", (), TASK),
+        "What must get done.",
+        default=Task(),
+    ),
+    Key(
+        "policy",
+        Shape(POLICY.shape.words, read_policy_class, POLICY.schema, POLICY.write, "policy", (), POLICY),
+        "What the policy may look at.",
+        default=PolicyClass(),
+    ),
+)
+
+
+def problem_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of a problem file: its shape and what every key means."""
+    definitions: Plain = {}
+    stated = problem_record().schema(definitions)
+    title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "opaq problem"}
+    return title | stated | {"$defs": definitions}

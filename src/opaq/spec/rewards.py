@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from opaq.errors import Faults
 from opaq.model.arrays import FloatArray, floats
 from opaq.model.mdp import MAX_REWARD, MDP
-from opaq.spec.cursor import at, item, mapping
-from opaq.spec.cursor import reward as read_reward
-from opaq.spec.matrices import check_shape, dense, is_array
+from opaq.spec.cursor import Cursor
+from opaq.spec.grammar import Plain, Shape, array_schema, either, map_of
+from opaq.spec.matrices import dense, is_array, right_shape
 from opaq.spec.names import Known
 from opaq.spec.transitions import Choices
 
@@ -25,94 +24,108 @@ class Reward:
     state: int | None
     action: int | None
     value: float
-    path: str
+    cursor: Cursor
 
 
 Rewards = list[Reward] | FloatArray  # entries from the vaguest to the most exact, or an array [state(, action)]
 
 
-def read_rewards(value: Any, path: str, faults: Faults, *, states: Known, actions: Known) -> Rewards | None:
+def read_rewards(cursor: Cursor) -> Rewards | None:
     """Rewards as state -> number or state -> action -> number ("*" stands for the rest), or as an array."""
-    if is_array(value):
-        return _array(value, path, faults, states=states, actions=actions)
-    table = mapping(value, path, faults)
-    if table is None:
+    if is_array(cursor.value):
+        return _array(cursor)
+    entries, states = cursor.entries(), cursor.names.states
+    if entries is None:
         return None
-    found: list[Reward] = []
-    for key, entry in table.items():
-        state = None if key == "*" else states.find(key, at(path, key), faults)
+    rewards: list[Reward] = []
+    for key, entry in entries.items():
+        state = None if key == "*" else states.find(cursor.child(key, key))
         if key == "*" or state is not None or states.index is None:
-            found.extend(_of_state(entry, at(path, key), faults, state=state, actions=actions))
-    return sorted(found, key=lambda reward: (reward.state is not None, reward.action is not None))
+            rewards.extend(_of_state(entry, state))
+    return sorted(rewards, key=lambda reward: (reward.state is not None, reward.action is not None))
 
 
-def read_named_rewards(
-    value: Any, path: str, faults: Faults, *, states: Known, actions: Known
-) -> dict[str, Rewards | None]:
-    """Further rewards by name, each written as rewards are."""
-    table = mapping(value, path, faults) or {}
-    return {
-        key: read_rewards(entry, at(path, key), faults, states=states, actions=actions) for key, entry in table.items()
-    }
-
-
-def spread_rewards(rewards: Rewards | None, choices: Choices, faults: Faults, *, actions: Known) -> FloatArray:
+def spread_rewards(rewards: Rewards | None, choices: Choices, actions: Known) -> FloatArray:
     """The reward of every choice; exact entries win over "*"."""
     counts = np.diff(choices.choice_start)
     if isinstance(rewards, np.ndarray):
         states = np.repeat(np.arange(counts.size), counts)
         return floats(rewards[states] if rewards.ndim == 1 else rewards[states, choices.choice_action])
-    found = np.zeros(choices.choice_action.size)
-    names = tuple(actions.index or ())
+    amounts = np.zeros(choices.choice_action.size)
     for reward in rewards or []:
-        place = _place(reward, choices)
-        chosen = choices.choice_action[place] == reward.action
+        entries = slice(None) if reward.state is None else choices.of_state(reward.state)
+        chosen = choices.choice_action[entries] == reward.action
         if reward.action is None:
-            found[place] = reward.value
+            amounts[entries] = reward.value
         elif chosen.any():
-            found[place][chosen] = reward.value
+            amounts[entries][chosen] = reward.value
         elif reward.state is not None:
-            faults.warn(reward.path, f"action '{names[reward.action]}' is not enabled there", "it is never earned")
-    return floats(found)
+            action = actions.listed[reward.action]
+            reward.cursor.warn(f"action '{action}' is not enabled there", "it is never earned")
+    return floats(amounts)
 
 
-def _of_state(entry: Any, path: str, faults: Faults, *, state: int | None, actions: Known) -> list[Reward]:
-    if not isinstance(entry, Mapping):
-        value = read_reward(entry, path, faults)
-        return [] if value is None else [Reward(state, None, value, path)]
-    found = []
-    for key, amount in (mapping(entry, path, faults) or {}).items():
-        action = None if key == "*" else actions.find(key, at(path, key), faults)
-        value = read_reward(amount, at(path, key), faults)
-        if value is not None and (key == "*" or action is not None):
-            found.append(Reward(state, action, value, at(path, key)))
-    return found
-
-
-def _place(reward: Reward, choices: Choices) -> slice:
-    if reward.state is None:
-        return slice(None)
-    return slice(int(choices.choice_start[reward.state]), int(choices.choice_start[reward.state + 1]))
-
-
-def _array(value: Any, path: str, faults: Faults, *, states: Known, actions: Known) -> FloatArray | None:
-    flat = np.ndim(value) == 1 if isinstance(value, np.ndarray) else not any(is_array(row) for row in value)
-    found = dense(value, path, faults, axes=("state",) if flat else ("state", "action"))
-    if found is None or states.index is None or actions.index is None:
-        return None
-    for place in np.argwhere(np.abs(found) > MAX_REWARD):
-        read_reward(float(found[tuple(place)]), item(path, *place.tolist()), faults)
-    expected = (len(states),) if flat else (len(states), len(actions))
-    return found if check_shape(found.shape, expected, path, faults) else None
-
-
-def check_rewards(mdp: MDP, path: str, faults: Faults) -> None:
+def check_rewards(cursor: Cursor, mdp: MDP) -> None:
     """Note rewards of a finished model whose sums could overflow."""
-    named = {at("named_rewards", key): amounts for key, amounts in mdp.named_rewards.items()}
+    named = {f"named_rewards.{key}": amounts for key, amounts in mdp.named_rewards.items()}
     for key, amounts in {"rewards": mdp.rewards, **named}.items():
-        wrong = np.flatnonzero(~(np.abs(amounts) <= MAX_REWARD))  # NaN too
-        if wrong.size:
-            state = mdp.states[mdp.choice_state()[wrong[0]]]
-            more = f" ({wrong.size:,} such rewards)" if wrong.size > 1 else ""
-            found = f"the reward of state '{state}' is {amounts[wrong[0]]:g}, beyond {MAX_REWARD:g}{more}"
-            faults.error(at(path, key), found, "scale all rewards and thresholds down")
+        beyond = np.flatnonzero(~(np.abs(amounts) <= MAX_REWARD))  # NaN too
+        if beyond.size:
+            state = mdp.states[mdp.choice_state()[beyond[0]]]
+            more = f" ({beyond.size:,} such rewards)" if beyond.size > 1 else ""
+            finding = f"the reward of state '{state}' is {amounts[beyond[0]]:g}, beyond {MAX_REWARD:g}{more}"
+            cursor.child(key, None).error(finding, "scale all rewards and thresholds down")
+
+
+def written_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
+    """Rewards by state, where there are any: one number when every action earns the same, else one per action."""
+    stated: Plain = {}
+    for state, name in enumerate(mdp.states):
+        choices = range(int(mdp.choice_start[state]), int(mdp.choice_start[state + 1]))
+        earned = {mdp.actions[mdp.choice_action[choice]]: float(amounts[choice]) for choice in choices}
+        if any(earned.values()):
+            stated[name] = next(iter(earned.values())) if len(set(earned.values())) == 1 else earned
+    return stated
+
+
+def _of_state(cursor: Cursor, state: int | None) -> list[Reward]:
+    if not isinstance(cursor.value, Mapping):
+        value = cursor.reward()
+        return [] if value is None else [Reward(state, None, value, cursor)]
+    rewards = []
+    for key, entry in (cursor.entries() or {}).items():
+        action = None if key == "*" else cursor.names.actions.find(cursor.child(key, key))
+        value = entry.reward()
+        if value is not None and (key == "*" or action is not None):
+            rewards.append(Reward(state, action, value, entry))
+    return rewards
+
+
+def _array(cursor: Cursor) -> FloatArray | None:
+    value, states, actions = cursor.value, cursor.names.states, cursor.names.actions
+    flat = np.ndim(value) == 1 if isinstance(value, np.ndarray) else not any(is_array(row) for row in value)
+    table = dense(cursor, axes=("state",) if flat else ("state", "action"))
+    if table is None or states.index is None or actions.index is None:
+        return None
+    for index in np.argwhere(np.abs(table) > MAX_REWARD):
+        cursor.item(*index.tolist(), value=float(table[tuple(index)])).reward()
+    expected = (len(states),) if flat else (len(states), len(actions))
+    return table if right_shape(cursor, table.shape, expected) else None
+
+
+REWARDS: Shape[Rewards] = Shape(
+    'state -> number, or state -> action -> number; `"*"` stands for the rest; not listed: 0. Also an array `[state]` '
+    "or `[state][action]`",
+    read_rewards,
+    either(
+        {
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [{"type": "number"}, {"type": "object", "additionalProperties": {"type": "number"}}]
+            },
+        },
+        array_schema,
+    ),
+    ref="rewards",
+)
+NAMED_REWARDS: Shape[dict[str, Any]] = map_of(REWARDS, "name -> rewards, in the same form")

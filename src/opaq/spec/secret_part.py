@@ -2,166 +2,153 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Mapping
 from typing import Any, cast
 
-import numpy as np
-
 from opaq.errors import Faults
-from opaq.model.arrays import IntArray, ints
 from opaq.model.mdp import MDP
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
-from opaq.spec.automaton_part import check_guards
-from opaq.spec.cursor import at, check_keys, gather, mapping, one_key, option, whole, wrong
-from opaq.spec.language_part import KINDS as LANGUAGES
-from opaq.spec.language_part import read_language
-from opaq.spec.names import Names, state_set
+from opaq.spec.automaton_part import LANGUAGE_KEYS, LANGUAGES, MINIMAL, check_guards, read_language
+from opaq.spec.cursor import Cursor, gather
+from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union, attributes, each, one_of
+from opaq.spec.names import Names
+from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, label_or_states, written_states
 
-STATE_KINDS = ("last_state", "initial_state", "state_at", "steps_ago", "visited")
-KINDS = (*STATE_KINDS, *LANGUAGES)
-_LANGUAGE_KEYS = {
-    "reveal": "only an automaton reveals progress or acceptance",
-    "minimal": "only formulas and expressions become automata",
-}
-_FORMS = "true, a label, a list of states, or a mapping {class: states}"
+MAX_TIME = 1_000_000
 
 
 def build_secret(
     spec: Mapping[str, Any], mdp: MDP, *, horizon: int | None = None, faults: Faults | None = None, path: str = "secret"
 ) -> Secret:
-    """A secret from a mapping with one kind of secret, such as last_state, visited or ltlf (see KINDS).
+    """A secret of a model's runs.
 
-    Raises InputError with every fault; given `faults`, adds to it instead and returns None when unusable.
+    spec: a mapping with one kind of secret, such as {"last_state": "goal"}, {"visited": [...]} or {"ltlf": "F p"}.
+    mdp: the model.
+    horizon: the number of transitions, with which times are compared; None compares nothing.
+    faults: collects every fault instead of raising InputError; the secret is then None when it is unusable.
+    path: what faults call the secret.
     """
-    return cast("Secret", gather(lambda found: read_secret(spec, path, found, Names.of(mdp), horizon=horizon), faults))
+    start = Names.of(mdp, horizon=horizon).at_start(spec, path)
+    secret: Secret = gather(cast("Any", read_secret), start, faults)
+    return secret
 
 
-def read_secret(value: Any, path: str, faults: Faults, names: Names, *, horizon: int | None) -> Secret | None:
-    """A secret from its mapping; a horizon of None is not compared with times."""
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    meant = check_keys(spec, path, faults, allowed=(*KINDS, "reveal", "minimal"))
-    kind = one_key(spec, path, faults, options=KINDS, meant=meant)
-    if kind is None:
-        return None
-    if kind in LANGUAGES:
-        return _read_language(spec, kind, path, faults, names)
-    for key, advice in _LANGUAGE_KEYS.items():
-        if key in spec:
-            faults.error(at(path, key), f"does not go with '{kind}'", advice)
-    where = at(path, kind)
-    if kind == "visited":
-        return _read_visited(spec[kind], where, faults, names)
-    if kind == "state_at":
-        return _read_timed(spec[kind], where, faults, names, key="time", horizon=horizon, make=StateAt)
-    if kind == "steps_ago":
-        return _read_timed(spec[kind], where, faults, names, key="steps", horizon=horizon, make=StepsAgo)
-    classes = _read_classes(spec[kind], where, faults, names)
-    if classes is None:
-        return None
-    return LastState(classes) if kind == "last_state" else InitialState(classes)
+def read_secret(cursor: Cursor) -> Secret | None:
+    """A secret from its mapping, or a finished one checked."""
+    if not SECRET.is_made(cursor.value):
+        return SECRET.record.read(cursor)
+    _check(cursor, cursor.value)
+    secret: Secret = cursor.value
+    return secret
 
 
-def check_secret(secret: Secret, path: str, faults: Faults, names: Names, *, horizon: int | None) -> None:
+def may_have_automaton(secret: Any) -> bool:
+    """Whether a secret, made or still to be read, has an automaton, or cannot be told not to."""
+    if isinstance(secret, Mapping):
+        return not any(key in secret for key in SECRET.kinds if key not in LANGUAGES)
+    return not SECRET.is_made(secret) or isinstance(secret, Language)
+
+
+def _check(cursor: Cursor, secret: Any) -> None:
     """Note when a finished secret does not fit the model or the horizon."""
+    count = None if cursor.names.states.index is None else len(cursor.names.states)
     if isinstance(secret, Language):
-        check_guards(secret.automaton, at(path, "automaton"), faults, names.labels)
-        return
-    size = None if names.states.index is None else len(names.states)
-    if isinstance(secret, Visited):
-        if size is not None and secret.states.size and secret.states.max() >= size:
-            faults.error(path, f"names state {secret.states.max()}, but the model has {size:,}")
-        return
-    if size is not None and secret.classes.of_state.size != size:
-        faults.error(path, f"classes {secret.classes.of_state.size:,} states, but the model has {size:,}")
-    time = secret.time if isinstance(secret, StateAt) else secret.steps if isinstance(secret, StepsAgo) else 0
-    if horizon is not None:
-        whole(time, path, faults, low=0, high=horizon)
+        check_guards(cursor.child("automaton", None), secret.automaton)
+    elif isinstance(secret, Visited):
+        if count is not None and secret.states.size and secret.states.max() >= count:
+            cursor.error(f"names state {secret.states.max()}, but the model has {count:,}")
+    elif isinstance(getattr(secret, "classes", None), StateClasses):
+        if count is not None and secret.classes.of_state.size != count:
+            cursor.error(f"classes {secret.classes.of_state.size:,} states, but the model has {count:,}")
+        time = getattr(secret, "time", getattr(secret, "steps", 0))
+        if cursor.names.horizon is not None:
+            dataclasses.replace(cursor, value=time).whole(low=0, high=cursor.names.horizon)
 
 
-def _read_language(spec: Mapping[str, Any], kind: str, path: str, faults: Faults, names: Names) -> Language | None:
-    reveal = option(spec.get("reveal", "progress"), at(path, "reveal"), faults, options=("progress", "acceptance"))
-    automaton = read_language(spec, kind, path, faults, names, accepts=reveal == "acceptance")
-    if automaton is None or reveal is None:
-        return None
-    return Language(automaton, "acceptance" if reveal == "acceptance" else "progress")
+def _read_time(cursor: Cursor) -> int | None:
+    horizon = cursor.names.horizon
+    return cursor.whole(low=0, high=MAX_TIME if horizon is None else horizon)
 
 
-def _read_visited(value: Any, path: str, faults: Faults, names: Names) -> Visited | None:
-    if isinstance(value, bool | Mapping) or value is None:
-        wrong(value, path, faults, "a label or a list of states")
-        return None
-    states = state_set(value, path, faults, names)
+def _visited(fields: Fields) -> Visited | None:
+    cursor = fields.at("visited")
+    states = label_or_states(cursor)
     if states is None:
         return None
-    return Visited(states, value) if isinstance(value, str) else Visited(states)
+    return Visited(states, cursor.value) if isinstance(cursor.value, str) else Visited(states)
 
 
-def _read_timed(
-    value: Any,
-    path: str,
-    faults: Faults,
-    names: Names,
-    *,
-    key: str,
-    horizon: int | None,
-    make: Callable[[int, StateClasses], StateAt | StepsAgo],
-) -> StateAt | StepsAgo | None:
+def _write_visited(secret: Visited, names: Names) -> str | list[str]:
+    """The label or state the secret is named after, if it is, so that the name survives."""
+    name, index, labels = secret.name, names.states.index or {}, names.labels or {}
+    label = labels.get(name) if name not in index else None
+    same_state = name in index and secret.states.tolist() == [index[name]]
+    same_label = label is not None and secret.states.tolist() == label.tolist()
+    return name if same_state or same_label else written_states(secret.states, names)
+
+
+def _language(fields: Fields) -> Language | None:
+    reveal = fields.read("reveal")
+    automaton = read_language(fields, accepts=reveal == "acceptance")
+    return None if automaton is None or reveal is None else Language(automaton, reveal)
+
+
+def _of_classes(name: str, of: type, help: str) -> Kind[Any]:
+    """A secret that is a class of one state of the run."""
+    return Kind(Key(name, CLASSES, help), each(of, name), of, lambda secret, _: {name: secret.classes})
+
+
+def _timed(name: str, count: str, of: type, help: str) -> Kind[Any]:
     """A secret of a state at one time, counted from the start or back from the end."""
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    required = {key: "give a whole number up to the horizon", "states": f"give {_FORMS}"}
-    check_keys(spec, path, faults, allowed=tuple(required), required=required)
-    most = 1_000_000 if horizon is None else horizon
-    time = whole(spec[key], at(path, key), faults, low=0, high=most) if key in spec else None
-    classes = _read_classes(spec["states"], at(path, "states"), faults, names) if "states" in spec else None
-    return None if time is None or classes is None else make(time, classes)
+    record: Record[Any] = Record(
+        name,
+        help,
+        (
+            Key(count, _TIME, "How many transitions.", required="give a whole number up to the horizon"),
+            Key("states", CLASSES, "What about the state is secret.", required=f"give {CLASS_FORMS}"),
+        ),
+        each(of, count, "states"),
+        lambda secret, _: {count: getattr(secret, count), "states": secret.classes},
+    )
+    return Kind(Key(name, record.shape, help), each(lambda secret: secret, name), of, lambda secret, _: {name: secret})
 
 
-def _read_classes(value: Any, path: str, faults: Faults, names: Names) -> StateClasses | None:
-    """What about a state is secret: itself, whether it is in a set, or which class of a partition it is in."""
-    if value is False or value is None:
-        wrong(value, path, faults, _FORMS)
-        return None
-    if isinstance(value, Mapping):
-        return _read_partition(value, path, faults, names)
-    if value is True:
-        index = names.states.index
-        return None if index is None else StateClasses(tuple(index), ints(range(len(index))))
-    states = state_set(value, path, faults, names)
-    if states is None or names.states.index is None:
-        return None
-    if states.size in (0, len(names.states)):
-        faults.warn(path, f"holds {'no' if not states.size else 'every'} state", "there is nothing to hide")
-    return StateClasses(("no", "yes"), _members(states, len(names.states)))
+def _spoken(name: str, of: type | None = None) -> Kind[Any]:
+    """A secret that is what an automaton makes of the run."""
+    return Kind(LANGUAGE_KEYS[name], _language, of, attributes("automaton", "reveal") if of else None)
 
 
-def _members(states: IntArray, num_states: int) -> IntArray:
-    found = np.zeros(num_states, dtype=np.int64)
-    found[states] = 1
-    return ints(found)
-
-
-def _read_partition(value: Mapping[Any, Any], path: str, faults: Faults, names: Names) -> StateClasses | None:
-    table = mapping(value, path, faults) or {}
-    if not table:
-        faults.error(path, "is empty", f"give {_FORMS}")
-        return None
-    sets = {key: state_set(listed, at(path, key), faults, names) for key, listed in table.items()}
-    if names.states.index is None or any(states is None for states in sets.values()):
-        return None
-    classes = tuple(sets)
-    of_state = np.full(len(names.states), -1)
-    spelled = tuple(names.states.index)
-    for place, (key, states) in enumerate(sets.items()):
-        for state in [] if states is None else states.tolist():
-            if of_state[state] >= 0:
-                other = classes[of_state[state]]
-                faults.error(at(path, key), f"state '{spelled[state]}' is in '{other}' too", "put it in one class")
-            of_state[state] = place
-    if (of_state < 0).any():
-        classes = classes if "other" in classes else (*classes, "other")
-        of_state[of_state < 0] = classes.index("other")
-    return StateClasses(classes, ints(of_state))
+_TIME: Shape[int] = Shape("a whole number up to the horizon", _read_time, {"type": "integer", "minimum": 0})
+_VISITED: Shape[Any] = Shape(STATES.words, lambda cursor: None, STATES.described, _write_visited)
+SECRET: Union[Any] = Union.of(
+    "secret",
+    "What must stay hidden: exactly one kind.",
+    [
+        _of_classes("last_state", LastState, "Hide where the run ends."),
+        _of_classes("initial_state", InitialState, "Hide where the run starts."),
+        _timed("state_at", "time", StateAt, "Hide the state at one time."),
+        _timed("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
+        Kind(
+            Key("visited", _VISITED, "Hide whether any of these states was ever visited."),
+            _visited,
+            Visited,
+            lambda secret, _: {"visited": secret},
+        ),
+        _spoken("automaton", Language),
+        _spoken("ltlf"),
+        _spoken("regex"),
+    ],
+    (
+        Key(
+            "reveal",
+            one_of("progress", "acceptance"),
+            "What of the automaton is secret: its state, or whether it accepts.",
+            default="progress",
+            goes_with=LANGUAGES,
+            otherwise="only an automaton reveals progress or acceptance",
+        ),
+        dataclasses.replace(MINIMAL, otherwise="only formulas and expressions become automata"),
+    ),
+    example='secret: {ltlf: "F(p & F q)", reveal: acceptance}',
+)

@@ -2,171 +2,252 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
-from opaq.errors import Faults
 from opaq.model.problem import Reach, Requirement, ReturnAtLeast, Satisfy, Task
-from opaq.spec.automaton_part import check_guards
-from opaq.spec.cursor import (
-    at,
-    check_keys,
-    item,
-    listing,
-    mapping,
-    name,
-    one_key,
-    option,
-    probability,
-    suggestion,
-    wrong,
+from opaq.spec.automaton_part import LANGUAGE_KEYS, MINIMAL, check_guards, read_language
+from opaq.spec.cursor import Cursor, suggestion
+from opaq.spec.grammar import (
+    NAME,
+    PROBABILITY,
+    REWARD,
+    Fields,
+    Key,
+    Kind,
+    Plain,
+    Record,
+    Shape,
+    Union,
+    either,
+    list_of,
+    one_of,
 )
-from opaq.spec.cursor import reward as read_threshold
-from opaq.spec.language_part import KINDS as LANGUAGES
-from opaq.spec.language_part import TEXTS, read_language
-from opaq.spec.names import Names, state_set
-
-KEYS = ("return_at_least", "over", "objective", "requirements")
-EVENTS = ("reach", *LANGUAGES)  # what may happen in a run, asked for with a probability
-EVENT_KEYS = (*EVENTS, "probability_at_least", "minimal", "name")
-REQUIREMENT_KEYS = ("reward", "return_at_least", *EVENT_KEYS)
-
-Rewards = Collection[str] | None  # the names of further rewards; None: they could not be read
+from opaq.spec.names import Names
+from opaq.spec.sets import STATES, label_or_states
 
 
-def read_task(
-    value: Any, path: str, faults: Faults, names: Names, *, rewards: Rewards, discount: float | None
-) -> Task | None:
+def read_task(cursor: Cursor) -> Task | None:
     """A task from its mapping, or a finished one checked."""
-    if isinstance(value, Task):
-        _check_forever(value.over, path, faults, discount=discount)
-        _check_finished(value, path, faults, names, rewards)
-        return value
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    meant = check_keys(spec, path, faults, allowed=(*KEYS, *EVENT_KEYS))
-    threshold = spec.get("return_at_least")
-    if threshold is not None:
-        threshold = read_threshold(threshold, at(path, "return_at_least"), faults)
-    over = option(spec.get("over", "horizon"), at(path, "over"), faults, options=("horizon", "forever"))
-    _check_forever(over, path, faults, discount=discount)
-    aim = option(spec.get("objective", "maximise"), at(path, "objective"), faults, options=("maximise", "minimise"))
-    shorthand = any(key in spec for key in EVENT_KEYS)
-    requirements = [_read_event(spec, path, faults, names, meant=meant)] if shorthand else []
-    requirements += _read_requirements(spec.get("requirements", []), at(path, "requirements"), faults, names, rewards)
-    found = tuple(requirement for requirement in requirements if requirement is not None)
-    return Task(threshold, "forever" if over == "forever" else "horizon", found, aim == "minimise")
-
-
-def _check_forever(over: str | None, path: str, faults: Faults, *, discount: float | None) -> None:
-    if over == "forever" and discount is not None and discount >= 1:
-        faults.error(at(path, "over"), "'forever' needs a discount below 1", f"the discount is {discount:g}")
-
-
-def _check_finished(task: Task, path: str, faults: Faults, names: Names, rewards: Rewards) -> None:
-    """Note when the requirements of a finished task do not fit the model."""
+    if not isinstance(cursor.value, Task):
+        return TASK.read(cursor)
+    task = cursor.value
+    _check_forever(cursor, task.over)
     if task.return_at_least is not None:
-        read_threshold(task.return_at_least, at(path, "return_at_least"), faults)
-    for place, requirement in enumerate(task.requirements):
-        _check_requirement(requirement, item(at(path, "requirements"), place), faults, names, rewards)
+        cursor.child("return_at_least", task.return_at_least).reward()
+    requirements = cursor.child("requirements", None)
+    for index, requirement in enumerate(task.requirements):
+        _check(requirements.item(index), requirement)
+    return task
 
 
-def _check_requirement(requirement: Requirement, path: str, faults: Faults, names: Names, rewards: Rewards) -> None:
-    if isinstance(requirement, ReturnAtLeast):
-        _check_reward(requirement.reward, at(path, "reward"), faults, rewards)
-        read_threshold(requirement.threshold, at(path, "return_at_least"), faults)
-    elif isinstance(requirement, Satisfy):
-        check_guards(requirement.automaton, at(path, "automaton"), faults, names.labels)
-    elif names.states.index is not None and requirement.states.max(initial=-1) >= len(names.states):
-        found = f"names state {requirement.states.max()}, but the model has {len(names.states):,}"
-        faults.error(at(path, "reach"), found)
+def _make(fields: Fields) -> Task:
+    stated = fields.at("return_at_least").value
+    threshold = None if stated is None else fields.read("return_at_least")
+    over, objective = fields.read("over"), fields.read("objective")
+    _check_forever(fields.cursor, over)
+    shorthand = [_event(EVENT.record.choose(fields))] if any(key.name in fields for key in EVENT.record.keys) else []
+    requirements = [*shorthand, *(fields.read("requirements") or [])]
+    met = tuple(requirement for requirement in requirements if requirement is not None)
+    return Task(threshold, over or "horizon", met, objective == "minimise")
 
 
-def _read_requirements(
-    value: Any, path: str, faults: Faults, names: Names, rewards: Rewards
-) -> list[Requirement | None]:
-    entries = listing(value, path, faults) or []
-    return [_read_one(entry, item(path, place), faults, names, rewards) for place, entry in enumerate(entries)]
+def _check_forever(cursor: Cursor, over: str | None) -> None:
+    discount = cursor.names.discount
+    if over == "forever" and discount is not None and discount >= 1:
+        cursor.child("over", over).error("'forever' needs a discount below 1", f"the discount is {discount:g}")
 
 
-def _read_one(value: Any, path: str, faults: Faults, names: Names, rewards: Rewards) -> Requirement | None:
-    if isinstance(value, ReturnAtLeast | Reach | Satisfy):
-        _check_requirement(value, path, faults, names, rewards)
-        return value
-    spec = mapping(value, path, faults)
-    if spec is None:
-        return None
-    meant = check_keys(spec, path, faults, allowed=REQUIREMENT_KEYS)
-    if "reward" not in spec and "return_at_least" not in spec:
-        return _read_event(spec, path, faults, names, meant=meant)
-    for key in EVENT_KEYS:
-        if key in spec:
-            faults.error(at(path, key), "does not go with a return", "make it a requirement of its own")
-    required = {"reward": "name one of the model's named_rewards", "return_at_least": "give the threshold"}
-    for key, advice in required.items():
-        if key not in spec and key not in meant:
-            faults.error(at(path, key), "is missing", advice)
-    reward = name(spec["reward"], at(path, "reward"), faults) if "reward" in spec else None
-    threshold = spec.get("return_at_least")
-    if "return_at_least" in spec:
-        threshold = read_threshold(threshold, at(path, "return_at_least"), faults)
+def _check(cursor: Cursor, requirement: Requirement) -> None:
+    """Note when a finished requirement does not fit the model."""
+    states = cursor.names.states
+    match requirement:
+        case ReturnAtLeast(reward, threshold):
+            _check_reward(cursor.child("reward", reward))
+            cursor.child("return_at_least", threshold).reward()
+        case Satisfy(automaton):
+            check_guards(cursor.child("automaton", None), automaton)
+        case Reach(members):
+            if states.index is not None and members.max(initial=-1) >= len(states):
+                finding = f"names state {members.max()}, but the model has {len(states):,}"
+                cursor.child("reach", None).error(finding)
+
+
+def _read_requirement(cursor: Cursor) -> Requirement | None:
+    if not isinstance(cursor.value, ReturnAtLeast | Reach | Satisfy):
+        return _EITHER.read(cursor)
+    _check(cursor, cursor.value)
+    return cursor.value
+
+
+def _requirement(fields: Fields) -> Requirement | None:
+    if "reward" not in fields and "return_at_least" not in fields:
+        return _event(EVENT.record.choose(fields))
+    for key in EVENT.record.keys:
+        if key.name in fields:
+            fields.at(key.name).error("does not go with a return", "make it a requirement of its own")
+    for key in RETURN.keys:
+        fields.require(key.name, key.required)
+    reward, threshold = fields.read("reward"), fields.read("return_at_least")
     if reward is None or threshold is None:
         return None
-    _check_reward(reward, at(path, "reward"), faults, rewards)
+    _check_reward(fields.at("reward"))
     return ReturnAtLeast(reward, threshold)
 
 
-def _check_reward(reward: str, path: str, faults: Faults, rewards: Rewards) -> None:
+def _check_reward(cursor: Cursor) -> None:
+    rewards, reward = cursor.names.rewards, str(cursor.value)
     if rewards is not None and reward not in rewards:
-        faults.error(path, f"unknown reward '{reward}'", suggestion(reward, rewards, kind="named reward"))
+        cursor.error(f"unknown reward '{reward}'", suggestion(reward, rewards, kind="named reward"))
 
 
-def _read_event(
-    spec: Mapping[str, Any], path: str, faults: Faults, names: Names, *, meant: Collection[str]
-) -> Requirement | None:
+def _event(fields: Fields) -> Requirement | None:
     """States to be reached or a language to be satisfied, with at least some probability."""
-    kind = one_key(spec, path, faults, options=EVENTS, meant=meant)
-    threshold = _read_chance(spec, at(path, "probability_at_least"), faults, meant=meant)
-    title = name(spec["name"], at(path, "name"), faults) if "name" in spec else ""
-    if kind is None:
+    fields.require("probability_at_least", _CHANCE.required)
+    threshold, title = fields.read("probability_at_least"), fields.read("name")
+    event: Reach | Satisfy | None = None if fields.kind is None else EVENT.kinds[fields.kind].make(fields)
+    if event is None or threshold is None or title is None:
         return None
-    value = spec[kind]
-    if kind == "reach":
-        return _read_reach(spec, path, faults, names, threshold=threshold, title=title)
-    automaton = read_language(spec, kind, path, faults, names, accepts=True)
-    if automaton is None or threshold is None or title is None:
-        return None
-    return Satisfy(automaton, threshold, title or (value.strip() if kind in TEXTS else "the automaton"))
+    return dataclasses.replace(event, threshold=threshold, name=title or event.name)
 
 
-def _read_chance(spec: Mapping[str, Any], path: str, faults: Faults, *, meant: Collection[str]) -> float | None:
-    if "probability_at_least" in spec:
-        return probability(spec["probability_at_least"], path, faults)
-    if "probability_at_least" not in meant:
-        faults.error(path, "is missing", "give the threshold, a number from 0 to 1")
-    return None
-
-
-def _read_reach(
-    spec: Mapping[str, Any], path: str, faults: Faults, names: Names, *, threshold: float | None, title: str | None
-) -> Reach | None:
-    value, where = spec["reach"], at(path, "reach")
-    if "minimal" in spec:
-        faults.error(at(path, "minimal"), "does not go with 'reach'", "remove it")
-    if isinstance(value, bool | Mapping) or value is None:
-        wrong(value, where, faults, "a label or a list of states")
-        return None
-    states = state_set(value, where, faults, names)
-    if states is None or threshold is None or title is None:
+def _reach(fields: Fields) -> Reach | None:
+    cursor = fields.at("reach")
+    states = label_or_states(cursor)
+    if states is None:
         return None
     if not states.size:
-        faults.warn(where, "holds no state", "it is never reached")
-    return Reach(states, threshold, title or _told(value))
+        cursor.warn("holds no state", "it is never reached")
+    return Reach(states, 0.0, _written(cursor.value))
 
 
-def _told(states: Any) -> str:
+def _satisfy(fields: Fields) -> Satisfy | None:
+    automaton, text = read_language(fields, accepts=True), fields.at(str(fields.kind)).value
+    return (
+        None
+        if automaton is None
+        else Satisfy(automaton, 0.0, text.strip() if isinstance(text, str) else "the automaton")
+    )
+
+
+def _written(states: Any) -> str:
     """What a set of states is called: as it is written, if that is short."""
     if not isinstance(states, list | tuple):
         return str(states) if isinstance(states, str | int) else "the states"
     return ", ".join(map(str, states)) if 0 < len(states) <= 4 else "the states"
+
+
+def _event_parts(key: str, attribute: str) -> Any:
+    def parts(event: Any, names: Names) -> Plain:
+        return {key: getattr(event, attribute), "probability_at_least": event.threshold, "name": event.name}
+
+    return parts
+
+
+def _parts(task: Task, names: Names) -> Plain:
+    return {
+        "return_at_least": task.return_at_least,
+        "over": task.over,
+        "objective": "minimise" if task.minimise else "maximise",
+        "requirements": list(task.requirements),
+    }
+
+
+def _write_requirement(requirement: Requirement, names: Names) -> Any:
+    record: Any = RETURN if isinstance(requirement, ReturnAtLeast) else EVENT.record
+    return record.write(requirement, names)
+
+
+_CHANCE = Key(
+    "probability_at_least",
+    PROBABILITY,
+    "The probability with which it must happen within the horizon.",
+    required="give the threshold, a number from 0 to 1",
+)
+EVENT: Union[Any] = Union.of(
+    "event",
+    "Something that must happen with at least some probability.",
+    [
+        Kind(
+            Key("reach", STATES, "States of which some must be visited."),
+            _reach,
+            Reach,
+            _event_parts("reach", "states"),
+        ),
+        Kind(LANGUAGE_KEYS["automaton"], _satisfy, Satisfy, _event_parts("automaton", "automaton")),
+        Kind(LANGUAGE_KEYS["ltlf"], _satisfy),
+        Kind(LANGUAGE_KEYS["regex"], _satisfy),
+    ],
+    (_CHANCE, MINIMAL, Key("name", NAME, "What reports call it.", default="")),
+    example="task: {reach: goal, probability_at_least: 0.9}",
+)
+RETURN: Record[Any] = Record(
+    "return",
+    "A threshold on the return of a named reward.",
+    (
+        Key("reward", NAME, "One of the model's named rewards.", required="name one of the model's named_rewards"),
+        Key("return_at_least", REWARD, "The threshold.", required="give the threshold"),
+    ),
+    _requirement,
+    lambda requirement, _: {"reward": requirement.reward, "return_at_least": requirement.threshold},
+)
+
+
+def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    return tuple(dataclasses.replace(key, required="", goes_with=()) for key in keys)
+
+
+_EITHER: Record[Any] = Record("requirement", "", _optional((*RETURN.keys, *EVENT.record.keys)), _requirement)
+REQUIREMENT: Shape[Requirement] = Shape(
+    "a mapping: return or event",
+    _read_requirement,
+    either(RETURN.shape, EVENT.shape),
+    _write_requirement,
+    ref="requirement",
+    inside=(RETURN.shape, EVENT.shape),
+)
+_NEEDS: Mapping[str, Any] = {
+    **{name: {"required": ["probability_at_least"]} for name in EVENT.kinds},
+    "probability_at_least": {"oneOf": [{"required": [name]} for name in EVENT.kinds]},
+    "minimal": {"anyOf": [{"required": [name]} for name in MINIMAL.goes_with]},
+    "name": {"anyOf": [{"required": [name]} for name in EVENT.kinds]},
+}
+TASK: Record[Task] = Record(
+    "task",
+    "What must get done: a return, and requirements; one event may stand here directly.",
+    (
+        Key(
+            "return_at_least",
+            Shape("a number", Cursor.reward, {"type": ["number", "null"]}),
+            "The threshold on the expected return; left out, there is none.",
+        ),
+        Key(
+            "over",
+            one_of("horizon", "forever"),
+            "The return of the horizon, or of ever (needs a discount below 1).",
+            default="horizon",
+        ),
+        Key(
+            "objective",
+            one_of("maximise", "minimise"),
+            "Maximise opacity, or minimise it (transparency).",
+            default="maximise",
+        ),
+        Key(
+            "requirements",
+            list_of(REQUIREMENT, "a list of returns and events"),
+            "Further requirements, all of which must be met.",
+        ),
+        *_optional(EVENT.record.keys),
+    ),
+    _make,
+    _parts,
+    example="""\
+task:
+  return_at_least: 0.1
+  requirements:
+    - {reward: fuel, return_at_least: -10}
+    - {reach: goal, probability_at_least: 0.9}""",
+    constraints={"dependentSchemas": _NEEDS},
+)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from opaq.errors import Faults
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, ints
-from opaq.spec.cursor import at, item, mapping
+from opaq.model.mdp import MDP
+from opaq.spec.cursor import Cursor
+from opaq.spec.grammar import Shape, array_schema, complete, either
 from opaq.spec.matrices import dense, is_array, matrix_entries, scaled_rows, too_large
-from opaq.spec.names import Known, distribution
+from opaq.spec.names import Names
+from opaq.spec.sets import DISTRIBUTION, distribution, written_shares
 
 MAX_TRANSITIONS = 20_000_000
 
@@ -25,6 +27,15 @@ class Choices:
     choice_start: IntArray  # [state + 1]
     choice_action: IntArray  # [choice]
     transitions: SparseRows  # [choice, state]
+
+    @classmethod
+    def of(cls, mdp: MDP) -> Choices:
+        """The choices of a finished model."""
+        return cls(mdp.choice_start, mdp.choice_action, mdp.transitions)
+
+    def of_state(self, state: int) -> slice:
+        """The choices of one state."""
+        return slice(int(self.choice_start[state]), int(self.choice_start[state + 1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,106 +67,115 @@ def choices_of(states: Any, actions: Any, nexts: Any, values: Any, *, num_states
     return Choices(ints(np.concatenate(([0], np.cumsum(counts)))), ints(enabled % num_actions), transitions)
 
 
-def read_transitions(value: Any, path: str, faults: Faults, *, states: Known, actions: Known) -> Choices | None:
+def read_transitions(cursor: Cursor) -> Choices | None:
     """Transitions as state -> action -> {next: probability}; the action "*" stands for those not listed."""
-    table = mapping(value, path, faults)
-    if table is None:
+    entries, states = cursor.entries(), cursor.names.states
+    if entries is None:
         return None
-    found: dict[int, dict[int, dict[int, float] | None]] = {}
+    rows: dict[int, dict[int, dict[int, float] | None]] = {}
     written = 0
-    for key, row in table.items():
-        state = states.find(key, at(path, key), faults)
-        enabled = _read_state(row, at(path, key), faults, states=states, actions=actions)
+    for key, entry in entries.items():
+        state = states.find(cursor.child(key, key))
+        enabled = _read_state(entry)
         if state is not None:
-            found[state] = enabled
+            rows[state] = enabled
             written += sum(len(shares or ()) for shares in enabled.values())
         if written > MAX_TRANSITIONS:
             stated = f"states {written:,} transitions up to here, '*' written out; the limit is {MAX_TRANSITIONS:,}"
-            faults.error(at(path, key), stated, "enable fewer actions, or use arrays or another format")
-            return None
+            return entry.error(stated, "enable fewer actions, or use arrays or another format")
     for name, state in (states.index or {}).items():
-        if state not in found:
-            faults.error(at(path, name), "is missing", "say what every enabled action does there")
-    return _assemble(found, states=states, actions=actions)
+        if state not in rows:
+            cursor.child(name, None).error("is missing", "say what every enabled action does there")
+    return _assemble(rows, cursor.names)
 
 
-def read_entries(value: Any, path: str, faults: Faults) -> Entries | None:
+def read_entries(cursor: Cursor) -> Entries | None:
     """Transitions as an array [state, action, next], or as action -> matrix [state, next]."""
-    if isinstance(value, Mapping):
-        return _matrices(value, path, faults)
-    tensor = dense(value, path, faults, axes=("state", "action", "next"))
+    if isinstance(cursor.value, Mapping):
+        return _matrices(cursor)
+    tensor = dense(cursor, axes=("state", "action", "next"))
     if tensor is None:
         return None
     if tensor.shape[0] != tensor.shape[2]:
-        faults.error(path, f"has {tensor.shape[0]} states on its first axis and {tensor.shape[2]} on its last")
-        return None
+        return cursor.error(f"has {tensor.shape[0]} states on its first axis and {tensor.shape[2]} on its last")
     if not tensor.size:
-        faults.error(path, "is empty", "give at least one state and one action")
-        return None
+        return cursor.error("is empty", "give at least one state and one action")
     states, actions, nexts = np.nonzero(tensor)
     values = tensor[states, actions, nexts]
     return Entries(states, actions, nexts, values, tensor.shape[0], None, tensor.shape[1])
 
 
-def read_entry_choices(entries: Entries, path: str, faults: Faults, *, states: Known) -> Choices | None:
-    """The choices of array entries; rows that are all zero are actions not enabled."""
-    named = entries.action_names
+def entry_choices(cursor: Cursor, entries: Entries) -> Choices | None:
+    """The choices of array entries, whose sizes and actions must be those listed; rows of zeros are not enabled."""
+    states, placed = cursor.names.states, _in_listed_order(cursor, entries)
+    if states.index is not None and entries.num_states != len(states):
+        return cursor.error(f"has {entries.num_states:,} states, but {len(states):,} are listed")
+    return None if placed is None else _enabled(cursor, placed)
 
-    def row_path(row: int) -> str:
-        state, action = divmod(row, entries.num_actions)
-        return item(path, state, action) if named is None else item(at(path, named[action]), state)
 
-    def entry_path(entry: int) -> str:
-        state, action, follower = (int(axis[entry]) for axis in (entries.states, entries.actions, entries.nexts))
-        return item(path, state, action, follower) if named is None else item(at(path, named[action]), state, follower)
+def _enabled(cursor: Cursor, entries: Entries) -> Choices | None:
+    named, count = entries.action_names, entries.num_actions
 
-    values = scaled_rows(
-        entries.states * entries.num_actions + entries.actions,
-        entries.values,
-        num_rows=entries.num_states * entries.num_actions,
-        entry_path=entry_path,
-        row_path=row_path,
-        path=path,
-        faults=faults,
-    )
+    def spell(row: int, entry: int | None) -> Cursor:
+        state, action = divmod(row, count)
+        rest = () if entry is None else (int(entries.nexts[entry]),)
+        if named is None:
+            return cursor.item(state, action, *rest)
+        return cursor.child(named[action], None).item(state, *rest)
+
+    rows = entries.states * count + entries.actions
+    values = scaled_rows(cursor, rows, entries.values, num_rows=entries.num_states * count, spell=spell)
     idle = np.flatnonzero(np.bincount(entries.states, minlength=entries.num_states) == 0)
-    names = tuple(states.index or ())
+    names = cursor.names.states.listed
     for state in idle.tolist():
-        known = f"'{names[state]}'" if state < len(names) else str(state)
-        where = item(path, state) if named is None else path
-        faults.error(where, f"no action is enabled in state {known}", "give it a row that is not zero")
+        spelled = f"'{names[state]}'" if state < len(names) else str(state)
+        where = cursor.item(state) if named is None else cursor
+        where.error(f"no action is enabled in state {spelled}", "give it a row that is not zero")
     if values is None or idle.size:
         return None
-    sizes = {"num_states": entries.num_states, "num_actions": entries.num_actions}
+    sizes = {"num_states": entries.num_states, "num_actions": count}
     return choices_of(entries.states, entries.actions, entries.nexts, values, **sizes)
 
 
-def _read_state(
-    value: Any, path: str, faults: Faults, *, states: Known, actions: Known
-) -> dict[int, dict[int, float] | None]:
+def _in_listed_order(cursor: Cursor, entries: Entries) -> Entries | None:
+    """The same entries with the actions numbered as they are listed."""
+    actions, named = cursor.names.actions, entries.action_names
+    if actions.index is None:
+        return entries
+    if named is None:
+        if entries.num_actions == len(actions):
+            return entries
+        return cursor.error(f"has {entries.num_actions:,} actions, but {len(actions):,} are listed")
+    order = complete([actions.find(cursor.child(action, action)) for action in named])
+    missing = [action for action in actions.index if action not in named]
+    for action in missing:
+        cursor.child(action, None).error("is missing", "give its matrix [state, next]")
+    if missing or order is None:
+        return None
+    moved = np.array(order, dtype=np.int64)[entries.actions]
+    return replace(entries, actions=moved, action_names=actions.listed, num_actions=len(actions))
+
+
+def _read_state(cursor: Cursor) -> dict[int, dict[int, float] | None]:
     """The distribution of every enabled action of one state; None where it is unusable."""
-    table = mapping(value, path, faults)
-    if table is None:
-        return {}
-    if not table:
-        faults.error(path, "no action is enabled", "list at least one")
-    found: dict[int, dict[int, float] | None] = {}
-    for key, row in table.items():
-        action = actions.find(key, at(path, key), faults) if key != "*" else None
-        shares = distribution(row, at(path, key), faults, states)
+    entries, actions = cursor.entries(), cursor.names.actions
+    if entries is not None and not entries:
+        cursor.error("no action is enabled", "list at least one")
+    rows: dict[int, dict[int, float] | None] = {}
+    for key, entry in (entries or {}).items():
+        action = None if key == "*" else actions.find(cursor.child(key, key))
+        shares = distribution(entry, cursor.names.states)
         if key == "*":
-            for other in (actions.index or {}).values():
-                found.setdefault(other, shares)
+            rows |= {other: shares for other in (actions.index or {}).values() if other not in rows}
         elif action is not None:
-            found[action] = shares
-    return found
+            rows[action] = shares
+    return rows
 
 
-def _assemble(
-    found: Mapping[int, Mapping[int, Mapping[int, float] | None]], *, states: Known, actions: Known
-) -> Choices | None:
+def _assemble(found: Mapping[int, Mapping[int, Mapping[int, float] | None]], names: Names) -> Choices | None:
     """The choices, when every state and every distribution could be read."""
-    if len(found) < len(states) or not len(states) or not len(actions):
+    num_states, num_actions = len(names.states), len(names.actions)
+    if len(found) < num_states or not num_states or not num_actions:
         return None
     rows: list[tuple[int, int, int]] = []  # state, action, how many transitions
     nexts, values = array("q"), array("d")
@@ -170,35 +190,63 @@ def _assemble(
             return None
     state_of, action_of, counts = np.array(rows, dtype=np.int64).T
     entries = (np.repeat(state_of, counts), np.repeat(action_of, counts), np.array(nexts), np.array(values))
-    return choices_of(*entries, num_states=len(states), num_actions=len(actions))
+    return choices_of(*entries, num_states=num_states, num_actions=num_actions)
 
 
-def _matrices(value: Mapping[Any, Any], path: str, faults: Faults) -> Entries | None:
-    table = mapping(value, path, faults)
-    if table is None or too_large(sum(_size(matrix) for matrix in table.values()), path, faults):
+def _matrices(cursor: Cursor) -> Entries | None:
+    children = cursor.entries()
+    if children is None or too_large(cursor, sum(_size(child.value) for child in children.values())):
         return None
-    found = [matrix_entries(matrix, at(path, key), faults, axes=("state", "next")) for key, matrix in table.items()]
-    usable = [entries for entries in found if entries is not None]
-    if len(usable) < len(found) or not usable:
+    tables = complete([matrix_entries(child, axes=("state", "next")) for child in children.values()])
+    if not tables:
         return None
-    size = usable[0][3][0]
+    size = tables[0].shape[0]
     if size == 0:
-        faults.error(path, "is empty", "give at least one state")
+        return cursor.error("is empty", "give at least one state")
+    square = [table.shape == (size, size) for table in tables]
+    for child, table, fits in zip(children.values(), tables, square, strict=True):
+        if not fits:
+            shape = f"{table.shape[0]} x {table.shape[1]}"
+            child.error(f"has shape {shape}, not {size} x {size}", "the axes are [state, next]")
+    if not all(square):
         return None
-    fits = [_is_square(size, shape, at(path, key), faults) for key, (*_, shape) in zip(table, usable, strict=True)]
-    if not all(fits):
-        return None
-    actions = np.repeat(np.arange(len(usable)), [entries[0].size for entries in usable])
-    rows, columns, values = (np.concatenate([entries[axis] for entries in usable]) for axis in range(3))
-    return Entries(rows, actions, columns, values, size, tuple(table), len(usable))
-
-
-def _is_square(size: int, shape: tuple[int, int], path: str, faults: Faults) -> bool:
-    if shape == (size, size):
-        return True
-    faults.error(path, f"has shape {shape[0]} x {shape[1]}, not {size} x {size}", "the axes are [state, next]")
-    return False
+    actions = np.repeat(np.arange(len(tables)), [table.rows.size for table in tables])
+    rows, columns, values = (np.concatenate([table[axis] for table in tables]) for axis in range(3))
+    return Entries(rows, actions, columns, values, size, tuple(children), len(tables))
 
 
 def _size(matrix: Any) -> int:
     return int(matrix.size) if isinstance(matrix, np.ndarray) else 0
+
+
+def _write(choices: Choices, names: Names) -> dict[str, dict[str, dict[str, float]]]:
+    states, actions = names.states.listed, names.actions.listed
+    return {
+        name: {
+            actions[choices.choice_action[choice]]: written_shares(*choices.transitions.row(choice), states)
+            for choice in range(*choices.of_state(state).indices(choices.choice_action.size))
+        }
+        for state, name in enumerate(states)
+    }
+
+
+TRANSITIONS: Shape[Choices] = Shape(
+    'state -> action -> `{next: probability}`, or one next state; `"*"` stands for every action not listed, and '
+    "actions that are not there are not enabled. Also an array `[state][action][next]`, or action -> `[state][next]`, "
+    "where rows of zeros are actions not enabled",
+    read_transitions,
+    lambda known: either(
+        {
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [
+                    {"type": "object", "additionalProperties": DISTRIBUTION.described(known), "minProperties": 1},
+                    array_schema(known),
+                ]
+            },
+            "minProperties": 1,
+        },
+        array_schema,
+    )(known),
+    _write,
+)

@@ -1,0 +1,161 @@
+"""Models of other tools, and what a problem file lays over them: start, labels, rewards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from opaq.model.imported import Imported
+from opaq.model.mdp import MDP
+from opaq.spec.cursor import Cursor, is_number, shown
+from opaq.spec.grammar import NAME, Fields, Key, Kind, Plain, Shape, Union, map_of
+from opaq.spec.model_part import LABELS, Plant, usable_labels
+from opaq.spec.names import Names
+from opaq.spec.rewards import NAMED_REWARDS, REWARDS, spread_rewards
+from opaq.spec.sets import START
+from opaq.spec.transitions import Choices
+
+_BUILT = ("prism", "jani", "drn")  # by Storm
+
+
+def imported_kind(name: str, help: str) -> Kind[Plant]:
+    """A kind of model file, to be read by the sources of a problem (see `opaq.formats`)."""
+    return Kind(Key(name, _SOURCE, help), _make)
+
+
+def read_imported(cursor: Cursor) -> Plant | None:
+    """A model of another tool; keys that its kind does not take are unknown there."""
+    record = IMPORTED.record
+    kinds = [name for name in IMPORTED.kinds if name in cursor.value]
+    if len(kinds) == 1:
+        others = set(IMPORTED.kinds) - set(kinds)
+        keys = (key for key in record.keys if key.name not in others)
+        fitting = tuple(key for key in keys if not key.goes_with or kinds[0] in key.goes_with)
+        record = dataclasses.replace(record, keys=fitting)
+    return record.read(cursor)
+
+
+def plant_of(imported: Imported, names: Names) -> Plant:
+    """The names of an imported model as it is, its own rewards among them."""
+    mdp = dataclasses.replace(imported.mdp, named_rewards=dict(imported.rewards))
+    known = Names.of(mdp, sources=names.sources)
+    return Plant(dataclasses.replace(known, imported=imported, variables=imported.variables), mdp)
+
+
+def _make(fields: Fields) -> Plant:
+    """Read the file; then lay over it what the problem says."""
+    cursor, kind = fields.cursor, str(fields.kind)
+    before = len(cursor.faults.errors)
+    source = cursor.child(kind, fields.at(kind).value)
+    source.name()
+    options = {key: fields.read(key) for key in ("constants", "reward", "options") if key in fields}
+    if cursor.names.sources is None:
+        source.error("is read by load_problem only", "read it first and give its model as 'model'")
+    if len(cursor.faults.errors) > before or cursor.names.sources is None:
+        return Plant(Names(sources=cursor.names.sources), None)
+    imported = cursor.names.sources.model(source, kind, options)
+    if imported is None:
+        return Plant(Names(sources=cursor.names.sources), None)
+    plant = overlaid(imported, fields)
+    return plant if len(cursor.faults.errors) == before else Plant(plant.names, None)
+
+
+def overlaid(imported: Imported, fields: Fields) -> Plant:
+    """The model with the start, labels and rewards of the problem file in place of its own; labels are added."""
+    names, mdp = plant_of(imported, fields.cursor.names)
+    if mdp is None:
+        return Plant(names, mdp)
+    if "labels" in fields:
+        labels = usable_labels(LABELS.read(_known(fields.at("labels"), names)))
+        mdp = mdp if labels is None else dataclasses.replace(mdp, labels=labels)
+        names = dataclasses.replace(names, labels=mdp.labels)
+    if "start" in fields:
+        start = START.read(_known(fields.at("start"), names))
+        mdp = mdp if start is None else dataclasses.replace(mdp, start=start)
+    mdp = _with_rewards(mdp, fields, names)
+    return Plant(dataclasses.replace(names, rewards=mdp.named_rewards), mdp)
+
+
+def _with_rewards(mdp: MDP, fields: Fields, names: Names) -> MDP:
+    choices, actions = Choices.of(mdp), names.actions
+    if "rewards" in fields:
+        rewards = REWARDS.read(_by_state(_known(fields.at("rewards"), names)))
+        mdp = dataclasses.replace(mdp, rewards=spread_rewards(rewards, choices, actions))
+    entries = _known(fields.at("named_rewards"), names).entries() if "named_rewards" in fields else None
+    further = {
+        key: spread_rewards(REWARDS.read(_by_state(entry)), choices, actions) for key, entry in (entries or {}).items()
+    }
+    return dataclasses.replace(mdp, named_rewards={**mdp.named_rewards, **further})
+
+
+def _known(cursor: Cursor, names: Names) -> Cursor:
+    return dataclasses.replace(cursor, names=names)
+
+
+def _by_state(cursor: Cursor) -> Cursor:
+    """Rewards of labels written out for their states; a state's own entry wins."""
+    if not isinstance(cursor.value, Mapping):
+        return cursor
+    index, labels = cursor.names.states.index or {}, cursor.names.labels or {}
+    listed = cursor.names.states.listed
+    of_labels: Plain = {}
+    for key, amount in cursor.value.items():
+        states = labels.get(key) if isinstance(key, str) and key not in index else None
+        of_labels |= {} if states is None else {listed[state]: amount for state in states.tolist()}
+    own = {key: amount for key, amount in cursor.value.items() if key in index or key not in labels}
+    return dataclasses.replace(cursor, value=of_labels | own)
+
+
+def _read_constant(cursor: Cursor) -> Any:
+    if isinstance(cursor.value, bool) or is_number(cursor.value):
+        return cursor.value
+    return cursor.error(f"is {shown(cursor.value)}, not a number or true or false")
+
+
+def _anything(cursor: Cursor) -> Plain | None:
+    entries = cursor.entries()
+    return None if entries is None else {key: entry.value for key, entry in entries.items()}
+
+
+_SOURCE: Shape[str] = Shape(
+    "a file name, relative to the problem file", Cursor.name, {"type": "string", "minLength": 1}
+)
+_CONSTANT: Shape[Any] = Shape("a number, true or false", _read_constant, {"type": ["number", "boolean"]})
+IMPORTED: Union[Plant] = Union.of(
+    "imported",
+    "A model of another tool, and what is laid over it.",
+    [
+        imported_kind("prism", "A PRISM file, built by Storm."),
+        imported_kind("jani", "A JANI file, built by Storm."),
+        imported_kind("drn", "A DRN file, read by Storm."),
+        imported_kind("umb", "A UMB file."),
+        imported_kind("pomdp", "A file of pomdp.org."),
+        imported_kind("gymnasium", "The id of a registered tabular environment."),
+    ],
+    (
+        Key(
+            "constants",
+            map_of(_CONSTANT, "name -> number, true or false"),
+            "Values for the constants a PRISM or JANI model leaves open.",
+            goes_with=("prism", "jani"),
+        ),
+        Key(
+            "reward",
+            NAME,
+            "Which of the file's rewards is the return; the first if left out.",
+            goes_with=(*_BUILT, "umb"),
+        ),
+        Key(
+            "options",
+            Shape("a mapping", _anything, {"type": "object"}),
+            "Arguments of the environment.",
+            goes_with=("gymnasium",),
+        ),
+        Key("start", START, "Where the run starts, in place of the file's own start."),
+        Key("labels", LABELS, "Labels beside those of the file."),
+        Key("rewards", REWARDS, "Rewards in place of the file's own; labels may stand for their states."),
+        Key("named_rewards", NAMED_REWARDS, "Further rewards by name, beside those of the file."),
+    ),
+    example='model: {prism: robot.prism, constants: {N: 4}, labels: {home: {where: "x = 0 & y = 0"}}}',
+)
