@@ -1,14 +1,20 @@
 """What a policy may look at: one small class per condition.
 
 Each is plain data. `opaq.spec` knows how a condition is written in files, `opaq.product` which machine follows it.
+A condition that is finer than another tells how its part of a row key gives the other's part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from opaq.model.memory import Memory
+from opaq.model.memory import Memory, holds
+
+# What a row key says about one condition: a name, a time, or a tuple of names (last_states).
+KeyPart = str | int | tuple[str, ...]
+Projection = Callable[[KeyPart], KeyPart]
 
 
 class Condition:
@@ -16,6 +22,29 @@ class Condition:
 
     __slots__ = ()
     key: ClassVar[str]
+
+    @property
+    def label(self) -> str:
+        """The condition with its size, as policy classes are named: "state", "last_states:2"."""
+        return self.key
+
+    def project_to(self, coarse: Condition) -> Projection | None:
+        """How this condition's part of a row key gives that of a coarser one; None where it does not."""
+        return _unchanged if self == coarse else None
+
+    def project_from(self, fine: Condition) -> Projection | None:
+        """The same, said by the coarser condition: for a new condition that is coarser than one already there."""
+        return None
+
+
+def projection(fine: Condition, coarse: Condition) -> Projection | None:
+    """From the fine condition's part of a row key to the coarse one's; None where the fine one does not tell it."""
+    return fine.project_to(coarse) or coarse.project_from(fine)
+
+
+def refines(fine: Condition, coarse: Condition) -> bool:
+    """Whether who knows the fine condition also knows the coarse one."""
+    return projection(fine, coarse) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +82,17 @@ class LastStates(Condition):
     count: int
     key: ClassVar[str] = "last_states"
 
+    @property
+    def label(self) -> str:
+        """With how many states."""
+        return f"{self.key}:{self.count}"
+
+    def project_to(self, coarse: Condition) -> Projection | None:
+        """Fewer of the last states, or the current one alone."""
+        if isinstance(coarse, LastStates) and coarse.count <= self.count:
+            return lambda part: _sequence(part)[-coarse.count :]
+        return (lambda part: _sequence(part)[-1]) if isinstance(coarse, CurrentState) else None
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryNode(Condition):
@@ -60,6 +100,29 @@ class MemoryNode(Condition):
 
     memory: Memory
     key: ClassVar[str] = "memory"
+
+    @property
+    def label(self) -> str:
+        """With how many nodes, where the policy is free to use them."""
+        return f"{self.key}:{len(self.memory.nodes)}" if self.memory.free else self.key
+
+    def project_to(self, coarse: Condition) -> Projection | None:
+        """Node n of a larger memory stands for node n modulo the size of the smaller one."""
+        if not isinstance(coarse, MemoryNode) or not holds(self.memory, coarse.memory):
+            return None
+        nodes = coarse.memory.nodes
+        stands_for = {node: nodes[index % len(nodes)] for index, node in enumerate(self.memory.nodes)}
+        return lambda part: stands_for[str(part)]
+
+
+def _unchanged(part: KeyPart) -> KeyPart:
+    return part
+
+
+def _sequence(part: KeyPart) -> tuple[str, ...]:
+    """The part of a row key that lists states."""
+    assert isinstance(part, tuple)
+    return part
 
 
 PLAIN: dict[str, Condition] = {kind.key: kind() for kind in (CurrentState, Time, AutomatonState, StartState)}

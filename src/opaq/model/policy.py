@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opaq.errors import Fault, InputError
-from opaq.model.conditions import PLAIN, Condition, LastStates, MemoryNode
+from opaq.model.conditions import PLAIN, Condition, CurrentState, KeyPart, LastStates, MemoryNode
 from opaq.model.memory import Memory
 
-# One key per row, aligned with PolicyClass.conditions_on: a name, a time, or a tuple of names (last_states).
-RowKey = tuple[str | int | tuple[str, ...], ...]
+RowKey = tuple[KeyPart, ...]  # one key per row: a part per condition, in the order of PolicyClass.conditions
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -21,23 +20,29 @@ class PolicyClass:
 
     def __init__(
         self,
-        conditions_on: Iterable[str | Condition] = ("state",),
+        conditions_on: Iterable[str | Condition] | None = None,
         last_states: int = 0,
         memory: Memory | None = None,
+        *,
+        conditions: tuple[Condition, ...] = (CurrentState(),),
     ) -> None:
         """From conditions, or words for them; "last_states" and "memory" take what the other arguments say.
 
-        conditions_on: words such as "state" and "time", or conditions such as LastStates(2).
+        conditions_on: words such as "state" and "time", or conditions such as LastStates(2); the state alone unless
+            given.
         last_states: how many states the word "last_states" remembers, the current one included.
         memory: the machine that the word "memory" stands for.
+        conditions: those of another class that this one is made from (by `dataclasses.replace`): its conditions hold
+            where `conditions_on` is not given, and its words mean the same.
         """
-        stated: dict[str, Condition] = dict(PLAIN)
+        sized: dict[str, Condition] = {}
         if last_states:
-            stated[LastStates.key] = LastStates(last_states)
+            sized[LastStates.key] = LastStates(last_states)
         if memory is not None:
-            stated[MemoryNode.key] = MemoryNode(memory)
-        conditions = tuple(_condition(one, stated) for one in conditions_on)
-        object.__setattr__(self, "conditions", conditions)
+            sized[MemoryNode.key] = MemoryNode(memory)
+        known = PLAIN | {one.key: one for one in conditions} | sized
+        stated = (sized.get(one.key, one) for one in conditions) if conditions_on is None else conditions_on
+        object.__setattr__(self, "conditions", tuple(_condition(one, known) for one in stated))
 
     @property
     def conditions_on(self) -> tuple[str, ...]:

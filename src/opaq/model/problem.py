@@ -13,8 +13,15 @@ from opaq.model.policy import PolicyClass
 from opaq.model.secret import Secret
 
 
+class Requirement:
+    """Something that must get done to at least `threshold`; `opaq.product` knows how each kind is followed."""
+
+    __slots__ = ()
+    threshold: float
+
+
 @dataclass(frozen=True, slots=True)
-class ReturnAtLeast:
+class ReturnAtLeast(Requirement):
     """The expected return of a named reward reaches a threshold."""
 
     reward: str
@@ -22,7 +29,7 @@ class ReturnAtLeast:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Requirement):
     """Some of the states are visited within the horizon with at least this probability."""
 
     states: IntArray
@@ -31,15 +38,12 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Satisfy:
+class Satisfy(Requirement):
     """The run satisfies an automaton with at least this probability."""
 
     automaton: Automaton
     threshold: float
     name: str = ""
-
-
-Requirement = ReturnAtLeast | Reach | Satisfy
 
 
 @dataclass(frozen=True, slots=True)

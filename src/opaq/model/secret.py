@@ -17,22 +17,28 @@ class StateClasses:
     of_state: IntArray  # [state] -> class
 
 
+class Secret:
+    """What must stay hidden; `opaq.product` knows which machine follows each kind."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class LastState:
+class LastState(Secret):
     """Z = class of s_T (paper, problem 1)."""
 
     classes: StateClasses
 
 
 @dataclass(frozen=True, slots=True)
-class InitialState:
+class InitialState(Secret):
     """Z = class of s_0 (paper, problem 2)."""
 
     classes: StateClasses
 
 
 @dataclass(frozen=True, slots=True)
-class StateAt:
+class StateAt(Secret):
     """Z = class of s_t for one fixed time t."""
 
     time: int
@@ -40,7 +46,7 @@ class StateAt:
 
 
 @dataclass(frozen=True, slots=True)
-class StepsAgo:
+class StepsAgo(Secret):
     """Z = class of s_{T-k}."""
 
     steps: int
@@ -48,7 +54,7 @@ class StepsAgo:
 
 
 @dataclass(frozen=True, slots=True)
-class Visited:
+class Visited(Secret):
     """Z = whether any of the states was ever visited."""
 
     states: IntArray
@@ -56,11 +62,8 @@ class Visited:
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
+class Language(Secret):
     """Z = the automaton's state after the run ("progress"), or whether it accepts ("acceptance")."""
 
     automaton: Automaton
     reveal: Literal["progress", "acceptance"] = "progress"
-
-
-Secret = LastState | InitialState | StateAt | StepsAgo | Visited | Language

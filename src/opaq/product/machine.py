@@ -15,6 +15,8 @@ from opaq.errors import BudgetError
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, spread
 from opaq.model.memory import Memory
 
+# The parts of every product: the model's state, and the machines of the secret and of the observer.
+STATE, SECRET, OBSERVER = "state", "secret", "observer"
 MAX_EDGES = 30_000_000  # transitions of a product: about 120 bytes each while it is put together
 
 
@@ -28,7 +30,7 @@ class Branches:
 
 
 def certain(nodes: IntArray) -> Branches:
-    """One branch a case."""
+    """One branch per case."""
     return Branches(np.arange(nodes.size), nodes, np.ones(nodes.size))
 
 
@@ -62,6 +64,21 @@ class Idle:
 
 
 @dataclass(frozen=True, slots=True)
+class PresentState:
+    """The state the run is in."""
+
+    size: int
+
+    def begin(self, states: IntArray) -> Branches:
+        """s_0."""
+        return certain(states)
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """s_{t+1}."""
+        return certain(target)
+
+
+@dataclass(frozen=True, slots=True)
 class Clock:
     """Counts steps up to the horizon, and stays there."""
 
@@ -83,7 +100,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Waits until a time, then keeps the class of the state found there for ever (time 0: the start)."""
+    """Waits until a time, then keeps the class of the present state for ever (time 0: the start)."""
 
     time: int
     class_of: IntArray  # [state]
@@ -104,7 +121,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisitFlag:
     """Whether any of some states was ever visited."""
 
     mask: BoolArray  # [state]
@@ -120,7 +137,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class AutomatonMachine:
     """An automaton that reads the labels of the states entered, or of those left."""
 
     table: IntArray  # [automaton state, letter] -> automaton state
@@ -130,7 +147,7 @@ class Reader:
 
     @property
     def size(self) -> int:
-        """One node an automaton state."""
+        """One node per automaton state."""
         return int(self.table.shape[0])
 
     def begin(self, states: IntArray) -> Branches:
@@ -145,7 +162,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class RecentStates:
     """The last k states as digits, newest last; digit 0 means the run had not begun."""
 
     length: int
@@ -167,11 +184,11 @@ class Recent:
 
     def states(self, node: int) -> tuple[int, ...]:
         """The states of a node, oldest first."""
-        found = []
+        newest_first = []
         while node:
             node, digit = divmod(node, self.num_states + 1)
-            found.append(digit - 1)
-        return tuple(reversed(found))
+            newest_first.append(digit - 1)
+        return tuple(reversed(newest_first))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +199,7 @@ class LastAction:
 
     @property
     def size(self) -> int:
-        """One node a kind, and one for none."""
+        """One node per kind, and one for none."""
         return int(self.kind_of.max(initial=0)) + 2
 
     def begin(self, states: IntArray) -> Branches:
@@ -195,14 +212,14 @@ class LastAction:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class MemoryMachine:
     """The policy's memory (paper, appendix A)."""
 
     memory: Memory
 
     @property
     def size(self) -> int:
-        """One node a memory node."""
+        """One node per memory node."""
         return len(self.memory.nodes)
 
     def begin(self, states: IntArray) -> Branches:
@@ -214,11 +231,52 @@ class Carried:
         return _draw(self.memory.updates, self.memory.update_of[nodes, source, action])
 
 
+@dataclass(frozen=True, slots=True)
+class FreeMemoryMachine:
+    """A memory whose next node the policy chooses with its action: choice = action * number of nodes + next node."""
+
+    memory: Memory
+
+    @property
+    def size(self) -> int:
+        """One node per memory node."""
+        return len(self.memory.nodes)
+
+    def begin(self, states: IntArray) -> Branches:
+        """The memory's start."""
+        return _draw(self.memory.start, states)
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """The node that was chosen."""
+        return certain(action % self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutNode:
+    """A machine that reads actions, where the policy chooses an action and a memory node: the node is not for it."""
+
+    machine: Machine
+    num_nodes: int
+
+    @property
+    def size(self) -> int:
+        """As the machine's own."""
+        return self.machine.size
+
+    def begin(self, states: IntArray) -> Branches:
+        """As the machine's own."""
+        return self.machine.begin(states)
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """The machine's own step for the action alone."""
+        return self.machine.step(nodes, source, action // self.num_nodes, target)
+
+
 def _draw(table: SparseRows, rows: IntArray) -> Branches:
     """All outcomes of the given rows of a stochastic table."""
     count = int((table.starts[rows + 1] - table.starts[rows]).sum())
     if count > MAX_EDGES:
-        found = f"the memory's random updates branch into {count:,} transitions in one step"
-        raise BudgetError(f"{found}; the limit is {MAX_EDGES:,}; use fewer nodes")
+        size = f"the memory's random updates branch into {count:,} transitions in one step"
+        raise BudgetError(f"{size}; the limit is {MAX_EDGES:,}; use fewer nodes")
     case, entry = spread(table.starts, rows)
     return Branches(case, table.columns[entry], table.values[entry])

@@ -57,7 +57,7 @@ class Pairs(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Payoff:
     """Sum over t = 0 .. horizon of discount^t R(x_t, a_t), plus what the last state is worth; wanted: >= threshold."""
 
@@ -68,7 +68,7 @@ class Payoff:
     threshold: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class HiddenProcess:
     """What the observer faces: x moves along edges whose probabilities are linear in the policy.
 

@@ -13,11 +13,11 @@ from opaq.model.arrays import IntArray
 from opaq.model.mdp import positions
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
-from opaq.model.secret import Language
+from opaq.product.choices import condition_machine, free_memory_of
 from opaq.product.compile import compile_problem
-from opaq.product.free import unfold
-from opaq.product.machine import Branches, Carried, Clock, Idle, Machine, Recent, Snapshot
-from opaq.product.tracker import read
+from opaq.product.compiled import row_name
+from opaq.product.condition_tracker import ConditionTracker, Setting, track_condition
+from opaq.product.machine import Branches, Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Situation:
 
     state: int
     nodes: tuple[int, ...]
-    action: int | None = None  # taken here; None while it is still to be chosen
+    action: int | None = None  # chosen here (an action, or an action and a node); None while it is still to be chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,86 +34,75 @@ class Rules:
     """How situations follow from one another and what the policy does in them; nothing here changes."""
 
     problem: Problem
-    conditions: tuple[str, ...]
-    machines: tuple[Machine, ...]  # one a condition
+    policy_class: PolicyClass
+    conditions: tuple[ConditionTracker, ...]
+    machines: tuple[Machine, ...]  # one per condition
     rows: Mapping[RowKey, Mapping[str, float]]
     state_index: Mapping[str, int]
-    action_index: Mapping[str, int]
-    nodes_an_action: int = 1  # above 1 where the policy chooses its next memory node with the action
+    choice_index: Mapping[str, int]  # of what rows choose from: actions, or "action>node" with a free memory
 
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> Rules:
         """The rules of a policy; raises InputError when it lacks a row for a case that can occur."""
         product = compile_problem(problem, policy.policy_class)
         complete = product.policy(product.policy_vector(policy)).rows
-        conditions = policy.policy_class.conditions_on
-        unfolded, policy_class = unfold(problem, policy.policy_class)
-        machines = tuple(_machine(condition, unfolded, policy_class) for condition in conditions)
-        mdp = unfolded.mdp
-        rows = {**policy.rows, **complete}
-        nodes = len(mdp.actions) // len(problem.mdp.actions)
-        return cls(problem, conditions, machines, rows, positions(mdp.states), positions(mdp.actions), nodes)
+        setting = Setting.of(problem)
+        conditions = tuple(track_condition(one, setting) for one in policy.policy_class.conditions)
+        memory = free_memory_of(conditions)
+        return cls(
+            problem=problem,
+            policy_class=policy.policy_class,
+            conditions=conditions,
+            machines=tuple(condition_machine(one, memory) for one in conditions),
+            rows={**policy.rows, **complete},
+            state_index=problem.mdp.state_index(),
+            choice_index=positions(product.actions),
+        )
 
     def played(self, situation: Situation) -> int:
         """The model's action that was chosen; where the policy also chooses its next memory node, without the node."""
         if situation.action is None:
             raise ValueError("no action has been chosen")
-        return situation.action // self.nodes_an_action
+        return situation.action // (len(self.choice_index) // len(self.problem.mdp.actions))
 
     def begin(self, state: str, rng: np.random.Generator) -> Situation:
         """A run starts."""
-        place = self._place(state)
-        start = np.array([place])
-        return Situation(place, tuple(_drawn(machine.begin(start), rng) for machine in self.machines))
+        index = self._index(state)
+        start = np.array([index])
+        return Situation(index, tuple(_drawn(machine.begin(start), rng) for machine in self.machines))
 
     def choose(self, situation: Situation, rng: np.random.Generator, *, likeliest: bool = False) -> Situation:
         """The same situation with an action taken: drawn, or the likeliest."""
         row = self.probabilities(situation)
         chances = np.fromiter(row.values(), dtype=np.float64)
         name = list(row)[int(chances.argmax()) if likeliest else _draw(chances, rng)]
-        return Situation(situation.state, situation.nodes, self.action_index[name])
+        return Situation(situation.state, situation.nodes, self.choice_index[name])
 
     def move(self, situation: Situation, state: str, rng: np.random.Generator) -> Situation:
         """The run goes on to a state; every machine takes its step."""
         if situation.action is None:
             raise ValueError("choose an action before moving on")
-        place = self._place(state)
-        source, action, target = (np.array([value]) for value in (situation.state, situation.action, place))
+        index = self._index(state)
+        source, action, target = (np.array([value]) for value in (situation.state, situation.action, index))
         nodes = tuple(
             _drawn(machine.step(np.array([node]), source, action, target), rng)
             for machine, node in zip(self.machines, situation.nodes, strict=True)
         )
-        return Situation(place, nodes)
+        return Situation(index, nodes)
 
     def probabilities(self, situation: Situation) -> Mapping[str, float]:
         """The policy's row for a situation."""
-        key = tuple(
-            self._word(condition, machine, node, situation.state)
-            for condition, machine, node in zip(self.conditions, self.machines, situation.nodes, strict=True)
-        )
+        key = tuple(one.word(node) for one, node in zip(self.conditions, situation.nodes, strict=True))
         row = self.rows.get(key)
         if not row:
-            told = ", ".join(f"{name}={word}" for name, word in zip(self.conditions, key, strict=True))
-            raise InputError([Fault(f"policy row {told}", "the policy has no row for this case", "add the row")])
+            name = row_name(self.policy_class, key)
+            raise InputError([Fault(f"policy row {name}", "the policy has no row for this case", "add the row")])
         return row
 
-    def _place(self, state: str) -> int:
+    def _index(self, state: str) -> int:
         if state not in self.state_index:
             raise InputError([Fault("", f"unknown state '{state}'", "use the names of the problem's states")])
         return self.state_index[state]
-
-    def _word(self, condition: str, machine: Machine, node: int, state: int) -> str | int | tuple[str, ...]:
-        """What a policy row calls the node of a machine."""
-        states = self.problem.mdp.states
-        if condition == "time":
-            return node
-        if isinstance(machine, Recent):
-            return tuple(states[place] for place in machine.states(node))
-        if isinstance(machine, Carried):
-            return machine.memory.nodes[node]
-        if condition == "automaton" and isinstance(self.problem.secret, Language):
-            return self.problem.secret.automaton.states[node]
-        return states[node] if condition == "start" else states[state]
 
 
 class Agent:
@@ -186,22 +175,6 @@ class GymAdapter:
     def _next(self, state: str, last: Situation | None, *, likeliest: bool) -> Situation:
         now = self.rules.begin(state, self.rng) if last is None else self.rules.move(last, state, self.rng)
         return self.rules.choose(now, self.rng, likeliest=likeliest)
-
-
-def _machine(condition: str, problem: Problem, policy_class: PolicyClass) -> Machine:
-    """The machine that follows what a condition looks at."""
-    mdp, memory = problem.mdp, policy_class.memory
-    if condition == "time":
-        return Clock(problem.horizon)
-    if condition == "start":
-        return Snapshot(0, np.arange(mdp.num_states))
-    if condition == "last_states":
-        return Recent(policy_class.last_states, mdp.num_states)
-    if condition == "memory" and memory is not None:
-        return Carried(memory)
-    if condition == "automaton" and isinstance(problem.secret, Language):
-        return read(problem.secret.automaton, mdp)
-    return Idle()
 
 
 def _drawn(branches: Branches, rng: np.random.Generator) -> int:

@@ -42,7 +42,7 @@ def replay(product: Product, pi: FloatArray, *, count: int, rng: np.random.Gener
     names = [[product.observations[observation] for observation in seen] for seen in runs.observations]
     beliefs = [[csr_array(now.reshape(1, -1)) for now, _ in filtered(product, pi, seen)] for seen in names]
     posteriors = _posteriors(product.process, pi, beliefs)
-    states, actions = product.problem.mdp.states, product.problem.mdp.actions
+    states, actions = product.problem.mdp.states, product.actions
     return tuple(
         Run(
             tuple(

@@ -8,6 +8,7 @@ import numpy as np
 
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
+from opaq.model.conditions import Condition, MemoryNode, Projection, projection
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.product.compile import Product
 from opaq.solvers.policy_classes import class_name, contains
@@ -23,8 +24,8 @@ def lift(policy: Policy, product: Product, *, rng: np.random.Generator) -> Float
     """
     coarse, fine = policy.policy_class, product.policy_class
     if not contains(fine, coarse):
-        found = f"policies on {class_name(coarse)} are not policies on {class_name(fine)}"
-        raise InputError([Fault("policy", found)])
+        reason = f"policies on {class_name(coarse)} are not policies on {class_name(fine)}"
+        raise InputError([Fault("policy", reason)])
     key_of, row_start = _projection(fine, coarse), product.process.row_start
     names = _action_names(product, coarse)
     pi = product.process.uniform()
@@ -39,35 +40,27 @@ def lift(policy: Policy, product: Product, *, rng: np.random.Generator) -> Float
 
 def _projection(fine: PolicyClass, coarse: PolicyClass) -> Callable[[RowKey], RowKey]:
     """From a row of the finer class to the row of the coarser one that it refines."""
-    position = {name: place for place, name in enumerate(fine.conditions_on)}
-    node_of = {}
-    if fine.memory is not None and coarse.memory is not None:
-        nodes = coarse.memory.nodes
-        node_of = {node: nodes[place % len(nodes)] for place, node in enumerate(fine.memory.nodes)}
+    parts = [_part(fine, condition) for condition in coarse.conditions]
+    return lambda key: tuple(project(key[index]) for index, project in parts)
 
-    def part(name: str, key: RowKey) -> str | int | tuple[str, ...]:
-        if name == "state" and name not in position:
-            recent = key[position["last_states"]]
-            return recent[-1] if isinstance(recent, tuple) else recent
-        value = key[position[name]]
-        if name == "last_states" and isinstance(value, tuple):
-            return value[-coarse.last_states :]
-        return node_of[str(value)] if name == "memory" else value
 
-    return lambda key: tuple(part(name, key) for name in coarse.conditions_on)
+def _part(fine: PolicyClass, coarse: Condition) -> tuple[int, Projection]:
+    """Which part of the finer class's keys tells a condition, and how."""
+    projections = ((index, projection(condition, coarse)) for index, condition in enumerate(fine.conditions))
+    return next((index, project) for index, project in projections if project is not None)
 
 
 def _action_names(product: Product, coarse: PolicyClass) -> list[str]:
     """What the coarser policy calls each action of the product."""
-    actions, memory = product.problem.mdp.actions, product.policy_class.memory
+    memory = product.policy_class.memory
     if memory is None or not memory.free:
-        return list(actions)
-    split = [action.rpartition(">") for action in actions]
+        return list(product.actions)
+    split = [action.rpartition(">") for action in product.actions]
     if coarse.memory is None:
         return [action for action, _, _ in split]
-    nodes = coarse.memory.nodes
-    stands_for = {node: nodes[place % len(nodes)] for place, node in enumerate(memory.nodes)}
-    return [f"{action}>{stands_for[node]}" for action, _, node in split]
+    stands_for = projection(MemoryNode(memory), MemoryNode(coarse.memory))
+    assert stands_for is not None
+    return [f"{action}>{stands_for(node)}" for action, _, node in split]
 
 
 def _shares(product: Product, coarse: PolicyClass, rng: np.random.Generator) -> FloatArray | None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.model.arrays import SparseRows
-from opaq.model.memory import Memory
+from opaq.model.conditions import (
+    AutomatonState,
+    Condition,
+    CurrentState,
+    LastStates,
+    MemoryNode,
+    StartState,
+    Time,
+    refines,
+)
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
@@ -16,14 +25,28 @@ from opaq.spec.memory_part import free_memory
 from opaq.spec.policy_part import build_policy_class
 
 MAX_FREE_NODES = 64
-_COUNTED = {"memory": "nodes", "last_states": "states"}  # conditions that are written with a number, "memory:2"
+
+
+@dataclass(frozen=True, slots=True)
+class SizedCondition:
+    """A condition that is written with a number in the name of a class, "memory:2"."""
+
+    unit: str  # what is counted
+    most: Callable[[Problem], int]
+    value: Callable[[Problem, int], object]  # what stands beside the condition's key in a problem file
+
+
+SIZED_CONDITIONS: dict[str, SizedCondition] = {
+    LastStates.key: SizedCondition("states", lambda problem: problem.horizon + 1, lambda problem, count: count),
+    MemoryNode.key: SizedCondition(
+        "nodes", lambda problem: MAX_FREE_NODES, lambda problem, count: free_memory(problem.mdp, count)
+    ),
+}
 
 
 def class_name(policy_class: PolicyClass) -> str:
     """The conditions as they are read by `named_class`, e.g. "state, time" or "state, memory:2"."""
-    memory = policy_class.memory
-    counts = {"last_states": policy_class.last_states, "memory": len(memory.nodes) if memory and memory.free else 0}
-    return ", ".join(f"{name}:{counts[name]}" if counts.get(name) else name for name in policy_class.conditions_on)
+    return ", ".join(condition.label for condition in policy_class.conditions)
 
 
 def named_class(text: str, problem: Problem) -> PolicyClass:
@@ -33,13 +56,13 @@ def named_class(text: str, problem: Problem) -> PolicyClass:
     Raises InputError with every fault.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
-    if len(names) == 1 and names[0].startswith("memory"):
-        names = ["state", *names]
+    if len(names) == 1 and names[0].startswith(MemoryNode.key):
+        names = [CurrentState.key, *names]
     where, faults = f"policy class '{text.strip()}'", Faults()
     entries = [entry for name in names if (entry := _condition(name, problem, where, faults)) is not None]
-    found = Faults()
-    read = build_policy_class(entries, problem.mdp, secret=problem.secret, faults=found) if entries else None
-    faults.errors += [Fault(where, fault.found, fault.advice) for fault in found.errors]
+    noted = Faults()
+    read = build_policy_class(entries, problem.mdp, secret=problem.secret, faults=noted) if entries else None
+    faults.errors += [Fault(where, fault.found, fault.advice) for fault in noted.errors]
     faults.raise_if_any()
     if read is None:
         raise InputError([Fault(where, "names no condition", "write e.g. state,time")])
@@ -48,41 +71,42 @@ def named_class(text: str, problem: Problem) -> PolicyClass:
 
 def _condition(name: str, problem: Problem, where: str, faults: Faults) -> object:
     """One condition as problem files state it; None after a fault."""
-    kind, _, count = name.partition(":")
-    if kind not in _COUNTED:
+    key, _, count = name.partition(":")
+    sized = SIZED_CONDITIONS.get(key)
+    if sized is None:
         return name
-    most = MAX_FREE_NODES if kind == "memory" else problem.horizon + 1
+    most = sized.most(problem)
     if not count.isdecimal() or not 1 <= int(count) <= most:
-        advice = f"say how many {_COUNTED[kind]}, 1 to {most}: {kind}:{min(2, most)}"
+        advice = f"say how many {sized.unit}, 1 to {most}: {key}:{min(2, most)}"
         faults.error(where, f"'{name}' needs a number", advice)
         return None
-    return {kind: free_memory(problem.mdp, int(count)) if kind == "memory" else int(count)}
+    return {key: sized.value(problem, int(count))}
 
 
 def named_classes(classes: Iterable[PolicyClass | str], problem: Problem) -> tuple[PolicyClass, ...]:
     """Classes of which some are given by name, coarser ones first; InputError lists the faults of all."""
-    found, faults = [], Faults()
+    named, faults = [], Faults()
     for given in classes:
         try:
-            found.append(named_class(given, problem) if isinstance(given, str) else given)
+            named.append(named_class(given, problem) if isinstance(given, str) else given)
         except InputError as error:
             faults.errors += error.faults
-    names = [class_name(policy_class) for policy_class in found]
+    names = [class_name(policy_class) for policy_class in named]
     for name in sorted({name for name in names if names.count(name) > 1}):
         faults.error(f"policy class '{name}'", "is listed twice", "keep one of them")
     faults.raise_if_any()
-    return in_order(found)
+    return in_order(named)
 
 
 def default_classes(problem: Problem) -> tuple[PolicyClass, ...]:
     """From the state alone to a clock and free memories, and the problem's own class among them."""
-    known = ["automaton"] if isinstance(problem.secret, Language) else []
-    known += ["start"] if np.count_nonzero(problem.mdp.start) > 1 else []
-    plain = [("state",), *(("state", name) for name in known)]
-    timed = [(*conditions, "time") for conditions in plain] if problem.horizon > 0 else []
-    classes = [PolicyClass(conditions) for conditions in (*plain, *timed)]
+    known: list[Condition] = [AutomatonState()] if isinstance(problem.secret, Language) else []
+    known += [StartState()] if np.count_nonzero(problem.mdp.start) > 1 else []
+    plain = [(CurrentState(),), *((CurrentState(), one) for one in known)]
+    timed = [(*conditions, Time()) for conditions in plain] if problem.horizon > 0 else []
     nodes = (2, 3) if problem.horizon > 0 else ()
-    classes += [PolicyClass(("state", "memory"), memory=free_memory(problem.mdp, count)) for count in nodes]
+    remembering = [(CurrentState(), MemoryNode(free_memory(problem.mdp, count))) for count in nodes]
+    classes = [PolicyClass(conditions) for conditions in (*plain, *timed, *remembering)]
     own = problem.policy_class
     if not any(contains(there, own) and contains(own, there) for there in classes):
         classes.append(own)
@@ -101,42 +125,4 @@ def in_order(classes: Sequence[PolicyClass]) -> tuple[PolicyClass, ...]:
 
 def contains(fine: PolicyClass, coarse: PolicyClass) -> bool:
     """Whether every policy of the coarse class is also one of the fine class, by what the two look at."""
-    shown = {*fine.conditions_on} | ({"state"} if "last_states" in fine.conditions_on else set())
-    wanted = {*coarse.conditions_on} - {"memory"}
-    return wanted <= shown and coarse.last_states <= fine.last_states and _holds(fine.memory, coarse.memory)
-
-
-def _holds(fine: Memory | None, coarse: Memory | None) -> bool:
-    """Whether a memory can do what another does: the same machine, or a free one of at least as many nodes.
-
-    Node n of the larger free memory stands for node n modulo the size of the smaller one.
-    """
-    if coarse is None:
-        return True
-    if fine is None or fine.free != coarse.free:
-        return False
-    if coarse.free:
-        size = len(coarse.nodes)
-        nodes = fine.start.columns % size
-        return len(fine.nodes) >= size and _same(_folded(fine.start, nodes, size), coarse.start)
-    return (
-        fine.nodes == coarse.nodes
-        and _same(fine.start, coarse.start)
-        and np.array_equal(fine.update_of, coarse.update_of)
-        and _same(fine.updates, coarse.updates)
-    )
-
-
-def _folded(rows: SparseRows, columns: object, num_columns: int) -> SparseRows:
-    return SparseRows.from_entries(rows.row_of_entry(), columns, rows.values, shape=(rows.num_rows, num_columns))
-
-
-def _same(one: SparseRows, other: SparseRows) -> bool:
-    return all(
-        np.array_equal(mine, theirs)
-        for mine, theirs in (
-            (one.starts, other.starts),
-            (one.columns, other.columns),
-            (one.values, other.values),
-        )
-    )
+    return all(any(refines(one, wanted) for one in fine.conditions) for wanted in coarse.conditions)

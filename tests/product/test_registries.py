@@ -1,0 +1,412 @@
+"""New kinds of condition, secret, observer and requirement, added through the registries and checked by enumeration."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import opaq
+import oracles
+from opaq.errors import InputError
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, spread
+from opaq.model.conditions import (
+    Condition,
+    CurrentState,
+    KeyPart,
+    LastStates,
+    MemoryNode,
+    Projection,
+    StartState,
+    Time,
+    refines,
+)
+from opaq.model.mdp import MDP
+from opaq.model.policy import Policy, PolicyClass, RowKey
+from opaq.model.problem import Problem, Requirement, Task
+from opaq.model.secret import Secret
+from opaq.opacity.measurement import measure_product
+from opaq.product.compile import compile_problem
+from opaq.product.condition_tracker import ConditionTracker, Setting, track_condition
+from opaq.product.machine import Branches, VisitFlag, certain
+from opaq.product.observer_tracker import ObserverTracker, track_observer
+from opaq.product.requirement_tracker import RequirementTracker, track_requirement
+from opaq.product.secret_tracker import SecretTracker, track_secret
+from opaq.simulation.agent import Rules
+from opaq.solvers.lift import lift
+from opaq.solvers.policy_classes import class_name, contains
+from opaq.spec.memory_part import free_memory
+from random_problems import random_policy, random_problem
+
+NOTHING = "-"  # what the toys show where there is nothing to show
+SEEDS = range(12)
+
+
+# -- a condition: the state before the current one ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousState(Condition):
+    """s_{t-1}, or nothing at time 0."""
+
+    key: ClassVar[str] = "previous"
+
+    def project_from(self, fine: Condition) -> Projection | None:
+        """Two of the last states tell it."""
+        return _last_but_one if isinstance(fine, LastStates) and fine.count >= 2 else None
+
+
+def _last_but_one(part: KeyPart) -> KeyPart:
+    return part[-2] if len(part) > 1 else NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Lagging:
+    """Node s + 1 after leaving state s, node 0 before."""
+
+    size: int
+
+    def begin(self, states: IntArray) -> Branches:
+        return certain(np.zeros_like(states))
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        return certain(source + 1)
+
+
+@track_condition.register
+def _(condition: PreviousState, setting: Setting) -> ConditionTracker:
+    names = (NOTHING, *setting.problem.mdp.states)
+    return ConditionTracker(Lagging(len(names)), names.__getitem__)
+
+
+def expand(policy: Policy, problem: Problem) -> Policy:
+    """The same behaviour as a policy of the last two states, which the oracles can follow."""
+    fine = PolicyClass((LastStates(2), Time()))
+    names = problem.mdp.states
+    pairs = [(name,) for name in names] + [(before, now) for before in names for now in names]
+    rows: dict[RowKey, object] = {
+        (pair, time): policy.rows[time, _last_but_one(pair), pair[-1]]
+        for pair in pairs
+        for time in range(problem.horizon + 1)
+    }
+    return Policy(fine, rows)
+
+
+def previous_policy(rng: np.random.Generator, problem: Problem) -> Policy:
+    """A random policy of time, previous state and state, with a row for every key."""
+    plain = replace(problem, policy_class=PolicyClass(("state",)))
+    rows = {}
+    for time in range(problem.horizon + 1):
+        for before in (NOTHING, *problem.mdp.states):
+            drawn = random_policy(rng, plain, softmax=True).rows
+            rows |= {(time, before, name): drawn[(name,)] for name in problem.mdp.states}
+    return Policy(PolicyClass((Time(), PreviousState(), CurrentState())), rows)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_new_condition_is_measured_as_enumerated(seed: int) -> None:
+    rng = np.random.default_rng([60, seed])
+    problem = random_problem(rng, conditions=("state",), budget=1000)
+    policy = previous_policy(rng, problem)
+    truth = oracles.enumerate_truth(problem, expand(policy, problem))
+    found = opaq.measure(problem, policy, mode="exact")
+    assert found.opacity.value == pytest.approx(oracles.opacity(truth.joint), abs=1e-10)
+    assert found.expected_return == pytest.approx(truth.expected_return, abs=1e-10)
+
+
+def test_a_new_condition_is_followed_by_agents() -> None:
+    rng = np.random.default_rng(61)
+    problem = random_problem(rng, conditions=("state",), horizon=4)
+    policy, mdp = previous_policy(rng, problem), problem.mdp
+    rules = Rules.of(problem, policy)
+    for _ in range(20):
+        state, before, now = int(rng.choice(mdp.num_states, p=mdp.start)), NOTHING, None
+        for time in range(problem.horizon):
+            name = mdp.states[state]
+            now = rules.begin(name, rng) if now is None else rules.move(now, name, rng)
+            assert rules.probabilities(now) == pytest.approx(policy.rows[time, before, name])
+            now = rules.choose(now, rng)
+            before, state = name, int(rng.choice(*_outcomes(mdp, state, now.action)))
+
+
+def _outcomes(mdp: MDP, state: int, action: int) -> tuple[IntArray, None, bool, FloatArray]:
+    first, last = mdp.choice_start[state : state + 2]
+    choice = first + mdp.choice_action[first:last].tolist().index(action)
+    columns, values = mdp.transitions.row(int(choice))
+    return columns, None, True, values
+
+
+def test_a_new_condition_has_its_rank_among_classes() -> None:
+    coarse, fine = PolicyClass((PreviousState(), CurrentState())), PolicyClass((LastStates(2),))
+    assert class_name(coarse) == "previous, state"
+    assert refines(LastStates(2), PreviousState())
+    assert not refines(LastStates(1), PreviousState())
+    assert not refines(PreviousState(), CurrentState())
+    assert contains(fine, coarse)
+    assert contains(coarse, PolicyClass((CurrentState(),)))
+    assert not contains(coarse, fine)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_policies_on_a_new_condition_are_lifted(seed: int) -> None:
+    rng = np.random.default_rng([62, seed])
+    problem = random_problem(rng, conditions=("state",), budget=500)
+    policy = previous_policy(rng, problem)
+    product = compile_problem(problem, PolicyClass((Time(), LastStates(3))))
+    lifted = measure_product(product, lift(policy, product, rng=rng), sequences=0)
+    truth = oracles.enumerate_truth(problem, expand(policy, problem))
+    assert lifted.opacity.value == pytest.approx(oracles.opacity(truth.joint), abs=1e-10)
+    assert lifted.expected_return == pytest.approx(truth.expected_return, abs=1e-10)
+
+
+def test_the_order_of_conditions_does_not_change_the_states() -> None:
+    problem = random_problem(np.random.default_rng(63), conditions=("state",), horizon=4)
+    conditions = (CurrentState(), StartState(), Time(), PreviousState())
+    one, other = (compile_problem(problem, PolicyClass(order)) for order in (conditions, conditions[::-1]))
+    assert np.array_equal(one.state_of, other.state_of)
+    assert np.array_equal(one.process.edge_target, other.process.edge_target)
+    assert {key[::-1] for key in one.rows} == set(other.rows)
+
+
+# -- a secret: how often some states are visited --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Visits(Secret):
+    """How often some states are visited, counted up to `most`."""
+
+    states: IntArray
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """The number of visits so far."""
+
+    mask: np.ndarray
+    most: int
+
+    @property
+    def size(self) -> int:
+        return self.most + 1
+
+    def begin(self, states: IntArray) -> Branches:
+        return certain(np.minimum(self.mask[states].astype(np.int64), self.most))
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        return certain(np.minimum(nodes + self.mask[target], self.most))
+
+
+@track_secret.register
+def _(secret: Visits, mdp: MDP, horizon: int) -> SecretTracker:
+    names = tuple(str(count) for count in range(secret.most + 1))
+    return SecretTracker(Counter(mdp.mask(secret.states), secret.most), names, lambda nodes, states: nodes, nodes=names)
+
+
+def visits_joint(problem: Problem, policy: Policy) -> oracles.Joint:
+    """P(Z, Y) by enumeration."""
+    mass: oracles.Joint = defaultdict(float)
+    for run in oracles.enumerate_runs(problem, policy):
+        value = str(min(sum(state in problem.secret.states for state in run.states), problem.secret.most))
+        for sequence, chance in oracles.observation_sequences(problem, run):
+            mass[value, sequence] += run.probability * chance
+    return dict(mass)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_new_secret_is_measured_as_enumerated(seed: int) -> None:
+    rng = np.random.default_rng([64, seed])
+    problem = replace(random_problem(rng, budget=1000, secret="visited"), secret=Visits(np.array([0, 1]), 2))
+    policy = random_policy(rng, problem)
+    joint, found = visits_joint(problem, policy), opaq.measure(problem, policy, mode="exact")
+    assert found.opacity.value == pytest.approx(oracles.opacity(joint), abs=1e-10)
+    expected = oracles.secret_distribution(joint)
+    assert {z: p for z, p in found.secret_distribution.items() if p > 0} == pytest.approx(expected, abs=1e-10)
+
+
+def test_a_policy_may_look_at_the_nodes_a_new_secret_names() -> None:
+    """The automaton condition follows the secret's machine, whichever that is, without a second copy of it."""
+    rng = np.random.default_rng(65)
+    problem = random_problem(rng, conditions=("state",), secret="visited", horizon=3)
+    problem = replace(problem, secret=Visits(np.array([0]), 3))
+    plain, counting = (compile_problem(problem, PolicyClass(names)) for names in (("state",), ("state", "automaton")))
+    assert np.array_equal(plain.state_of, counting.state_of)
+    counts = [plain.secret_values[value] for value in plain.process.secret]
+    reached = {(problem.mdp.states[state], count) for state, count in zip(plain.state_of, counts, strict=True)}
+    assert set(counting.rows) == reached
+
+
+def test_the_automaton_condition_needs_named_nodes() -> None:
+    problem = random_problem(np.random.default_rng(66), conditions=("state",), secret="visited")
+    with pytest.raises(InputError, match="'automaton' needs a secret with an automaton"):
+        compile_problem(problem, PolicyClass(("state", "automaton")))
+
+
+# -- an observer: a sensor that may break, at random, by what the agent does ----------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BreakingSensor:
+    """Sees o_t ~ E(o | s_t) until the sensor breaks, as it may after every action; then nothing."""
+
+    observations: tuple[str, ...]
+    emission: FloatArray  # [state, observation]
+    risk: FloatArray  # [action]: probability that the sensor breaks
+
+
+@dataclass(frozen=True, slots=True)
+class Breaking:
+    """Node 1 once the sensor is broken."""
+
+    risk: FloatArray
+    size: int = 2
+
+    def begin(self, states: IntArray) -> Branches:
+        return certain(np.zeros_like(states))
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        case = np.repeat(np.arange(nodes.size), 2 - nodes)
+        first = np.concatenate(([True], case[1:] != case[:-1])) if case.size else np.zeros(0, dtype=bool)
+        node = np.where(first, nodes[case], 1)
+        chance = np.where(first, 1 - self.risk[action[case]], self.risk[action[case]])
+        return Branches(case, node, np.where(nodes[case] == 1, 1.0, chance))
+
+
+@track_observer.register
+def _(observer: BreakingSensor, mdp: MDP) -> ObserverTracker:
+    names = (*observer.observations, NOTHING)
+    working = np.column_stack((observer.emission, np.zeros(mdp.num_states)))
+    table = SparseRows.from_dense(np.vstack((working, np.eye(len(names))[-1])))
+
+    def emission(nodes: IntArray, states: IntArray) -> SparseRows:
+        owner, entry = spread(table.starts, np.where(nodes == 1, mdp.num_states, states))
+        shape = (states.size, len(names))
+        return SparseRows.from_entries(owner, table.columns[entry], table.values[entry], shape=shape)
+
+    return ObserverTracker(Breaking(observer.risk), names, emission)
+
+
+def sensor_joint(problem: Problem, policy: Policy) -> oracles.Joint:
+    """P(Z, Y) by enumeration of runs, of the time at which the sensor breaks, and of what it shows before."""
+    mass: oracles.Joint = defaultdict(float)
+    for run in oracles.enumerate_runs(problem, policy):
+        value = oracles.secret_value(problem, run.states)
+        for sequence, chance in _sensor_sequences(problem.observer, run.states, run.actions):
+            mass[value, sequence] += run.probability * chance
+    return dict(mass)
+
+
+def _sensor_sequences(
+    sensor: BreakingSensor, states: tuple[int, ...], actions: tuple[int, ...]
+) -> Iterator[tuple[oracles.Sequence, float]]:
+    for observation in np.flatnonzero(sensor.emission[states[0]]):
+        seen, chance = (sensor.observations[observation],), float(sensor.emission[states[0], observation])
+        if len(states) == 1:
+            yield (seen,), chance
+            continue
+        risk = float(sensor.risk[actions[0]])
+        yield (seen, *((NOTHING,),) * (len(states) - 1)), chance * risk
+        for rest, weight in _sensor_sequences(sensor, states[1:], actions[1:]):
+            yield (seen, *rest), chance * (1 - risk) * weight
+
+
+def with_sensor(rng: np.random.Generator, problem: Problem) -> Problem:
+    mdp = problem.mdp
+    emission, risk = rng.dirichlet([0.5, 0.5], size=mdp.num_states), rng.uniform(0.1, 0.9, size=len(mdp.actions))
+    return replace(problem, observer=BreakingSensor(("dim", "bright"), emission, risk))
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 2], ids=["own class", "one free node", "two free nodes"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_new_observer_is_measured_as_enumerated(seed: int, nodes: int) -> None:
+    """Free memories as well: the sensor reads the action, not the node that is chosen with it."""
+    rng = np.random.default_rng([67, seed, nodes])
+    problem = random_problem(rng, horizon=int(rng.integers(1, 3)), budget=300, watches_actions=False)
+    if nodes:
+        conditions = (CurrentState(), MemoryNode(free_memory(problem.mdp, nodes)))
+        problem = replace(problem, policy_class=PolicyClass(conditions))
+    policy, problem = random_policy(rng, problem), with_sensor(rng, problem)
+    joint, found = sensor_joint(problem, policy), opaq.measure(problem, policy, mode="exact")
+    assert found.opacity.value == pytest.approx(oracles.opacity(joint), abs=1e-10)
+    assert found.guess_error.value == pytest.approx(oracles.guess_error(joint), abs=1e-10)
+
+
+# -- a requirement: keep away from some states ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAway(Requirement):
+    """Some states are never visited, with at least this probability."""
+
+    states: IntArray
+    threshold: float
+
+
+@track_requirement.register
+def _(requirement: KeepAway, problem: Problem) -> RequirementTracker:
+    machine = VisitFlag(problem.mdp.mask(requirement.states))
+    return RequirementTracker("probability of keeping away", machine=machine, worth=lambda nodes: 1.0 - nodes)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_new_requirement_is_measured_as_enumerated(seed: int) -> None:
+    rng = np.random.default_rng([68, seed])
+    problem = random_problem(rng, budget=1000)
+    problem = replace(problem, task=Task(requirements=(KeepAway(np.array([1]), 0.5),)))
+    policy = random_policy(rng, problem)
+    expected = sum(run.probability for run in oracles.enumerate_runs(problem, policy) if 1 not in run.states)
+    _, met = opaq.measure(problem, policy, mode="exact").requirements
+    assert (met.name, met.value) == ("probability of keeping away", pytest.approx(expected, abs=1e-10))
+    assert met.threshold == 0.5
+
+
+# -- what is not registered, and short words ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Unregistered(Condition, Secret, Requirement):
+    key: ClassVar[str] = "unregistered"
+
+
+def test_kinds_without_a_tracker_are_named() -> None:
+    problem = random_problem(np.random.default_rng(69), conditions=("state",))
+    with pytest.raises(TypeError, match="conditions of type Unregistered"):
+        compile_problem(problem, PolicyClass((Unregistered(),)))
+    with pytest.raises(TypeError, match="secrets of type Unregistered"):
+        compile_problem(replace(problem, secret=Unregistered()))
+    with pytest.raises(TypeError, match="observers of type Unregistered"):
+        compile_problem(replace(problem, observer=Unregistered()))
+    with pytest.raises(TypeError, match="requirements of type Unregistered"):
+        compile_problem(replace(problem, task=Task(requirements=(Unregistered(),))))
+
+
+def test_several_free_memories_are_refused() -> None:
+    problem = random_problem(np.random.default_rng(70), conditions=("state",))
+    memories = (MemoryNode(free_memory(problem.mdp, 2)), MemoryNode(free_memory(problem.mdp, 3)))
+    with pytest.raises(InputError, match="several free memories; keep one of them"):
+        compile_problem(problem, PolicyClass((CurrentState(), *memories)))
+
+
+def test_a_product_is_shown_in_one_line() -> None:
+    problem = opaq.load_problem("two-sink")
+    product = compile_problem(problem, PolicyClass((CurrentState(), MemoryNode(free_memory(problem.mdp, 2)))))
+    assert repr(product) == (
+        "Product('two-sink': 6 states, 6 policy rows by state, memory:2, 3 observations, 2 secret values)"
+    )
+    assert product == product
+    assert product != compile_problem(problem)
+
+
+def test_a_class_is_made_from_another() -> None:
+    mdp = opaq.load_problem("two-sink").mdp
+    one = PolicyClass(("state", "last_states", "memory"), last_states=2, memory=free_memory(mdp, 2))
+    again = replace(one)
+    assert all(mine is theirs for mine, theirs in zip(again.conditions, one.conditions, strict=True))
+    assert replace(one, conditions_on=("time", "last_states")).conditions == (Time(), LastStates(2))
+    assert class_name(replace(one, last_states=3)) == "state, last_states:3, memory:2"
+    assert class_name(replace(one, memory=free_memory(mdp, 5))) == "state, last_states:2, memory:5"
+    assert PolicyClass().conditions == (CurrentState(),)
