@@ -220,7 +220,7 @@ automaton:
   edges: [{from: x, to: y, when: goal}]""",
 )
 DRAWN: Shape[Automaton] = Shape(
-    "a mapping: automaton, or `{file: x.hoa}` or `{file: x.dot}`, relative to the problem file",
+    "a mapping: [automaton](#automaton), or `{file: x.hoa}` or `{file: x.dot}`, relative to the problem file",
     _read_drawn,
     either(
         AUTOMATON.shape,

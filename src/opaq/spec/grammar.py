@@ -33,7 +33,7 @@ class Shape(Generic[T]):
     write: Callable[[T, Names], Any] = plainly
     ref: str = ""  # its name among the definitions of the schema
     inside: tuple[Shape[Any], ...] = ()  # what it is made of
-    record: Record[Any] | None = None  # for the mapping with fixed keys that it is
+    record: Callable[[], Record[Any]] | None = None  # the mapping with fixed keys that it is
 
     def described(self, definitions: Plain) -> Plain:
         """The JSON schema, by reference where the shape has a name."""
@@ -115,7 +115,7 @@ class Record(Generic[T]):
     @property
     def shape(self) -> Shape[T]:
         """This mapping as the value of a key."""
-        return Shape(f"a mapping: {self.title}", self.read, self.schema, self.write, self.title, (), self)
+        return Shape(_see(self.title), self.read, self.schema, self.write, self.title, record=lambda: self)
 
     def read(self, cursor: Cursor) -> T | None:
         """What the mapping states."""
@@ -226,11 +226,12 @@ class Union(Generic[T]):
     def shape(self) -> Shape[T]:
         """This mapping as the value of a key."""
         return Shape(
-            f"a mapping: {self.title}",
+            _see(self.title),
             lambda cursor: self.record.read(cursor),
             lambda definitions: self.record.schema(definitions),
             lambda value, names: self.record.write(value, names),
             self.title,
+            record=lambda: self.record,
         )
 
     def is_made(self, value: Any) -> bool:
@@ -245,6 +246,16 @@ class Union(Generic[T]):
             if kind.of is not None and kind.parts is not None and isinstance(value, kind.of):
                 return kind.parts(value, names)
         raise TypeError(f"no kind of '{self.title}' writes {type(value).__name__}")
+
+
+def _see(title: str) -> str:
+    """How the reference page names a mapping that has a section of its own."""
+    return f"a mapping: [{title}](#{title})"
+
+
+def read_by(shape: Shape[T], read: Callable[[Cursor], T | None], **changes: Any) -> Shape[T]:
+    """The same shape, read in another way."""
+    return replace(shape, read=read, **changes)
 
 
 def each(make: Callable[..., T], *names: str) -> Callable[[Fields], T | None]:

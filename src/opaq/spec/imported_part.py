@@ -19,9 +19,9 @@ from opaq.spec.transitions import Choices
 _BUILT = ("prism", "jani", "drn")  # by Storm
 
 
-def imported_kind(name: str, help: str) -> Kind[Plant]:
+def imported_kind(name: str, help: str, words: str = "a file name, relative to the problem file") -> Kind[Plant]:
     """A kind of model file, to be read by the sources of a problem (see `opaq.formats`)."""
-    return Kind(Key(name, _SOURCE, help), _make)
+    return Kind(Key(name, Shape(words, Cursor.name, {"type": "string", "minLength": 1}), help), _make)
 
 
 def read_imported(cursor: Cursor) -> Plant | None:
@@ -118,9 +118,6 @@ def _anything(cursor: Cursor) -> Plain | None:
     return None if entries is None else {key: entry.value for key, entry in entries.items()}
 
 
-_SOURCE: Shape[str] = Shape(
-    "a file name, relative to the problem file", Cursor.name, {"type": "string", "minLength": 1}
-)
 _CONSTANT: Shape[Any] = Shape("a number, true or false", _read_constant, {"type": ["number", "boolean"]})
 IMPORTED: Union[Plant] = Union.of(
     "imported",
@@ -131,7 +128,7 @@ IMPORTED: Union[Plant] = Union.of(
         imported_kind("drn", "A DRN file, read by Storm."),
         imported_kind("umb", "A UMB file."),
         imported_kind("pomdp", "A file of pomdp.org."),
-        imported_kind("gymnasium", "The id of a registered tabular environment."),
+        imported_kind("gymnasium", "A registered tabular environment.", "the id of an environment"),
     ],
     (
         Key(

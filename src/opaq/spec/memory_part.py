@@ -13,7 +13,20 @@ from opaq.model.arrays import IntArray, SparseRows, ints
 from opaq.model.mdp import MDP
 from opaq.model.memory import Memory
 from opaq.spec.cursor import Cursor, gather, is_int
-from opaq.spec.grammar import NAME, NAMES, Fields, Key, Plain, Record, Shape, array_schema, either, list_of, map_of
+from opaq.spec.grammar import (
+    NAME,
+    NAMES,
+    Fields,
+    Key,
+    Plain,
+    Record,
+    Shape,
+    array_schema,
+    either,
+    list_of,
+    map_of,
+    read_by,
+)
 from opaq.spec.matrices import dense, is_array, right_shape, scaled_table
 from opaq.spec.names import Known, Names
 from opaq.spec.sets import DISTRIBUTION, STATES, distribution, shares, written_shares, written_states
@@ -333,4 +346,4 @@ memory:
   nodes: [calm, alert]
   update: [{from: calm, to: alert, state: goal}]""",
 )
-MACHINE: Shape[Memory] = Shape(MEMORY.shape.words, _read_memory, MEMORY.schema, MEMORY.write, MEMORY.title, (), MEMORY)
+MACHINE: Shape[Memory] = read_by(MEMORY.shape, _read_memory)

@@ -10,7 +10,7 @@ from opaq.model.mdp import MDP
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Task
 from opaq.spec.cursor import Cursor, gather, shown
-from opaq.spec.grammar import NAME, TEXT, Fields, Key, Plain, Record, Shape, either, one_key, whole
+from opaq.spec.grammar import NAME, TEXT, Fields, Key, Plain, Record, Shape, either, one_key, read_by, whole
 from opaq.spec.grid_part import GRID
 from opaq.spec.imported_part import IMPORTED, read_imported
 from opaq.spec.model_part import MODEL, Plant
@@ -146,7 +146,7 @@ _GRID_ONLY: Record[Plant] = Record(
     "grid model", "A grid.", (Key("grid", GRID.shape, GRID.help),), lambda fields: fields.read("grid")
 )
 _MODEL: Shape[Any] = Shape(
-    "a mapping: model, `{grid: ...}`, or imported",
+    "a mapping: [model](#model), `{grid: ...}`, or [imported](#imported)",
     _read_model,
     lambda known: either(MODEL.shape, _GRID_ONLY.schema, IMPORTED.shape)(known),
     MODEL.write,
@@ -160,13 +160,13 @@ _KEYS = (
     Key("grid", GRID.shape, "The plant as a grid."),
     Key(
         "observer",
-        Shape(OBSERVER.shape.words, read_observer, OBSERVER.shape.schema, OBSERVER.shape.write, "observer"),
+        read_by(OBSERVER.shape, read_observer),
         "What the eavesdropper sees.",
         required="say what the observer sees",
     ),
     Key(
         "secret",
-        Shape(SECRET.shape.words, read_secret, SECRET.shape.schema, SECRET.shape.write, "secret"),
+        read_by(SECRET.shape, read_secret),
         "What must stay hidden.",
         required="say what must stay hidden",
     ),
@@ -186,18 +186,8 @@ _KEYS = (
         "The discount of the return.",
         default=1.0,
     ),
-    Key(
-        "task",
-        Shape(TASK.shape.words, read_task, TASK.schema, TASK.write, "task", (), TASK),
-        "What must get done.",
-        default=Task(),
-    ),
-    Key(
-        "policy",
-        Shape(POLICY.shape.words, read_policy_class, POLICY.schema, POLICY.write, "policy", (), POLICY),
-        "What the policy may look at.",
-        default=PolicyClass(),
-    ),
+    Key("task", read_by(TASK.shape, read_task), "What must get done.", default=Task()),
+    Key("policy", read_by(POLICY.shape, read_policy_class), "What the policy may look at.", default=PolicyClass()),
 )
 
 

@@ -200,7 +200,7 @@ def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
 
 _EITHER: Record[Any] = Record("requirement", "", _optional((*RETURN.keys, *EVENT.record.keys)), _requirement)
 REQUIREMENT: Shape[Requirement] = Shape(
-    "a mapping: return or event",
+    "a mapping: [return](#return) or [event](#event)",
     _read_requirement,
     either(RETURN.shape, EVENT.shape),
     _write_requirement,

@@ -1,0 +1,76 @@
+"""The reference page of problem and policy files, from the grammar: `python -m opaq.spec.reference` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from opaq.spec.grammar import Key, Record, Shape
+from opaq.spec.policy_table import POLICY_FILE
+from opaq.spec.problem_part import problem_record
+
+_HEAD = """\
+# Reference of problem and policy files
+
+This page is made from the grammar that reads and writes the files (`python -m opaq.spec.reference`). The
+[guide to problem files](problem-file.md) introduces them by example.
+
+**A set of states**, wherever one is asked for, is a label, a state, a grid cell, a list of these, or, for models with
+state variables, `{where: "x + y < 3"}`. Names are text or whole numbers. Probabilities that miss 1 by at most 1e-5 are
+scaled, with a warning; anything more is a fault.
+"""
+
+
+def reference() -> str:
+    """The page as Markdown: one section per mapping, in the order in which they are first mentioned."""
+    records = list(_records(problem_record(), {}).values())
+    return "\n".join([_HEAD, *(_section(record) for record in [*records, POLICY_FILE])])
+
+
+def _records(record: Record[Any], known: dict[str, Record[Any]]) -> dict[str, Record[Any]]:
+    """Every mapping with fixed keys below one, each once."""
+    known[record.title] = record
+    for key in record.keys:
+        for inner in _inside(key.shape):
+            if inner.title not in known:
+                _records(inner, known)
+    return known
+
+
+def _inside(shape: Shape[Any]) -> Iterator[Record[Any]]:
+    if shape.record is not None:
+        yield shape.record()
+    for inner in shape.inside:
+        yield from _inside(inner)
+
+
+def _section(record: Record[Any]) -> str:
+    example = f"```yaml\n{record.example}\n```\n" if record.example else ""
+    rows = [_row(key, record) for key in record.keys]
+    table = "\n".join(["| key | value | meaning |", "|---|---|---|", *rows])
+    choice = f"Exactly one of {_listed(record.one_of)}.\n\n" if record.one_of else ""
+    return f"## {record.title}\n\n{record.help}\n\n{choice}{table}\n\n{example}"
+
+
+def _row(key: Key, record: Record[Any]) -> str:
+    notes = [key.help]
+    if key.required:
+        notes.append("Required.")
+    if isinstance(key.default, bool | int | float | str) and key.default != "":
+        stated = str(key.default).lower() if isinstance(key.default, bool) else f"{key.default}"
+        notes.append(f"Default: `{stated}`.")
+    if key.goes_with:
+        notes.append(f"Only with {_listed(key.goes_with)}.")
+    return f"| `{key.name}` | {_cell(key.shape.words)} | {_cell(' '.join(notes))} |"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(reference(), end="")
