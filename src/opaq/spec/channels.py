@@ -11,7 +11,7 @@ from opaq.model.arrays import SparseRows
 from opaq.model.observer import Observer
 from opaq.spec.cursor import Cursor, is_number
 from opaq.spec.names import Known
-from opaq.spec.sets import distribution
+from opaq.spec.sets import rows_by_name
 
 MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
 _MAX_ALIKE = 2_000  # observations that noise may take for each other
@@ -57,17 +57,10 @@ def noisy(cursor: Cursor, observer: Observer) -> Observer | None:
     mentioned = [str(key) for value in values for key in (value if isinstance(value, Mapping) else [value])]
     heard = tuple(dict.fromkeys([*observer.observations, *mentioned]))
     given, seen = Known.of("observation", observer.observations), Known.of("observation", heard)
-    rows: dict[int, dict[int, float] | None] = {index: {index: 1.0} for index in range(len(given))}
-    for key, entry in entries.items():
-        index = given.find(cursor.child(key, key))
-        shares = distribution(entry, seen)
-        if index is not None:
-            rows[index] = shares
-    if any(shares is None for shares in rows.values()):
+    channel = rows_by_name(cursor, given, seen, rest={index: {index: 1.0} for index in range(len(given))})
+    if channel is None or _too_dense(cursor, observer, channel):
         return None
-    parts = [(index, column, share) for index, shares in rows.items() for column, share in (shares or {}).items()]
-    channel = SparseRows.from_entries(*zip(*parts, strict=True), shape=(len(given), len(heard)))
-    return None if _too_dense(cursor, observer, channel) else _seen_through(observer, channel, heard)
+    return _seen_through(observer, channel, heard)
 
 
 def _evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:

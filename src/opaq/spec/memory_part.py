@@ -29,7 +29,7 @@ from opaq.spec.grammar import (
 )
 from opaq.spec.matrices import dense, is_array, right_shape, scaled_table
 from opaq.spec.names import Known, Names
-from opaq.spec.sets import DISTRIBUTION, STATES, distribution, shares, written_shares, written_states
+from opaq.spec.sets import DISTRIBUTION, STATES, distribution, rows_by_name, shares, written_shares, written_states
 
 MAX_NODES = 10_000
 MAX_UPDATES = 10_000_000  # nodes x states x actions
@@ -148,19 +148,8 @@ def _read_start(fields: Fields, nodes: Known) -> SparseRows | None:
     if is_array(cursor.value):
         return _start_matrix(cursor, nodes)
     common = {0: 1.0} if cursor.value is None else distribution(cursor, nodes)
-    exceptions = fields.at("start_in").entries() if "start_in" in fields else {}
-    if exceptions is None:
-        return None
-    rows: dict[int, dict[int, float] | None] = dict.fromkeys(range(len(states)), common)
-    for key, entry in exceptions.items():
-        state = states.find(fields.at("start_in").child(key, key))
-        row = distribution(entry, nodes)
-        if state is not None:
-            rows[state] = row
-    if nodes.index is None or states.index is None or None in rows.values():
-        return None
-    entries = [(state, node, share) for state, row in rows.items() for node, share in (row or {}).items()]
-    return SparseRows.from_entries(*zip(*entries, strict=True), shape=(len(states), len(nodes)))
+    exceptions = fields.at("start_in") if "start_in" in fields else fields.cursor.child("start_in", {})
+    return rows_by_name(exceptions, states, nodes, rest=dict.fromkeys(range(len(states)), common))
 
 
 def _start_matrix(cursor: Cursor, nodes: Known) -> SparseRows | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from array import array
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -33,10 +32,9 @@ from opaq.spec.grammar import (
 from opaq.spec.matrices import is_array, matrix_entries, right_shape, scaled_rows
 from opaq.spec.names import Known, Names
 from opaq.spec.sensors import SENSORS, combined
-from opaq.spec.sets import DISTRIBUTION, distribution, written_shares
+from opaq.spec.sets import DISTRIBUTION, rows_by_name, too_many, written_shares
 
 MAX_OBSERVATIONS = 5_000_000
-MAX_ENTRIES = 20_000_000  # of a table of emissions
 
 
 class Shown(NamedTuple):
@@ -198,7 +196,7 @@ def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
             if key != "*" or index not in tables:
                 tables[index] = shown.table
     parts = [tables.get(action, seen.table) for action in range(len(actions))]
-    if _too_many(cursor, sum(part.columns.size for part in parts)):
+    if too_many(cursor, sum(part.columns.size for part in parts)):
         return None
     rows = np.concatenate([part.row_of_entry() + action * len(states) for action, part in enumerate(parts)])
     columns, values = (np.concatenate([getattr(part, axis) for part in parts]) for axis in ("columns", "values"))
@@ -223,50 +221,10 @@ def _read_table(cursor: Cursor, *, given: Known, listed: Known | None, kind: str
     """What is shown for every state or action: {given: {shown: probability}}, or an array [given, shown]."""
     if is_array(cursor.value):
         return _read_matrix(cursor, given=given, listed=listed)
-    entries = cursor.entries()
-    if entries is None:
-        return None
-    seen = listed or Known.of(kind, _mentioned(entry.value for entry in entries.values()))
-    others = "*" in entries
-    rest = distribution(entries.pop("*"), seen) if others else None
-    rows: dict[int, dict[int, float] | None] = {}
-    for key, entry in entries.items():
-        shares = distribution(entry, seen)
-        index = given.find(cursor.child(key, key))
-        if index is not None and index in rows:
-            entry.error(f"the same {given.kind} is there twice", "keep one of them")
-        if index is not None:
-            rows[index] = shares
-    if given.index is None:
-        return None
-    for name, index in given.index.items():
-        if index not in rows and not others:
-            cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
-        rows.setdefault(index, rest)
-    if _too_many(cursor, sum(len(shares or ()) for shares in rows.values())):
-        return None
-    return _assemble(rows, given=given, seen=seen)
-
-
-def _too_many(cursor: Cursor, entries: int) -> bool:
-    if entries > MAX_ENTRIES:
-        finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
-        cursor.error(finding, "let states show fewer observations")
-    return entries > MAX_ENTRIES
-
-
-def _assemble(rows: Mapping[int, Mapping[int, float] | None], *, given: Known, seen: Known) -> Shown | None:
-    columns, values = array("q"), array("d")
-    for shares in rows.values():
-        columns.extend((shares or {}).keys())
-        values.extend((shares or {}).values())
-    if None in rows.values() or not columns:
-        return None
-    owners = np.repeat(list(rows), [len(shares or ()) for shares in rows.values()])
-    column, chance = np.array(columns), np.array(values)
-    used = chance > 0
-    shape = (len(given), len(seen))
-    return Shown(seen.listed, SparseRows.from_entries(owners[used], column[used], chance[used], shape=shape))
+    stated = cursor.value.values() if isinstance(cursor.value, Mapping) else ()
+    seen = listed or Known.of(kind, _mentioned(stated))
+    table = rows_by_name(cursor, given, seen)
+    return None if table is None else Shown(seen.listed, table)
 
 
 def _mentioned(entries: Iterable[Any]) -> tuple[str, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, ints
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, ints
 from opaq.model.secret import StateClasses
 from opaq.spec.cursor import Cursor, is_int, suggestion
 from opaq.spec.grammar import NAME, PROBABILITY, Shape, array_schema, either
@@ -16,6 +17,7 @@ from opaq.spec.matrices import dense, right_shape
 from opaq.spec.names import Known, Names, cell_name
 from opaq.spec.variables import ExpressionError, holds
 
+MAX_ENTRIES = 20_000_000  # of a table of probabilities
 CLASS_FORMS = "true, a label, a list of states, or a mapping {class: states}"
 START_ADVICE = "say where the run starts: a state, or {state: probability}"
 
@@ -41,6 +43,54 @@ def distribution(cursor: Cursor, names: Known) -> dict[int, float] | None:
     if len(set(indices)) < len(indices):
         return cursor.error(f"names a {names.kind} twice, spelled differently", "keep one of them")
     return {index: share * scale for index, share in zip(indices, usable, strict=True) if index is not None}
+
+
+def rows_by_name(
+    cursor: Cursor, given: Known, shown: Known, *, rest: Mapping[int, dict[int, float] | None] | None = None
+) -> SparseRows | None:
+    """{given: distribution over shown} as a table [given, shown]; "*" and then `rest` stand for names not listed."""
+    entries = cursor.entries()
+    if entries is None:
+        return None
+    others = distribution(entries.pop("*"), shown) if (starred := "*" in entries) else None
+    rows: dict[int, dict[int, float] | None] = {}
+    for key, entry in entries.items():
+        shares = distribution(entry, shown)
+        index = given.find(cursor.child(key, key))
+        if index is not None and index in rows:
+            entry.error(f"the same {given.kind} is there twice", "keep one of them")
+        if index is not None:
+            rows[index] = shares
+    for name, index in (given.index or {}).items():
+        if index not in rows and not starred and rest is None:
+            cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
+        rows.setdefault(index, others if starred or rest is None else rest[index])
+    return None if given.index is None else _table(cursor, rows, shape=(len(given), len(shown)))
+
+
+def _table(
+    cursor: Cursor, rows: Mapping[int, Mapping[int, float] | None], *, shape: tuple[int, int]
+) -> SparseRows | None:
+    """Rows as a table, when all of them could be read and they are not too many."""
+    size = sum(len(shares or ()) for shares in rows.values())
+    if too_many(cursor, size) or None in rows.values() or not size:
+        return None
+    columns, values = array("q"), array("d")
+    for shares in rows.values():
+        columns.extend((shares or {}).keys())
+        values.extend((shares or {}).values())
+    owner = np.repeat(list(rows), [len(shares or ()) for shares in rows.values()])
+    column, chance = np.array(columns), np.array(values)
+    used = chance > 0
+    return SparseRows.from_entries(owner[used], column[used], chance[used], shape=shape)
+
+
+def too_many(cursor: Cursor, entries: int) -> bool:
+    """Whether a table of probabilities is larger than opaq reads."""
+    if entries > MAX_ENTRIES:
+        finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
+        cursor.error(finding, "let states show fewer observations")
+    return entries > MAX_ENTRIES
 
 
 def state_set(cursor: Cursor) -> IntArray | None:
