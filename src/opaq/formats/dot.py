@@ -8,11 +8,15 @@ from itertools import pairwise
 
 from opaq.errors import BudgetError
 from opaq.escapes import printable
+from opaq.formats.registry import Export
 from opaq.formats.signs import Sign, Signs, quoted, unquoted
 from opaq.formats.umb.umb_values import distinct
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import Guard, GuardError, parse_guard
+from opaq.model.imported import Imported
 from opaq.model.mdp import MDP
+from opaq.model.problem import Problem
+from opaq.spec.yaml_reader import read_text
 
 MAX_DRAWN = 500  # states of a model beyond which a drawing shows nothing
 MAX_STATES = 100_000
@@ -25,6 +29,21 @@ _PATTERN = re.compile(
     re.DOTALL,
 )
 _MARKERS = ("point", "none", "plaintext", "plain")
+
+
+def read_dot(path: str) -> Automaton:
+    """Read the automaton that a file draws. Raises InputError."""
+    return automaton_from_dot(read_text(path), source=path)
+
+
+def dot_of_automaton(automaton: Automaton, export: Export) -> str:
+    """An automaton as a drawing."""
+    return automaton_to_dot(automaton)
+
+
+def dot_of_model(source: Problem | Imported, export: Export) -> str:
+    """The model (of a problem) as a drawing."""
+    return mdp_to_dot(source.mdp)
 
 
 def automaton_to_dot(automaton: Automaton) -> str:

@@ -45,6 +45,11 @@ def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
         environment.close()
 
 
+def read_environment(env_id: str, *, options: Mapping[str, Any] | None = None) -> Imported:
+    """The same with the arguments of the environment in one mapping, as a problem file gives them."""
+    return read_gymnasium(env_id, **(options or {}))
+
+
 def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     """Make a registered environment and nothing else: an id of the form module:name would import code."""
     if not isinstance(env_id, str) or _NAME.fullmatch(env_id) is None:

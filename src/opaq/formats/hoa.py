@@ -14,12 +14,16 @@ import numpy as np
 
 from opaq.automata.diagrams import FALSE, TRUE, Diagrams
 from opaq.automata.readable import guard_of
-from opaq.errors import BudgetError
+from opaq.errors import BudgetError, Fault, InputError
 from opaq.escapes import printable
+from opaq.formats.registry import Export
 from opaq.formats.signs import Sign, Signs, quoted, unquoted
 from opaq.formats.umb.umb_values import distinct
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import Guard
+from opaq.model.problem import Problem
+from opaq.model.secret import Language
+from opaq.spec.yaml_reader import read_text
 
 MAX_STATES = 100_000
 MAX_LABELS = 100
@@ -38,6 +42,24 @@ _PATTERN = re.compile(
     re.DOTALL,
 )
 _ACCEPTANCE = {"1Inf(0)": None, "1(Inf(0))": None, "0t": True, "0f": False}
+
+
+def read_hoa(path: str) -> Automaton:
+    """Read the automaton in a file. Raises InputError."""
+    return automaton_from_hoa(read_text(path), source=path)
+
+
+def hoa_of_automaton(automaton: Automaton, export: Export) -> str:
+    """An automaton as a HOA file."""
+    return automaton_to_hoa(automaton)
+
+
+def hoa_of_secret(problem: Problem, export: Export) -> str:
+    """The automaton of a problem's secret as a HOA file; raises InputError when the secret has none."""
+    if not isinstance(problem.secret, Language):
+        raise InputError([Fault("secret", "has no automaton", "only languages become HOA files")], problem.name)
+    export.notes.append("HOA holds the automaton of the secret and nothing else")
+    return automaton_to_hoa(problem.secret.automaton, name=problem.name)
 
 
 def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.formats.dot import automaton_from_dot
-from opaq.formats.gymnasium import read_gymnasium
-from opaq.formats.hoa import automaton_from_hoa
-from opaq.formats.pomdp.pomdp_reader import read_pomdp
-from opaq.formats.prism.storm import read_prism
-from opaq.formats.umb.umb_reader import read_umb
+from opaq.formats.registry import FORMATS, Format, ending_of, endings, format_of, formats_of
 from opaq.model.automaton import Automaton
 from opaq.model.imported import Imported
 from opaq.spec.cursor import UNREAD, at, check_keys, is_number, mapping, name, one_key, shown
 from opaq.spec.overlay import KEYS as OVERLAYS
 from opaq.spec.overlay import is_overlay, overlaid, read_observer_overlay, states_where
-from opaq.spec.problem_part import FOREIGN
-from opaq.spec.yaml_reader import read_text
 
 Plain = dict[str, Any]
-_OPTIONS = {
-    "prism": ("constants", "reward"),
-    "jani": ("constants", "reward"),
-    "drn": ("reward",),
-    "umb": ("reward",),
-    "pomdp": (),
-    "gymnasium": ("options",),
-}
-_AUTOMATA: dict[str, Callable[..., Automaton]] = {
-    ".hoa": automaton_from_hoa,
-    ".dot": automaton_from_dot,
-    ".gv": automaton_from_dot,
-}
 
 
 def resolve(spec: Mapping[str, Any], folder: Path, faults: Faults) -> Plain:
@@ -51,7 +30,7 @@ def resolve(spec: Mapping[str, Any], folder: Path, faults: Faults) -> Plain:
     if place is None:
         return _without_model(found, faults)
     key, stated = place
-    for other in FOREIGN:
+    for other in _foreign_keys():
         found.pop(other, None)
     imported = _read_model(stated, key, folder, faults)
     variables = None if imported is None else imported.variables
@@ -67,24 +46,17 @@ def resolve(spec: Mapping[str, Any], folder: Path, faults: Faults) -> Plain:
     return found
 
 
-def read_model(kind: str, source: str, options: Mapping[str, Any] | None = None) -> Imported:
-    """A model by the kind of its source (see FOREIGN) and a path, or the id of an environment."""
-    options = dict(options or {})
-    if kind == "gymnasium":
-        return read_gymnasium(source, **options)
-    if kind == "pomdp":
-        return read_pomdp(source)
-    if kind == "umb":
-        return read_umb(source, **options)
-    return read_prism(source, constants=options.pop("constants", {}), **options)
+def _foreign_keys() -> tuple[str, ...]:
+    """The keys of a problem file that name a model of another format."""
+    return tuple(format.name for format in formats_of("model"))
 
 
 def _foreign(spec: Mapping[str, Any]) -> tuple[str, Plain] | None:
     """Where a foreign model is stated and how: under `model`, or as a key of its own beside no other model."""
-    model = spec.get("model")
-    if isinstance(model, Mapping) and any(key in FOREIGN for key in model):
-        return None if any(key in spec for key in ("grid", *FOREIGN)) else ("model", dict(model))
-    own = [key for key in FOREIGN if key in spec]
+    model, foreign = spec.get("model"), _foreign_keys()
+    if isinstance(model, Mapping) and any(key in foreign for key in model):
+        return None if any(key in spec for key in ("grid", *foreign)) else ("model", dict(model))
+    own = [key for key in foreign if key in spec]
     if len(own) != 1 or "model" in spec or "grid" in spec:
         return None
     return "", {own[0]: spec[own[0]]}
@@ -92,7 +64,7 @@ def _foreign(spec: Mapping[str, Any]) -> tuple[str, Plain] | None:
 
 def _without_model(spec: Plain, faults: Faults) -> Plain:
     """Parts that need a foreign model, where there is none, or more than one, which build tells."""
-    several = any(key in spec for key in FOREIGN)
+    several = any(key in spec for key in _foreign_keys())
     for part in ("observer", "secret", "task", "policy"):
         if part in spec:
             spec[part] = states_where(spec[part], part, faults, None if several else {})
@@ -106,18 +78,17 @@ def _without_model(spec: Plain, faults: Faults) -> Plain:
 
 def _read_model(stated: Plain, path: str, folder: Path, faults: Faults) -> Imported | None:
     spec = mapping(stated, path, faults) or {}
-    kind = one_key(spec, path, faults, options=FOREIGN)
+    kind = one_key(spec, path, faults, options=_foreign_keys())
     if kind is None:
         return None
-    before = len(faults.errors)
-    check_keys(spec, path, faults, allowed=(kind, *_OPTIONS[kind], *OVERLAYS))
+    before, format = len(faults.errors), FORMATS[kind]
+    check_keys(spec, path, faults, allowed=(kind, *(option.name for option in format.options), *OVERLAYS))
     source = name(spec[kind], at(path, kind), faults)
-    options = _read_options(spec, kind, path, faults)
+    options = _read_options(spec, format, path, faults)
     if source is None or len(faults.errors) > before:
         return None
-    place = source if kind == "gymnasium" else str(folder / source)
     try:
-        imported = read_model(kind, place, options)
+        imported: Imported = format.read(str(folder / source) if format.is_file else source, **options)
     except InputError as error:
         for fault in error.faults:
             faults.error(at(path, kind), _told(fault, source), fault.advice)
@@ -133,20 +104,21 @@ def _told(fault: Fault, source: str) -> str:
     return f"{source}: {Fault(fault.where, fault.found, line=fault.line)}"
 
 
-def _read_options(spec: Mapping[str, Any], kind: str, path: str, faults: Faults) -> Plain:
+def _read_options(spec: Mapping[str, Any], format: Format, path: str, faults: Faults) -> Plain:
     """What the reader of a model is told beside the path."""
-    if kind == "gymnasium":
-        return mapping(spec.get("options", {}), at(path, "options"), faults) or {}
-    found: Plain = {}
-    if "reward" in spec and "reward" in _OPTIONS[kind]:
-        found["reward"] = name(spec["reward"], at(path, "reward"), faults)
-    if "constants" in spec and "constants" in _OPTIONS[kind]:
-        where = at(path, "constants")
-        found["constants"] = mapping(spec["constants"], where, faults) or {}
-        for key, value in found["constants"].items():
-            if not isinstance(value, bool) and not is_number(value):
-                faults.error(at(where, key), f"is {shown(value)}, not a number or true or false")
-    return found
+    options: Plain = {}
+    for option in format.options:
+        if option.name not in spec:
+            continue
+        value, where = spec[option.name], at(path, option.name)
+        if option.type == "name":
+            options[option.name] = name(value, where, faults)
+            continue
+        options[option.name] = mapping(value, where, faults) or {}
+        for key, entry in options[option.name].items() if option.type == "values" else ():
+            if not isinstance(entry, bool) and not is_number(entry):
+                faults.error(at(where, key), f"is {shown(entry)}, not a number or true or false")
+    return options
 
 
 def _with_automata(value: Any, path: str, folder: Path, faults: Faults) -> Any:
@@ -164,12 +136,14 @@ def _with_automata(value: Any, path: str, folder: Path, faults: Faults) -> Any:
 
 def _read_automaton(value: Any, path: str, folder: Path, faults: Faults) -> Automaton:
     source = name(value, path, faults)
-    ending = os.path.splitext(source or "")[1].lower()
-    if source is not None and ending not in _AUTOMATA:
-        faults.error(path, f"the ending '{ending}' is unknown", f"one of {', '.join(_AUTOMATA)}")
-    elif source is not None:
+    format = None if source is None else format_of(source)
+    if source is not None and (format is None or format not in formats_of("automaton")):
+        known = f"one of {', '.join(endings(formats_of('automaton')))}"
+        faults.error(path, f"the ending '{ending_of(source)}' is unknown", known)
+    elif source is not None and format is not None:
         try:
-            return _AUTOMATA[ending](read_text(str(folder / source)))
+            automaton: Automaton = format.read(str(folder / source))
+            return automaton
         except InputError as error:
             for fault in error.faults:
                 faults.error(path, _told(fault, source), fault.advice)

@@ -20,6 +20,7 @@ import numpy as np
 from opaq.errors import Fault, InputError
 from opaq.files import read_bytes
 from opaq.formats.prism.observables import agree, observable_values
+from opaq.formats.registry import ending_of, endings, format_of, formats_of
 from opaq.formats.umb.umb_reader import deadlock_warning, read_umb
 from opaq.formats.umb.umb_values import entry_names
 from opaq.model.arrays import FloatArray, IntArray, floats
@@ -31,7 +32,6 @@ from opaq.stop import before_leaving
 
 MEMORY = 8 << 30
 MAX_BYTES = 256 << 20  # of a model file
-_KINDS = {".prism": "prism", ".nm": "prism", ".pm": "prism", ".sm": "prism", ".jani": "jani", ".drn": "drn"}
 _INSTALL = 'install it with: pip install "opaq[storm]"'
 _OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
 
@@ -39,7 +39,7 @@ _OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError"
 def read_prism(
     path: str | os.PathLike[str],
     *,
-    constants: Mapping[str, bool | int | float],
+    constants: Mapping[str, bool | int | float] | None = None,
     reward: str | None = None,
     seconds: float = 600,
     memory: int = MEMORY,
@@ -50,7 +50,7 @@ def read_prism(
     first if it is None). Storm gets `seconds` of time and `memory` bytes. Raises InputError with Storm's own message.
     """
     source = os.fspath(path)
-    kind = _kind(source)
+    kind, constants = _kind(source), constants or {}
     content = read_bytes(path, max_bytes=MAX_BYTES)
     if importlib.util.find_spec("stormpy") is None:
         raise InputError([Fault("", f"{kind.upper()} models need stormpy", _INSTALL)], source)
@@ -66,10 +66,12 @@ def read_prism(
 
 
 def _kind(source: str) -> str:
-    ending = os.path.splitext(source)[1].lower()
-    if ending not in _KINDS:
-        raise InputError([Fault("", f"the ending '{ending}' is unknown", f"one of {', '.join(_KINDS)}")], source)
-    return _KINDS[ending]
+    """The format that Storm is told to read."""
+    format, built = format_of(source), tuple(known for known in formats_of("model") if known.extra == "storm")
+    if format not in built:
+        known = f"one of {', '.join(endings(built))}"
+        raise InputError([Fault("", f"the ending '{ending_of(source)}' is unknown", known)], source)
+    return format.name
 
 
 def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any]:

@@ -13,16 +13,40 @@ from numpy.typing import NDArray
 
 from opaq.errors import Fault, InputError
 from opaq.files import write_bytes
+from opaq.formats.registry import Export
 from opaq.formats.umb.umb_archive import archive_bytes
 from opaq.formats.umb.umb_values import distinct, entry_names
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, ints, spread
+from opaq.model.imported import Imported
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
+from opaq.model.problem import Problem
 from opaq.version import __version__
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_\-]*")
 _BOOL = {"type": "bool", "size": 1}
 _DOUBLE = {"type": "double", "size": 64}
+
+
+def umb_of_problem(problem: Problem, export: Export) -> bytes:
+    """The model and the observer of a problem."""
+    export.notes.append("UMB holds the model and the observer; secret, horizon, task and policy class are left out")
+    rewards = {"reward": problem.mdp.rewards, **problem.mdp.named_rewards}
+    return umb_bytes(problem.mdp, observer=_of_states(problem.observer, export), rewards=rewards)
+
+
+def umb_of_model(imported: Imported, export: Export) -> bytes:
+    """A model that was read from any other format."""
+    observer = None if imported.observer is None else _of_states(imported.observer, export)
+    rewards = dict(imported.rewards) or None
+    return umb_bytes(imported.mdp, observer=observer, variables=imported.variables, rewards=rewards)
+
+
+def _of_states(observer: Observer, export: Export) -> Observer | None:
+    if observer.after_action is None and observer.action_emission is None:
+        return observer
+    export.notes.append("the observer sees something of the actions, which UMB cannot hold: it is left out")
+    return None
 
 
 def write_umb(
@@ -36,20 +60,36 @@ def write_umb(
     overwrite: bool = False,
     compressed: bool = True,
 ) -> None:
-    """Write a model as a UMB file in one step.
+    """Write a model as a UMB file in one step; the arguments are those of `umb_bytes`."""
+    if observer is not None:
+        _refuse_watching_actions(observer, os.fspath(path))
+    given = {"observer": observer, "variables": variables, "rewards": rewards, "policy": policy}
+    write_bytes(path, umb_bytes(mdp, **given, compressed=compressed), overwrite=overwrite)
+
+
+def umb_bytes(
+    mdp: MDP,
+    *,
+    observer: Observer | None = None,
+    variables: Mapping[str, Any] | None = None,
+    rewards: Mapping[str, Any] | None = None,
+    policy: Any = None,
+    compressed: bool = True,
+) -> bytes:
+    """The content of the UMB file of a model.
 
     `policy` holds the probability of every choice in its state: then the induced Markov chain is written. `rewards`
     ([choice] each) default to the model's own under the name "reward". UMB has a set of initial states: a start
     that is not uniform is kept in a member which only opaq reads; see `unfolded` for other tools.
     """
     if observer is not None:
-        _refuse_watching_actions(observer, os.fspath(path))
+        _refuse_watching_actions(observer)
     rewards = {"reward": mdp.rewards} if rewards is None else rewards
     if policy is not None:
         rewards = {name: _expected(mdp, policy, values) for name, values in rewards.items()}
         mdp = induced_chain(mdp, policy)
     members = _members(mdp, observer, variables or {}, rewards, players=0 if policy is not None else 1)
-    write_bytes(path, archive_bytes(members, compressed=compressed), overwrite=overwrite)
+    return archive_bytes(members, compressed=compressed)
 
 
 def induced_chain(mdp: MDP, policy: Any) -> MDP:
