@@ -59,7 +59,7 @@ def test_a_new_format_is_read_by_problem_files(toy: Format, tmp_path: Path) -> N
     assert opaq.load_problem(tmp_path / "own.yaml").mdp.states == states
     assert set(opaq.load_problem(tmp_path / "inner.yaml").mdp.rewards.tolist()) == {3.0}
     (tmp_path / "wrong.yaml").write_text("opaq: 1\nmodel: {toy: sink.toy, constants: {reward: big}}\n" + rest)
-    with pytest.raises(InputError, match="constants.reward: is 'big', not a number or true or false"):
+    with pytest.raises(InputError, match=r"constants\.reward: is 'big', not a number or true or false"):
         opaq.load_problem(tmp_path / "wrong.yaml")
 
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, frozen, ints
+from opaq.model.distributions import normalise, normalise_rows
 from opaq.model.imported import Imported
 from opaq.model.mdp import MAX_REWARD, MDP
 
 END = "end"  # the label of states where the episode is over
 MAX_STATES = 1_000_000
 MAX_OPTIONS = 100_000  # characters and entries: a map of 300 x 300 cells
-_SLACK = 1e-6
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _VERSION = re.compile(r"-v\d+$")
 _REFUSED = ("render_mode", "disable_env_checker")
@@ -161,9 +161,9 @@ def _check(moves: _Moves, faults: Faults) -> None:
         faults.error("P", "has states without an action, or actions below 0")
     else:
         _, row = np.unique(moves.source * moves.num_actions + moves.action, return_inverse=True)
-        sums = np.bincount(row.reshape(-1), weights=moves.probability)
-        if np.abs(sums - 1).max() > _SLACK:
-            faults.error("P", f"has a row that sums to {sums[np.abs(sums - 1).argmax()]:.7g}, not 1")
+        done = normalise_rows(row.reshape(-1), moves.probability, int(row.max()) + 1)
+        if done.off.size:
+            faults.error("P", f"has a row that sums to {done.sums[np.abs(done.sums - 1).argmax()]:.7g}, not 1")
 
 
 def _start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
@@ -171,11 +171,11 @@ def _start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
         start = np.asarray(getattr(environment, "initial_state_distrib", None), dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
         start = np.zeros(0)
-    usable = start.size == num_states and bool(np.isfinite(start).all()) and bool((start >= 0).all())
-    if num_states and (not usable or abs(start.sum() - 1) > _SLACK):
+    done = normalise(start)
+    if num_states and (start.size != num_states or (start < 0).any() or done.off.size):
         faults.error("initial_state_distrib", "is not a distribution over the states")
         return np.zeros(num_states)
-    return start / start.sum() if num_states else start
+    return done.values
 
 
 def _over(moves: _Moves, start: FloatArray) -> BoolArray:
@@ -203,8 +203,7 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
     idle = (staying[:, None] * len(actions) + np.arange(len(actions))).reshape(-1)
     choices = np.sort(np.concatenate((enabled, idle)))
     row = np.searchsorted(choices, source * len(actions) + action)
-    mass = np.bincount(row, weights=moves.probability[running], minlength=choices.size)
-    share = moves.probability[running] / mass[row]
+    share = normalise_rows(row, moves.probability[running], choices.size).values
     rows = np.concatenate((row, np.searchsorted(choices, idle)))
     columns = np.concatenate((target, np.repeat(staying, len(actions))))
     values = np.concatenate((share, np.ones(idle.size)))

@@ -136,6 +136,7 @@ horizon: 10"""
 _AUTOMATON_EXAMPLE = "secret: {automaton: {file: FILE}}"
 _STORM = "opaq.formats.prism.storm:read_prism"
 _PLAIN = "opaq.formats.plain"
+_HOA = "opaq.formats.hoa.hoa_writer"
 _UMB = "opaq.formats.umb.umb_writer"
 
 
@@ -199,8 +200,11 @@ for _format in (
         "an automaton",
         "automaton",
         (".hoa",),
-        "opaq.formats.hoa:read_hoa",
-        {"automaton": "opaq.formats.hoa:hoa_of_automaton", "problem": "opaq.formats.hoa:hoa_of_secret"},
+        "opaq.formats.hoa.hoa_reader:read_hoa",
+        {
+            "automaton": f"{_HOA}:hoa_of_automaton",
+            "problem": f"{_HOA}:hoa_of_secret",
+        },
         example=_AUTOMATON_EXAMPLE,
     ),
     Format(

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opaq.errors import Faults
+from opaq.formats.naming import distinct, entry_names
 from opaq.formats.umb.umb_archive import MAX_BYTES, Archive, read_archive
-from opaq.formats.umb.umb_values import distinct, entry_names, fields_of, kind_of, numbers, readable, variable
+from opaq.formats.umb.umb_values import fields_of, kind_of, numbers, readable, variable
 from opaq.formats.umb.umb_writer import induced_chain, unfolded, write_umb
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, frozen, ints
 from opaq.model.imported import Imported

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,35 +141,3 @@ def _bits(entries: NDArray[np.uint8], first: int, width: int) -> NDArray[np.uint
         place = 8 * position - shift
         value |= part << np.uint64(place) if place >= 0 else part >> np.uint64(-place)
     return value if width == 64 else value & np.uint64((1 << width) - 1)
-
-
-def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: str) -> tuple[str, ...]:
-    """The name of every entry: "x=1,y=true" where there are variables, else the prefix and its position."""
-    if not variables:
-        return tuple(f"{prefix}{position}" for position in range(count))
-    # Each distinct value is written once; a hundred thousand entries then only join texts that exist already.
-    columns = [_texts(name, values).tolist() for name, values in variables.items()]
-    return distinct(list(map(",".join, zip(*columns, strict=True))))
-
-
-def _texts(name: str, values: NDArray[Any]) -> NDArray[np.object_]:
-    different, place = np.unique(values, return_inverse=True)
-    texts = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for value in different.tolist()]
-    return np.array(texts, dtype=object)[place]
-
-
-def distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """The same names, the second use of one marked "name.2" and so on."""
-    if len(set(names)) == len(names):
-        return tuple(names)
-    taken, uses = set(names), dict.fromkeys(names, 0)
-    found: list[str] = []
-    for name in names:
-        uses[name] += 1
-        marked = name
-        while uses[name] > 1 and marked in taken:
-            marked = f"{name}.{uses[name]}"
-            uses[name] += marked in taken
-        taken.add(marked)
-        found.append(marked)
-    return tuple(found)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from opaq.errors import Fault, InputError
 from opaq.files import write_bytes
+from opaq.formats.naming import distinct, entry_names
 from opaq.formats.registry import Export
 from opaq.formats.umb.umb_archive import archive_bytes
-from opaq.formats.umb.umb_values import distinct, entry_names
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, ints, spread
 from opaq.model.imported import Imported
 from opaq.model.mdp import MDP
