@@ -43,12 +43,13 @@ class InFile:
     """Whole files: faults are told by line and column, as InputError."""
 
     source: str = ""
+    limit: int = MAX_FILE  # characters
     end: str = "the end of the file"
 
     def check_length(self, length: int) -> None:
-        """At most MAX_FILE characters."""
-        if length > MAX_FILE:
-            raise InputError([Fault("", f"has {length:,} characters; the limit is {MAX_FILE:,}")], self.source)
+        """At most `limit` characters."""
+        if length > self.limit:
+            raise InputError([Fault("", f"has {length:,} characters; the limit is {self.limit:,}")], self.source)
 
     def stray(self, character: str) -> tuple[str, str]:
         """Most often something was not closed."""
