@@ -22,7 +22,8 @@ from opaq.files import read_bytes
 from opaq.formats.naming import entry_names
 from opaq.formats.prism.observables import agree, observable_values
 from opaq.formats.registry import ending_of, endings, format_of, formats_of
-from opaq.formats.umb.umb_reader import deadlock_warning, read_umb
+from opaq.formats.umb.umb_reader import read_umb
+from opaq.formats.umb.umb_rows import deadlock_warning
 from opaq.model.arrays import FloatArray, IntArray, floats
 from opaq.model.imported import Imported
 from opaq.model.mdp import MAX_REWARD
