@@ -116,12 +116,13 @@ class Tokens:
     def take(self) -> str:
         """The next token; the one after it is next."""
         text = self.texts[self.at]
-        self.at = min(self.at + 1, len(self.texts) - 1)
+        self.at += text != ""  # nothing comes after the end
         return text
 
     def skip(self, *texts: str) -> bool:
         """Take the next token if it is one of these signs."""
-        here = bool(self.text) and self.text in texts and self.kind != "string"
+        text = self.texts[self.at]
+        here = text in texts and text != "" and self.kinds[self.at] != "string"
         self.at += here
         return here
 

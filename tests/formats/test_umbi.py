@@ -51,7 +51,8 @@ def test_umbi_reads_what_we_write(tmp_path: Path, compressed: bool) -> None:
     system.validate()
     assert system.initial_states == [1]
     assert [choice.state for choice in system.choices] == [0, 0, 1, 1, 2]
-    assert [system.choice_action_to_name[choice.action] for choice in system.choices] == "go wait go wait wait".split()
+    actions = [system.choice_action_to_name[choice.action] for choice in system.choices]
+    assert actions == ["go", "wait", "go", "wait", "wait"]
     assert dense(system) == ROOMS.transitions.dense().tolist()
     # umbi's `ats` keeps the last label only, its plain `umb` all of them, by the names of their folders
     labels = umbi.umb.read(file).annotations["aps"]

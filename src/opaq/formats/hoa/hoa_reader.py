@@ -268,9 +268,8 @@ def _assembled(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
     if missing:
         names.append(unused("sink", names))
         edges += [Edge(state, num_states, Guard("true")) for state in missing]
-    everywhere = range(num_states) if header.accepts else ()
-    accepting = frozenset(body.marked if header.accepts is None else everywhere)
-    return Automaton(tuple(names), initial, accepting, tuple(edges), header.reads)
+    accepting = body.marked if header.accepts is None else range(num_states) if header.accepts else ()
+    return Automaton(tuple(names), initial, frozenset(accepting), tuple(edges), header.reads)
 
 
 def _distinct_names(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
@@ -278,8 +277,8 @@ def _distinct_names(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
     for state, (name, at) in body.names.items():
         if state_of.setdefault(name, state) != state:
             raise tokens.error(f"two states are called '{name}'", "give every state a name of its own", at=at)
-    listed = body.names
-    return [listed[state][0] if state in listed else unused(f"q{state}", state_of) for state in range(num_states)]
+    own = {state: name for name, state in state_of.items()}
+    return [own[state] if state in own else unused(f"q{state}", state_of) for state in range(num_states)]
 
 
 def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_states: int) -> list[int]:

@@ -130,9 +130,11 @@ class Walk:
     def numbers(self, count: int, what: str) -> FloatArray:
         """Exactly so many numbers."""
         first, values = self.tokens.at, []
-        while (value := as_number(self.tokens.text)) is not None:
+        texts, at = self.tokens.texts, first
+        while (value := as_number(texts[at])) is not None:
             values.append(value)
-            self.tokens.take()
+            at += 1
+        self.tokens.at = at
         if len(values) != count:
             self.tokens.at = first + min(len(values), count)
             found = f"expected {count:,} numbers ({what}), found {len(values):,} and then {self.tokens.shown()}"
