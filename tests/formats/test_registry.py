@@ -113,3 +113,22 @@ def test_the_registry_is_light() -> None:
     code = "import sys, opaq.formats.registry; print([name for name in ('numpy', 'yaml') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_page_lists_every_format() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "formats" / "overview.md").read_text(encoding="utf-8")
+    listed = {}
+    for line in page.splitlines():
+        cells = [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
+        if line.startswith("| `"):
+            listed[cells[0]] = (cells[1], cells[2], cells[4], cells[5])
+    assert listed == {
+        format.name: (
+            ", ".join(format.endings) or "an id",
+            format.holds,
+            ", ".join(format.writers),
+            ", ".join(option.name for option in format.options),
+        )
+        for format in FORMATS.values()
+        if format.reader or format.writers
+    }

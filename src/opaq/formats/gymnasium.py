@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
+from opaq.formats.registry import FORMATS
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, frozen, ints
 from opaq.model.distributions import normalise, normalise_rows
 from opaq.model.imported import Imported
@@ -62,7 +63,7 @@ def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     try:
         import gymnasium
     except ImportError:
-        advice = 'install it with: pip install "opaq[gym]"'
+        advice = FORMATS["gymnasium"].how_to_install
         raise _wrong(env_id, "the package gymnasium is not installed", advice) from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a newer version exists, and the like

@@ -68,6 +68,11 @@ class Format:
         writer: Writer = _loaded(self.writers[kind])
         return writer
 
+    @property
+    def how_to_install(self) -> str:
+        """Advice for when what the reader needs is not there."""
+        return f'install it with: pip install "opaq[{self.extra}]"'
+
     def takes(self, option: str) -> bool:
         """Whether the reader knows an option."""
         return any(known.name == option for known in self.options)

@@ -21,7 +21,7 @@ from opaq.errors import Fault, InputError
 from opaq.files import read_bytes
 from opaq.formats.naming import entry_names
 from opaq.formats.prism.observables import agree, observable_values
-from opaq.formats.registry import ending_of, endings, format_of, formats_of
+from opaq.formats.registry import Format, ending_of, endings, format_of, formats_of
 from opaq.formats.umb.umb_reader import read_umb
 from opaq.formats.umb.umb_rows import deadlock_warning
 from opaq.model.arrays import FloatArray, IntArray, floats
@@ -33,7 +33,6 @@ from opaq.stop import before_leaving
 
 MEMORY = 8 << 30
 MAX_BYTES = 256 << 20  # of a model file
-_INSTALL = 'install it with: pip install "opaq[storm]"'
 _OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
 
 
@@ -51,10 +50,11 @@ def read_prism(
     first if it is None). Storm gets `seconds` of time and `memory` bytes. Raises InputError with Storm's own message.
     """
     source = os.fspath(path)
-    kind, constants = _kind(source), constants or {}
+    format, constants = _format(source), constants or {}
+    kind = format.name
     content = read_bytes(path, max_bytes=MAX_BYTES)
     if importlib.util.find_spec("stormpy") is None:
-        raise InputError([Fault("", f"{kind.upper()} models need stormpy", _INSTALL)], source)
+        raise InputError([Fault("", f"{kind.upper()} models need stormpy", format.how_to_install)], source)
     with tempfile.TemporaryDirectory(prefix="opaq-") as folder:
         # Storm gets a copy: what is read is what was checked, and never a device or a pipe.
         (Path(folder) / f"model.{kind}").write_bytes(content)
@@ -66,13 +66,13 @@ def read_prism(
     return _with_observation_names(imported, content.decode("utf-8", errors="replace"), constants)
 
 
-def _kind(source: str) -> str:
+def _format(source: str) -> Format:
     """The format that Storm is told to read."""
     format, built = format_of(source), tuple(known for known in formats_of("model") if known.extra == "storm")
-    if format not in built:
+    if format is None or format not in built:
         known = f"one of {', '.join(endings(built))}"
         raise InputError([Fault("", f"the ending '{ending_of(source)}' is unknown", known)], source)
-    return format.name
+    return format
 
 
 def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any]:
