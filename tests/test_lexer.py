@@ -17,7 +17,7 @@ def test_tokens_and_their_kinds() -> None:
     tokens = Tokens('a->"->" # all\n -\t!', PATTERN, LINE)
     assert tokens.texts == ["a", "->", '"->"', "-", "!", ""]
     assert tokens.kinds == ["name", "", "string", "", "", "end"]
-    assert [tokens.place(at) for at in range(6)] == [(1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (2, 5)]
+    assert [tokens.position(at) for at in range(6)] == [(1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (2, 5)]
 
 
 def test_walking_stops_at_the_end() -> None:

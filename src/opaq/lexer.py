@@ -143,7 +143,7 @@ class Tokens:
         short = text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
         return f"'{short}'" if text else self._style.end
 
-    def place(self, at: int) -> tuple[int, int]:
+    def position(self, at: int) -> tuple[int, int]:
         """The line and column of a token."""
         return line_and_column(self._text, self._starts[at])
 

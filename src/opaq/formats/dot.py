@@ -50,8 +50,8 @@ def automaton_to_dot(automaton: Automaton) -> str:
     """The text of a Graphviz drawing; edges stand in the order they are tried, and no match means stay."""
     marker, names = unused("start", automaton.states), shown(automaton.states)
     lines = ["digraph automaton {", "  rankdir=LR;", f"  reads={automaton.reads};", f"  {marker} [shape=point];"]
-    for place, name in enumerate(names):
-        lines.append(f"  {quoted(name)} [shape={'doublecircle' if place in automaton.accepting else 'circle'}];")
+    for index, name in enumerate(names):
+        lines.append(f"  {quoted(name)} [shape={'doublecircle' if index in automaton.accepting else 'circle'}];")
     lines.append(f"  {marker} -> {quoted(names[automaton.initial])};")
     for edge in automaton.edges:
         source, target = quoted(names[edge.source]), quoted(names[edge.target])
@@ -64,28 +64,28 @@ def mdp_to_dot(mdp: MDP) -> str:
     if mdp.num_states > MAX_DRAWN:
         raise BudgetError(f"a model of {mdp.num_states:,} states is too large to draw; the limit is {MAX_DRAWN}")
     lines = ["digraph model {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
-    for place, (name, labels) in enumerate(zip(mdp.states, mdp.labels_of(), strict=True)):
+    for index, (name, labels) in enumerate(zip(mdp.states, mdp.labels_of(), strict=True)):
         listed = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
-        told = "\n".join(map(printable, [name, *listed]))
-        lines.append(f"  s{place} [label={quoted(told)}];")
-    for place, share in enumerate(mdp.start.tolist()):
+        text = "\n".join(map(printable, [name, *listed]))
+        lines.append(f"  s{index} [label={quoted(text)}];")
+    for index, share in enumerate(mdp.start.tolist()):
         if share > 0:
-            lines.append(f"  start{place} [shape=point]; start{place} -> s{place} [label={quoted(f'{share:.4g}')}];")
-    for (source, target), told_moves in _moves(mdp).items():
-        joined = "\n".join(map(printable, told_moves))
+            lines.append(f"  start{index} [shape=point]; start{index} -> s{index} [label={quoted(f'{share:.4g}')}];")
+    for (source, target), moves in _moves(mdp).items():
+        joined = "\n".join(map(printable, moves))
         lines.append(f"  s{source} -> s{target} [label={quoted(joined)}];")
     return "\n".join([*lines, "}", ""])
 
 
 def _moves(mdp: MDP) -> dict[tuple[int, int], list[str]]:
     """(state, next state) -> the actions that may lead there, each with its probability."""
-    found: dict[tuple[int, int], list[str]] = {}
+    moves: dict[tuple[int, int], list[str]] = {}
     for choice, (state, action) in enumerate(zip(mdp.choice_state().tolist(), mdp.choice_action.tolist(), strict=True)):
         targets, shares = mdp.transitions.row(choice)
         for target, share in zip(targets.tolist(), shares.tolist(), strict=True):
-            told = mdp.actions[action] if share == 1 else f"{mdp.actions[action]}: {share:.4g}"
-            found.setdefault((state, target), []).append(told)
-    return found
+            text = mdp.actions[action] if share == 1 else f"{mdp.actions[action]}: {share:.4g}"
+            moves.setdefault((state, target), []).append(text)
+    return moves
 
 
 def automaton_from_dot(text: str, *, source: str = "") -> Automaton:
@@ -193,27 +193,27 @@ def _attributes(tokens: Tokens) -> Attributes:
 def _assembled(tokens: Tokens, drawing: _Drawing) -> Automaton:
     entered = {arrow.target for arrow in drawing.arrows}
     markers = {name for name in drawing.nodes if drawing.look(name, "shape") in _MARKERS and name not in entered}
-    place = {name: index for index, name in enumerate(name for name in drawing.nodes if name not in markers)}
-    if not place:
+    index_of = {name: index for index, name in enumerate(name for name in drawing.nodes if name not in markers)}
+    if not index_of:
         raise tokens.error("there are no states", "draw at least one")
     marked = [arrow for arrow in drawing.arrows if arrow.source in markers]
     if len(marked) > 1:
         raise tokens.error("a second initial state", "mark one state only", at=marked[1].at)
     accepting = frozenset(
         index
-        for name, index in place.items()
+        for name, index in index_of.items()
         if drawing.look(name, "shape") == "doublecircle" or drawing.look(name, "peripheries") == "2"
     )
     edges = tuple(
-        Edge(place[arrow.source], place[arrow.target], _guard(tokens, arrow))
+        Edge(index_of[arrow.source], index_of[arrow.target], _guard(tokens, arrow))
         for arrow in drawing.arrows
         if arrow.source not in markers
     )
     reads, at = drawing.looks["graph"].get("reads", ("entered", tokens.at))
     if reads not in ("entered", "left"):
         raise tokens.error(f"reads is '{reads}'", "write entered or left", at=at)
-    initial = place[marked[0].target] if marked else 0
-    return Automaton(tuple(place), initial, accepting, edges, "left" if reads == "left" else "entered")
+    initial = index_of[marked[0].target] if marked else 0
+    return Automaton(tuple(index_of), initial, accepting, edges, "left" if reads == "left" else "entered")
 
 
 def _guard(tokens: Tokens, arrow: _Arrow) -> Guard:

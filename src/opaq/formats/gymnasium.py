@@ -236,7 +236,7 @@ def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArr
     if name == "Taxi":
         decoded = np.array([list(environment.decode(state)) for state in range(num_states)])
         names = ("taxi_row", "taxi_col", "passenger", "destination")
-        return {key: decoded[:, place] for place, key in enumerate(names)}
+        return {key: decoded[:, index] for index, key in enumerate(names)}
     return {}
 
 

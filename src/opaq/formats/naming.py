@@ -22,9 +22,9 @@ def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: st
 
 
 def _texts(name: str, values: NDArray[Any]) -> NDArray[np.object_]:
-    different, place = np.unique(values, return_inverse=True)
+    different, inverse = np.unique(values, return_inverse=True)
     texts = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for value in different.tolist()]
-    return np.array(texts, dtype=object)[place]
+    return np.array(texts, dtype=object)[inverse]
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ def distinct(names: Sequence[str]) -> tuple[str, ...]:
     if len(set(names)) == len(names):
         return tuple(names)
     taken, uses = set(names), dict.fromkeys(names, 0)
-    found: list[str] = []
+    renamed: list[str] = []
     for name in names:
         uses[name] += 1
         marked = name
@@ -40,8 +40,8 @@ def distinct(names: Sequence[str]) -> tuple[str, ...]:
             marked = f"{name}.{uses[name]}"
             uses[name] += marked in taken
         taken.add(marked)
-        found.append(marked)
-    return tuple(found)
+        renamed.append(marked)
+    return tuple(renamed)
 
 
 def unused(name: str, taken: Collection[str]) -> str:

@@ -22,28 +22,30 @@ def resolve(spec: Mapping[str, Any], folder: Path, faults: Faults) -> Plain:
 
     Paths are relative to `folder`. What could not be read becomes UNREAD, with its faults noted.
     """
-    found = dict(spec)
+    resolved = dict(spec)
     for part in ("secret", "task"):
-        if part in found:
-            found[part] = _with_automata(found[part], part, folder, faults)
-    place = _foreign(found)
-    if place is None:
-        return _without_model(found, faults)
-    key, stated = place
+        if part in resolved:
+            resolved[part] = _with_automata(resolved[part], part, folder, faults)
+    foreign = _foreign(resolved)
+    if foreign is None:
+        return _without_model(resolved, faults)
+    key, stated = foreign
     for other in _foreign_keys():
-        found.pop(other, None)
+        resolved.pop(other, None)
     imported = _read_model(stated, key, folder, faults)
     variables = None if imported is None else imported.variables
     for part in ("observer", "secret", "task", "policy"):
-        if part in found:
-            found[part] = states_where(found[part], part, faults, variables)
-    found["model"] = UNREAD if imported is None else imported.mdp
+        if part in resolved:
+            resolved[part] = states_where(resolved[part], part, faults, variables)
+    resolved["model"] = UNREAD if imported is None else imported.mdp
     if imported is not None and imported.discount is not None:
-        found.setdefault("discount", imported.discount)
-    if is_overlay(found.get("observer")):
-        observer = None if imported is None else read_observer_overlay(found["observer"], "observer", faults, imported)
-        found["observer"] = UNREAD if observer is None else observer
-    return found
+        resolved.setdefault("discount", imported.discount)
+    if is_overlay(resolved.get("observer")):
+        observer = (
+            None if imported is None else read_observer_overlay(resolved["observer"], "observer", faults, imported)
+        )
+        resolved["observer"] = UNREAD if observer is None else observer
+    return resolved
 
 
 def _foreign_keys() -> tuple[str, ...]:
@@ -91,15 +93,15 @@ def _read_model(stated: Plain, path: str, folder: Path, faults: Faults) -> Impor
         imported: Imported = format.read(str(folder / source) if format.is_file else source, **options)
     except InputError as error:
         for fault in error.faults:
-            faults.error(at(path, kind), _told(fault, source), fault.advice)
+            faults.error(at(path, kind), _in_one_line(fault, source), fault.advice)
         return None
     for fault in imported.warnings:
-        faults.warn(at(path, kind), _told(fault, source), fault.advice)
+        faults.warn(at(path, kind), _in_one_line(fault, source), fault.advice)
     laid = overlaid(imported, spec, path, faults)
     return laid if len(faults.errors) == before else None
 
 
-def _told(fault: Fault, source: str) -> str:
+def _in_one_line(fault: Fault, source: str) -> str:
     """A fault inside another file, told in one line of the problem file."""
     return f"{source}: {Fault(fault.where, fault.found, line=fault.line)}"
 
@@ -124,14 +126,14 @@ def _read_options(spec: Mapping[str, Any], format: Format, path: str, faults: Fa
 def _with_automata(value: Any, path: str, folder: Path, faults: Faults) -> Any:
     """The value with every {automaton: {file: ...}} in it read."""
     if isinstance(value, list):
-        return [_with_automata(entry, f"{path}[{place}]", folder, faults) for place, entry in enumerate(value)]
+        return [_with_automata(entry, f"{path}[{index}]", folder, faults) for index, entry in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
-    found = {key: _with_automata(entry, at(path, key), folder, faults) for key, entry in value.items()}
-    drawn = found.get("automaton")
+    resolved = {key: _with_automata(entry, at(path, key), folder, faults) for key, entry in value.items()}
+    drawn = resolved.get("automaton")
     if isinstance(drawn, Mapping) and set(drawn) == {"file"}:
-        found["automaton"] = _read_automaton(drawn["file"], at(at(path, "automaton"), "file"), folder, faults)
-    return found
+        resolved["automaton"] = _read_automaton(drawn["file"], at(at(path, "automaton"), "file"), folder, faults)
+    return resolved
 
 
 def _read_automaton(value: Any, path: str, folder: Path, faults: Faults) -> Automaton:
@@ -146,5 +148,5 @@ def _read_automaton(value: Any, path: str, folder: Path, faults: Faults) -> Auto
             return automaton
         except InputError as error:
             for fault in error.faults:
-                faults.error(path, _told(fault, source), fault.advice)
+                faults.error(path, _in_one_line(fault, source), fault.advice)
     return Automaton(("unread",), 0, frozenset(), ())  # its faults are noted; it stands for what is there

@@ -80,8 +80,8 @@ def policy_to_storm_scheduler(policy: Policy, mdp: MDP) -> str:
     """
     faults = Faults()
     if policy.policy_class.conditions_on != ("state",):
-        told = ", ".join(policy.policy_class.conditions_on) or "nothing"
-        faults.error("policy", f"conditions on {told}", "a Storm scheduler conditions on the state alone")
+        conditions = ", ".join(policy.policy_class.conditions_on) or "nothing"
+        faults.error("policy", f"conditions on {conditions}", "a Storm scheduler conditions on the state alone")
         faults.raise_if_any()
     choices = [_only_choice(policy, mdp, state, faults) for state in range(mdp.num_states)]
     faults.raise_if_any()
@@ -135,8 +135,8 @@ def _chain_labels(product: Product) -> list[list[str]]:
 
 
 def _label(name: str) -> str:
-    told = _NOT_IN_A_LABEL.sub("_", name) or "_"
-    return f"{told}_" if told in ("init", "source", "horizon") else told
+    label = _NOT_IN_A_LABEL.sub("_", name) or "_"
+    return f"{label}_" if label in ("init", "source", "horizon") else label
 
 
 def _only_choice(policy: Policy, mdp: MDP, state: int, faults: Faults) -> int:

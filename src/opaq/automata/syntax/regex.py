@@ -180,16 +180,16 @@ class _Ends:
     last: int
 
 
-def _place(regex: Regex, found: _Positions) -> _Ends:
+def _ends(regex: Regex, positions: _Positions) -> _Ends:
     if regex.kind == "letter":
-        bit = found.add(regex.guard)
+        bit = positions.add(regex.guard)
         return _Ends(False, bit, bit)
     if regex.kind == "or":
-        ends = [_place(part, found) for part in regex.parts]
+        ends = [_ends(part, positions) for part in regex.parts]
         return _Ends(any(end.empty for end in ends), _union(e.first for e in ends), _union(e.last for e in ends))
     if regex.kind == "then":
-        return _chained([_place(part, found) for part in regex.parts], found)
-    return _place_repeat(regex, found)
+        return _chained([_ends(part, positions) for part in regex.parts], positions)
+    return _repeat_ends(regex, positions)
 
 
 def _union(sets: Iterable[int]) -> int:
@@ -199,40 +199,40 @@ def _union(sets: Iterable[int]) -> int:
     return joined
 
 
-def _chained(ends: Sequence[_Ends], found: _Positions) -> _Ends:
+def _chained(ends: Sequence[_Ends], positions: _Positions) -> _Ends:
     whole = _Ends(True, 0, 0)
     for end in ends:
-        found.link(whole.last, end.first)
+        positions.link(whole.last, end.first)
         first = whole.first | (end.first if whole.empty else 0)
         last = end.last | (whole.last if end.empty else 0)
         whole = _Ends(whole.empty and end.empty, first, last)
     return whole
 
 
-def _place_repeat(regex: Regex, found: _Positions) -> _Ends:
+def _repeat_ends(regex: Regex, positions: _Positions) -> _Ends:
     """Copies one after the other: the first `least` must come, the others may; without an end the last one loops."""
     copies = max(regex.least if regex.most is None else regex.most, 1 if regex.most is None else 0)
     ends = []
     for copy in range(copies):
-        end = _place(regex.parts[0], found)
+        end = _ends(regex.parts[0], positions)
         if regex.most is None and copy == copies - 1:
-            found.link(end.last, end.first)
+            positions.link(end.last, end.first)
         ends.append(end if copy < regex.least else _Ends(True, end.first, end.last))
-    return _chained(ends, found)
+    return _chained(ends, positions)
 
 
 def _table(regex: Regex, letters: Sequence[Letter]) -> Table:
     """Subsets of letters that may have been read last; -1 stands for nothing read yet."""
-    found = _Positions([], [])
-    ends = _place(regex, found)
-    distinct = {guard: [guard.holds(letter) for letter in letters] for guard in set(found.guards)}
+    positions = _Positions([], [])
+    ends = _ends(regex, positions)
+    distinct = {guard: [guard.holds(letter) for letter in letters] for guard in set(positions.guards)}
     matches = [
-        sum(1 << place for place, guard in enumerate(found.guards) if distinct[guard][letter])
+        sum(1 << index for index, guard in enumerate(positions.guards) if distinct[guard][letter])
         for letter in range(len(letters))
     ]
 
     def successors(state: int) -> list[int]:
-        after = ends.first if state < 0 else _after(state, found.follow)
+        after = ends.first if state < 0 else _after(state, positions.follow)
         return [after & match for match in matches]
 
     return explore(-1, successors, lambda state: state >= 0 and bool(state & ends.last), num_letters=len(letters))

@@ -283,12 +283,12 @@ def _distinct_names(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
 
 def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_states: int) -> list[int]:
     """Refuse letters with two targets; the states that lack an edge for some letter."""
-    place = {label: position for position, label in enumerate(header.labels or [])}
+    index_of = {label: position for position, label in enumerate(header.labels or [])}
     covered = [FALSE] * num_states
     diagrams = Diagrams(most=_NODES)
     for source, _, guard, at in body.edges:
         try:
-            meant = diagrams.of_guard(guard, place)
+            meant = diagrams.of_guard(guard, index_of)
             overlaps = diagrams.both([covered[source], meant]) != FALSE
             covered[source] = diagrams.either([covered[source], meant])
         except BudgetError:

@@ -35,41 +35,39 @@ def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
     lines += [f"Start: {automaton.initial}", " ".join([f"AP: {len(labels)}", *map(quoted, shown(labels))])]
     lines += ["Acceptance: 1 Inf(0)", "properties: trans-labels explicit-labels state-acc deterministic complete"]
     lines += [] if automaton.reads == "entered" else [f"opaq-reads: {automaton.reads}"]
-    place = {label: position for position, label in enumerate(labels)}
+    index_of = {label: position for position, label in enumerate(labels)}
     leaving: list[list[Edge]] = [[] for _ in automaton.states]
     for edge in automaton.edges:
         leaving[edge.source].append(edge)
     lines.append("--BODY--")
     for state, name in enumerate(shown(automaton.states)):
         lines.append(f"State: {state} {quoted(name)}{' {0}' if state in automaton.accepting else ''}")
-        lines += [f"[{text}] {target}" for text, target in _disjoint(leaving[state], state, place)]
+        lines += [f"[{text}] {target}" for text, target in _disjoint(leaving[state], state, index_of)]
     return "\n".join([*lines, "--END--", ""])
 
 
-def _disjoint(edges: Sequence[Edge], state: int, place: dict[str, int]) -> Iterator[tuple[str, int]]:
+def _disjoint(edges: Sequence[Edge], state: int, index_of: dict[str, int]) -> Iterator[tuple[str, int]]:
     """The edges of a state, each without the letters of those before it, and staying where none matches."""
     diagrams = Diagrams()
     earlier: list[tuple[int, Guard]] = []
     for guard, target in [*((edge.guard, edge.target) for edge in edges), (Guard("true"), state)]:
-        meant = diagrams.of_guard(guard, place)
+        meant = diagrams.of_guard(guard, index_of)
         taken = [(other, text) for other, text in earlier if diagrams.both([meant, other]) != FALSE]
         left = diagrams.both([meant, *(diagrams.negate(other) for other, _ in taken)])
         if left != FALSE:
             others = [Guard("not", parts=(other,)) for _, other in taken]
             parts = (*([] if guard.kind == "true" and others else [guard]), *others)
-            yield _text(parts[0] if len(parts) == 1 else Guard("and", parts=parts), place), target
+            yield _text(parts[0] if len(parts) == 1 else Guard("and", parts=parts), index_of), target
         earlier.append((meant, guard))
 
 
-def _text(guard: Guard, place: dict[str, int]) -> str:
+def _text(guard: Guard, index_of: dict[str, int]) -> str:
     if guard.kind == "label":
-        return str(place[guard.label])
+        return str(index_of[guard.label])
     if guard.kind == "not":
-        inner = _text(guard.parts[0], place)
+        inner = _text(guard.parts[0], index_of)
         return f"!{inner}" if guard.parts[0].kind == "label" else f"!({inner})"
     if guard.kind in ("and", "or"):
-        parts = (
-            _text(part, place) if part.kind in ("label", "not") else f"({_text(part, place)})" for part in guard.parts
-        )
-        return ("&" if guard.kind == "and" else "|").join(parts)
+        texts = [(part.kind in ("label", "not"), _text(part, index_of)) for part in guard.parts]
+        return ("&" if guard.kind == "and" else "|").join(text if plain else f"({text})" for plain, text in texts)
     return guard.kind[0]

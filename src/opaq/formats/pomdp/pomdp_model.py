@@ -70,7 +70,7 @@ def _stochastic(read: Statements, head: str, width: int, walk: Walk) -> SparseRo
         at = int(filled.touched[np.abs(done.sums - 1).argmax()])
         count = f"{done.scaled.size:,} of {actions * states:,}"
         found = f"rows of {head} miss the sum 1 ({count}), by at most {done.worst_gap():.2g}"
-        walk.faults.warn(walk.place(at), found, "they were scaled to sum to 1")
+        walk.faults.warn(walk.where(at), found, "they were scaled to sum to 1")
     return SparseRows.from_entries(filled.rows, filled.columns, done.values, shape=(actions * states, width))
 
 
@@ -83,7 +83,7 @@ def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> N
             faults.error("", f"{name} has no probabilities", f"add a '{head}:' statement for it")
         else:
             found = f"{name}: probabilities sum to {done.sums[row]:.7g}, not 1"
-            faults.error(walk.place(line), found, "make them sum to 1")
+            faults.error(walk.where(line), found, "make them sum to 1")
     if done.off.size > MOST_FAULTS:
         faults.error("", f"and {done.off.size - MOST_FAULTS:,} more rows of {head} that do not sum to 1")
 
@@ -99,9 +99,9 @@ def _expected(read: Statements, transitions: SparseRows, emission: SparseRows | 
     return -value if read.costs else value
 
 
-def _reordered(matrix: SparseRows, place: np.ndarray) -> SparseRows:
-    """The same rows in another order: row i goes to place[i]."""
-    rows = place[matrix.row_of_entry()]
+def _reordered(matrix: SparseRows, new_row: np.ndarray) -> SparseRows:
+    """The same rows in another order: row i goes to new_row[i]."""
+    rows = new_row[matrix.row_of_entry()]
     return SparseRows.from_entries(rows, matrix.columns, matrix.values, shape=(matrix.num_rows, matrix.num_columns))
 
 

@@ -127,7 +127,7 @@ class _Reader:
             walk.fail(f"start: the probabilities: {found}", at=head)
         if done.scaled.size:
             found = f"start: the probabilities sum to {total:.9g}, not 1"
-            walk.faults.warn(walk.place(head), found, "they were scaled to sum to 1")
+            walk.faults.warn(walk.where(head), found, "they were scaled to sum to 1")
         return done.values
 
     def _probabilities(self, head: str) -> None:
@@ -138,24 +138,24 @@ class _Reader:
             walk.check_size(states, actions)
             self.into.tables[head] = Table(actions, states, columns)
         walk.tokens.take()
-        place = walk.indices(("actions", "states", kind))
-        if len(place) == 3:
-            self._cell(self.into.tables[head], place, line)
+        cell = walk.indices(("actions", "states", kind))
+        if len(cell) == 3:
+            self._cell(self.into.tables[head], cell, line)
         else:
-            self._rows(self.into.tables[head], [*place, ANY][:2], line, whole=len(place) == 1)
+            self._rows(self.into.tables[head], [*cell, ANY][:2], line, whole=len(cell) == 1)
 
-    def _cell(self, table: Table, place: list[int], line: int) -> None:
-        action, state, column = place
+    def _cell(self, table: Table, cell: list[int], line: int) -> None:
+        action, state, column = cell
         value = self.walk.number()
         self._check_range(np.array([value]), self.walk.tokens.at - 1)
         self.walk.spend(table.cost(action, state, table.num_columns if column == ANY and value else 1), line)
         table.set_cell(action, state, column, value, line)
 
-    def _rows(self, table: Table, place: list[int], line: int, *, whole: bool) -> None:
+    def _rows(self, table: Table, cell: list[int], line: int, *, whole: bool) -> None:
         """A row or, when no state is named, a matrix; in numbers or by a word."""
-        (action, state), width, first = place, table.num_columns, self.walk.tokens.at
+        (action, state), width, first = cell, table.num_columns, self.walk.tokens.at
         if self.walk.tokens.text in ("uniform", "identity", "reset"):
-            self._by_word(table, place, line, whole=whole)
+            self._by_word(table, cell, line, whole=whole)
             return
         count = table.num_states * width if whole else width
         values = self.walk.numbers(count, f"a row for each of {table.num_states:,} states" if whole else "a row")
@@ -166,8 +166,8 @@ class _Reader:
         else:
             table.set_row(action, state, values, line)
 
-    def _by_word(self, table: Table, place: list[int], line: int, *, whole: bool) -> None:
-        (action, state), width, start = place, table.num_columns, self.into.start
+    def _by_word(self, table: Table, cell: list[int], line: int, *, whole: bool) -> None:
+        (action, state), width, start = cell, table.num_columns, self.into.start
         word, moves = self.walk.tokens.text, table is self.into.tables.get("T")
         if word == "identity" and not (whole and (moves or width == table.num_states)):
             self.walk.fail("'identity' needs a square matrix", "name an action and no state")
@@ -192,9 +192,9 @@ class _Reader:
         if self.into.rewards.sizes != sizes:
             walk.fail("observations were declared after an 'R:' statement", "declare them before it")
         walk.tokens.take()
-        place = walk.indices(axes)
-        missing = sizes[len(place) :]
-        if missing and (len(missing) > 2 or len(place) < 2):
+        cell = walk.indices(axes)
+        missing = sizes[len(cell) :]
+        if missing and (len(missing) > 2 or len(cell) < 2):
             walk.expect(":")
         first = walk.tokens.at
         if missing:
@@ -205,7 +205,7 @@ class _Reader:
         if wrong.size:
             found = f"the reward {values[wrong[0]]:g} is beyond {MAX_REWARD:g}"
             walk.fail(found, "scale it", at=first + int(wrong[0]))
-        self.into.rewards.set_rules(place, values, line)
+        self.into.rewards.set_rules(cell, values, line)
 
     def _check_range(self, values: FloatArray, first: int) -> None:
         wrong = np.flatnonzero((values < 0) | (values > 1 + SLACK))

@@ -107,14 +107,14 @@ class Rewards:
     sizes: tuple[int, ...]  # one an axis; without observations the last axis is missing
     _rules: dict[tuple[bool, ...], list[tuple[int, FloatArray, int]]] = field(default_factory=dict)
 
-    def set_rules(self, place: list[int], values: FloatArray, line: int) -> None:
+    def set_rules(self, cell: list[int], values: FloatArray, line: int) -> None:
         """One rule a value; ANY at an axis makes it hold for every index there.
 
-        The axes after `place` are run through, the last one fastest.
+        The axes after `cell` are run through, the last one fastest.
         """
-        fixed = tuple(index != ANY for index in place) + (True,) * (len(self.sizes) - len(place))
+        fixed = tuple(index != ANY for index in cell) + (True,) * (len(self.sizes) - len(cell))
         key = 0
-        for index, size in zip(place, self.sizes, strict=False):
+        for index, size in zip(cell, self.sizes, strict=False):
             key = key if index == ANY else key * size + index
         self._rules.setdefault(fixed, []).append((key * values.size, values, line))
 
@@ -182,15 +182,15 @@ class Rewards:
 
     def _values(self, rules: list[_Rule], row: IntArray, target: IntArray, seen: IntArray | None) -> FloatArray:
         action, state = np.divmod(row, self.sizes[1])
-        place = [action, state, target, np.zeros_like(row) if seen is None else seen]
+        cell = [action, state, target, np.zeros_like(row) if seen is None else seen]
         newest, value = np.full(row.size, -1), np.zeros(row.size)
         for rule in rules:
             key = np.zeros(row.size, dtype=np.int64)
-            for index, size, used in zip(place, self.sizes, rule.fixed, strict=False):
+            for index, size, used in zip(cell, self.sizes, rule.fixed, strict=False):
                 key = key * size + index if used else key
-            found = np.minimum(np.searchsorted(rule.keys, key), rule.keys.size - 1)
-            wins = (rule.keys[found] == key) & (rule.lines[found] > newest)
-            newest, value = np.where(wins, rule.lines[found], newest), np.where(wins, rule.values[found], value)
+            nearest = np.minimum(np.searchsorted(rule.keys, key), rule.keys.size - 1)
+            wins = (rule.keys[nearest] == key) & (rule.lines[nearest] > newest)
+            newest, value = np.where(wins, rule.lines[nearest], newest), np.where(wins, rule.values[nearest], value)
         return value
 
 

@@ -61,23 +61,23 @@ class Walk:
         """A walk from the first word of a text."""
         return cls(Tokens(text, _PATTERN, InFile(limit=MAX_CHARACTERS)))
 
-    def place(self, at: int) -> str:
+    def where(self, at: int) -> str:
         """Where a word stands, for people."""
-        line, column = self.tokens.place(at)
+        line, column = self.tokens.position(at)
         return f"line {line}, column {column}"
 
     def fail(self, found: str, advice: str = "", *, at: int | None = None) -> NoReturn:
         """Note a fault (at the next word) and leave the statement."""
-        place = self.place(self.tokens.at if at is None else at)
+        where = self.where(self.tokens.at if at is None else at)
         if len(self.faults.errors) >= MOST_FAULTS:
-            self.faults.error(place, "and from here on more faults, which are not listed")
+            self.faults.error(where, "and from here on more faults, which are not listed")
             raise StopError
-        self.faults.error(place, found, advice)
+        self.faults.error(where, found, advice)
         raise SkipError
 
     def stop(self, found: str, advice: str, *, at: int | None = None) -> NoReturn:
         """Note a fault that ends the reading."""
-        self.faults.error(self.place(self.tokens.at if at is None else at), found, advice)
+        self.faults.error(self.where(self.tokens.at if at is None else at), found, advice)
         raise StopError
 
     def spend(self, entries: int, at: int) -> None:
@@ -202,12 +202,12 @@ class Walk:
 
     def indices(self, axes: tuple[str, ...]) -> list[int]:
         """`: a : b : ...` as far as it goes, one index an axis."""
-        place: list[int] = []
+        cell: list[int] = []
         for axis in axes:
-            if place and self.tokens.text != ":":
+            if cell and self.tokens.text != ":":
                 break
             self.expect(":")
-            place.append(self.pick(axis))
+            cell.append(self.pick(axis))
         if self.tokens.text == ":":
             self.fail(f"more than {len(axes)} parts")
-        return place
+        return cell

@@ -115,16 +115,16 @@ def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, A
     if code is None:
         found = f"Storm did not finish within {request['seconds']:g} seconds"
         return Fault("", found, "is a variable unbounded? Else give it more time")
-    told = message or _last_words(folder / "output.txt")
-    if any(sign in told for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
+    said = message or _last_words(folder / "output.txt")
+    if any(sign in said for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
         found = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
         return Fault("", found, "is a variable unbounded? Else raise the limit")
     if code == -signal.SIGFPE:
         return Fault("", "Storm crashed on an arithmetic fault (SIGFPE)", "look for a division by zero in the model")
     if code < 0:
-        return Fault("", f"Storm crashed ({signal.Signals(-code).name}): {told or 'it said nothing'}")
-    advice = "give them with constants" if told.startswith("constants without") else ""
-    return Fault("", f"Storm: {told or f'exit code {code}'}", advice)
+        return Fault("", f"Storm crashed ({signal.Signals(-code).name}): {said or 'it said nothing'}")
+    advice = "give them with constants" if said.startswith("constants without") else ""
+    return Fault("", f"Storm: {said or f'exit code {code}'}", advice)
 
 
 def _last_words(output: Path) -> str:
@@ -143,8 +143,8 @@ def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any
         return _with_deadlocks(read_umb(model, reward=wanted), report["deadlocks"], wanted)
     except InputError as error:
         # The user never saw the members of the file in between.
-        told = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
-        raise InputError(told, source) from None
+        faults = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
+        raise InputError(faults, source) from None
 
 
 def _with_deadlocks(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
@@ -183,11 +183,11 @@ def _with_observation_names(imported: Imported, text: str, constants: Mapping[st
         return imported
     seen, count = imported.observer.emission.columns, len(imported.observer.observations)
     try:
-        told = agree(observable_values(text, imported.variables, constants), seen, count)
+        values = agree(observable_values(text, imported.variables, constants), seen, count)
     except (ExpressionError, RecursionError):
-        told = None
-    if told is None:
+        values = None
+    if values is None:
         found = f"the values of the observables could not be told: observations are named o0 to o{count - 1}"
         return replace(imported, warnings=(*imported.warnings, Fault("observables", found)))
-    names = entry_names(told, count, prefix="o")
+    names = entry_names(values, count, prefix="o")
     return replace(imported, observer=Observer(observations=names, emission=imported.observer.emission))

@@ -71,11 +71,11 @@ class Archive:
 
     def indices(self, member: str, dtype: str, count: int, *, below: int) -> NDArray[np.int64]:
         """`count` numbers, each below `below`."""
-        found = self.array(member, dtype, count)
-        if count and int(found.max()) >= below:
-            first = int(np.argmax(found >= below))
-            self.fail(member, f"entry {first:,} is {int(found[first]):,}, but there are only {below:,}")
-        return found.astype(np.int64)
+        numbers = self.array(member, dtype, count)
+        if count and int(numbers.max()) >= below:
+            first = int(np.argmax(numbers >= below))
+            self.fail(member, f"entry {first:,} is {int(numbers[first]):,}, but there are only {below:,}")
+        return numbers.astype(np.int64)
 
     def strings(self, folder: str, count: int) -> list[str]:
         """`count` texts, stored end to end beside their offsets."""
@@ -126,20 +126,20 @@ def _decompressed(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | No
 
 def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, memoryview]:
     """Name -> content of every plain file, as a part of `view`, without a copy."""
-    found: dict[str, memoryview] = {}
+    members: dict[str, memoryview] = {}
     with tarfile.open(fileobj=content, mode="r:") as archive:
         for count, entry in enumerate(archive):
             if count >= _MAX_MEMBERS:
                 raise _refused(source, f"has more than {_MAX_MEMBERS:,} members")
-            fault = _suspicious(entry, found, len(view))
+            fault = _suspicious(entry, members, len(view))
             if fault:
                 raise _refused(source, fault, member=_shown(entry.name))
             if not entry.isdir():
-                found[str(PurePosixPath(entry.name))] = view[entry.offset_data : entry.offset_data + entry.size]
-    return found
+                members[str(PurePosixPath(entry.name))] = view[entry.offset_data : entry.offset_data + entry.size]
+    return members
 
 
-def _suspicious(entry: tarfile.TarInfo, found: Mapping[str, memoryview], length: int) -> str:
+def _suspicious(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
     """Why an entry is refused, or nothing."""
     path = PurePosixPath(entry.name)
     if path.is_absolute() or ".." in path.parts or "\\" in entry.name or "\0" in entry.name:
@@ -148,7 +148,7 @@ def _suspicious(entry: tarfile.TarInfo, found: Mapping[str, memoryview], length:
         return ""
     if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or entry.issparse():
         return "is not a plain file"
-    if str(path) in found:
+    if str(path) in members:
         return "is in the archive twice"
     if entry.size < 0 or entry.offset_data + entry.size > length:
         return f"is cut short: {entry.size:,} bytes are declared"

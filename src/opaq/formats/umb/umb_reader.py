@@ -114,12 +114,8 @@ def _apart(names: tuple[str, ...], chosen: IntArray, choice_start: IntArray) -> 
     rank = np.empty(key.size, dtype=np.int64)
     rank[order] = np.arange(key.size) - np.repeat(first, np.diff(np.append(first, key.size)))
     used, action = np.unique(rank * len(names) + chosen, return_inverse=True)
-    told = [names[entry % len(names)] + _suffix(entry // len(names)) for entry in used.tolist()]
-    return distinct(told), action
-
-
-def _suffix(rank: int) -> str:
-    return f".{rank + 1}" if rank else ""
+    ranked_names = [divmod(entry, len(names)) for entry in used.tolist()]
+    return distinct([names[name] + (f".{rank + 1}" if rank else "") for rank, name in ranked_names]), action
 
 
 def _annotations(reading: Reading, group: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -160,7 +156,11 @@ def _rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict
     for folder, name, declared in _annotations(reading, "rewards"):
         if (len(rewards) + 1) * num_choices > MAX_MARKED:
             found = f"{len(rewards) + 1:,} rewards for {num_choices:,} choices"
-            reading.archive.fail(folder, f"{found} are {(len(rewards) + 1) * num_choices:,} numbers", _too_many())
+            reading.archive.fail(
+                folder,
+                f"{found} are {(len(rewards) + 1) * num_choices:,} numbers",
+                f"at most {MAX_MARKED:,} can be read",
+            )
         total, of_state = np.zeros(num_choices), np.zeros(choice_start.size - 1)
         for entity in declared["applies-to"]:
             if entity not in ("states", "choices", "branches"):
@@ -182,10 +182,6 @@ def _with_stay(values: FloatArray, of_state: FloatArray, choice_start: IntArray)
     """A reward with what states without a choice earn for staying there: their own reward."""
     stuck = np.flatnonzero(np.diff(choice_start) == 0)
     return floats(np.insert(values, choice_start[stuck], of_state[stuck])) if stuck.size else frozen(values)
-
-
-def _too_many() -> str:
-    return f"at most {MAX_MARKED:,} can be read"
 
 
 def _per_choice(values: FloatArray, entity: str, choice_start: IntArray, rows: SparseRows) -> FloatArray:
