@@ -25,7 +25,6 @@ MAX_STATES = 100_000
 MAX_LABELS = 100
 MAX_IMPLICIT = 10  # labels of a file that lists its edges without labels
 MAX_GUARD = 10_000
-_NODES = 100_000
 _PATTERN = re.compile(
     r"(?P<skip>/\*.*?\*/)"
     r"|(?P<string>\"(?:[^\"\\]|\\.)*\")"
@@ -285,7 +284,7 @@ def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_state
     """Refuse letters with two targets; the states that lack an edge for some letter."""
     index_of = {label: position for position, label in enumerate(header.labels or [])}
     covered = [FALSE] * num_states
-    diagrams = Diagrams(most=_NODES)
+    diagrams = Diagrams(most=MAX_STATES)
     for source, _, guard, at in body.edges:
         try:
             meant = diagrams.of_guard(guard, index_of)
