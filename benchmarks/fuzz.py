@@ -19,7 +19,8 @@ from opaq.automata.from_text import language_automaton
 from opaq.automata.syntax.scan import NotationError
 from opaq.errors import OpaqError
 from opaq.formats.dot import automaton_from_dot, automaton_to_dot
-from opaq.formats.hoa import automaton_from_hoa, automaton_to_hoa
+from opaq.formats.hoa.hoa_reader import automaton_from_hoa
+from opaq.formats.hoa.hoa_writer import automaton_to_hoa
 from opaq.formats.pomdp.pomdp_reader import read_pomdp
 from opaq.formats.umb.umb_reader import read_umb, write_umb
 from opaq.loading import scenarios

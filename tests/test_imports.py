@@ -17,7 +17,7 @@ SOURCE = Path(opaq.__file__).parent
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
     ["errors", "escapes", "version"],
-    ["choices", "files", "lock", "stop"],
+    ["choices", "files", "lexer", "lock", "stop"],
     ["model"],
     ["automata"],
     ["spec"],

@@ -10,8 +10,6 @@ import typer
 from opaq.cli.shell import note, warn
 from opaq.errors import Faults
 
-_WITH_CONSTANTS = (".prism", ".nm", ".pm", ".sm", ".jani")
-
 
 def command(
     source: Annotated[str, typer.Argument(metavar="IN", help="A problem, model, automaton or policy.")],
@@ -24,11 +22,13 @@ def command(
 ) -> None:
     """Turn files into other formats: yaml, json, umb, dot, hoa; policies into csv, txt, storm.json, drn."""
     from opaq.files import check_writable
+    from opaq.formats.registry import format_of
     from opaq.loading.scenarios import load_problem
     from opaq.reports.conversion import convert
 
     constants = dict(_constant(text) for text in constant or [])
-    if constants and not source.lower().endswith(_WITH_CONSTANTS):
+    format = format_of(source)
+    if constants and (format is None or not format.takes("constants")):
         raise typer.BadParameter("only PRISM and JANI models have constants", param_hint="--constant")
     check_writable(target, overwrite=force)
     stated = None if problem is None else load_problem(problem)

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
+from opaq.formats.registry import FORMATS
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, frozen, ints
+from opaq.model.distributions import normalise, normalise_rows
 from opaq.model.imported import Imported
 from opaq.model.mdp import MAX_REWARD, MDP
 
 END = "end"  # the label of states where the episode is over
 MAX_STATES = 1_000_000
 MAX_OPTIONS = 100_000  # characters and entries: a map of 300 x 300 cells
-_SLACK = 1e-6
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _VERSION = re.compile(r"-v\d+$")
 _REFUSED = ("render_mode", "disable_env_checker")
@@ -45,6 +46,11 @@ def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
         environment.close()
 
 
+def read_environment(env_id: str, *, options: Mapping[str, Any] | None = None) -> Imported:
+    """The same with the arguments of the environment in one mapping, as a problem file gives them."""
+    return read_gymnasium(env_id, **(options or {}))
+
+
 def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     """Make a registered environment and nothing else: an id of the form module:name would import code."""
     if not isinstance(env_id, str) or _NAME.fullmatch(env_id) is None:
@@ -57,7 +63,7 @@ def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     try:
         import gymnasium
     except ImportError:
-        advice = 'install it with: pip install "opaq[gym]"'
+        advice = FORMATS["gymnasium"].how_to_install
         raise _wrong(env_id, "the package gymnasium is not installed", advice) from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a newer version exists, and the like
@@ -156,9 +162,9 @@ def _check(moves: _Moves, faults: Faults) -> None:
         faults.error("P", "has states without an action, or actions below 0")
     else:
         _, row = np.unique(moves.source * moves.num_actions + moves.action, return_inverse=True)
-        sums = np.bincount(row.reshape(-1), weights=moves.probability)
-        if np.abs(sums - 1).max() > _SLACK:
-            faults.error("P", f"has a row that sums to {sums[np.abs(sums - 1).argmax()]:.7g}, not 1")
+        done = normalise_rows(row.reshape(-1), moves.probability, int(row.max()) + 1)
+        if done.off.size:
+            faults.error("P", f"has a row that sums to {done.sums[np.abs(done.sums - 1).argmax()]:.7g}, not 1")
 
 
 def _start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
@@ -166,11 +172,11 @@ def _start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
         start = np.asarray(getattr(environment, "initial_state_distrib", None), dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
         start = np.zeros(0)
-    usable = start.size == num_states and bool(np.isfinite(start).all()) and bool((start >= 0).all())
-    if num_states and (not usable or abs(start.sum() - 1) > _SLACK):
+    done = normalise(start)
+    if num_states and (start.size != num_states or (start < 0).any() or done.off.size):
         faults.error("initial_state_distrib", "is not a distribution over the states")
         return np.zeros(num_states)
-    return start / start.sum() if num_states else start
+    return done.values
 
 
 def _over(moves: _Moves, start: FloatArray) -> BoolArray:
@@ -198,8 +204,7 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
     idle = (staying[:, None] * len(actions) + np.arange(len(actions))).reshape(-1)
     choices = np.sort(np.concatenate((enabled, idle)))
     row = np.searchsorted(choices, source * len(actions) + action)
-    mass = np.bincount(row, weights=moves.probability[running], minlength=choices.size)
-    share = moves.probability[running] / mass[row]
+    share = normalise_rows(row, moves.probability[running], choices.size).values
     rows = np.concatenate((row, np.searchsorted(choices, idle)))
     columns = np.concatenate((target, np.repeat(staying, len(actions))))
     values = np.concatenate((share, np.ones(idle.size)))
@@ -231,7 +236,7 @@ def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArr
     if name == "Taxi":
         decoded = np.array([list(environment.decode(state)) for state in range(num_states)])
         names = ("taxi_row", "taxi_col", "passenger", "destination")
-        return {key: decoded[:, place] for place, key in enumerate(names)}
+        return {key: decoded[:, index] for index, key in enumerate(names)}
     return {}
 
 

@@ -8,21 +8,13 @@ from typing import Any
 
 from opaq.errors import Fault, InputError
 from opaq.files import check_file
+from opaq.formats.registry import format_of
 
-_MODELS = {
-    ".prism": ("a PRISM model", "prism"),
-    ".nm": ("a PRISM model", "prism"),
-    ".pm": ("a PRISM model", "prism"),
-    ".sm": ("a PRISM model", "prism"),
-    ".jani": ("a JANI model", "jani"),
-    ".drn": ("a DRN model", "drn"),
-    ".umb": ("a UMB model", "umb"),
-    ".pomdp": ("a POMDP model", "pomdp"),
+_ADVICE = {
+    "model": "a problem file names the model and adds observer, secret and horizon, for example:",
+    "automaton": "a problem file names it where it says what is secret, for example:",
 }
-_AUTOMATA = {".hoa": "an automaton", ".dot": "a drawing of an automaton", ".gv": "a drawing of an automaton"}
-_OTHERS = {".csv": "a table", ".html": "a web page", ".npz": "a store of arrays", ".npy": "an array"}
-_SEES_VARIABLES = "observer: {variables: [x]}               # the observer sees the state variable x"
-_SEES_OWN = "observer: {from: model}                  # the observer sees the model's own observations"
+_OWN_ENDINGS = "problem files and policy files are YAML or JSON and end in .yaml or .json"
 
 
 def refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
@@ -30,22 +22,12 @@ def refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
 
     The error has an example of a problem file that uses the file, where there is one.
     """
-    source = os.fspath(path)
-    ending = os.path.splitext(source)[1].lower()
-    kind = _MODELS.get(ending, (_AUTOMATA.get(ending) or _OTHERS.get(ending), ""))[0]
-    if kind is None:
+    source, format = os.fspath(path), format_of(path)
+    if format is None or format.holds in ("problem", "policy"):
         return
     check_file(path)
-    name = os.path.basename(source)
-    if ending in _MODELS:
-        advice = "a problem file names the model and adds observer, secret and horizon, for example:"
-        raise InputError([Fault("", f"is {kind}, not {expected}", advice)], source, example=_example(ending, name))
-    if ending in _AUTOMATA:
-        advice = "a problem file names it where it says what is secret, for example:"
-        example = f"secret: {{automaton: {{file: {name}}}}}"
-        raise InputError([Fault("", f"is {kind}, not {expected}", advice)], source, example=example)
-    advice = "problem files and policy files are YAML or JSON and end in .yaml or .json"
-    raise InputError([Fault("", f"is {kind}, not {expected}", advice)], source)
+    fault = Fault("", f"is {format.title}, not {expected}", _ADVICE.get(format.holds, _OWN_ENDINGS))
+    raise InputError([fault], source, example=format.example.replace("FILE", os.path.basename(source)))
 
 
 def refuse_other_format(data: Any, source: str, *, expected: str) -> None:
@@ -72,12 +54,3 @@ def _format(data: Mapping[Any, Any]) -> str | None:
     if "opaq-sweep" in data:
         return "the plan of a sweep"
     return "a problem" if "opaq" in data and "format" not in data else None
-
-
-def _example(ending: str, name: str) -> str:
-    """A problem file of five lines."""
-    key = _MODELS[ending][1]
-    own = key == "pomdp"
-    secret = "secret: {initial_state: true}" if own else 'secret: {last_state: {where: "x = 1"}}'
-    lines = ["opaq: 1", f"{key}: {name}", _SEES_OWN if own else _SEES_VARIABLES, secret, "horizon: 10"]
-    return "\n".join(lines)

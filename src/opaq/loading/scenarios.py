@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opaq.errors import Fault, Faults, InputError
+from opaq.formats.registry import FORMATS, endings
 from opaq.loading.kinds import refuse_other_format, refuse_other_kind
 from opaq.spec.yaml_reader import Document, parse_yaml, read_text, with_lines
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
 
-_SUFFIXES = (".yaml", ".yml", ".json")
+_SUFFIXES = endings((FORMATS["yaml"], FORMATS["json"]))
 _FOLDER = resources.files("opaq") / "scenarios"
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-_TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_][A-Za-z0-9_.\-]*|\"[^\"]*\")|(?P<sign>&&?|\|\|?|[!~()]))")
-_MAX_DEPTH = 100
-_MAX_LENGTH = 20_000
+from opaq.lexer import InLine, Tokens
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
+_PATTERN = re.compile(rf"(?P<name>{_NAME}|\"[^\"]*\")|&&?|\|\|?|[!~()]")
+_PLAIN = re.compile(_NAME)
+_JOINED_BY = {"or": ("|", "||"), "and": ("&", "&&")}
 
 
 class GuardError(ValueError):
     """The text is not a guard; the message says where and what was expected."""
+
+
+_STYLE = InLine("a guard", GuardError, hint="use labels and ! & | ( )", end="'the end'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class Guard:
 
     def __str__(self) -> str:
         if self.kind == "label":
-            plain = _TOKEN.fullmatch(self.label) and self.label not in ("true", "false")
+            plain = _PLAIN.fullmatch(self.label) and self.label not in ("true", "false")
             return self.label if plain else f'"{self.label}"'
         if self.kind == "not":
             return f"!{self._inner(self.parts[0])}"
@@ -56,58 +63,37 @@ class Guard:
 
 def parse_guard(text: str) -> Guard:
     """Read a guard; `&` binds tighter than `|`. Raises GuardError with the position of the first fault."""
-    tokens = _tokens(text)
-    guard, rest = _either(tokens, 0, 0)
-    if rest < len(tokens) - 1:
-        raise GuardError(f"at character {tokens[rest][1] + 1}: expected '&', '|' or the end, found '{tokens[rest][0]}'")
+    tokens = Tokens(text, _PATTERN, _STYLE)
+    guard = read_guard(tokens, _label)
+    if tokens.text:
+        raise tokens.unexpected("'&', '|' or the end")
     return guard
 
 
-def _tokens(text: str) -> list[tuple[str, int]]:
-    if len(text) > _MAX_LENGTH:
-        raise GuardError(f"a guard of {len(text):,} characters is too long; the limit is {_MAX_LENGTH:,}")
-    found: list[tuple[str, int]] = []
-    at, end = 0, len(text.rstrip())
-    while at < end:
-        match = _TOKEN.match(text, at)
-        if match is None:
-            at += len(text[at:]) - len(text[at:].lstrip())
-            raise GuardError(f"at character {at + 1}: '{text[at]}' is not part of a guard; use labels and ! & | ( )")
-        found.append((match.group().strip(), match.end() - len(match.group().strip())))
-        at = match.end()
-    return [*found, ("", len(text))]
-
-
-def _either(tokens: list[tuple[str, int]], at: int, depth: int) -> tuple[Guard, int]:
-    return _chain(tokens, at, depth, kind="or")
-
-
-def _chain(tokens: list[tuple[str, int]], at: int, depth: int, *, kind: str) -> tuple[Guard, int]:
-    """A run of parts joined by one operator."""
-    signs = ("|", "||") if kind == "or" else ("&", "&&")
+def read_guard(tokens: Tokens, atom: Callable[[Tokens], Guard], *, depth: int = 0, kind: str = "or") -> Guard:
+    """Parts joined by `|` and, tighter, by `&`; `atom` reads what is neither negated nor in brackets."""
     parts = []
     while True:
-        part, at = _chain(tokens, at, depth, kind="and") if kind == "or" else _single(tokens, at, depth)
-        parts.append(part)
-        if tokens[at][0] not in signs:
-            return (parts[0] if len(parts) == 1 else Guard(kind, parts=tuple(parts))), at
-        at += 1
+        parts.append(
+            read_guard(tokens, atom, depth=depth, kind="and") if kind == "or" else _single(tokens, atom, depth)
+        )
+        if not tokens.skip(*_JOINED_BY[kind]):
+            return parts[0] if len(parts) == 1 else Guard(kind, parts=tuple(parts))
 
 
-def _single(tokens: list[tuple[str, int]], at: int, depth: int) -> tuple[Guard, int]:
-    token, place = tokens[at]
-    if depth > _MAX_DEPTH:
-        raise GuardError(f"at character {place + 1}: nested deeper than {_MAX_DEPTH}")
-    if token in ("!", "~"):
-        part, at = _single(tokens, at + 1, depth + 1)
-        return Guard("not", parts=(part,)), at
-    if token == "(":
-        part, at = _either(tokens, at + 1, depth + 1)
-        if tokens[at][0] != ")":
-            raise GuardError(f"at character {tokens[at][1] + 1}: expected ')', found '{tokens[at][0] or 'the end'}'")
-        return part, at + 1
-    if token in ("true", "false"):
-        return Guard(token), at + 1
-    if token and token not in (")", "&", "&&", "|", "||"):
-        return Guard("label", token.strip('"')), at + 1
-    raise GuardError(f"at character {place + 1}: expected a label, '!' or '(', found '{token or 'the end'}'")
+def _single(tokens: Tokens, atom: Callable[[Tokens], Guard], depth: int) -> Guard:
+    tokens.check_depth(depth)
+    if tokens.skip("!", "~"):
+        return Guard("not", parts=(_single(tokens, atom, depth + 1),))
+    if tokens.skip("("):
+        guard = read_guard(tokens, atom, depth=depth + 1)
+        tokens.expect(")")
+        return guard
+    return atom(tokens)
+
+
+def _label(tokens: Tokens) -> Guard:
+    if tokens.kind != "name":
+        raise tokens.unexpected("a label, '!' or '('")
+    text = tokens.take()
+    return Guard(text) if text in ("true", "false") else Guard("label", text.strip('"'))

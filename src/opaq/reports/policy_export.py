@@ -12,13 +12,41 @@ import numpy as np
 
 from opaq.errors import Faults
 from opaq.escapes import printable, spreadsheet_cell
+from opaq.formats.registry import Export
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, RowKey
-from opaq.product.compile import Product
+from opaq.model.problem import Problem
+from opaq.product.compile import Product, compile_problem
 
 _DETERMINISTIC = 1e-9  # how far from 1 the chosen action's probability may be
 _NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9_]+")
+
+
+def csv_of_policy(policy: Policy, export: Export) -> str:
+    """A policy as a table for spreadsheets."""
+    return policy_to_csv(policy)
+
+
+def txt_of_policy(policy: Policy, export: Export) -> str:
+    """A policy as a table for people."""
+    return policy_to_table(policy)
+
+
+def scheduler_of_policy(policy: Policy, export: Export) -> str:
+    """A policy as a scheduler of Storm, for the problem it is for."""
+    return policy_to_storm_scheduler(policy, _problem(export).mdp)
+
+
+def drn_of_policy(policy: Policy, export: Export) -> str:
+    """The chain that a policy induces on the problem it is for."""
+    product = compile_problem(_problem(export), policy.policy_class)
+    return chain_to_drn(product, product.policy_vector(policy))
+
+
+def _problem(export: Export) -> Problem:
+    assert export.problem is not None  # a policy is not read without its problem
+    return export.problem
 
 
 def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
@@ -52,8 +80,8 @@ def policy_to_storm_scheduler(policy: Policy, mdp: MDP) -> str:
     """
     faults = Faults()
     if policy.policy_class.conditions_on != ("state",):
-        told = ", ".join(policy.policy_class.conditions_on) or "nothing"
-        faults.error("policy", f"conditions on {told}", "a Storm scheduler conditions on the state alone")
+        conditions = ", ".join(policy.policy_class.conditions_on) or "nothing"
+        faults.error("policy", f"conditions on {conditions}", "a Storm scheduler conditions on the state alone")
         faults.raise_if_any()
     choices = [_only_choice(policy, mdp, state, faults) for state in range(mdp.num_states)]
     faults.raise_if_any()
@@ -107,8 +135,8 @@ def _chain_labels(product: Product) -> list[list[str]]:
 
 
 def _label(name: str) -> str:
-    told = _NOT_IN_A_LABEL.sub("_", name) or "_"
-    return f"{told}_" if told in ("init", "source", "horizon") else told
+    label = _NOT_IN_A_LABEL.sub("_", name) or "_"
+    return f"{label}_" if label in ("init", "source", "horizon") else label
 
 
 def _only_choice(policy: Policy, mdp: MDP, state: int, faults: Faults) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from opaq.errors import Faults
+from opaq.model.distributions import SILENT, SLACK, divisor
 from opaq.model.mdp import MAX_REWARD
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SILENT_SLACK = 1e-9  # sums this close to 1 are rounding and are scaled without a word
-SLACK = 1e-5  # sums this close to 1 are scaled with a warning, others are faults
-EXACT_SLACK = 1e-12  # sums this close to 1 are left alone, so that reading twice changes nothing
 MAX_NAME = 10_000  # characters
 _MOST_COMPARED = 5_000  # comparing a misspelt name with more names than this takes too long
 _LONGEST_COMPARED = 100  # characters of a misspelt name
@@ -162,12 +160,12 @@ class Cursor:
 
     def scale_to_one(self, total: float) -> float | None:
         """What to multiply probabilities of this sum with; None (and a fault) when they do not sum to 1."""
-        gap = abs(total - 1)
-        if gap > SLACK:
+        scale = divisor(total)
+        if scale is None:
             return self.error(*sum_fault(total))
-        if gap > SILENT_SLACK:
+        if abs(total - 1) > SILENT:
             self.warn(f"probabilities sum to {total:.9g}, not 1", "they were scaled to sum to 1")
-        return 1.0 if gap <= EXACT_SLACK else 1 / total
+        return 1 / scale
 
     def _key(self, key: Any) -> str | None:
         """The text of a key: a name, or a grid cell given as a pair."""

@@ -9,24 +9,33 @@ from typing import Any
 from opaq.model.imported import Imported
 from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor, is_number, shown
-from opaq.spec.grammar import NAME, Fields, Key, Kind, Plain, Shape, Union, map_of
+from opaq.spec.grammar import NAME, Fields, Key, Kind, Plain, Record, Shape, Union, map_of
 from opaq.spec.model_part import LABELS, Plant, usable_labels
 from opaq.spec.names import Names
 from opaq.spec.rewards import NAMED_REWARDS, REWARDS, spread_rewards
 from opaq.spec.sets import START
 from opaq.spec.transitions import Choices
 
-_BUILT = ("prism", "jani", "drn")  # by Storm
+
+def add_imported(
+    name: str, help: str, options: tuple[str, ...] = (), words: str = "a file name, relative to the problem file"
+) -> None:
+    """One more kind of model file, read by the sources of a problem with some of the keys of OPTIONS beside it."""
+    IMPORTED.add(Kind(Key(name, Shape(words, Cursor.name, {"type": "string", "minLength": 1}), help), _make))
+    _TAKEN[name] = options
 
 
-def imported_kind(name: str, help: str, words: str = "a file name, relative to the problem file") -> Kind[Plant]:
-    """A kind of model file, to be read by the sources of a problem (see `opaq.formats`)."""
-    return Kind(Key(name, Shape(words, Cursor.name, {"type": "string", "minLength": 1}), help), _make)
+def imported_record() -> Record[Plant]:
+    """The mapping with the kinds there are now, each option with those that take it."""
+    takers = {key.name: tuple(kind for kind, names in _TAKEN.items() if key.name in names) for key in OPTIONS}
+    options = tuple(dataclasses.replace(key, goes_with=takers[key.name]) for key in OPTIONS)
+    record = IMPORTED.record
+    return dataclasses.replace(record, keys=(*record.keys, *options, *_OVERLAYS))
 
 
 def read_imported(cursor: Cursor) -> Plant | None:
     """A model of another tool; keys that its kind does not take are unknown there."""
-    record = IMPORTED.record
+    record = imported_record()
     kinds = [name for name in IMPORTED.kinds if name in cursor.value]
     if len(kinds) == 1:
         others = set(IMPORTED.kinds) - set(kinds)
@@ -49,7 +58,7 @@ def _make(fields: Fields) -> Plant:
     before = len(cursor.faults.errors)
     source = cursor.child(kind, fields.at(kind).value)
     source.name()
-    options = {key: fields.read(key) for key in ("constants", "reward", "options") if key in fields}
+    options = {key.name: fields.read(key.name) for key in OPTIONS if key.name in fields}
     if cursor.names.sources is None:
         source.error("is read by load_problem only", "read it first and give its model as 'model'")
     if len(cursor.faults.errors) > before or cursor.names.sources is None:
@@ -119,40 +128,34 @@ def _anything(cursor: Cursor) -> Plain | None:
 
 
 _CONSTANT: Shape[Any] = Shape("a number, true or false", _read_constant, {"type": ["number", "boolean"]})
+OPTIONS = (
+    Key(
+        "constants",
+        map_of(_CONSTANT, "name -> number, true or false"),
+        "Values for the constants a model leaves open.",
+    ),
+    Key("reward", NAME, "Which of the file's rewards is the return; the first if left out."),
+    Key("options", Shape("a mapping", _anything, {"type": "object"}), "Arguments of the environment."),
+)
+_OVERLAYS = (
+    Key("start", START, "Where the run starts, in place of the file's own start."),
+    Key("labels", LABELS, "Labels beside those of the file."),
+    Key("rewards", REWARDS, "Rewards in place of the file's own; labels may stand for their states."),
+    Key("named_rewards", NAMED_REWARDS, "Further rewards by name, beside those of the file."),
+)
+_TAKEN: dict[str, tuple[str, ...]] = {}  # kind -> the options it takes
 IMPORTED: Union[Plant] = Union.of(
     "imported",
     "A model of another tool, and what is laid over it.",
-    [
-        imported_kind("prism", "A PRISM file, built by Storm."),
-        imported_kind("jani", "A JANI file, built by Storm."),
-        imported_kind("drn", "A DRN file, read by Storm."),
-        imported_kind("umb", "A UMB file."),
-        imported_kind("pomdp", "A file of pomdp.org."),
-        imported_kind("gymnasium", "A registered tabular environment.", "the id of an environment"),
-    ],
-    (
-        Key(
-            "constants",
-            map_of(_CONSTANT, "name -> number, true or false"),
-            "Values for the constants a PRISM or JANI model leaves open.",
-            goes_with=("prism", "jani"),
-        ),
-        Key(
-            "reward",
-            NAME,
-            "Which of the file's rewards is the return; the first if left out.",
-            goes_with=(*_BUILT, "umb"),
-        ),
-        Key(
-            "options",
-            Shape("a mapping", _anything, {"type": "object"}),
-            "Arguments of the environment.",
-            goes_with=("gymnasium",),
-        ),
-        Key("start", START, "Where the run starts, in place of the file's own start."),
-        Key("labels", LABELS, "Labels beside those of the file."),
-        Key("rewards", REWARDS, "Rewards in place of the file's own; labels may stand for their states."),
-        Key("named_rewards", NAMED_REWARDS, "Further rewards by name, beside those of the file."),
-    ),
+    (),
     example='model: {prism: robot.prism, constants: {N: 4}, labels: {home: {where: "x = 0 & y = 0"}}}',
+)
+add_imported("prism", "A PRISM file, built by Storm.", ("constants", "reward"))
+add_imported("jani", "A JANI file, built by Storm.", ("constants", "reward"))
+add_imported("drn", "A DRN file, read by Storm.", ("reward",))
+add_imported("umb", "A UMB file.", ("reward",))
+add_imported("pomdp", "A file of pomdp.org.")
+add_imported("gymnasium", "A registered tabular environment.", ("options",), "the id of an environment")
+IMPORTED_SHAPE: Shape[Plant] = dataclasses.replace(
+    IMPORTED.shape, schema=lambda known: imported_record().schema(known), record=imported_record
 )

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opaq.model.arrays import FloatArray, IntArray
-from opaq.spec.cursor import EXACT_SLACK, SILENT_SLACK, SLACK, Cursor, probability_fault, sum_fault
+from opaq.model.distributions import SLACK, normalise_rows
+from opaq.spec.cursor import Cursor, probability_fault, sum_fault
 
 MAX_ENTRIES = 200_000_000
 
@@ -92,21 +93,19 @@ def scaled_rows(
     broken = np.flatnonzero((values < 0) | (values > 1 + SLACK))
     for entry in broken.tolist():
         spell(int(rows[entry]), entry).error(*probability_fault(values[entry]))
-    sums = np.bincount(rows, weights=values, minlength=num_rows)
+    scaled = normalise_rows(rows, values, num_rows)
     used = np.bincount(rows[values != 0], minlength=num_rows) > 0
     used[rows[broken]] = False
-    gaps = np.where(used, np.abs(sums - 1), 0)
-    off = np.flatnonzero(gaps > SLACK)
+    off = scaled.off[used[scaled.off]]
     for row in off.tolist():
-        spell(row, None).error(*sum_fault(sums[row]))
+        spell(row, None).error(*sum_fault(scaled.sums[row]))
     if broken.size or off.size:
         return None
-    slightly = int(np.count_nonzero(gaps > SILENT_SLACK))
-    if slightly:
-        rows_are = "row sums" if slightly == 1 else "rows sum"
-        cursor.warn(f"{slightly:,} {rows_are} to 1 only within {gaps.max():.2g}", "scaled to sum to 1")
-    scale = np.where(gaps > EXACT_SLACK, 1 / np.where(used, sums, 1), 1.0)
-    return values * scale[rows]
+    if scaled.scaled.size:
+        rows_are = "row sums" if scaled.scaled.size == 1 else "rows sum"
+        finding = f"{scaled.scaled.size:,} {rows_are} to 1 only within {scaled.worst_gap():.2g}"
+        cursor.warn(finding, "scaled to sum to 1")
+    return scaled.values
 
 
 def scaled_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:

@@ -12,7 +12,7 @@ from opaq.model.problem import Problem, Task
 from opaq.spec.cursor import Cursor, gather, shown
 from opaq.spec.grammar import NAME, TEXT, Fields, Key, Plain, Record, Shape, either, one_key, read_by, whole
 from opaq.spec.grid_part import GRID
-from opaq.spec.imported_part import IMPORTED, read_imported
+from opaq.spec.imported_part import IMPORTED, IMPORTED_SHAPE, read_imported
 from opaq.spec.model_part import MODEL, Plant
 from opaq.spec.names import Names, Sources
 from opaq.spec.observer_part import OBSERVER, read_observer
@@ -148,9 +148,9 @@ _GRID_ONLY: Record[Plant] = Record(
 _MODEL: Shape[Any] = Shape(
     "a mapping: [model](#model), `{grid: ...}`, or [imported](#imported)",
     _read_model,
-    lambda known: either(MODEL.shape, _GRID_ONLY.schema, IMPORTED.shape)(known),
+    lambda known: either(MODEL.shape, _GRID_ONLY.schema, IMPORTED_SHAPE)(known),
     MODEL.write,
-    inside=(MODEL.shape, IMPORTED.shape),
+    inside=(MODEL.shape, IMPORTED_SHAPE),
 )
 _KEYS = (
     Key("opaq", Shape(f"`{VERSION}`", lambda cursor: cursor.value, {"const": VERSION}), "The version of the format."),

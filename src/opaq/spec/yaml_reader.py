@@ -129,9 +129,8 @@ def _joined_surrogates(text: str) -> str:
 
 def _syntax_fault(error: yaml.YAMLError) -> Fault:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        mark = error.problem_mark
-        found = f"syntax error at column {mark.column + 1}: {error.problem or error.context}"
-        return Fault("", found, line=mark.line + 1)
+        found = f"syntax error at column {error.problem_mark.column + 1}: {error.problem or error.context}"
+        return Fault("", found, line=error.problem_mark.line + 1)
     reason = str(error.reason) if isinstance(error, yaml.reader.ReaderError) else str(error)
     return Fault("", f"not YAML: {' '.join(reason.split())}")
 
@@ -152,12 +151,7 @@ class _Node:
     height: int = 0
 
 
-class _Mark:
-    """A key that is still to come, or one whose value is read and dropped."""
-
-
-_NO_KEY = _Mark()
-_DROPPED = _Mark()
+_NO_KEY, _DROPPED = object(), object()  # a key that is still to come, and one whose value is read and dropped
 
 
 @dataclass(slots=True)
@@ -184,7 +178,7 @@ class _Builder:
     _stack: list[_Open] = field(default_factory=list)
     _anchors: dict[str, _Node | None] = field(default_factory=dict)  # None: not finished yet
     _aliased: int = 0
-    _documents: int = 0
+    _begun: bool = False
     _values: int = 0
 
     def take(self, event: yaml.Event) -> None:
@@ -198,16 +192,14 @@ class _Builder:
         elif isinstance(event, yaml.CollectionStartEvent):
             self._start(event, line)
         elif isinstance(event, yaml.CollectionEndEvent):
-            self._end()
+            done = self._stack.pop()
+            self._finish(_Node(done.container, done.size, done.height + 1), done.line, done.anchor)
         elif isinstance(event, yaml.AliasEvent):
             self._alias(str(event.anchor), line)
         elif isinstance(event, yaml.DocumentStartEvent):
-            self._document(line)
-
-    def _document(self, line: int) -> None:
-        self._documents += 1
-        if self._documents > 1:
-            raise _RefusedError(Fault("", "holds more than one document ('---')", "keep one document a file", line))
+            if self._begun:
+                raise _RefusedError(Fault("", "holds more than one document ('---')", "keep one document a file", line))
+            self._begun = True
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
         self._refuse_tag(event.tag, line)
@@ -228,10 +220,6 @@ class _Builder:
             self._anchors[event.anchor] = None
         container: dict[Any, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
         self._stack.append(_Open(container, path, line, event.anchor))
-
-    def _end(self) -> None:
-        done = self._stack.pop()
-        self._finish(_Node(done.container, done.size, done.height + 1), done.line, done.anchor)
 
     def _alias(self, name: str, line: int) -> None:
         node = self._anchors.get(name)
@@ -289,7 +277,7 @@ class _Builder:
         top = self._stack[-1]
         if isinstance(top.container, list):
             return _joined(top.path, len(top.container))
-        return top.path if isinstance(top.key, _Mark) else _joined(top.path, top.key)
+        return top.path if top.key in (_NO_KEY, _DROPPED) else _joined(top.path, top.key)
 
     def _remember(self, path: str, line: int) -> None:
         if 0 < len(path) <= _MAX_PATH:

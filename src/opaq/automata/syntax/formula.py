@@ -77,8 +77,8 @@ class Formula:
     def _binary_text(self) -> str:
         sign, level = BINARY[self.kind]
         chain = self.kind in ("and", "or")
-        told = [_at_least(part, level + 1) for part in self.parts[:-1]]
-        return f" {sign} ".join([*told, _at_least(self.parts[-1], level + 1 if chain else level)])
+        operands = [_at_least(part, level + 1) for part in self.parts[:-1]]
+        return f" {sign} ".join([*operands, _at_least(self.parts[-1], level + 1 if chain else level)])
 
 
 def _at_least(formula: Formula, level: int) -> str:

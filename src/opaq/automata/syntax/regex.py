@@ -11,13 +11,16 @@ from dataclasses import dataclass
 
 from opaq.automata.minimise import minimise
 from opaq.automata.readable import readable
-from opaq.automata.syntax.scan import MAX_DEPTH, NAME, QUOTED, NotationError, Token, expected, scan
+from opaq.automata.syntax.scan import LABEL, QUOTED, NotationError
 from opaq.automata.tables import Letter, Table, explore, reduced
+from opaq.lexer import InLine, Tokens
 from opaq.model.automaton import Automaton
 from opaq.model.guard import Guard, GuardError, parse_guard
 
 MAX_POSITIONS = 2_000
-_PATTERN = re.compile(rf"{NAME}|{QUOTED}|\[(?:{QUOTED}|[^\]\"])*\]|\{{\s*\d+\s*(?:,\s*\d*\s*)?\}}|[.;|*+?()]")
+_PATTERN = re.compile(
+    rf"{LABEL}|(?P<guard>\[(?:{QUOTED}|[^\]\"])*\])|(?P<repeat>\{{\s*\d+\s*(?:,\s*\d*\s*)?\}}|[*+?])|[.;|()]"
+)
 _REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
@@ -26,6 +29,9 @@ ANY = Guard("true")
 
 class RegexError(NotationError):
     """The text is not a regular expression; the message says where and what was expected."""
+
+
+_STYLE = InLine("a regular expression", RegexError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +61,10 @@ class Regex:
 
 def parse_regex(text: str) -> Regex:
     """Read a regular expression. Raises RegexError with the position of the first fault."""
-    tokens = scan(text, _PATTERN, fault=RegexError, what="a regular expression")
-    regex, at = _either(tokens, 0, 0)
-    if tokens[at].text:
-        raise expected("a label, '.', '[', '(' or the end", tokens[at], fault=RegexError)
+    tokens = Tokens(text, _PATTERN, _STYLE)
+    regex = _either(tokens, 0)
+    if tokens.text:
+        raise tokens.unexpected("a label, '.', '[', '(' or the end")
     if regex.positions() > MAX_POSITIONS:
         found = f"the expression is {regex.positions():,} letters long once repetitions are written out"
         raise RegexError(f"{found}; the limit is {MAX_POSITIONS:,}")
@@ -75,88 +81,73 @@ def translate_regex(regex: Regex, alphabet: Sequence[Letter], *, minimal: bool =
     return readable(minimise(table) if minimal else table, letters)
 
 
-def _either(tokens: list[Token], at: int, depth: int) -> tuple[Regex, int]:
-    parts: list[Regex] = []
-    while True:
-        part, at = _sequence(tokens, at, depth)
-        parts.append(part)
-        if tokens[at].text != "|":
-            return (parts[0] if len(parts) == 1 else Regex("or", parts=tuple(parts))), at
-        at += 1
+def _either(tokens: Tokens, depth: int) -> Regex:
+    parts = [_sequence(tokens, depth)]
+    while tokens.skip("|"):
+        parts.append(_sequence(tokens, depth))
+    return parts[0] if len(parts) == 1 else Regex("or", parts=tuple(parts))
 
 
-def _sequence(tokens: list[Token], at: int, depth: int) -> tuple[Regex, int]:
+def _sequence(tokens: Tokens, depth: int) -> Regex:
     """Expressions one after the other; a `;` must stand between two of them."""
-    part, at = _repeated(tokens, at, depth)
-    parts = [part]
-    while tokens[at].text not in ("", "|", ")"):
-        part, at = _repeated(tokens, at + 1 if tokens[at].text == ";" else at, depth)
-        parts.append(part)
-    return (parts[0] if len(parts) == 1 else Regex("then", parts=tuple(parts))), at
+    parts = [_repeated(tokens, depth)]
+    while tokens.text not in ("", "|", ")"):
+        tokens.skip(";")
+        parts.append(_repeated(tokens, depth))
+    return parts[0] if len(parts) == 1 else Regex("then", parts=tuple(parts))
 
 
-def _repeated(tokens: list[Token], at: int, depth: int) -> tuple[Regex, int]:
-    regex, at = _single(tokens, at, depth)
-    while tokens[at].text[:1] in _REPEATS or tokens[at].text[:1] == "{":
+def _repeated(tokens: Tokens, depth: int) -> Regex:
+    regex = _single(tokens, depth)
+    while tokens.kind == "repeat":
         depth += 1
-        _check_depth(tokens[at], depth)
-        least, most = _bounds(tokens[at])
-        regex, at = Regex("repeat", parts=(regex,), least=least, most=most), at + 1
-    return regex, at
+        tokens.check_depth(depth)
+        least, most = _bounds(tokens)
+        tokens.take()
+        regex = Regex("repeat", parts=(regex,), least=least, most=most)
+    return regex
 
 
-def _bounds(token: Token) -> tuple[int, int | None]:
-    if token.text in _REPEATS:
-        return _REPEATS[token.text]
-    low, comma, high = token.text.strip("{} ").partition(",")
-    if max(len(low.strip()), len(high.strip())) > 6:
-        raise RegexError(f"at character {token.start + 1}: {token.shown} repeats more than {MAX_POSITIONS:,} times")
+def _bounds(tokens: Tokens) -> tuple[int, int | None]:
+    if tokens.text in _REPEATS:
+        return _REPEATS[tokens.text]
+    low, comma, high = (part.strip() for part in tokens.text.strip("{} ").partition(","))
+    if max(len(low), len(high)) > 6 or max(int(low), int(high or 0)) > MAX_POSITIONS:
+        raise tokens.error(f"{tokens.shown()} repeats more than {MAX_POSITIONS:,} times")
     least = int(low)
-    most = int(high) if high.strip() else None if comma else least
+    most = int(high) if high else None if comma else least
     if most is not None and most < least:
-        raise RegexError(f"at character {token.start + 1}: {token.shown} ends before it begins; write {{least,most}}")
-    if max(least, most or 0) > MAX_POSITIONS:
-        raise RegexError(f"at character {token.start + 1}: {token.shown} repeats more than {MAX_POSITIONS:,} times")
+        raise tokens.error(f"{tokens.shown()} ends before it begins; write {{least,most}}")
     return least, most
 
 
-def _check_depth(token: Token, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise RegexError(f"at character {token.start + 1}: nested deeper than {MAX_DEPTH}")
+def _single(tokens: Tokens, depth: int) -> Regex:
+    tokens.check_depth(depth)
+    if tokens.skip("("):
+        if tokens.skip(")"):
+            return Regex("then")
+        regex = _either(tokens, depth + 1)
+        tokens.expect(")")
+        return regex
+    if tokens.skip("."):
+        return Regex("letter")
+    if tokens.kind == "guard":
+        return Regex("letter", _bracketed(tokens))
+    if tokens.kind != "label":
+        raise tokens.unexpected("a label, '.', '[' or '('")
+    if tokens.text == '""':
+        raise tokens.unexpected("a name between the quotes")
+    text = tokens.take()
+    return Regex("letter", Guard(text) if text in ("true", "false") else Guard("label", text.strip('"')))
 
 
-def _single(tokens: list[Token], at: int, depth: int) -> tuple[Regex, int]:
-    token = tokens[at]
-    _check_depth(token, depth)
-    if token.text == "(":
-        if tokens[at + 1].text == ")":
-            return Regex("then"), at + 2
-        regex, at = _either(tokens, at + 1, depth + 1)
-        if tokens[at].text != ")":
-            raise expected("')'", tokens[at], fault=RegexError)
-        return regex, at + 1
-    if token.text == ".":
-        return Regex("letter"), at + 1
-    if token.text[:1] == "[":
-        return Regex("letter", _bracketed(token)), at + 1
-    if token.text[:1] in ("_", '"') or token.text[:1].isalpha():
-        return Regex("letter", _label(token)), at + 1
-    raise expected("a label, '.', '[' or '('", token, fault=RegexError)
-
-
-def _label(token: Token) -> Guard:
-    if token.text in ("true", "false"):
-        return Guard(token.text)
-    if token.text == '""':
-        raise expected("a name between the quotes", token, fault=RegexError)
-    return Guard("label", token.text.strip('"'))
-
-
-def _bracketed(token: Token) -> Guard:
+def _bracketed(tokens: Tokens) -> Guard:
     try:
-        return parse_guard(token.text[1:-1])
+        guard = parse_guard(tokens.text[1:-1])
     except GuardError as error:
-        raise RegexError(f"at character {token.start + 1}: in {token.text}: {error}") from None
+        raise tokens.error(f"in {tokens.text}: {error}") from None
+    tokens.take()
+    return guard
 
 
 @dataclass(slots=True)
@@ -189,16 +180,16 @@ class _Ends:
     last: int
 
 
-def _place(regex: Regex, found: _Positions) -> _Ends:
+def _ends(regex: Regex, positions: _Positions) -> _Ends:
     if regex.kind == "letter":
-        bit = found.add(regex.guard)
+        bit = positions.add(regex.guard)
         return _Ends(False, bit, bit)
     if regex.kind == "or":
-        ends = [_place(part, found) for part in regex.parts]
+        ends = [_ends(part, positions) for part in regex.parts]
         return _Ends(any(end.empty for end in ends), _union(e.first for e in ends), _union(e.last for e in ends))
     if regex.kind == "then":
-        return _chained([_place(part, found) for part in regex.parts], found)
-    return _place_repeat(regex, found)
+        return _chained([_ends(part, positions) for part in regex.parts], positions)
+    return _repeat_ends(regex, positions)
 
 
 def _union(sets: Iterable[int]) -> int:
@@ -208,40 +199,40 @@ def _union(sets: Iterable[int]) -> int:
     return joined
 
 
-def _chained(ends: Sequence[_Ends], found: _Positions) -> _Ends:
+def _chained(ends: Sequence[_Ends], positions: _Positions) -> _Ends:
     whole = _Ends(True, 0, 0)
     for end in ends:
-        found.link(whole.last, end.first)
+        positions.link(whole.last, end.first)
         first = whole.first | (end.first if whole.empty else 0)
         last = end.last | (whole.last if end.empty else 0)
         whole = _Ends(whole.empty and end.empty, first, last)
     return whole
 
 
-def _place_repeat(regex: Regex, found: _Positions) -> _Ends:
+def _repeat_ends(regex: Regex, positions: _Positions) -> _Ends:
     """Copies one after the other: the first `least` must come, the others may; without an end the last one loops."""
     copies = max(regex.least if regex.most is None else regex.most, 1 if regex.most is None else 0)
     ends = []
     for copy in range(copies):
-        end = _place(regex.parts[0], found)
+        end = _ends(regex.parts[0], positions)
         if regex.most is None and copy == copies - 1:
-            found.link(end.last, end.first)
+            positions.link(end.last, end.first)
         ends.append(end if copy < regex.least else _Ends(True, end.first, end.last))
-    return _chained(ends, found)
+    return _chained(ends, positions)
 
 
 def _table(regex: Regex, letters: Sequence[Letter]) -> Table:
     """Subsets of letters that may have been read last; -1 stands for nothing read yet."""
-    found = _Positions([], [])
-    ends = _place(regex, found)
-    distinct = {guard: [guard.holds(letter) for letter in letters] for guard in set(found.guards)}
+    positions = _Positions([], [])
+    ends = _ends(regex, positions)
+    distinct = {guard: [guard.holds(letter) for letter in letters] for guard in set(positions.guards)}
     matches = [
-        sum(1 << place for place, guard in enumerate(found.guards) if distinct[guard][letter])
+        sum(1 << index for index, guard in enumerate(positions.guards) if distinct[guard][letter])
         for letter in range(len(letters))
     ]
 
     def successors(state: int) -> list[int]:
-        after = ends.first if state < 0 else _after(state, found.follow)
+        after = ends.first if state < 0 else _after(state, positions.follow)
         return [after & match for match in matches]
 
     return explore(-1, successors, lambda state: state >= 0 and bool(state & ends.last), num_letters=len(letters))

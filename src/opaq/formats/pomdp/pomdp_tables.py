@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from opaq.formats.pomdp.pomdp_walk import ANY
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, spread
 
-ANY = -1  # the index written `*`
 _CHUNK = 1_000_000  # rewards are averaged over this many cases at a time
 
 
@@ -105,25 +105,18 @@ class Rewards:
     """r(action, state, next state, observation), as the rules that gave it: the last one that fits counts."""
 
     sizes: tuple[int, ...]  # one an axis; without observations the last axis is missing
-    _rules: dict[tuple[bool, ...], list[tuple[IntArray, FloatArray, int]]] = field(default_factory=dict)
-    _single: dict[tuple[bool, ...], list[tuple[int, int, float]]] = field(default_factory=dict)
+    _rules: dict[tuple[bool, ...], list[tuple[int, FloatArray, int]]] = field(default_factory=dict)
 
-    def set_cell(self, place: list[int], value: float, line: int) -> None:
-        """One rule; ANY at an axis makes it hold for every index there."""
-        fixed = tuple(index != ANY for index in place)
-        key = 0
-        for index, size in zip(place, self.sizes, strict=True):
-            key = key if index == ANY else key * size + index
-        self._single.setdefault(fixed, []).append((key, line, value))
+    def set_rules(self, cell: list[int], values: FloatArray, line: int) -> None:
+        """One rule a value; ANY at an axis makes it hold for every index there.
 
-    def set_block(self, place: list[int], values: FloatArray, line: int) -> None:
-        """One rule a value: the axes after `place` are run through, the last one fastest."""
-        missing = len(self.sizes) - len(place)
-        fixed = tuple(index != ANY for index in place) + (True,) * missing
+        The axes after `cell` are run through, the last one fastest.
+        """
+        fixed = tuple(index != ANY for index in cell) + (True,) * (len(self.sizes) - len(cell))
         key = 0
-        for index, size in zip(place, self.sizes, strict=False):
+        for index, size in zip(cell, self.sizes, strict=False):
             key = key if index == ANY else key * size + index
-        self._rules.setdefault(fixed, []).append((key * values.size + np.arange(values.size), values, line))
+        self._rules.setdefault(fixed, []).append((key * values.size, values, line))
 
     def cases(self, transitions: SparseRows, emission: SparseRows | None) -> int:
         """How many cases the expectation runs over."""
@@ -165,8 +158,8 @@ class Rewards:
 
     def _depth(self) -> int:
         """How many axes the rules look at, counted from the first."""
-        masks = [*self._rules, *self._single]
-        return max((max((axis + 1 for axis, used in enumerate(mask) if used), default=0) for mask in masks), default=0)
+        last_used = (max((axis + 1 for axis, used in enumerate(mask) if used), default=0) for mask in self._rules)
+        return max(last_used, default=0)
 
     def _seen_row(self, transitions: SparseRows) -> IntArray:
         """The emission row of every transition: the action taken and the state it led to."""
@@ -174,30 +167,30 @@ class Rewards:
         return np.asarray(transitions.row_of_entry() // num_states * num_states + transitions.columns)
 
     def _prepared(self) -> list[_Rule]:
-        return [self._of_kind(fixed) for fixed in dict.fromkeys([*self._rules, *self._single])]
-
-    def _of_kind(self, fixed: tuple[bool, ...]) -> _Rule:
         """All rules that fix the same axes, by key, the last of each."""
-        single, blocks = self._single.get(fixed, []), self._rules.get(fixed, [])
-        keys = np.concatenate([np.array([key for key, _, _ in single], dtype=np.int64), *(b[0] for b in blocks)])
-        values = np.concatenate([np.array([value for _, _, value in single]), *(b[1] for b in blocks)])
-        alone = np.array([line for _, line, _ in single], dtype=np.int64)
-        lines = np.concatenate([alone, *(np.full(b[0].size, b[2]) for b in blocks)])
-        order, last = _last_of_each(keys, lines)
-        kept = order[last]
-        return _Rule(fixed, keys[kept], lines[kept], values[kept])
+        prepared = []
+        for fixed, rules in self._rules.items():
+            sizes = np.array([values.size for _, values, _ in rules])
+            values = np.concatenate([values for _, values, _ in rules])
+            first = np.cumsum(sizes) - sizes
+            keys = np.repeat(np.array([key for key, _, _ in rules]) - first, sizes) + np.arange(values.size)
+            lines = np.repeat(np.array([line for _, _, line in rules]), sizes)
+            order, last = _last_of_each(keys, lines)
+            kept = order[last]
+            prepared.append(_Rule(fixed, keys[kept], lines[kept], values[kept]))
+        return prepared
 
     def _values(self, rules: list[_Rule], row: IntArray, target: IntArray, seen: IntArray | None) -> FloatArray:
         action, state = np.divmod(row, self.sizes[1])
-        place = [action, state, target, np.zeros_like(row) if seen is None else seen]
+        cell = [action, state, target, np.zeros_like(row) if seen is None else seen]
         newest, value = np.full(row.size, -1), np.zeros(row.size)
         for rule in rules:
             key = np.zeros(row.size, dtype=np.int64)
-            for index, size, used in zip(place, self.sizes, rule.fixed, strict=False):
+            for index, size, used in zip(cell, self.sizes, rule.fixed, strict=False):
                 key = key * size + index if used else key
-            found = np.minimum(np.searchsorted(rule.keys, key), rule.keys.size - 1)
-            wins = (rule.keys[found] == key) & (rule.lines[found] > newest)
-            newest, value = np.where(wins, rule.lines[found], newest), np.where(wins, rule.values[found], value)
+            nearest = np.minimum(np.searchsorted(rule.keys, key), rule.keys.size - 1)
+            wins = (rule.keys[nearest] == key) & (rule.lines[nearest] > newest)
+            newest, value = np.where(wins, rule.lines[nearest], newest), np.where(wins, rule.values[nearest], value)
         return value
 
 

@@ -62,5 +62,5 @@ def agree(values: Mapping[str, NDArray[Any]], seen: NDArray[np.int64], count: in
     present, first = np.unique(seen, return_index=True)
     if present.size != count or not values:
         return None
-    told = {name: value[first] for name, value in values.items()}
-    return told if all((told[name][seen] == value).all() for name, value in values.items()) else None
+    shared = {name: value[first] for name, value in values.items()}
+    return shared if all((shared[name][seen] == value).all() for name, value in values.items()) else None

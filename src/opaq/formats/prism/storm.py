@@ -19,9 +19,11 @@ import numpy as np
 
 from opaq.errors import Fault, InputError
 from opaq.files import read_bytes
+from opaq.formats.naming import entry_names
 from opaq.formats.prism.observables import agree, observable_values
-from opaq.formats.umb.umb_reader import deadlock_warning, read_umb
-from opaq.formats.umb.umb_values import entry_names
+from opaq.formats.registry import Format, ending_of, endings, format_of, formats_of
+from opaq.formats.umb.umb_reader import read_umb
+from opaq.formats.umb.umb_rows import deadlock_warning
 from opaq.model.arrays import FloatArray, IntArray, floats
 from opaq.model.imported import Imported
 from opaq.model.mdp import MAX_REWARD
@@ -31,15 +33,13 @@ from opaq.stop import before_leaving
 
 MEMORY = 8 << 30
 MAX_BYTES = 256 << 20  # of a model file
-_KINDS = {".prism": "prism", ".nm": "prism", ".pm": "prism", ".sm": "prism", ".jani": "jani", ".drn": "drn"}
-_INSTALL = 'install it with: pip install "opaq[storm]"'
 _OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
 
 
 def read_prism(
     path: str | os.PathLike[str],
     *,
-    constants: Mapping[str, bool | int | float],
+    constants: Mapping[str, bool | int | float] | None = None,
     reward: str | None = None,
     seconds: float = 600,
     memory: int = MEMORY,
@@ -50,10 +50,11 @@ def read_prism(
     first if it is None). Storm gets `seconds` of time and `memory` bytes. Raises InputError with Storm's own message.
     """
     source = os.fspath(path)
-    kind = _kind(source)
+    format, constants = _format(source), constants or {}
+    kind = format.name
     content = read_bytes(path, max_bytes=MAX_BYTES)
     if importlib.util.find_spec("stormpy") is None:
-        raise InputError([Fault("", f"{kind.upper()} models need stormpy", _INSTALL)], source)
+        raise InputError([Fault("", f"{kind.upper()} models need stormpy", format.how_to_install)], source)
     with tempfile.TemporaryDirectory(prefix="opaq-") as folder:
         # Storm gets a copy: what is read is what was checked, and never a device or a pipe.
         (Path(folder) / f"model.{kind}").write_bytes(content)
@@ -65,11 +66,13 @@ def read_prism(
     return _with_observation_names(imported, content.decode("utf-8", errors="replace"), constants)
 
 
-def _kind(source: str) -> str:
-    ending = os.path.splitext(source)[1].lower()
-    if ending not in _KINDS:
-        raise InputError([Fault("", f"the ending '{ending}' is unknown", f"one of {', '.join(_KINDS)}")], source)
-    return _KINDS[ending]
+def _format(source: str) -> Format:
+    """The format that Storm is told to read."""
+    format, built = format_of(source), tuple(known for known in formats_of("model") if known.extra == "storm")
+    if format is None or format not in built:
+        known = f"one of {', '.join(endings(built))}"
+        raise InputError([Fault("", f"the ending '{ending_of(source)}' is unknown", known)], source)
+    return format
 
 
 def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -112,16 +115,16 @@ def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, A
     if code is None:
         found = f"Storm did not finish within {request['seconds']:g} seconds"
         return Fault("", found, "is a variable unbounded? Else give it more time")
-    told = message or _last_words(folder / "output.txt")
-    if any(sign in told for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
+    said = message or _last_words(folder / "output.txt")
+    if any(sign in said for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
         found = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
         return Fault("", found, "is a variable unbounded? Else raise the limit")
     if code == -signal.SIGFPE:
         return Fault("", "Storm crashed on an arithmetic fault (SIGFPE)", "look for a division by zero in the model")
     if code < 0:
-        return Fault("", f"Storm crashed ({signal.Signals(-code).name}): {told or 'it said nothing'}")
-    advice = "give them with constants" if told.startswith("constants without") else ""
-    return Fault("", f"Storm: {told or f'exit code {code}'}", advice)
+        return Fault("", f"Storm crashed ({signal.Signals(-code).name}): {said or 'it said nothing'}")
+    advice = "give them with constants" if said.startswith("constants without") else ""
+    return Fault("", f"Storm: {said or f'exit code {code}'}", advice)
 
 
 def _last_words(output: Path) -> str:
@@ -140,8 +143,8 @@ def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any
         return _with_deadlocks(read_umb(model, reward=wanted), report["deadlocks"], wanted)
     except InputError as error:
         # The user never saw the members of the file in between.
-        told = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
-        raise InputError(told, source) from None
+        faults = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
+        raise InputError(faults, source) from None
 
 
 def _with_deadlocks(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
@@ -180,11 +183,11 @@ def _with_observation_names(imported: Imported, text: str, constants: Mapping[st
         return imported
     seen, count = imported.observer.emission.columns, len(imported.observer.observations)
     try:
-        told = agree(observable_values(text, imported.variables, constants), seen, count)
+        values = agree(observable_values(text, imported.variables, constants), seen, count)
     except (ExpressionError, RecursionError):
-        told = None
-    if told is None:
+        values = None
+    if values is None:
         found = f"the values of the observables could not be told: observations are named o0 to o{count - 1}"
         return replace(imported, warnings=(*imported.warnings, Fault("observables", found)))
-    names = entry_names(told, count, prefix="o")
+    names = entry_names(values, count, prefix="o")
     return replace(imported, observer=Observer(observations=names, emission=imported.observer.emission))

@@ -62,7 +62,7 @@ def _answer(request: Mapping[str, Any], target: Path) -> dict[str, Any]:
     else:
         program = _instantiated(stormpy, _parsed(stormpy, kind, request["path"]), request["constants"])
         model, rewards = _built(stormpy, program), _reward_names(program) if kind == "prism" else []
-        deadlocks = _deadlocks(stormpy, program, model, told=kind == "prism")
+        deadlocks = _deadlocks(stormpy, program, model, known=kind == "prism")
     name = model.model_type.name
     if name not in _READABLE:
         raise RefusedError(f"the model is of type {name}; only {', '.join(_READABLE)} can be read")
@@ -113,7 +113,7 @@ def _options(stormpy: Any, *, checks: bool) -> Any:
     return options
 
 
-def _deadlocks(stormpy: Any, program: Any, model: Any, *, told: bool) -> dict[str, Any]:
+def _deadlocks(stormpy: Any, program: Any, model: Any, *, known: bool) -> dict[str, Any]:
     """The states without an enabled command, which Storm gives a loop but no reward, and their rewards.
 
     PRISM counts the rewards of such states (not those of transitions). {} when there are none; `rewards` is None when
@@ -123,7 +123,7 @@ def _deadlocks(stormpy: Any, program: Any, model: Any, *, told: bool) -> dict[st
     if not states:
         return {}
     try:
-        rewards = _state_rewards(stormpy, program, model, states) if told else None
+        rewards = _state_rewards(stormpy, program, model, states) if known else None
     except Exception:  # Storm raises plain RuntimeErrors, among others
         rewards = None
     return {"states": states, "rewards": rewards}

@@ -71,11 +71,11 @@ class Archive:
 
     def indices(self, member: str, dtype: str, count: int, *, below: int) -> NDArray[np.int64]:
         """`count` numbers, each below `below`."""
-        found = self.array(member, dtype, count)
-        if count and int(found.max()) >= below:
-            first = int(np.argmax(found >= below))
-            self.fail(member, f"entry {first:,} is {int(found[first]):,}, but there are only {below:,}")
-        return found.astype(np.int64)
+        numbers = self.array(member, dtype, count)
+        if count and int(numbers.max()) >= below:
+            first = int(np.argmax(numbers >= below))
+            self.fail(member, f"entry {first:,} is {int(numbers[first]):,}, but there are only {below:,}")
+        return numbers.astype(np.int64)
 
     def strings(self, folder: str, count: int) -> list[str]:
         """`count` texts, stored end to end beside their offsets."""
@@ -95,9 +95,9 @@ def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
         content = _decompressed(stored, source, max_bytes)
     except _BROKEN as error:
         raise _refused(source, f"is cut short or damaged: {error}") from None
-    del stored
+    view = content.getbuffer() if content is not None else memoryview(stored)
     try:
-        return Archive(source, _members(source, content))
+        return Archive(source, _members(source, content or io.BytesIO(stored), view.toreadonly()))
     except (tarfile.TarError, EOFError, OverflowError, ValueError, IndexError, RecursionError) as error:
         raise _refused(source, f"is not a whole tar archive: {error}", "a UMB file is one") from None
 
@@ -106,69 +106,40 @@ def _refused(source: str, found: str, advice: str = "", *, member: str = "") -> 
     return InputError([Fault(member, found, advice)], source)
 
 
-def _decompressed(stored: bytes, source: str, max_bytes: int) -> bytes | bytearray:
-    """The tar archive itself; unpacked piece by piece, so that a small file cannot fill the memory."""
+def _decompressed(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None:
+    """The tar archive inside; unpacked piece by piece, so that a small file cannot fill the memory. None: it is one."""
     opener = next((opener for magic, opener in _OPENERS.items() if stored.startswith(magic)), None)
     if opener is None:
-        return stored
+        return None
     limit = min(max_bytes, max(_FREE_GROWTH, MAX_GROWTH * len(stored)))
-    content = bytearray()
+    content = io.BytesIO()
     with cast(IO[bytes], opener(io.BytesIO(stored), "rb")) as stream:
-        while piece := stream.read(min(_PIECE, limit + 1 - len(content))):
-            content += piece
-            if len(content) > limit:
+        while piece := stream.read(min(_PIECE, limit + 1 - content.tell())):
+            content.write(piece)
+            if content.tell() > limit:
                 found = f"has {len(stored):,} bytes and more than {limit:,} bytes once decompressed"
                 advice = "raise the limit if it is trusted" if limit == max_bytes else "store it without compression"
                 raise _refused(source, found, advice)
+    content.seek(0)
     return content
 
 
-class _View(io.RawIOBase):
-    """Bytes as a file, without a copy of them."""
-
-    def __init__(self, content: memoryview) -> None:
-        self._content = content
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: len(self._content)}[whence]
-        if base + offset < 0:
-            raise ValueError("a position before the start")
-        self._at = base + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._content[self._at : self._at + len(buffer)]
-        buffer[: len(piece)] = piece
-        self._at += len(piece)
-        return len(piece)
-
-
-def _members(source: str, content: bytes | bytearray) -> dict[str, memoryview]:
-    view = memoryview(content).toreadonly()
-    found: dict[str, memoryview] = {}
-    with tarfile.open(fileobj=cast(IO[bytes], _View(view)), mode="r:") as archive:
+def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, memoryview]:
+    """Name -> content of every plain file, as a part of `view`, without a copy."""
+    members: dict[str, memoryview] = {}
+    with tarfile.open(fileobj=content, mode="r:") as archive:
         for count, entry in enumerate(archive):
             if count >= _MAX_MEMBERS:
                 raise _refused(source, f"has more than {_MAX_MEMBERS:,} members")
-            fault = _suspicious(entry, found, len(content))
+            fault = _suspicious(entry, members, len(view))
             if fault:
                 raise _refused(source, fault, member=_shown(entry.name))
             if not entry.isdir():
-                found[str(PurePosixPath(entry.name))] = view[entry.offset_data : entry.offset_data + entry.size]
-    return found
+                members[str(PurePosixPath(entry.name))] = view[entry.offset_data : entry.offset_data + entry.size]
+    return members
 
 
-def _suspicious(entry: tarfile.TarInfo, found: Mapping[str, memoryview], length: int) -> str:
+def _suspicious(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
     """Why an entry is refused, or nothing."""
     path = PurePosixPath(entry.name)
     if path.is_absolute() or ".." in path.parts or "\\" in entry.name or "\0" in entry.name:
@@ -177,7 +148,7 @@ def _suspicious(entry: tarfile.TarInfo, found: Mapping[str, memoryview], length:
         return ""
     if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or entry.issparse():
         return "is not a plain file"
-    if str(path) in found:
+    if str(path) in members:
         return "is in the archive twice"
     if entry.size < 0 or entry.offset_data + entry.size > length:
         return f"is cut short: {entry.size:,} bytes are declared"

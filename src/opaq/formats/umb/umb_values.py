@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from opaq.formats.umb.umb_archive import Archive
 from opaq.model.arrays import FloatArray
 
-_INDEX = "index.json"
+INDEX = "index.json"
 _DEFAULT_BITS = {"bool": 1, "string": 64, "int": 64, "uint": 64, "double": 64, "rational": 128}
 _MAX_BITS = 1 << 16
 
@@ -40,11 +39,11 @@ def kind_of(archive: Archive, declared: Any, where: str) -> Kind:
     """The type that the index declares."""
     if not isinstance(declared, dict) or declared.get("type") not in list(_DEFAULT_BITS):  # it may be of any type
         shown = declared.get("type") if isinstance(declared, dict) else declared
-        archive.fail(_INDEX, f"{where}: the type {shown!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
+        archive.fail(INDEX, f"{where}: the type {shown!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
     name = declared["type"]
     bits = declared.get("size", _DEFAULT_BITS[name])
     if type(bits) is not int or not 0 < bits <= _MAX_BITS:
-        archive.fail(_INDEX, f"{where}: a size of {bits!r} bits")
+        archive.fail(INDEX, f"{where}: a size of {bits!r} bits")
     return Kind(name, bits)
 
 
@@ -78,32 +77,32 @@ def _joined(words: NDArray[np.uint64]) -> FloatArray:
 def fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[Field], int]:
     """The variables of one valuation class, and how many bytes an entry takes."""
     if not isinstance(declared, list):
-        archive.fail(_INDEX, f"{where}: a list of variables is expected")
+        archive.fail(INDEX, f"{where}: a list of variables is expected")
     fields: list[Field] = []
     bit = 0
     for position, entry in enumerate(declared):
         if not isinstance(entry, dict):
-            archive.fail(_INDEX, f"{where}[{position}]: a variable or a padding is expected")
+            archive.fail(INDEX, f"{where}[{position}]: a variable or a padding is expected")
         if "padding" in entry:
             bit += _whole(archive, entry["padding"], f"{where}[{position}].padding")
             continue
         optional = entry.get("is-optional") is True
         name, kind = entry.get("name"), kind_of(archive, entry.get("type"), f"{where}[{position}].type")
         if not isinstance(name, str) or any(field.name == name for field in fields):
-            archive.fail(_INDEX, f"{where}[{position}].name: {name!r} is no name, or used twice")
+            archive.fail(INDEX, f"{where}[{position}].name: {name!r} is no name, or used twice")
         offset = entry.get("offset", 0)
         if type(offset) is not int or abs(offset) > 2**63:
-            archive.fail(_INDEX, f"{where}[{position}].offset: {offset!r} is not a 64-bit number")
+            archive.fail(INDEX, f"{where}[{position}].offset: {offset!r} is not a 64-bit number")
         fields.append(Field(name, kind, bit + optional, offset, optional))
         bit += kind.bits + optional
     if bit % 8 or bit > 8 * _MAX_BITS:
-        archive.fail(_INDEX, f"{where}: the variables take {bit} bits, not a whole number of bytes")
+        archive.fail(INDEX, f"{where}: the variables take {bit} bits, not a whole number of bytes")
     return fields, bit // 8
 
 
 def _whole(archive: Archive, value: Any, where: str) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_BITS:
-        archive.fail(_INDEX, f"{where}: {value!r} is not a number of bits")
+        archive.fail(INDEX, f"{where}: {value!r} is not a number of bits")
     return value
 
 
@@ -142,35 +141,3 @@ def _bits(entries: NDArray[np.uint8], first: int, width: int) -> NDArray[np.uint
         place = 8 * position - shift
         value |= part << np.uint64(place) if place >= 0 else part >> np.uint64(-place)
     return value if width == 64 else value & np.uint64((1 << width) - 1)
-
-
-def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: str) -> tuple[str, ...]:
-    """The name of every entry: "x=1,y=true" where there are variables, else the prefix and its position."""
-    if not variables:
-        return tuple(f"{prefix}{position}" for position in range(count))
-    # Each distinct value is written once; a hundred thousand entries then only join texts that exist already.
-    columns = [_texts(name, values).tolist() for name, values in variables.items()]
-    return distinct(list(map(",".join, zip(*columns, strict=True))))
-
-
-def _texts(name: str, values: NDArray[Any]) -> NDArray[np.object_]:
-    different, place = np.unique(values, return_inverse=True)
-    texts = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for value in different.tolist()]
-    return np.array(texts, dtype=object)[place]
-
-
-def distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """The same names, the second use of one marked "name.2" and so on."""
-    if len(set(names)) == len(names):
-        return tuple(names)
-    taken, uses = set(names), dict.fromkeys(names, 0)
-    found: list[str] = []
-    for name in names:
-        uses[name] += 1
-        marked = name
-        while uses[name] > 1 and marked in taken:
-            marked = f"{name}.{uses[name]}"
-            uses[name] += marked in taken
-        taken.add(marked)
-        found.append(marked)
-    return tuple(found)

@@ -11,18 +11,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.errors import Fault, InputError
 from opaq.files import write_bytes
+from opaq.formats.naming import entry_names
+from opaq.formats.registry import Export
 from opaq.formats.umb.umb_archive import archive_bytes
-from opaq.formats.umb.umb_values import distinct, entry_names
-from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, ints, spread
+from opaq.formats.umb.umb_unfold import expected_rewards, induced_chain, refuse_watching_actions
+from opaq.model.arrays import IntArray
+from opaq.model.imported import Imported
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
+from opaq.model.problem import Problem
 from opaq.version import __version__
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_\-]*")
 _BOOL = {"type": "bool", "size": 1}
 _DOUBLE = {"type": "double", "size": 64}
+
+
+def umb_of_problem(problem: Problem, export: Export) -> bytes:
+    """The model and the observer of a problem."""
+    export.notes.append("UMB holds the model and the observer; secret, horizon, task and policy class are left out")
+    rewards = {"reward": problem.mdp.rewards, **problem.mdp.named_rewards}
+    return umb_bytes(problem.mdp, observer=_of_states(problem.observer, export), rewards=rewards)
+
+
+def umb_of_model(imported: Imported, export: Export) -> bytes:
+    """A model that was read from any other format."""
+    observer = None if imported.observer is None else _of_states(imported.observer, export)
+    rewards = dict(imported.rewards) or None
+    return umb_bytes(imported.mdp, observer=observer, variables=imported.variables, rewards=rewards)
+
+
+def _of_states(observer: Observer, export: Export) -> Observer | None:
+    if observer.after_action is None and observer.action_emission is None:
+        return observer
+    export.notes.append("the observer sees something of the actions, which UMB cannot hold: it is left out")
+    return None
 
 
 def write_umb(
@@ -36,110 +60,36 @@ def write_umb(
     overwrite: bool = False,
     compressed: bool = True,
 ) -> None:
-    """Write a model as a UMB file in one step.
+    """Write a model as a UMB file in one step; the arguments are those of `umb_bytes`."""
+    if observer is not None:
+        refuse_watching_actions(observer, os.fspath(path))
+    given = {"observer": observer, "variables": variables, "rewards": rewards, "policy": policy}
+    write_bytes(path, umb_bytes(mdp, **given, compressed=compressed), overwrite=overwrite)
+
+
+def umb_bytes(
+    mdp: MDP,
+    *,
+    observer: Observer | None = None,
+    variables: Mapping[str, Any] | None = None,
+    rewards: Mapping[str, Any] | None = None,
+    policy: Any = None,
+    compressed: bool = True,
+) -> bytes:
+    """The content of the UMB file of a model.
 
     `policy` holds the probability of every choice in its state: then the induced Markov chain is written. `rewards`
     ([choice] each) default to the model's own under the name "reward". UMB has a set of initial states: a start
     that is not uniform is kept in a member which only opaq reads; see `unfolded` for other tools.
     """
     if observer is not None:
-        _refuse_watching_actions(observer, os.fspath(path))
+        refuse_watching_actions(observer)
     rewards = {"reward": mdp.rewards} if rewards is None else rewards
     if policy is not None:
-        rewards = {name: _expected(mdp, policy, values) for name, values in rewards.items()}
+        rewards = {name: expected_rewards(mdp, policy, values) for name, values in rewards.items()}
         mdp = induced_chain(mdp, policy)
     members = _members(mdp, observer, variables or {}, rewards, players=0 if policy is not None else 1)
-    write_bytes(path, archive_bytes(members, compressed=compressed), overwrite=overwrite)
-
-
-def induced_chain(mdp: MDP, policy: Any) -> MDP:
-    """The Markov chain of a policy that gives every choice its probability, as an MDP of one choice a state."""
-    policy = np.asarray(policy, dtype=np.float64)
-    rows = mdp.transitions
-    state_of = mdp.choice_state()
-    choice_of = rows.row_of_entry()
-    weights = rows.values * policy[choice_of]
-    shape = (mdp.num_states, mdp.num_states)
-    return MDP(
-        states=mdp.states,
-        actions=("step",),
-        start=mdp.start,
-        choice_start=ints(np.arange(mdp.num_states + 1)),
-        choice_action=ints(np.zeros(mdp.num_states)),
-        transitions=SparseRows.from_entries(state_of[choice_of], rows.columns, weights, shape=shape),
-        rewards=floats(_expected(mdp, policy, mdp.rewards)),
-        labels=mdp.labels,
-    )
-
-
-def _expected(mdp: MDP, policy: Any, values: Any) -> FloatArray:
-    weighted = np.bincount(mdp.choice_state(), weights=np.multiply(policy, values), minlength=mdp.num_states)
-    return weighted.astype(np.float64)
-
-
-def unfolded(mdp: MDP, observer: Observer) -> tuple[MDP, Observer]:
-    """The same model for tools that know neither noisy sensors nor a start distribution.
-
-    A state becomes one state for each observation it may show, and a first step from the new state "start", which
-    is seen as "start" and rewards nothing, draws where to begin: all times move by one.
-    """
-    _refuse_watching_actions(observer)
-    pairs = observer.emission
-    base, seen = pairs.row_of_entry(), pairs.columns
-    places = zip(base, seen, strict=True)
-    states = distinct([f"{mdp.states[state]}~{observer.observations[sign]}" for state, sign in places])
-    counts = np.diff(mdp.choice_start)[base]
-    _, choices = spread(mdp.choice_start, base)
-    rows = _with_observations(mdp.transitions, pairs, choices)
-    first = _with_observations(_single_row(mdp.start), pairs, np.zeros(1, dtype=np.int64))
-    start_name = distinct([*states, "start"])[-1]
-    shown = distinct([*observer.observations, "start"])[-1]
-    size = base.size
-    grown = MDP(
-        states=(*states, start_name),
-        actions=distinct([*mdp.actions, "start"]),
-        start=floats(np.eye(1, size + 1, size)[0]),
-        choice_start=ints(np.concatenate(([0], np.cumsum([*counts, 1])))),
-        choice_action=ints([*mdp.choice_action[choices], len(mdp.actions)]),
-        transitions=_stacked(rows, first, size + 1),
-        rewards=floats([*mdp.rewards[choices], 0.0]),
-        labels={label: ints(np.flatnonzero(mdp.mask(marked)[base])) for label, marked in mdp.labels.items()},
-    )
-    signs = ints([*seen, len(observer.observations)])
-    emission = SparseRows(ints(np.arange(size + 2)), signs, floats(np.ones(size + 1)), len(observer.observations) + 1)
-    return grown, Observer(observations=(*observer.observations, shown), emission=emission)
-
-
-def _refuse_watching_actions(observer: Observer, source: str = "") -> None:
-    """What depends on more than the state would be lost in silence."""
-    if observer != Observer(observations=observer.observations, emission=observer.emission):
-        found = "what is seen depends on actions, and UMB knows observations of states only"
-        raise InputError([Fault("observer", found, "write the model without its observer")], source)
-
-
-def _single_row(start: FloatArray) -> SparseRows:
-    return SparseRows.from_dense(start[None, :])
-
-
-def _with_observations(rows: SparseRows, pairs: SparseRows, chosen: IntArray) -> SparseRows:
-    """The chosen rows over states, spread over the observations each state may show."""
-    owner, entry = spread(rows.starts, chosen)
-    target = rows.columns[entry]
-    which, pair = spread(pairs.starts, target)
-    values = rows.values[entry][which] * pairs.values[pair]
-    return SparseRows.from_entries(owner[which], pair, values, shape=(chosen.size, pairs.columns.size))
-
-
-def _stacked(upper: SparseRows, lower: SparseRows, num_columns: int) -> SparseRows:
-    return SparseRows(
-        ints(np.concatenate((upper.starts, upper.starts[-1] + lower.starts[1:]))),
-        ints(np.concatenate((upper.columns, lower.columns))),
-        floats(np.concatenate((upper.values, lower.values))),
-        num_columns,
-    )
-
-
-# --- members ----------------------------------------------------------------------------------------------------
+    return archive_bytes(members, compressed=compressed)
 
 
 def _members(
