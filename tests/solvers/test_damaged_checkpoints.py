@@ -24,7 +24,7 @@ from opaq.solvers.run_files import _HEX, _SEAL, Checkpoint, _checksum, pack
 def written(request):
     """A good checkpoint: its bytes and the solver's first state."""
     objective = Objective(compile_problem(opaq.load_problem("graph")))
-    solver = AugmentedLagrangian(scales=np.ones(1)) if request.param == "lagrangian" else PrimalDual()
+    solver = AugmentedLagrangian() if request.param == "lagrangian" else PrimalDual()
     theta = np.random.default_rng(0).normal(size=objective.process.num_slots)
     template = solver.init(objective, theta)
     rng = np.random.default_rng(7)

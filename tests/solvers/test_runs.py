@@ -24,7 +24,7 @@ from opaq.solvers.strategy import Trace
 SOLVE = [sys.executable, "-m", "opaq", "solve"]
 
 
-@pytest.mark.parametrize("solver", [AugmentedLagrangian(scales=np.ones(1)), PrimalDual()])
+@pytest.mark.parametrize("solver", [AugmentedLagrangian(), PrimalDual()])
 def test_snapshots_read_back_bit_for_bit(tmp_path, solver):
     objective = Objective(compile_problem(opaq.load_problem("graph")))
     theta = np.random.default_rng(0).normal(size=objective.process.num_slots)

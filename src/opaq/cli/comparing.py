@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opaq.cli.shell import BAD_INPUT, answer, complain, page_width
+from opaq.cli.shell import BAD_INPUT, answer, code_of_comparison, complain, page_width
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import check_writable
 from opaq.loading.policy_files import save_policy
@@ -78,4 +78,4 @@ def deliver(comparison: Comparison, folder: PolicyFolder, *, as_json: bool) -> i
         answer(render_comparison(comparison, width=page_width()))
         for policy in folder.unwritten.values():
             answer(json.dumps(policy))
-    return BAD_INPUT if folder.unwritten else comparison.exit_code
+    return BAD_INPUT if folder.unwritten else code_of_comparison(comparison)

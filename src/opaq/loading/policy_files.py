@@ -38,6 +38,16 @@ def load_policy(
     return policy
 
 
+def as_policy(policy: object, problem: Problem) -> Policy:
+    """The policy itself, or that of a file, for a problem; InputError for anything else."""
+    if isinstance(policy, Policy):
+        return policy
+    if isinstance(policy, str | os.PathLike):
+        return load_policy(policy, problem)
+    found = f"is of the type {type(policy).__name__}"
+    raise InputError([Fault("policy", found, "give a Policy, the name of a file, or nothing for the uniform policy")])
+
+
 def save_policy(
     policy: Policy, path: str | os.PathLike[str], *, problem: Problem | None = None, overwrite: bool = False
 ) -> None:

@@ -65,6 +65,18 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     return problem if problem.name else dataclasses.replace(problem, name=Path(source).stem)
 
 
+def as_problem(problem: object) -> Problem:
+    """The problem itself, or that of a file or of a bundled scenario by name; InputError for anything else."""
+    from opaq.model.problem import Problem
+
+    if isinstance(problem, Problem):
+        return problem
+    if isinstance(problem, str | os.PathLike):
+        return load_problem(problem)
+    found = f"is of the type {type(problem).__name__}"
+    raise InputError([Fault("problem", found, "give a Problem, the name of a file, or the name of a scenario")])
+
+
 def problem_text(name_or_path: str | os.PathLike[str]) -> str:
     """The text of a problem file, or of a bundled scenario by name, comments and all."""
     source = os.fspath(name_or_path)

@@ -42,9 +42,9 @@ class Candidate:
         return float(self.slack.min()) > float(other.slack.min())
 
 
-def judge(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> Candidate:
+def judge(objective: Objective, theta: FloatArray) -> Candidate:
     """Repair a small violation, then evaluate. Raises StoppedError when there is no time for it."""
-    theta = repair(objective, theta, scales=scales)
+    theta = repair(objective, theta)
     score = _score(objective, objective.process.softmax(theta))
     return Candidate(theta, score, _scaled_slack(objective, theta))
 
@@ -70,9 +70,9 @@ def _certain_score(objective: Objective, pi: FloatArray, stop: Stop) -> float:
     return opacity.lower if objective.sign > 0 else -opacity.upper
 
 
-def judge_at_once(objective: Objective, theta: FloatArray, *, scales: FloatArray, stop: Stop) -> Candidate:
+def judge_at_once(objective: Objective, theta: FloatArray, *, stop: Stop) -> Candidate:
     """The same in the time that `stop` leaves."""
-    theta = repair(objective, theta, scales=scales)
+    theta = repair(objective, theta)
     score = _certain_score(objective, objective.process.softmax(theta), stop)
     return Candidate(theta, score, _scaled_slack(objective, theta))
 
@@ -81,9 +81,9 @@ def _scaled_slack(objective: Objective, theta: FloatArray) -> FloatArray:
     return np.asarray(objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
 
 
-def repair(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> FloatArray:
+def repair(objective: Objective, theta: FloatArray) -> FloatArray:
     """The nearest policy along the gradients of the violated requirements that meets them, if a small step does."""
-    first = theta
+    first, scales = theta, objective.scales
     for _ in range(12):
         slack = objective.slack(theta)
         if not slack.size or slack.min() >= 0.0:

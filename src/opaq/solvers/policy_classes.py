@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
 from opaq.model.arrays import SparseRows
-from opaq.model.policy import Memory, PolicyClass
+from opaq.model.policy import CONDITIONS, Memory, PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
+from opaq.solvers.options import MOST_FREE_NODES
 from opaq.spec.memory_part import free_memory
 from opaq.spec.policy_part import build_policy_class
 
-MAX_FREE_NODES = 64
 _COUNTED = {"memory": "nodes", "last_states": "states"}  # conditions that are written with a number, "memory:2"
 
 
@@ -45,12 +46,23 @@ def named_class(text: str, problem: Problem) -> PolicyClass:
     return read
 
 
+def chosen_class(problem: Problem, *, conditions: str | None = None, memory_nodes: int | None = None) -> PolicyClass:
+    """The problem's own class, with other conditions ("state,time") or a memory of some nodes, free to use."""
+    stated = problem.policy_class
+    if conditions is not None:
+        stated = build_policy_class(conditions.split(","), problem.mdp, secret=problem.secret)
+    if memory_nodes is None:
+        return stated
+    wanted = (*(name for name in stated.conditions_on if name != "memory"), "memory")
+    return replace(stated, conditions_on=wanted, memory=free_memory(problem.mdp, memory_nodes))
+
+
 def _condition(name: str, problem: Problem, where: str, faults: Faults) -> object:
     """One condition as problem files state it; None after a fault."""
     kind, _, count = name.partition(":")
     if kind not in _COUNTED:
         return name
-    most = MAX_FREE_NODES if kind == "memory" else problem.horizon + 1
+    most = MOST_FREE_NODES if kind == "memory" else problem.horizon + 1
     if not count.isdecimal() or not 1 <= int(count) <= most:
         advice = f"say how many {_COUNTED[kind]}, 1 to {most}: {kind}:{min(2, most)}"
         faults.error(where, f"'{name}' needs a number", advice)
@@ -63,7 +75,7 @@ def named_classes(classes: Iterable[PolicyClass | str], problem: Problem) -> tup
     found, faults = [], Faults()
     for given in classes:
         try:
-            found.append(named_class(given, problem) if isinstance(given, str) else given)
+            found.append(named_class(given, problem) if isinstance(given, str) else checked_class(given, problem))
         except InputError as error:
             faults.errors += error.faults
     names = [class_name(policy_class) for policy_class in found]
@@ -71,6 +83,28 @@ def named_classes(classes: Iterable[PolicyClass | str], problem: Problem) -> tup
         faults.error(f"policy class '{name}'", "is listed twice", "keep one of them")
     faults.raise_if_any()
     return in_order(found)
+
+
+def checked_class(given: object, problem: Problem) -> PolicyClass:
+    """A policy class as an object, if it is one whose parts fit the problem; InputError otherwise."""
+    if not isinstance(given, PolicyClass):
+        found = f"is of the type {type(given).__name__}"
+        raise InputError([Fault("policy class", found, "give a name such as 'state,time', or a PolicyClass")])
+    if not isinstance(given.conditions_on, tuple) or not all(isinstance(name, str) for name in given.conditions_on):
+        found = f"conditions_on is {given.conditions_on!r:.60}"
+        raise InputError([Fault("policy class", found, "give a tuple of names, e.g. ('state', 'time')")])
+    where = f"policy class '{', '.join(given.conditions_on)}'"
+    faults = Faults()
+    for name in (name for name in given.conditions_on if name not in CONDITIONS):
+        faults.error(where, f"unknown condition '{name}'", f"use some of {', '.join(CONDITIONS)}")
+    if ("memory" in given.conditions_on) != isinstance(given.memory, Memory):
+        faults.error(where, "memory and the condition 'memory' go together", "give both or neither")
+    if "last_states" in given.conditions_on and not given.last_states >= 1:
+        faults.error(where, f"last_states is {given.last_states}", "say how many states, at least 1")
+    if "automaton" in given.conditions_on and not isinstance(problem.secret, Language):
+        faults.error(where, "the secret has no automaton to look at", "leave out 'automaton'")
+    faults.raise_if_any()
+    return given
 
 
 def default_classes(problem: Problem) -> tuple[PolicyClass, ...]:
