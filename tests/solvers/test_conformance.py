@@ -13,11 +13,12 @@ import opaq
 from opaq.model.problem import Problem, Reach, Task
 from opaq.solvers.loop import Progress
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.solution import SOLVERS, Solution, solve
+from opaq.solvers.registry import SOLVERS
+from opaq.solvers.solution import Solution, solve
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import Solver
 
-pytestmark = pytest.mark.parametrize("name", SOLVERS)
+pytestmark = pytest.mark.parametrize("name", list(SOLVERS))
 
 
 def strategy(name: str) -> Solver | str:

@@ -13,7 +13,7 @@ from opaq.model.policy import PolicyClass
 from opaq.model.problem import Reach, Task
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
-from opaq.simulation.sampling import score_gradients, simulate
+from opaq.simulation.sampling import sample_runs, score_gradients
 from opaq.solvers.attainable import largest_return
 from opaq.solvers.judge import repair
 from opaq.solvers.objective import Objective
@@ -197,7 +197,7 @@ def test_score_gradient_is_unbiased():
 def test_simulated_observations_have_the_right_frequencies():
     product = compile_problem(opaq.load_problem("graph"))
     pi = product.process.uniform()
-    runs = simulate(product.process, pi, count=20_000, rng=np.random.default_rng(0))
+    runs = sample_runs(product.process, pi, count=20_000, rng=np.random.default_rng(0))
     exact = {}
     for (_, seen), chance in oracles.joint(product.problem).items():
         seen = tuple(name for (name,) in seen)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opaq.model.arrays import IntArray, SparseRows
+from opaq.model.content import ByContent
 
 CONDITIONS = ("state", "time", "automaton", "start", "last_states", "memory")
 
@@ -13,8 +14,8 @@ CONDITIONS = ("state", "time", "automaton", "start", "last_states", "memory")
 RowKey = tuple[str | int | tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Memory(ByContent):
     """A machine the policy carries: m_{t+1} ~ d(m_t, s_t, a_t) (paper, appendix A).
 
     With `free` the policy chooses the next node together with the action: its rows are over names "action>node", and
@@ -28,8 +29,8 @@ class Memory:
     free: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyClass:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PolicyClass(ByContent):
     """What the policy may look at: any of CONDITIONS, in the order rows are keyed by."""
 
     conditions_on: tuple[str, ...] = ("state",)
@@ -37,9 +38,12 @@ class PolicyClass:
     memory: Memory | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Policy(ByContent):
     """A table: for every row key the probability of each action (actions left out have probability 0)."""
 
     policy_class: PolicyClass
     rows: Mapping[RowKey, Mapping[str, float]]
+
+    def __repr__(self) -> str:
+        return f"<Policy on {', '.join(self.policy_class.conditions_on)}: {len(self.rows)} rows>"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from opaq.model.arrays import IntArray
 from opaq.model.automaton import Automaton
+from opaq.model.content import ByContent
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import PolicyClass
@@ -21,8 +22,8 @@ class ReturnAtLeast:
     threshold: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reach(ByContent):
     """Some of the states are visited within the horizon with at least this probability."""
 
     states: IntArray
@@ -30,8 +31,8 @@ class Reach:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Satisfy:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Satisfy(ByContent):
     """The run satisfies an automaton with at least this probability."""
 
     automaton: Automaton
@@ -42,8 +43,8 @@ class Satisfy:
 Requirement = ReturnAtLeast | Reach | Satisfy
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Task(ByContent):
     """What must get done: an expected return of at least `return_at_least`, over the horizon or for ever, and more.
 
     `minimise` asks for transparency instead of opacity.
@@ -55,8 +56,8 @@ class Task:
     minimise: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Problem(ByContent):
     """Everything the observer knows but the run itself, and what the agent is asked to do."""
 
     mdp: MDP
@@ -67,3 +68,9 @@ class Problem:
     task: Task = field(default_factory=Task)
     policy_class: PolicyClass = field(default_factory=PolicyClass)
     name: str = ""
+
+    def __repr__(self) -> str:
+        name = f" '{self.name[:40]}'" if self.name else ""
+        secret, size = type(self.secret).__name__, f"{self.mdp.num_states} states, {len(self.mdp.actions)} actions"
+        seen = len(self.observer.observations)
+        return f"<Problem{name}: {size}, {seen} observations, secret {secret}, horizon {self.horizon}>"

@@ -7,56 +7,57 @@ from typing import Literal
 
 from opaq.model.arrays import IntArray
 from opaq.model.automaton import Automaton
+from opaq.model.content import ByContent
 
 
-@dataclass(frozen=True, slots=True)
-class StateClasses:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StateClasses(ByContent):
     """A partition of the states: what about a state is secret (the state itself, or which set it is in)."""
 
     names: tuple[str, ...]
     of_state: IntArray  # [state] -> class
 
 
-@dataclass(frozen=True, slots=True)
-class LastState:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LastState(ByContent):
     """Z = class of s_T (paper, problem 1)."""
 
     classes: StateClasses
 
 
-@dataclass(frozen=True, slots=True)
-class InitialState:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class InitialState(ByContent):
     """Z = class of s_0 (paper, problem 2)."""
 
     classes: StateClasses
 
 
-@dataclass(frozen=True, slots=True)
-class StateAt:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StateAt(ByContent):
     """Z = class of s_t for one fixed time t."""
 
     time: int
     classes: StateClasses
 
 
-@dataclass(frozen=True, slots=True)
-class StepsAgo:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StepsAgo(ByContent):
     """Z = class of s_{T-k}."""
 
     steps: int
     classes: StateClasses
 
 
-@dataclass(frozen=True, slots=True)
-class Visited:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Visited(ByContent):
     """Z = whether any of the states was ever visited."""
 
     states: IntArray
     name: str = "visited"
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Language(ByContent):
     """Z = the automaton's state after the run ("progress"), or whether it accepts ("acceptance")."""
 
     automaton: Automaton

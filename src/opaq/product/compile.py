@@ -10,6 +10,7 @@ import numpy as np
 
 from opaq.errors import BudgetError, Fault, Faults, InputError
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, indices, ints, spread
+from opaq.model.content import Brief
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey
@@ -25,8 +26,8 @@ MAX_STATES = 5_000_000
 _MOST_SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Product(Brief):
     """A compiled problem: the hidden process and what its numbers mean to the user."""
 
     problem: Problem

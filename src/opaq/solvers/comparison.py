@@ -13,6 +13,7 @@ import numpy as np
 from opaq.beliefs.graph import Budget
 from opaq.errors import BudgetError, Fault, InputError
 from opaq.loading.scenarios import as_problem
+from opaq.model.content import ByContent
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
@@ -28,8 +29,8 @@ from opaq.solvers.strategy import Solver
 from opaq.stop import Stop, StoppedError, on_signals
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Rung(ByContent):
     """The best policy found of one class."""
 
     name: str  # what the class looks at, e.g. "state, time"
@@ -52,8 +53,8 @@ class Unreached:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison(ByContent):
     """A ladder of policy classes, coarser ones first."""
 
     problem: str

@@ -8,6 +8,7 @@ import numpy as np
 
 from opaq.beliefs.returns import return_gradient
 from opaq.model.arrays import FloatArray
+from opaq.model.content import ByContent
 from opaq.opacity.exact import evaluate
 from opaq.opacity.sampled import estimate
 from opaq.product.process import LARGEST_LOGIT
@@ -20,8 +21,8 @@ _JUDGING_SEED, _JUDGING_RUNS = 0x0BAC, 1000
 _MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is not repaired
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Candidate(ByContent):
     """A policy and its exact (or certified lower) score; only one with every slack >= 0 is feasible."""
 
     theta: FloatArray

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from opaq.model.content import Brief
 from opaq.solvers.judge import Candidate, judge
 from opaq.solvers.objective import Objective
 from opaq.solvers.starts import Start
@@ -18,8 +19,8 @@ from opaq.solvers.strategy import Solver, Trace
 from opaq.stop import StoppedError
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Progress(Brief):
     """What is told after a step of one start: enough to keep the best policy so far."""
 
     place: int
@@ -40,8 +41,8 @@ class Snapshot:
     traces: list[Trace]
 
 
-@dataclass(frozen=True, slots=True)
-class StartResult:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StartResult(Brief):
     """How one start ended."""
 
     place: int

@@ -54,8 +54,9 @@ class Solution:
     pi: FloatArray
 
     def __repr__(self) -> str:
-        found = f"opacity={self.measurement.opacity!r}, feasible={self.measurement.feasible}"
-        return f"<Solution {self.status.name}: {found}, {len(self.policy.rows)} rows, solver='{self.solver}'>"
+        task = "feasible" if self.measurement.feasible else "infeasible"
+        rows = f"{len(self.policy.rows)} policy rows"
+        return f"<Solution {self.status.name}: opacity {self.measurement.opacity}, {task}, {rows}, by {self.solver}>"
 
 
 def solve(
