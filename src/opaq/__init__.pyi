@@ -65,6 +65,7 @@ from .solvers.lagrangian import AugmentedLagrangian as AugmentedLagrangian
 from .solvers.loop import Progress as Progress
 from .solvers.loop import StartResult as StartResult
 from .solvers.natural import NaturalGradient as NaturalGradient
+from .solvers.objective import Objective as Objective
 from .solvers.optimality import Optimality as Optimality
 from .solvers.options import SolveOptions as SolveOptions
 from .solvers.primal_dual import PrimalDual as PrimalDual
@@ -73,6 +74,8 @@ from .solvers.slopes import gradient as gradient
 from .solvers.solution import Solution as Solution
 from .solvers.solution import solve as solve
 from .solvers.status import Status as Status
+from .solvers.strategy import Solver as Solver
+from .solvers.strategy import StepInfo as StepInfo
 from .solvers.strategy import Trace as Trace
 from .spec import build_automaton as build_automaton
 from .spec import build_grid as build_grid

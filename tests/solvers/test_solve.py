@@ -158,8 +158,12 @@ def test_horizon_0_one_action_and_deterministic_models_have_clear_ends():
     assert at_once.measurement.opacity.value == 0.0
     for horizon in (0, 1):
         problem = random_problem(np.random.default_rng(3), conditions=("state",))
-        single = solve(replace(problem, horizon=horizon, task=Task(return_at_least=-1e6)), num_starts=1)
-        assert single.measurement.feasible
+        problem = replace(problem, horizon=horizon)
+        most = largest_return(compile_problem(problem).process)
+        reached = solve(replace(problem, task=Task(return_at_least=most - 1e-9)), num_starts=1)
+        assert reached.measurement.feasible
+        missed = solve(replace(problem, task=Task(return_at_least=most + 1e-3)), num_starts=1)
+        assert missed.status is Status.INFEASIBLE
 
 
 def test_zero_rewards_with_a_positive_threshold_are_infeasible():
@@ -209,12 +213,11 @@ def test_simulated_observations_have_the_right_frequencies():
         assert abs(count / 20_000 - chance) < 5 * np.sqrt(chance / 20_000) + 1e-4
 
 
-def test_lagrangian_answer_is_stationary():
+@pytest.mark.parametrize("solver", ["natural", "lagrangian"])
+def test_the_answer_is_stationary(solver):
     problem = opaq.load_problem("graph-published")
-    found = solve(problem, num_starts=3)
-    assert found.optimality is not None
+    found = solve(problem, solver=solver, num_starts=3)
     assert found.optimality.gradient_norm < 1e-4
-    assert found.optimality.curvature is not None
     assert found.optimality.curvature < 1e-4
 
 

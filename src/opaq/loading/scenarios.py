@@ -42,9 +42,9 @@ def text(name: str) -> str:
 def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None = None) -> Problem:
     """A problem from a file, or a bundled scenario by name.
 
-    What has a folder in it or ends in .yaml, .yml or .json is a file. Raises InputError with every fault, each with
-    its line; warnings go to `faults` if given. A problem without a name is called after its file, and the paths in it
-    are relative to it.
+    name_or_path: what has a folder in it or ends in .yaml, .yml or .json is a file. Raises InputError with every
+    fault, each with its line; warnings go to `faults` if given. A problem without a name is called after its file, and
+    the paths in it are relative to it.
     """
     from opaq.loading.sources import resolve
     from opaq.spec import build_problem  # brings NumPy, which the list of scenarios does without

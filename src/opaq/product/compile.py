@@ -56,7 +56,7 @@ class Product(Brief):
 
 
 def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *, stop: Stop | None = None) -> Product:
-    """Compile a problem for policies of a class (its own unless another is given).
+    """Compile a problem for policies of a class (`policy_class`, its own unless another is given).
 
     Raises BudgetError when the product is too large, StoppedError when `stop` is requested meanwhile.
     """

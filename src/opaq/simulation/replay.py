@@ -93,7 +93,10 @@ def _beliefs(product: Product, pi: FloatArray, observations: Sequence[str]) -> l
     steps = filtered(product, pi, observations)
     for time, (_, log_probability) in enumerate(steps):
         if not np.isfinite(log_probability):
-            where, found = f"observations[{time}]", f"'{observations[time]}' cannot follow what was seen before it"
+            where, found = (
+                f"observations[{time}]",
+                f"'{observations[time]}' has probability 0 after what was seen before it",
+            )
             raise InputError([Fault(where, found, "give what can be seen of this policy")])
     return [csr_array(now.reshape(1, -1)) for now, _ in steps]
 
