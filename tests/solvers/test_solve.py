@@ -18,6 +18,7 @@ from opaq.solvers.attainable import largest_return
 from opaq.solvers.judge import repair
 from opaq.solvers.objective import Objective
 from opaq.solvers.primal_dual import PrimalDual
+from opaq.solvers.search import Search
 from opaq.solvers.solution import solve
 from opaq.solvers.status import Status
 from random_problems import random_problem
@@ -226,3 +227,24 @@ def test_exact_evaluation_judges():
     found = solve(problem, num_starts=2)
     again = evaluate(found.product.process, found.pi)
     assert again.opacity.value == found.measurement.opacity.value
+
+
+@pytest.mark.parametrize("minimise", [False, True])
+def test_a_search_without_time_gives_a_policy_that_meets_the_task(monkeypatch, minimise):
+    """Before: the policy that earns most, which hides next to nothing, though an even one meets the task as well."""
+
+    def no_time(search, **options):
+        search.objective.stop.request("the time limit was reached")
+        search.objective.stop.check()
+
+    monkeypatch.setattr(Search, "race", no_time)
+    base = opaq.load_problem("graph")
+    problem = replace(base, task=replace(base.task, minimise=minimise))
+    found = solve(problem)
+    assert found.status is Status.TIME_LIMIT
+    assert found.starts == ()
+    assert found.measurement.feasible
+    uniform = opaq.measure(problem, sequences=0)
+    assert uniform.feasible
+    if not minimise:
+        assert found.measurement.opacity.value == pytest.approx(uniform.opacity.value, abs=1e-3)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from opaq.model.arrays import FloatArray
 from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement, Mode, measure_product, with_opacity
-from opaq.solvers.feasible import feasible_policy
+from opaq.solvers.feasible import even_feasible_policy, feasible_policy
 from opaq.solvers.judge import Candidate, judge, judge_at_once
 from opaq.solvers.objective import Objective
 from opaq.solvers.race import Outcome
@@ -17,7 +17,8 @@ from opaq.solvers.status import Status
 from opaq.solvers.verdict import Verdict, reach_verdict
 from opaq.stop import Stop, StoppedError
 
-_LAST_SECONDS = 3.0  # for judging the best policy after an interrupt or when time is up
+_JUDGING_SECONDS = 1.0  # for a policy made for the task after an interrupt or when time is up
+_LAST_SECONDS = 3.0  # for measuring the best policy then
 
 
 def verdict_on(search: Search, outcome: Outcome) -> Verdict:
@@ -65,23 +66,30 @@ def _closest(objective: Objective, best: Candidate | None, seed: int) -> Candida
 
 
 def _judged(objective: Objective, theta: FloatArray) -> Candidate:
-    """A policy judged; when asked to stop, before or meanwhile, by what can be said in a few seconds."""
+    """A policy judged; when asked to stop, before or meanwhile, by what can be said in a second."""
     with suppress(StoppedError):
         objective.stop.check()
         return judge(objective, theta)
     last = Stop()
-    with last.limit(_LAST_SECONDS):
+    with last.limit(_JUDGING_SECONDS):
         return judge_at_once(objective, theta, stop=last)
 
 
 def _closest_policy(objective: Objective, seed: int) -> FloatArray:
-    """A policy made for the task; after a stop there is one second for it, and then the uniform one."""
+    """A policy made for the task; after a stop there is one second for it, and then the uniform one.
+
+    The search has then had no time for anything: where opacity is asked for, an even policy hides more than one that
+    earns as much as it can.
+    """
     if not objective.stop.requested:
         with suppress(StoppedError):
             return feasible_policy(objective, seed=seed).pi
     last = Stop()
     with suppress(StoppedError), last.limit(1.0):
-        return feasible_policy(replace(objective, stop=last), seed=seed, climb=False).pi
+        hurried = replace(objective, stop=last)
+        if objective.sign > 0:
+            return even_feasible_policy(hurried, seed=seed)
+        return feasible_policy(hurried, seed=seed, climb=False).pi
     return objective.process.uniform()
 
 

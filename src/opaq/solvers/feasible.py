@@ -51,6 +51,12 @@ def feasible_policy(objective: Objective, *, seed: int = 0, climb: bool = True) 
     return best
 
 
+def even_feasible_policy(objective: Objective, *, seed: int = 0) -> FloatArray:
+    """A policy that meets the task and is as close to uniform as it can be, made in little time."""
+    made = feasible_policy(objective, seed=seed, climb=False)
+    return _Ascent(objective).towards_uniform(made)
+
+
 def with_feasible_start(objective: Objective, begins: list[Start], *, seed: int) -> list[Start]:
     """The same starts or, when none of them meets the task, with a random (or the uniform) one replaced.
 
