@@ -131,16 +131,12 @@ def test_a_stopped_run_goes_on_to_the_same_bits(name: str, tmp_path: Path) -> No
 
 def test_a_request_to_stop_ends_it_soon_with_a_policy(name: str) -> None:
     problem, stop = opaq.load_problem("grid-last-state-4"), opaq.Stop()
-    later: list[int] = []
 
     def step(progress: Progress) -> None:
-        if stop.requested:
-            later.append(progress.place)
-        elif progress.trace.iteration >= 2:
+        if progress.trace.iteration >= 2:
             stop.request()
 
     found = solve(problem, solver=name, num_starts=2, stop=stop, on_step=step)
-    assert len(later) == len(set(later))  # a step of each other start that ended at the same time, at most
     assert found.status is Status.INTERRUPTED
     assert found.policy.rows
     assert np.isfinite(found.pi).all()

@@ -134,13 +134,23 @@ def solve(
     wanted = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
     wanted = wanted if policy_class is None else checked_class(policy_class, stated)
     first = None if warm is None else as_policy(warm, stated)
+    path = None if folder is None else Path(folder)
+
+    def answer(stop: Stop) -> Solution:
+        search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=stop)
+        return _run(search, path, on_step=on_step, begun=begun)
+
+    return _interruptible(answer, stop, time=chosen.time)
+
+
+def _interruptible(answer: Callable[[Stop], Solution], stop: Stop | None, *, time: float | None) -> Solution:
+    """An answer within some time; without a stop of the caller's, Ctrl-C asks for the best policy so far."""
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        stop = stop or own
-        with stop.limit(chosen.time):
+        asked = stop or own
+        with asked.limit(time):
             try:
-                search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=stop)
-                return _run(search, None if folder is None else Path(folder), on_step=on_step, begun=begun)
+                return answer(asked)
             except StoppedError:
                 if not own.interrupted:
                     raise
