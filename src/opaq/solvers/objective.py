@@ -18,7 +18,7 @@ from opaq.opacity import exact, sampled
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.simulation.sampling import score_gradients
-from opaq.solvers.options import Gradients
+from opaq.solvers.options import Gradients, default_of
 from opaq.stop import Stop
 
 
@@ -56,7 +56,7 @@ class Objective:
     product: Product
     gradients: Gradients = "exact"
     samples: int = 2000
-    budget: Budget = field(default_factory=lambda: Budget(nodes=200_000))
+    budget: Budget = field(default_factory=lambda: Budget(nodes=default_of("nodes")))
     stop: Stop = field(default_factory=Stop)  # when requested, evaluations raise StoppedError
     sizes: FloatArray | None = None  # [requirement]: how far its return can vary; None: 1 for each
 
