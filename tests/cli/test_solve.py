@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opaq.cli import main
+from opaq.cli.shell import code_of_status
+from opaq.solvers.options import default_of
+from opaq.solvers.registry import SOLVERS
+from opaq.solvers.run_record import RECORD_FILE, RunRecord
+from opaq.solvers.status import Status
 
 FEW = ("--starts", "1", "--quiet")
 
@@ -123,3 +129,104 @@ def test_progress_appears_on_stderr(opaq) -> None:
     assert lines
     assert all(re.fullmatch(r"opaq: (reading|preparing|solving) \d+ s( \| .*)?", line) for line in lines)
     assert json.loads(done.stdout)["status"]
+
+
+def test_every_registered_solver_is_in_the_help(opaq) -> None:
+    text = " ".join(opaq("solve", "--help").stdout.split())
+    assert [name for name in SOLVERS if name not in text] == []
+    for option in ("iterations", "eta", "kappa", "exponent", "seed", "start", "gradients", "solver"):
+        assert f"(default: {default_of(option)})" in text
+
+
+def test_an_unknown_solver_is_refused_with_the_choices(opaq) -> None:
+    done = opaq("solve", "two-sink", "--solver", "natrual")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("opaq: solver: 'natrual' is not a choice; did you mean 'natural'? use one of ")
+
+
+def test_conditions(opaq, tmp_path: Path) -> None:
+    done = opaq("solve", "two-sink", *FEW, "--conditions", "state,time", "--json", "--policy-out", "timed.json")
+    assert json.loads(done.stdout)["opacity"]["value"] == pytest.approx(0.551463, abs=1e-5)
+    assert json.loads((tmp_path / "timed.json").read_text())["conditions_on"] == ["state", "time"]
+    wrong = opaq("solve", "two-sink", *FEW, "--conditions", "state,tme")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "unknown condition 'tme'; did you mean 'time'?" in wrong.stderr
+
+
+def test_memory_nodes(opaq, tmp_path: Path) -> None:
+    done = opaq("solve", "two-sink", "--quiet", "--memory-nodes", "2", "--json", "--policy-out", "memory.json")
+    assert json.loads(done.stdout)["opacity"]["value"] == pytest.approx(0.551463, abs=1e-5)
+    policy = json.loads((tmp_path / "memory.json").read_text())
+    assert {row["memory"] for row in policy["rows"]} == {"0", "1"}
+    again = json.loads(opaq("measure", "two-sink", "--policy", "memory.json", "--json").stdout)
+    assert again["opacity"]["value"] == pytest.approx(0.551463, abs=1e-5)
+    assert opaq("solve", "two-sink", "--memory-nodes", "65").returncode == 2
+
+
+def test_warm(opaq) -> None:
+    opaq("solve", "graph", "--starts", "2", "--quiet", "--policy-out", "first.json")
+    done = opaq("solve", "graph", *FEW, "--warm", "first.json", "--json")
+    told = json.loads(done.stdout)
+    assert [start["kind"] for start in told["starts"]] == ["warm"]
+    assert told["opacity"]["value"] == pytest.approx(1.14307, abs=1e-4)
+    wrong = opaq("solve", "two-sink", *FEW, "--warm", "first.json")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "first.json: " in wrong.stderr
+
+
+def test_a_run_is_resumed_with_its_warm_policy(opaq, tmp_path: Path) -> None:
+    few = ("--solver", "primal-dual", "--iterations", "3", "--quiet")
+    opaq("solve", "graph", *few, "--starts", "1", "--policy-out", "first.json")
+    done = opaq("solve", "graph", *few, "--starts", "1", "--warm", "first.json", "--run", "kept", "--json")
+    again = opaq("solve", "--resume", "kept", "--warm", "first.json", "--json", "--quiet")
+    assert again.returncode == done.returncode == 0
+    assert json.loads(again.stdout)["trace"] == json.loads(done.stdout)["trace"]
+    other = opaq("solve", "--resume", "kept", "--warm", "other.json")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert f"--warm: {tmp_path / 'first.json'} in the run, {tmp_path / 'other.json'} now" in other.stderr
+
+
+@pytest.mark.parametrize("changed", [{"eta": "fast"}, {"starts": 2.5}, {"warm": 7}, {"more": 1}, {"seed": True}])
+def test_a_record_of_other_options_is_refused(opaq, tmp_path: Path, changed: dict[str, object]) -> None:
+    opaq("solve", "graph", "--solver", "primal-dual", "--iterations", "3", *FEW, "--run", "kept")
+    record = RunRecord.read(tmp_path / "kept")
+    asked = {**record.asked, "options": record.asked["options"] | changed}
+    (tmp_path / "kept" / RECORD_FILE).write_text(replace(record, asked=asked).text())
+    done = opaq("solve", "--resume", "kept")
+    assert (done.returncode, done.stdout) == (2, "")
+    (name,) = changed
+    assert done.stderr == (
+        f"opaq: kept: its record does not hold the options of this version ({name}); "
+        "begin the run again in another folder\n"
+    )
+
+
+def test_budgets_make_lower_bounds(opaq) -> None:
+    done = opaq("solve", "graph", *FEW, "--nodes", "3", "--gradients", "exact", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["status"]) == (0, "completed")
+    assert "the belief graph is larger than the budget of 3 beliefs" in told["status_text"]
+    small = opaq("solve", "graph", *FEW, "--memory", "0.001", "--json")
+    assert json.loads(small.stdout)["gradients"] in ("exact", "sampled")
+
+
+def test_a_time_limit_is_exit_code_3(opaq) -> None:
+    done = opaq("solve", "grid-last-state-4", "--time", "0.5", "--json", "--quiet")
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (3, "time_limit")
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_every_status_has_its_exit_code(status: Status) -> None:
+    answers = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
+    (line,) = re.findall(rf"^\| `{status.name.lower()}` \|.*\| (\d+) \|$", answers, flags=re.MULTILINE)
+    assert code_of_status(status) == int(line)
+
+
+def test_the_text_of_an_answer(opaq) -> None:
+    done = opaq("solve", "two-sink", *FEW, COLUMNS="100")
+    labels = [line.split("  ")[0] for line in done.stdout.splitlines() if line and not line.startswith(" ")]
+    assert labels == [
+        "status", "opacity", "of at most", "leakage", "guess error", "return", "how",
+        "most revealing observations", "most confusing observations", "starts", "optimality", "time",
+    ]  # fmt: skip
+    assert max(map(len, done.stdout.splitlines())) <= 100

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import opaq
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
-from opaq.opacity.measurement import Measurement, Met
+from opaq.opacity.measurement import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
-from opaq.product.compile import compile_problem
 from opaq.reports.layout import Changes, ShortNames, number
 from opaq.reports.measurement_text import measurement_to_dict, render_measurement
 from opaq.reports.run_text import render_runs
@@ -139,23 +137,20 @@ def harmless(page: str) -> bool:
 
 def test_names_cannot_steer_the_terminal() -> None:
     problem = evil_problem()
-    product = compile_problem(problem)
     pages = [
         render_measurement(opaq.measure(problem)),
         render_solution(opaq.solve(problem, num_starts=1, processes=1)),
-        render_runs(replay(product, product.policy_vector(None), count=3, rng=np.random.default_rng(0))),
+        render_runs(replay(problem, runs=3)),
     ]
     for page in pages:
         assert harmless(page)
 
 
 def test_names_of_requirements_too(measurement: Measurement) -> None:
-    page = render_measurement(replace(measurement, requirements=(Met(EVIL, 1.0, None),)))
+    page = render_measurement(replace(measurement, requirements=(RequirementResult(EVIL, 1.0, None),)))
     assert harmless(page)
 
 
 def test_runs_fit_the_width() -> None:
-    problem = opaq.load_problem("graph")
-    product = compile_problem(problem)
-    runs = replay(product, product.policy_vector(None), count=2, rng=np.random.default_rng(0))
+    runs = replay("graph", runs=2)
     assert max(map(len, render_runs(runs, width=60).splitlines())) <= 60

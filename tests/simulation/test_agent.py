@@ -194,10 +194,8 @@ def test_a_real_environment_gives_away_what_was_measured(secret: str, conditions
 
 def test_a_policy_that_chooses_its_memory_is_followed() -> None:
     """A controller "a first, then b" whose update is part of its choices."""
-    from opaq.cli.solving import _policy_class
-
     problem = opaq.load_problem("two-sink")
-    policy_class = _policy_class(problem, None, 2)
+    policy_class = opaq.PolicyClass(("state", "memory"), memory=opaq.free_memory(problem.mdp, 2))
     rows = {("q0", "0"): {"a>1": 1.0}, ("q0", "1"): {"b>1": 1.0}}
     rows |= {(sink, node): {"a>1": 1.0} for sink in ("q1", "q2") for node in ("0", "1")}
     policy = opaq.Policy(policy_class, rows)

@@ -174,10 +174,10 @@ def tasks(numbers: range) -> list[Problem]:
     return [random_task(number)[0] for number in numbers]
 
 
-def merit(objective: Objective, solver: NaturalGradient, state: NaturalState, theta: np.ndarray) -> float:
+def merit(objective: Objective, state: NaturalState, theta: np.ndarray) -> float:
     """The augmented Lagrangian with the multipliers and the penalty of a state."""
     point = objective.at(theta)
-    pressure = np.maximum(0.0, state.multipliers - state.penalty * point.slack / solver.scales)
+    pressure = np.maximum(0.0, state.multipliers - state.penalty * point.slack / objective.scales)
     return point.score - float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
 
 
@@ -202,7 +202,7 @@ def test_the_first_step_follows_the_gradient_by_visits_and_probability(first: in
     for problem in tasks(range(first, first + 6)):
         objective = Objective(compile_problem(problem))
         process = objective.process
-        solver = NaturalGradient(np.ones(len(objective.requirements())), iterations=1, first_rate=rate)
+        solver = NaturalGradient(iterations=1, first_rate=rate)
         state = solver.init(objective, settle(process, rng.normal(size=process.num_slots)))
         after, _ = solver.step(objective, state, rng)
         pi = process.softmax(state.theta)
@@ -210,10 +210,7 @@ def test_the_first_step_follows_the_gradient_by_visits_and_probability(first: in
         unit = np.eye(pi.size)
         slope = np.array(
             [
-                (
-                    merit(objective, solver, state, state.theta + 1e-5 * one)
-                    - merit(objective, solver, state, state.theta - 1e-5 * one)
-                )
+                (merit(objective, state, state.theta + 1e-5 * one) - merit(objective, state, state.theta - 1e-5 * one))
                 / 2e-5
                 for one in unit
             ]
@@ -243,12 +240,12 @@ def test_merit_never_falls(first: int) -> None:
     rng = np.random.default_rng(7)
     for problem in tasks(range(first, first + 6)):
         objective = Objective(compile_problem(problem))
-        solver = NaturalGradient(np.ones(len(objective.requirements())), iterations=1)
+        solver = NaturalGradient(iterations=1)
         state = solver.init(objective, settle(objective.process, rng.normal(size=objective.process.num_slots)))
         for _ in range(40):
             after, _ = solver.step(objective, state, rng)
-            before = merit(objective, solver, state, state.theta)
-            assert merit(objective, solver, state, after.theta) >= before - 1e-10 * max(1.0, abs(before))
+            before = merit(objective, state, state.theta)
+            assert merit(objective, state, after.theta) >= before - 1e-10 * max(1.0, abs(before))
             state = after
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import opaq
+from commands import opaq_command
 from opaq.errors import InputError
 from opaq.lock import locked
 from opaq.model.arrays import SparseRows, floats
@@ -26,7 +27,7 @@ FEW = PrimalDual(iterations=3)
 
 
 def command(*arguments):
-    return subprocess.run([*SOLVE, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300)
+    return opaq_command("solve", *arguments)
 
 
 def changed(problem):

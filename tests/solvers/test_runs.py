@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import opaq
+from commands import opaq_command
 from opaq.errors import InputError
 from opaq.product.compile import compile_problem
 from opaq.solvers.judge import Candidate
@@ -19,12 +20,11 @@ from opaq.solvers.loop import Snapshot
 from opaq.solvers.objective import Objective
 from opaq.solvers.primal_dual import PrimalDual
 from opaq.solvers.run_files import Checkpoint
-from opaq.solvers.strategy import Trace
 
 SOLVE = [sys.executable, "-m", "opaq", "solve"]
 
 
-@pytest.mark.parametrize("solver", [AugmentedLagrangian(scales=np.ones(1)), PrimalDual()])
+@pytest.mark.parametrize("solver", [AugmentedLagrangian(), PrimalDual()])
 def test_snapshots_read_back_bit_for_bit(tmp_path, solver):
     objective = Objective(compile_problem(opaq.load_problem("graph")))
     theta = np.random.default_rng(0).normal(size=objective.process.num_slots)
@@ -41,7 +41,7 @@ def test_snapshots_read_back_bit_for_bit(tmp_path, solver):
     assert again.rng.random() == rng.random()
     assert again.best.score == 0.5
     assert [trace.score for trace in again.traces] == [info.trace.score]
-    assert isinstance(again.traces[0], Trace)
+    assert np.array_equal(again.traces[0].slack, info.trace.slack)
 
 
 def test_a_damaged_checkpoint_is_a_clear_fault(tmp_path):
@@ -54,7 +54,7 @@ def test_a_damaged_checkpoint_is_a_clear_fault(tmp_path):
 
 
 def answer(*arguments):
-    done = subprocess.run([*SOLVE, *arguments, "--json"], capture_output=True, text=True, check=False)
+    done = opaq_command("solve", *arguments, "--json", "--quiet")
     found = json.loads(done.stdout)
     for timed in ("seconds", "starts"):
         found.pop(timed)
@@ -95,30 +95,20 @@ def test_ctrl_c_tells_the_best_policy_so_far(tmp_path):
 
 def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
     options = ["two-sink", "--starts", "1", "--run", str(tmp_path / "run")]
-    assert subprocess.run([*SOLVE, *options], capture_output=True, check=False).returncode == 0
-    again = subprocess.run([*SOLVE, *options], capture_output=True, text=True, check=False)
+    assert opaq_command("solve", *options).returncode == 0
+    again = opaq_command("solve", *options)
     assert again.returncode == 2
     assert "--resume" in again.stderr
 
 
 def test_policy_out_and_back(tmp_path):
     file = tmp_path / "policy.json"
-    solved = subprocess.run(
-        [*SOLVE, "graph", "--starts", "2", "--policy-out", str(file), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    measured = subprocess.run(
-        [sys.executable, "-m", "opaq", "measure", "graph", "--policy", str(file), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    solved = opaq_command("solve", "graph", "--starts", "2", "--policy-out", file, "--json")
+    measured = opaq_command("measure", "graph", "--policy", file, "--json")
     assert json.loads(measured.stdout)["opacity"]["value"] == pytest.approx(
         json.loads(solved.stdout)["opacity"]["value"], abs=1e-12
     )
-    refused = subprocess.run([*SOLVE, "graph", "--policy-out", str(file)], capture_output=True, text=True, check=False)
+    refused = opaq_command("solve", "graph", "--policy-out", file)
     assert refused.returncode == 2
     assert "--force" in refused.stderr
 
@@ -127,6 +117,6 @@ def test_infeasible_exits_1_and_says_what_is_attainable(tmp_path):
     text = opaq.scenarios.text("graph").replace("return_at_least: 0.2", "return_at_least: 50")
     file = tmp_path / "hard.yaml"
     file.write_text(text)
-    done = subprocess.run([*SOLVE, str(file)], capture_output=True, text=True, check=False)
+    done = opaq_command("solve", file)
     assert done.returncode == 1
     assert "can be at most" in done.stdout

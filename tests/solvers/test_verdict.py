@@ -93,7 +93,7 @@ def test_converged_means_that_no_move_of_probability_gains(seed):
         assert found.optimality.holds
         assert largest_gain(found, found.optimality.multipliers) <= 3 * found.optimality.tolerance
     else:
-        assert found.status.exit_code != 0
+        assert found.status is not Status.COMPLETED
 
 
 def test_a_solve_that_stalls_near_the_boundary_does_not_claim_convergence():
@@ -126,12 +126,11 @@ def test_polish_leaves_a_saddle():
         }
     )
     objective = Objective(compile_problem(replace(problem, task=Task(minimise=True))))
-    scales = np.zeros(0)
-    begun = judge(objective, np.zeros(objective.process.num_slots), scales=scales)
+    begun = judge(objective, np.zeros(objective.process.num_slots))
     measured = optimality(objective, begun.theta)
     assert measured.stationary
     assert not measured.holds
-    ended = polish(objective, begun, scales=scales, evaluations=500, second_order=True)
+    ended = polish(objective, begun, evaluations=500, second_order=True)
     assert begun.score == -1.0
     assert ended.candidate.score > -1e-3
 
@@ -140,14 +139,13 @@ def test_polish_leaves_a_corner():
     """Two-sink, no task: at both ends of the only choice the gradient in logits vanishes."""
     problem = replace(opaq.load_problem("two-sink"), task=Task())
     objective = Objective(compile_problem(problem))
-    scales = np.zeros(0)
     best = solve(problem, num_starts=2).measurement.opacity.value
     for theta in (np.array([30.0, -30.0]), np.array([-30.0, 30.0])):
         logits = np.zeros(objective.process.num_slots)
         logits[: theta.size] = theta
-        begun = judge(objective, logits, scales=scales)
+        begun = judge(objective, logits)
         assert begun.score < best - 0.01
-        ended = polish(objective, begun, scales=scales, evaluations=500, second_order=True)
+        ended = polish(objective, begun, evaluations=500, second_order=True)
         assert ended.optimality.holds
         assert ended.candidate.score == pytest.approx(best, abs=1e-6)
 
@@ -159,8 +157,8 @@ def test_polish_never_returns_less_and_never_breaks_the_task():
         process = compile_problem(problem).process
         value = expected_return(process, process.uniform())
         objective = Objective(compile_problem(replace(problem, task=Task(return_at_least=value - 1e-3))))
-        begun = judge(objective, np.zeros(process.num_slots), scales=np.ones(1))
-        ended = polish(objective, begun, scales=np.ones(1), evaluations=200, second_order=True)
+        begun = judge(objective, np.zeros(process.num_slots))
+        ended = polish(objective, begun, evaluations=200, second_order=True)
         assert ended.candidate.feasible
         assert ended.candidate.score >= begun.score
 
@@ -175,7 +173,8 @@ def test_sampled_gradients_and_cut_graphs_claim_no_convergence():
         assert "budget" in cut.status_text
     completed = solve(problem, num_starts=1, solver=PrimalDual(iterations=5))
     assert completed.status is Status.COMPLETED
-    assert completed.optimality is not None
+    assert completed.optimality.gradient_norm >= 0.0
+    assert not completed.optimality.holds
 
 
 def test_a_task_that_asks_for_the_largest_return_is_met():
@@ -208,7 +207,7 @@ def test_feasible_policies_meet_what_some_policy_of_the_class_meets(seed):
     value, reached = (expected_return(process, pi, payoff) for payoff in process.payoffs)
     task = Task(return_at_least=value - 1e-6, requirements=(Reach(states, reached - 1e-6, "there"),))
     objective = Objective(compile_problem(replace(problem, task=task)))
-    one, two = (feasible_policy(objective, scales=np.ones(2), seed=3) for _ in range(2))
+    one, two = (feasible_policy(objective, seed=3) for _ in range(2))
     assert one.feasible
     assert np.array_equal(one.pi, two.pi)
 

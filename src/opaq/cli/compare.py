@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opaq.cli import options as shared
 from opaq.cli.interrupts import interrupts
-from opaq.cli.options import given
 from opaq.cli.shell import about, expect_answer, note, warn
 from opaq.errors import Faults
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")],
+    problem: shared.ProblemName,
     classes: Annotated[
         str | None,
         typer.Option(help='The classes to compare, e.g. "state; state,time; memory:2" (default: all that apply).'),
@@ -27,17 +27,13 @@ def command(
     policy_out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the policy of every class to this folder.")
     ] = None,
-    starts: Annotated[int | None, typer.Option(min=1, help="How many starts per class (default: by need).")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same answer (default: 0).")] = None,
-    time: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds for all classes together, shared among them.")
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="At most so many starts side by side (default: every core).")
-    ] = None,
+    starts: shared.Starts = None,
+    seed: shared.Seed = None,
+    time: Annotated[float | None, shared.time_limit("Seconds for all classes together, shared among them.")] = None,
+    processes: shared.Processes = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite policy files.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Compare what policies can hide that look at the state, at the time, or keep a memory.
 
@@ -82,7 +78,10 @@ def command(
             on_step=_StepPrinter(progress, stated, names),
             on_rung=done,
             stop=stop,
-            **given({"num_starts": starts, "seed": seed, "time": time, "processes": processes}),
+            num_starts=starts,
+            seed=seed,
+            time=time,
+            processes=processes,
         )
     if policy_out is not None and folder.written:
         note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {policy_out}")

@@ -9,12 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opaq.cli.shell import BAD_INPUT, answer, complain, page_width
+from opaq.cli.shell import BAD_INPUT, answer, code_of_comparison, complain, page_width
+from opaq.cli.tables import on_terminal, table
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import check_writable
 from opaq.loading.policy_files import save_policy
 from opaq.model.problem import Problem
-from opaq.reports.comparison_text import comparison_to_dict, render_comparison
+from opaq.reports.comparison_text import (
+    HEAD,
+    NUMBERS,
+    comparison_rows,
+    comparison_to_dict,
+    missing_lines,
+    render_comparison,
+)
 from opaq.solvers.comparison import Comparison, Rung
 from opaq.spec.policy_table import policy_to_dict
 
@@ -75,7 +83,14 @@ def deliver(comparison: Comparison, folder: PolicyFolder, *, as_json: bool) -> i
                 rung["policy"] = folder.unwritten[rung["class"]]
         answer(json.dumps(found, indent=2))
     else:
-        answer(render_comparison(comparison, width=page_width()))
+        answer(_page(comparison))
         for policy in folder.unwritten.values():
             answer(json.dumps(policy))
-    return BAD_INPUT if folder.unwritten else comparison.exit_code
+    return BAD_INPUT if folder.unwritten else code_of_comparison(comparison)
+
+
+def _page(comparison: Comparison) -> str:
+    if not on_terminal():
+        return render_comparison(comparison, width=page_width())
+    shown = table(HEAD, comparison_rows(comparison), numbers=NUMBERS)
+    return "\n".join([shown, *missing_lines(comparison, width=page_width())])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from opaq.cli.run_folder import RunFolder
-from opaq.cli.shell import BAD_INPUT, answer, complain, note, page_width
+from opaq.cli.shell import BAD_INPUT, answer, code_of_status, complain, note, page_width
 from opaq.errors import InputError
 from opaq.loading.policy_files import save_policy
 from opaq.model.problem import Problem
@@ -46,7 +46,7 @@ def deliver(
         answer(render_solution(solution, width=page_width()))
         if unwritten:
             answer(json.dumps(policy["policy"]))
-    return BAD_INPUT if unwritten or unkept else solution.status.exit_code
+    return BAD_INPUT if unwritten or unkept else code_of_status(solution.status)
 
 
 def _failed(write: Callable[[], None]) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from opaq.cli.shell import answer, note
+from opaq.cli.tables import on_terminal, table
 
 
 def command(
@@ -36,5 +37,7 @@ def command(
 
 
 def _listing(descriptions: dict[str, str]) -> str:
+    if on_terminal():
+        return table(("scenario", "what it is about"), list(descriptions.items()))
     width = max(map(len, descriptions))
     return "\n".join(f"{name:<{width}}  {description}" for name, description in descriptions.items())

@@ -3,32 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from opaq.cli import check, compare, convert, examples, measure, reproduce, schema, simulate, solve
 from opaq.cli.shell import answer, run_guarded
 from opaq.version import __version__
 
+# A command is a file beside this one, with a function `command`, and a line here.
+COMMANDS = (
+    "measure",
+    "solve",
+    "compare",
+    "simulate",
+    "check",
+    "convert",
+    "examples",
+    "reproduce",
+    "schema",
+)
+
 # Plain help: the same text in a terminal, a pipe and a log, and no colour codes in any of them.
+_STYLE: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+
+
+class _Commands(TyperGroup):
+    """The commands, each loaded when it is needed: to run it, or to list what there is."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One of them, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        alone = typer.Typer(**_STYLE)
+        alone.command(name=cmd_name)(import_module(f"opaq.cli.{cmd_name}").command)
+        return typer.main.get_command(alone)
+
+
 app = typer.Typer(
     name="opaq",
-    add_completion=False,
+    cls=_Commands,
     no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    **_STYLE,
 )
-app.command(name="measure")(measure.command)
-app.command(name="solve")(solve.command)
-app.command(name="compare")(compare.command)
-app.command(name="simulate")(simulate.command)
-app.command(name="check")(check.command)
-app.command(name="convert")(convert.command)
-app.command(name="examples")(examples.command)
-app.command(name="reproduce")(reproduce.command)
-app.command(name="schema")(schema.command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from opaq.cli import options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
 from opaq.cli.options import given, in_bytes, without_effect
 from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, page_width, warn
@@ -39,24 +39,22 @@ _USED: dict[Mode, set[str]] = {
 
 
 def command(
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")],
-    policy: Annotated[Path | None, typer.Option(help="A policy file; uniform without it.")] = None,
+    problem: shared.ProblemName,
+    policy: shared.PolicyFile = None,
     mode: Annotated[
         Mode | None, typer.Option(help="How to measure; auto (the default) takes exact if it is affordable.")
     ] = None,
     width: Annotated[float | None, typer.Option(min=0, help="The widest interval to accept, in bits.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="How many runs to sample.")] = None,
-    nodes: Annotated[int | None, typer.Option(min=1, help="The most beliefs to keep at a time.")] = None,
+    nodes: shared.Nodes = None,
     mass: Annotated[float | None, typer.Option(min=0, max=1, help="The most probability to drop on purpose.")] = None,
-    memory: Annotated[float | None, typer.Option(min=0.001, help="The most memory for beliefs, in GiB.")] = None,
-    time: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds after which to tell what is certain by then.")
-    ] = None,
+    memory: shared.Memory = None,
+    time: Annotated[float | None, shared.time_limit("Seconds after which to tell what is certain by then.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
     any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Tell the opacity and the return of a policy.
 

@@ -8,31 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opaq.cli.options import given
+from opaq.cli.options import flag, given
+from opaq.cli.solving import FIELD_OF, defaults, solve_options
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
 from opaq.model.problem import Problem
 
 _PROBLEM = "problem.yaml"
 _FOUND = "result.json"
-_NUMBER = (int, float, type(None))
-_TYPES: dict[str, Any] = {  # of the options that decide the answer
-    "conditions": (str, type(None)),
-    "memory_nodes": (int, type(None)),
-    "solver": (str, type(None)),
-    "gradients": (str, type(None)),
-    "samples": (int, type(None)),
-    "starts": (int, type(None)),
-    "start": (str, type(None)),
-    "warm": (str, type(None)),
-    "iterations": (int, type(None)),
-    "eta": _NUMBER,
-    "kappa": _NUMBER,
-    "exponent": _NUMBER,
-    "seed": (int, type(None)),
-    "nodes": (int, type(None)),
-    "memory": (int, type(None)),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +45,7 @@ class RunFolder:
             raise InputError(
                 [Fault("", found, "go on with it as it was begun: opaq.solve(..., folder=...)")], str(path)
             )
-        recorded = _checked(record.asked["options"], set(options), path)
+        recorded = _checked(record.asked["options"], path)
         _refuse_changes(recorded, given(options), path)
         before = record.opaq[-1]
         notes = (
@@ -102,14 +85,16 @@ class RunFolder:
             write_text(self.path / _FOUND, json.dumps(found, indent=1) + "\n", overwrite=True)
 
 
-def _checked(options: Mapping[str, Any], names: set[str], path: Path) -> Mapping[str, Any]:
+def _checked(options: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """The options of a record, all there and each of its type."""
-    wrong = [
-        name
-        for name, value in options.items()
-        if isinstance(value, bool) or not isinstance(value, _TYPES.get(name, object))
-    ]
-    wrong += sorted(set(options) ^ names)
+    wrong = sorted(set(options) ^ set(FIELD_OF))
+    if not isinstance(options.get("warm"), str | None):
+        wrong.append("warm")
+    try:
+        solve_options(options)
+    except InputError as error:
+        recorded_as = {field: name for name, field in FIELD_OF.items()}
+        wrong += [recorded_as.get(fault.where, fault.where) for fault in error.faults]
     if wrong:
         found = f"its record does not hold the options of this version ({', '.join(wrong)})"
         raise InputError([Fault("", found, "begin the run again in another folder")], str(path))
@@ -117,12 +102,10 @@ def _checked(options: Mapping[str, Any], names: set[str], path: Path) -> Mapping
 
 
 def _refuse_changes(recorded: Mapping[str, Any], asked: Mapping[str, Any], path: Path) -> None:
-    from opaq.cli.solving import default_options
-
-    options = default_options() | given(recorded)
+    options = defaults() | given(recorded)
     faults = [
         Fault(
-            f"--{name.replace('_', '-')}",
+            flag(name),
             f"{_word(options.get(name))} in the run, {_word(value)} now",
             "leave it out to go on with the run, or begin a new one with --run",
         )

@@ -9,23 +9,47 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError
 from opaq.escapes import printable
 from opaq.stop import INTERRUPTED as STOPPED_BY_SIGNAL
 from opaq.stop import StoppedError
 
+if TYPE_CHECKING:
+    from opaq.solvers.comparison import Comparison
+    from opaq.solvers.status import Status
+
 DONE = 0
+MISSES_TASK = 1
 BAD_INPUT = 2
 NOT_CONVERGED = 3
 INTERNAL_ERROR = 70
 OUTPUT_ERROR = 74
 INTERRUPTED = 130
+_UNFINISHED = ("SETTLED", "STOPPED", "EDGE", "TIME_LIMIT")  # names of Status
+_MISSED = ("INFEASIBLE", "NOT_FOUND")
 MOST_FAULTS = 200  # shown of one input
 
 _WIDTH = 100  # columns of a page where stdout is no terminal
 _NARROWEST = 40
+
+
+def code_of_status(status: Status) -> int:
+    """The exit code of a solve that ended in some way."""
+    if status.name == "INTERRUPTED":
+        return INTERRUPTED
+    return NOT_CONVERGED if status.name in _UNFINISHED else MISSES_TASK if status.name in _MISSED else DONE
+
+
+def code_of_comparison(comparison: Comparison) -> int:
+    """130 interrupted, 1 no class meets the task, 3 not every class has a policy known to be done, 0 otherwise."""
+    if comparison.interrupted:
+        return INTERRUPTED
+    if not any(rung.measurement.feasible for rung in comparison.rungs):
+        return MISSES_TASK
+    unfinished = comparison.unreached or any(code_of_status(rung.status) for rung in comparison.rungs)
+    return NOT_CONVERGED if unfinished else DONE
 
 
 class OutputError(OpaqError):

@@ -1,37 +1,87 @@
-"""From the options of `opaq solve` to one call of the library."""
+"""From the options of `opaq solve`, given now or recorded by an earlier run, to one call of the library."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
-from inspect import signature
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from opaq.cli.options import given
-from opaq.model.policy import PolicyClass
-from opaq.model.problem import Problem
-from opaq.solvers.loop import Progress
-from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.solution import DEFAULT_SOLVER, SOLVE_BUDGET, Solution, solve
-from opaq.spec.memory_part import free_memory
-from opaq.spec.policy_part import build_policy_class
-from opaq.stop import Stop
+from opaq.cli.options import flag, given, in_bytes, without_effect
+from opaq.errors import Fault, InputError
+from opaq.solvers.options import SolveOptions, default_of
 
-_STEP_SIZES = ("eta", "kappa", "exponent", "iterations")
+if TYPE_CHECKING:
+    from opaq.model.problem import Problem
+    from opaq.solvers.loop import Progress
+    from opaq.solvers.solution import Solution
+    from opaq.stop import Stop
+
+# The options that decide the answer, as they are recorded -> the field of SolveOptions (warm is a file, and no field).
+FIELD_OF = {
+    "conditions": "conditions",
+    "memory_nodes": "memory_nodes",
+    "solver": "solver",
+    "gradients": "gradients",
+    "samples": "samples",
+    "starts": "num_starts",
+    "start": "start",
+    "warm": None,
+    "iterations": "iterations",
+    "eta": "eta",
+    "kappa": "kappa",
+    "exponent": "exponent",
+    "seed": "seed",
+    "nodes": "nodes",
+    "memory": "memory",
+}
 
 
-def default_options() -> dict[str, Any]:
-    """What the options of a command line stand for when they are not given, where that is one value."""
-    of_solve = {name: parameter.default for name, parameter in signature(solve).parameters.items()}
-    defaults = {name: of_solve[name] for name in ("gradients", "start", "seed")} | {"solver": DEFAULT_SOLVER}
-    defaults |= {field.name: field.default for field in fields(PrimalDual) if field.name in _STEP_SIZES}
-    return defaults | {"nodes": SOLVE_BUDGET.nodes, "memory": SOLVE_BUDGET.memory}
+def asked_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a command line that decide the answer, as they are recorded: None where not given."""
+    asked = {name: parameters[name] for name in FIELD_OF}
+    if asked["warm"] is not None:
+        asked["warm"] = str(asked["warm"].absolute())
+    if asked["memory"] is not None:
+        asked["memory"] = in_bytes(asked["memory"])
+    return asked
 
 
-def solve_as_told(
+def solve_options(asked: Mapping[str, Any]) -> SolveOptions:
+    """The same as the library's options. Raises InputError with every fault."""
+    named = {name: asked.get(name) for name, field in FIELD_OF.items() if field is not None}
+    return SolveOptions.from_dict({str(FIELD_OF[name]): value for name, value in given(named).items()})
+
+
+def defaults() -> dict[str, Any]:
+    """What options stand for when they are not given, where that is one value."""
+    return given({name: default_of(field) for name, field in FIELD_OF.items() if field is not None})
+
+
+def refuse_idle_options(asked: Mapping[str, Any]) -> None:
+    """Options that the solver ignores or cannot use are refused, as they are written on the command line."""
+    from opaq.solvers.registry import SOLVERS, factory_of
+
+    chosen = factory_of(asked["solver"] or default_of("solver"))
+    gradients = asked["gradients"] or default_of("gradients")
+    faults: list[Fault] = []
+    for other in SOLVERS.values():
+        if other.name != chosen.name:
+            belongs_to = dict.fromkeys(other.options, f"--solver {other.name}")
+            faults += without_effect(asked, belongs_to=belongs_to, chosen=f"--solver {chosen.name}")
+    if gradients == "sampled" and chosen.needs_exact:
+        found = f"sampled gradients do not suit --solver {chosen.name}, which needs exact ones"
+        able = " or ".join(each.name for each in SOLVERS.values() if not each.needs_exact)
+        faults.append(Fault(flag("gradients"), found, f"use --solver {able}"))
+    if gradients == "exact" or (gradients == "auto" and not chosen.samples_if_large):
+        belongs_to = {"samples": "--gradients sampled"}
+        faults += without_effect(asked, belongs_to=belongs_to, chosen="exact gradients")
+    if faults:
+        raise InputError(faults)
+
+
+def solve_as_asked(
     problem: Problem,
-    options: Mapping[str, Any],
+    asked: Mapping[str, Any],
     *,
     folder: Path | None,
     processes: int | None,
@@ -40,42 +90,15 @@ def solve_as_told(
     stop: Stop,
 ) -> Solution:
     """Solve with the options of a command line."""
-    policy_class = _policy_class(problem, options["conditions"], options["memory_nodes"])
-    chosen = _given(options, ("gradients", "samples", "start", "seed", "solver"))
-    if options["solver"] == PrimalDual.name:
-        chosen["solver"] = PrimalDual(**_given(options, _STEP_SIZES))
+    from opaq.solvers.solution import solve
+
     return solve(
         problem,
-        policy_class=policy_class,
-        num_starts=options["starts"],
-        warm=_warm(options["warm"], problem),
+        options=solve_options(asked),
+        warm=asked["warm"],
         processes=processes,
-        budget=replace(SOLVE_BUDGET, **_given(options, ("nodes", "memory"))),
         time=time,
         folder=folder,
         on_step=on_step,
         stop=stop,
-        **chosen,
     )
-
-
-def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return given({name: options[name] for name in names})
-
-
-def _policy_class(problem: Problem, conditions: str | None, memory_nodes: int | None) -> PolicyClass:
-    stated = problem.policy_class
-    if conditions is not None:
-        stated = build_policy_class(conditions.split(","), problem.mdp, secret=problem.secret)
-    if memory_nodes is None:
-        return stated
-    wanted = (*(name for name in stated.conditions_on if name != "memory"), "memory")
-    return PolicyClass(wanted, stated.last_states, free_memory(problem.mdp, memory_nodes))
-
-
-def _warm(path: str | None, problem: Problem) -> Any:
-    if path is None:
-        return None
-    from opaq.loading.policy_files import load_policy
-
-    return load_policy(path, problem)

@@ -2,3 +2,5 @@
 
 A name comes in, checked data go out. Imports: model, spec, formats.
 """
+
+from opaq.loading import scenarios as scenarios  # opaq.scenarios

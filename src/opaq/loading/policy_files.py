@@ -18,7 +18,9 @@ from opaq.spec.yaml_reader import load_yaml, with_lines
 def load_policy(
     path: str | os.PathLike[str], problem: Problem, *, any_model: bool = False, faults: Faults | None = None
 ) -> Policy:
-    """Read a policy for a problem; InputError lists every fault, each with its line; warnings go to `faults`.
+    """Read a policy for a problem from the file at `path`.
+
+    InputError lists every fault, each with its line; warnings go to `faults`.
 
     A file that says it is for another model is refused unless `any_model`.
     """
@@ -38,10 +40,20 @@ def load_policy(
     return policy
 
 
+def as_policy(policy: object, problem: Problem) -> Policy:
+    """The policy itself, or that of a file, for a problem; InputError for anything else."""
+    if isinstance(policy, Policy):
+        return policy
+    if isinstance(policy, str | os.PathLike):
+        return load_policy(policy, problem)
+    found = f"is of the type {type(policy).__name__}"
+    raise InputError([Fault("policy", found, "give a Policy, the name of a file, or nothing for the uniform policy")])
+
+
 def save_policy(
     policy: Policy, path: str | os.PathLike[str], *, problem: Problem | None = None, overwrite: bool = False
 ) -> None:
-    """Write a policy in one step; an existing file stays unless `overwrite`.
+    """Write a policy to the file at `path` in one step; an existing file stays unless `overwrite`.
 
     Given the problem, the file says which model it is for and tells a memory machine as rules.
     """

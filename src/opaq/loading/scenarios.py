@@ -43,9 +43,9 @@ def text(name: str) -> str:
 def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None = None) -> Problem:
     """A problem from a file, or a bundled scenario by name.
 
-    What has a folder in it or ends in .yaml, .yml or .json is a file. Raises InputError with every fault, each with
-    its line; warnings go to `faults` if given. A problem without a name is called after its file, and the paths in it
-    are relative to it.
+    name_or_path: what has a folder in it or ends in .yaml, .yml or .json is a file. Raises InputError with every
+    fault, each with its line; warnings go to `faults` if given. A problem without a name is called after its file, and
+    the paths in it are relative to it.
     """
     from opaq.loading.sources import FolderSources
     from opaq.spec import build_problem  # brings NumPy, which the list of scenarios does without
@@ -64,6 +64,18 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
         if faults is not None:
             faults.warnings.extend(with_lines(noted.warnings, document.lines))
     return problem if problem.name else dataclasses.replace(problem, name=Path(source).stem)
+
+
+def as_problem(problem: object) -> Problem:
+    """The problem itself, or that of a file or of a bundled scenario by name; InputError for anything else."""
+    from opaq.model.problem import Problem
+
+    if isinstance(problem, Problem):
+        return problem
+    if isinstance(problem, str | os.PathLike):
+        return load_problem(problem)
+    found = f"is of the type {type(problem).__name__}"
+    raise InputError([Fault("problem", found, "give a Problem, the name of a file, or the name of a scenario")])
 
 
 def problem_text(name_or_path: str | os.PathLike[str]) -> str:

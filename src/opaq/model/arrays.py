@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opaq.model.content import ByContent
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
@@ -38,14 +40,17 @@ def ints(values: Any) -> IntArray:
     return frozen(np.array(values, dtype=np.int64))
 
 
-@dataclass(frozen=True, slots=True)
-class SparseRows:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SparseRows(ByContent):
     """A sparse matrix by rows: row i holds columns[starts[i]:starts[i+1]] with the values beside them."""
 
     starts: IntArray  # [row + 1]
     columns: IntArray  # [entry]
     values: FloatArray  # [entry]
     num_columns: int
+
+    def __repr__(self) -> str:
+        return f"<SparseRows: {self.num_rows} x {self.num_columns}, {self.values.size} entries>"
 
     @classmethod
     def from_entries(cls, rows: Any, columns: Any, values: Any, *, shape: tuple[int, int]) -> SparseRows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from opaq.model.content import ByContent
 from opaq.model.guard import Guard
 
 
@@ -17,8 +18,8 @@ class Edge:
     guard: Guard
 
 
-@dataclass(frozen=True, slots=True)
-class Automaton:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Automaton(ByContent):
     """States and guarded edges; edges are tried in order, and no match means stay.
 
     `reads` says which label moves it: that of the state entered (starting with s_0), or of the state left.

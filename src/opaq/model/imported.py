@@ -8,12 +8,13 @@ from typing import Any
 
 from opaq.errors import Fault
 from opaq.model.arrays import FloatArray
+from opaq.model.content import ByContent
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Imported(ByContent):
     """A model read from another tool's file; a problem file adds what the format lacks."""
 
     mdp: MDP

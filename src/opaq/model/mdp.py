@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows
+from opaq.model.content import ByContent
 
 # Rewards and thresholds stay below: sums over any horizon and squares of them are still finite numbers.
 MAX_REWARD = 1e100
 
 
-@dataclass(frozen=True, slots=True)
-class MDP:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MDP(ByContent):
     """States, actions and what they do. A choice is one action enabled in one state."""
 
     states: tuple[str, ...]
@@ -26,6 +27,9 @@ class MDP:
     rewards: FloatArray  # [choice]
     labels: Mapping[str, IntArray]  # label -> the states that carry it, ascending
     named_rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # further rewards -> [choice]
+
+    def __repr__(self) -> str:
+        return f"<MDP: {self.num_states} states, {len(self.actions)} actions, {self.num_choices} choices>"
 
     @property
     def num_states(self) -> int:

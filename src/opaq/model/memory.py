@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from opaq.model.arrays import IntArray, SparseRows
+from opaq.model.content import ByContent
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Memory(ByContent):
     """A machine the policy carries: m_{t+1} ~ d(m_t, s_t, a_t) (paper, appendix A).
 
     With `free` the policy chooses the next node together with the action: its rows are over names "action>node", and

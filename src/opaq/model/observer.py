@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opaq.model.arrays import SparseRows
+from opaq.model.content import ByContent
 
 
-@dataclass(frozen=True, slots=True)
-class Observer:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Observer(ByContent):
     """Sees o_t ~ E(o | s_t) at every time, and, if it watches actions, a noisy sign of a_{t-1} beside it.
 
     With `after_action` what is seen in a state depends on the action that led there; `emission` is then for time 0.
@@ -19,3 +20,8 @@ class Observer:
     action_signs: tuple[str, ...] = ()
     action_emission: SparseRows | None = None  # [action, action sign]; None: actions are not seen
     after_action: SparseRows | None = None  # [action * num_states + state, observation]; None: as `emission`
+
+    def __repr__(self) -> str:
+        also = ", sees actions" if self.action_emission is not None else ""
+        after = ", after actions" if self.after_action is not None else ""
+        return f"<Observer: {len(self.observations)} observations of {self.emission.num_rows} states{also}{after}>"

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from opaq.errors import Fault, InputError
 from opaq.model.conditions import PLAIN, Condition, CurrentState, KeyPart, LastStates, MemoryNode
+from opaq.model.content import ByContent
 from opaq.model.memory import Memory
 
 RowKey = tuple[KeyPart, ...]  # one key per row: a part per condition, in the order of PolicyClass.conditions
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class PolicyClass:
+@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+class PolicyClass(ByContent):
     """What the policy may look at, in the order in which its rows are keyed."""
 
     conditions: tuple[Condition, ...]
@@ -71,9 +72,12 @@ def _condition(stated: str | Condition, known: Mapping[str, Condition]) -> Condi
     raise InputError([Fault("conditions_on", f"is {stated!r}, which is not a condition", advice)])
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Policy(ByContent):
     """A table: for every row key the probability of each action (actions left out have probability 0)."""
 
     policy_class: PolicyClass
     rows: Mapping[RowKey, Mapping[str, float]]
+
+    def __repr__(self) -> str:
+        return f"<Policy on {', '.join(self.policy_class.conditions_on)}: {len(self.rows)} rows>"

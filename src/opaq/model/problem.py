@@ -7,20 +7,21 @@ from typing import Literal
 
 from opaq.model.arrays import IntArray
 from opaq.model.automaton import Automaton
+from opaq.model.content import ByContent
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import PolicyClass
 from opaq.model.secret import Secret
 
 
-class Requirement:
+class Requirement(ByContent):
     """Something that must get done to at least `threshold`; `opaq.product` knows how each kind is followed."""
 
     __slots__ = ()
     threshold: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReturnAtLeast(Requirement):
     """The expected return of a named reward reaches a threshold."""
 
@@ -28,7 +29,7 @@ class ReturnAtLeast(Requirement):
     threshold: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Reach(Requirement):
     """Some of the states are visited within the horizon with at least this probability."""
 
@@ -37,7 +38,7 @@ class Reach(Requirement):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Satisfy(Requirement):
     """The run satisfies an automaton with at least this probability."""
 
@@ -46,8 +47,8 @@ class Satisfy(Requirement):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Task(ByContent):
     """What must get done: an expected return of at least `return_at_least`, over the horizon or for ever, and more.
 
     `minimise` asks for transparency instead of opacity.
@@ -59,8 +60,8 @@ class Task:
     minimise: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Problem(ByContent):
     """Everything the observer knows but the run itself, and what the agent is asked to do."""
 
     mdp: MDP
@@ -71,3 +72,9 @@ class Problem:
     task: Task = field(default_factory=Task)
     policy_class: PolicyClass = field(default_factory=PolicyClass)
     name: str = ""
+
+    def __repr__(self) -> str:
+        name = f" '{self.name[:40]}'" if self.name else ""
+        secret, size = type(self.secret).__name__, f"{self.mdp.num_states} states, {len(self.mdp.actions)} actions"
+        seen = len(self.observer.observations)
+        return f"<Problem{name}: {size}, {seen} observations, secret {secret}, horizon {self.horizon}>"

@@ -7,37 +7,38 @@ from typing import Literal
 
 from opaq.model.arrays import IntArray
 from opaq.model.automaton import Automaton
+from opaq.model.content import ByContent
 
 
-@dataclass(frozen=True, slots=True)
-class StateClasses:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StateClasses(ByContent):
     """A partition of the states: what about a state is secret (the state itself, or which set it is in)."""
 
     names: tuple[str, ...]
     of_state: IntArray  # [state] -> class
 
 
-class Secret:
+class Secret(ByContent):
     """What must stay hidden; `opaq.product` knows which machine follows each kind."""
 
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LastState(Secret):
     """Z = class of s_T (paper, problem 1)."""
 
     classes: StateClasses
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class InitialState(Secret):
     """Z = class of s_0 (paper, problem 2)."""
 
     classes: StateClasses
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StateAt(Secret):
     """Z = class of s_t for one fixed time t."""
 
@@ -45,7 +46,7 @@ class StateAt(Secret):
     classes: StateClasses
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StepsAgo(Secret):
     """Z = class of s_{T-k}."""
 
@@ -53,7 +54,7 @@ class StepsAgo(Secret):
     classes: StateClasses
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Visited(Secret):
     """Z = whether any of the states was ever visited."""
 
@@ -61,7 +62,7 @@ class Visited(Secret):
     name: str = "visited"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Language(Secret):
     """Z = the automaton's state after the run ("progress"), or whether it accepts ("acceptance")."""
 

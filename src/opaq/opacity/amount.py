@@ -18,6 +18,11 @@ class Amount:
     method: Method
     standard_error: float | None = None
 
+    def __str__(self) -> str:
+        if self.standard_error is not None:
+            return f"{self.value:.6g} +- {self.standard_error:.2g}"
+        return f"{self.value:.6g}" if self.method == "exact" else f"[{self.lower:.6g}, {self.upper:.6g}]"
+
     @property
     def width(self) -> float:
         """The width of the certified interval."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -15,7 +16,10 @@ from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, infinite_return, secret_distribution
 from opaq.choices import check_numbers, choose
 from opaq.errors import BudgetError
+from opaq.loading.policy_files import as_policy
+from opaq.loading.scenarios import as_problem
 from opaq.model.arrays import FloatArray
+from opaq.model.content import ByContent
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
@@ -41,7 +45,7 @@ _LEAST_SHOWN = 64  # of a larger one, at least this many per level
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class RequirementResult:
     """One requirement of the task: what was reached, what was asked."""
 
     name: str
@@ -59,8 +63,8 @@ class Met:
         return self.threshold is None or self.slack >= -_ROUNDING * max(1.0, abs(self.threshold))
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Measurement(ByContent):
     """What a policy gives away, and what it earns."""
 
     problem: str
@@ -73,7 +77,7 @@ class Measurement:
     expected_return: float
     threshold: float | None
     feasible: bool
-    requirements: tuple[Met, ...]  # the return first, then every further requirement
+    requirements: tuple[RequirementResult, ...]  # the return first, then every further requirement
     revealing: tuple[ObservedSequence, ...]
     confusing: tuple[ObservedSequence, ...]
     explanation: str
@@ -82,10 +86,14 @@ class Measurement:
     num_nodes: int
     seconds: float
 
+    def __repr__(self) -> str:
+        task = f"return {self.expected_return:.6g}, {'feasible' if self.feasible else 'infeasible'}"
+        return f"<Measurement of '{self.problem[:40]}': {self.opacity} of {self.secret_entropy:.6g} bits, {task}>"
+
 
 def measure(
-    problem: Problem,
-    policy: Policy | None = None,
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
     *,
     mode: Mode = "auto",
     width: float = 1e-3,
@@ -99,8 +107,10 @@ def measure(
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
-    """H(secret | observations) of a policy (uniform if none), with all that belongs to it.
+    """H(secret | observations) of a policy, with all that belongs to it.
 
+    problem: an object, the name of a file, or the name of a scenario.
+    policy: an object or the name of a file; None is the uniform policy.
     mode: "exact" insists on the whole belief graph; "interval" drops what matters least until the certified
     interval is narrower than `width` or the budget is used up; "sampled" estimates from `samples` runs (10,000, or
     fewer where runs are long); "auto" is exact whenever the whole graph fits the budget, and otherwise takes an
@@ -108,8 +118,9 @@ def measure(
     nodes (the most beliefs kept per level), mass (the most probability dropped on purpose) and memory (bytes) bound
     the belief graph; time (seconds) bounds the work: what is certain by then is the answer, an interval or an
     estimate from fewer runs. `sequences` of the most revealing and the most confusing observations are chosen (3, none
-    for horizons above 1,000). `stop` ends the work in the same way when the caller requests it; without one, Ctrl-C
-    raises KeyboardInterrupt as soon as the compiled code has returned. `on_progress` is told in words how far it is.
+    for horizons above 1,000). `seed` makes what is sampled repeatable.
+    `stop` ends the work as `time` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt as
+    soon as the compiled code has returned. `on_progress` is called with words that say how far the work is.
     Raises InputError when an argument or the policy does not fit, BudgetError when "exact" cannot be had, and
     StoppedError when the work ended before anything was known.
     """
@@ -128,15 +139,17 @@ def measure(
         },
         whole=("samples", "seed", "nodes", "memory", "sequences"),
     )
+    stated = as_problem(problem)
+    chosen = None if policy is None else as_policy(policy, stated)
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own
         with stop.limit(time):
             try:
-                product = compile_problem(problem, policy.policy_class if policy is not None else None, stop=stop)
+                product = compile_problem(stated, chosen.policy_class if chosen is not None else None, stop=stop)
                 measurement = measure_product(
                     product,
-                    product.policy_vector(policy),
+                    product.policy_vector(chosen),
                     mode=mode,
                     width=width,
                     samples=samples,
@@ -215,13 +228,14 @@ def _say_nothing(text: str) -> None:
     """For callers who do not listen."""
 
 
-def requirements_met(product: Product, pi: FloatArray) -> tuple[Met, ...]:
+def requirements_met(product: Product, pi: FloatArray) -> tuple[RequirementResult, ...]:
     """The exact value of the return and of every further requirement."""
     process, forever = product.process, product.problem.task.over == "forever"
     first = infinite_return(process, pi) if forever else expected_return(process, pi)
     values = [first, *(expected_return(process, pi, payoff) for payoff in process.payoffs[1:])]
     return tuple(
-        Met(payoff.name, value, payoff.threshold) for payoff, value in zip(process.payoffs, values, strict=True)
+        RequirementResult(payoff.name, value, payoff.threshold)
+        for payoff, value in zip(process.payoffs, values, strict=True)
     )
 
 

@@ -15,7 +15,10 @@ from opaq.product.compile import Product
 
 
 def observable_operator(product: Product, pi: FloatArray, observation: str) -> Any:
-    """A_o[i, j] = P(x' = i | x = j) E(o | x = j), as a sparse matrix: emit in j, then move to i."""
+    """A_o[i, j] = P(x' = i | x = j) E(o | x = j), as a sparse matrix: emit in j, then move to i.
+
+    product: a compiled problem; pi: a policy vector of it; observation: the name of o.
+    """
     from scipy.sparse import diags_array
 
     process = product.process
@@ -30,7 +33,10 @@ def belief(product: Product, pi: FloatArray, observations: Sequence[str]) -> Flo
 
 
 def sequence_probability(product: Product, pi: FloatArray, observations: Sequence[str]) -> float:
-    """P(o_0 .. o_t); 0 where that is too small for a float."""
+    """P(o_0 .. o_t); 0 where that is too small for a float.
+
+    product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
+    """
     *_, (_, log_probability) = filtered(product, pi, observations)
     return float(np.exp2(log_probability))
 
@@ -55,7 +61,10 @@ def filtered(product: Product, pi: FloatArray, observations: Sequence[str]) -> l
 
 
 def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[str]) -> dict[str, float]:
-    """P(Z = z | o_0 .. o_t); for fewer than all observations, as predicted from those."""
+    """P(Z = z | o_0 .. o_t); for fewer than all observations, as predicted from those.
+
+    product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
+    """
     process = product.process
     *_, (now, _) = filtered(product, pi, observations)
     now = _possible(now, observations)
@@ -67,7 +76,10 @@ def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[st
 
 
 def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str]) -> dict[str, float]:
-    """P(s_0 | o_0 .. o_t), by Bayes' rule from P(y | s_0) (paper, proposition 3)."""
+    """P(s_0 | o_0 .. o_t), by Bayes' rule from P(y | s_0) (paper, proposition 3).
+
+    product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
+    """
     process = product.process
     _check_length(product, observations)
     onward = moves(process, process.flow(pi))

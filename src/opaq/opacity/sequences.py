@@ -11,6 +11,7 @@ import numpy as np
 from opaq.beliefs.futures import Futures
 from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph, unroll
 from opaq.model.arrays import FloatArray
+from opaq.model.content import ByContent
 from opaq.product.compile import Product
 from opaq.stop import Stop
 
@@ -18,8 +19,8 @@ _TINY = 5e-324  # the smallest double: logarithms of probabilities that underflo
 _COUNTABLE = 2.0**53  # beyond this doubles no longer count one by one
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedSequence:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ObservedSequence(ByContent):
     """An observation sequence, and with it all others that leave the observer with the same belief."""
 
     observations: tuple[str, ...]  # the likeliest of them; shorter than the run if the rest cannot matter

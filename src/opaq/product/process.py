@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, SparseRows, indices
+from opaq.model.content import Brief
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -68,8 +69,8 @@ class Payoff:
     threshold: float | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HiddenProcess:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HiddenProcess(Brief):
     """What the observer faces: x moves along edges whose probabilities are linear in the policy.
 
     A policy is one flat vector over slots; a slot is one action of one policy row. State `num_states` is the

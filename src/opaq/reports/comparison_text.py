@@ -11,8 +11,8 @@ from opaq.reports.measurement_text import amount_to_dict
 
 Comparison = Any  # an opaq.solvers.comparison.Comparison; reports know no solver, only what they are given
 
-_HEAD = ("class", "opacity", "return", "guess error", "rows", "seconds", "status")
-_LEFT = (0, 6)  # columns of words; the others are numbers, aligned to the right
+HEAD = ("class", "opacity", "return", "guess error", "rows", "seconds", "status")
+NUMBERS = (1, 2, 3, 4, 5)  # columns that are aligned to the right
 _GAP = "  "
 
 
@@ -31,13 +31,24 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
 
 def render_comparison(comparison: Comparison, *, width: int = WIDTH) -> str:
     """The ladder as a table, one line for every class, coarser classes first; the last column may go on below."""
-    rows = [_HEAD, *(_row(rung) for rung in comparison.rungs)]
+    lines = _aligned([HEAD, *comparison_rows(comparison)], width)
+    return "\n".join(lines + missing_lines(comparison, width=width))
+
+
+def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """The lines of the table, each with the cells of HEAD."""
+    rows = [_row(rung) for rung in comparison.rungs]
     if comparison.bound is not None:
         rows.append(("any policy", f"<= {comparison.bound:.5f}", "", "", "", "", "certified bound"))
-    lines = _aligned(rows, width)
+    return rows
+
+
+def missing_lines(comparison: Comparison, *, width: int = WIDTH) -> list[str]:
+    """Which classes have no answer, and why."""
+    lines: list[str] = []
     for missed in comparison.unreached:
         lines += wrapped(f"no answer for {missed.name}: {missed.reason}", rest="  ", width=width)
-    return "\n".join(lines)
+    return lines
 
 
 def _rung_to_dict(rung: Any) -> dict[str, Any]:
@@ -86,7 +97,7 @@ def _aligned(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     lines: list[str] = []
     for cells in rows:
         padded = [
-            cell.ljust(size) if place in _LEFT else cell.rjust(size)
+            cell.rjust(size) if place in NUMBERS else cell.ljust(size)
             for place, (cell, size) in enumerate(zip(cells, widths, strict=True))
         ]
         first = _GAP.join(padded[:-1]) + _GAP

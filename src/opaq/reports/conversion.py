@@ -34,7 +34,8 @@ def convert(
     """Read a problem, model, automaton or policy and write it in the format that the ending of `target` names.
 
     A policy needs the `problem` it is for; `constants` are for PRISM and JANI models. Returns what is lost on the
-    way, in sentences; warnings about the source go to `faults`. Raises InputError when the two do not go together.
+    way, in sentences; warnings about the source go to `faults`. An existing target stays unless `overwrite`. Raises
+    InputError when the two do not go together.
     """
     given = os.fspath(source)
     thing = _read(given, problem, constants or {}, Faults() if faults is None else faults)

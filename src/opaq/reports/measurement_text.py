@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from opaq.opacity.amount import Amount
-from opaq.opacity.measurement import Measurement, Met
+from opaq.opacity.measurement import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.layout import GLUE, WIDTH, Changes, ShortNames, number, row, wrapped
 
@@ -96,7 +96,7 @@ def _amount(amount: Amount) -> str:
     return f"{estimate} (standard error; the true value is certainly in {interval})"
 
 
-def _requirement(met: Met) -> str:
+def _requirement(met: RequirementResult) -> str:
     if met.threshold is None:
         return f"{met.value:.6g}   (no threshold)"
     return f"{met.value:.6g}   ({'meets' if met.holds else 'MISSES'} the threshold {met.threshold:.6g})"

@@ -6,13 +6,13 @@ from typing import Any
 
 from opaq.escapes import printable
 from opaq.reports.layout import GLUE, WIDTH, ShortNames, wrapped
-from opaq.simulation.replay import Moment, Run
+from opaq.simulation.replay import Moment, Replay
 
 _HEAD = ("time", "state", "action", "seen", "the observer believes of the secret")
 _SHOWN_VALUES = 4
 
 
-def runs_to_dict(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
+def runs_to_dict(runs: tuple[Replay, ...]) -> list[dict[str, Any]]:
     """Every run with its moments."""
     return [
         {
@@ -32,7 +32,7 @@ def runs_to_dict(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def render_runs(runs: tuple[Run, ...], *, width: int = WIDTH) -> str:
+def render_runs(runs: tuple[Replay, ...], *, width: int = WIDTH) -> str:
     """One table a run, `width` columns wide, and what the short names in them stand for."""
     moments = [moment for run in runs for moment in run.moments]
     states = ShortNames.of(moment.state for moment in moments)

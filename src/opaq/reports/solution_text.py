@@ -60,7 +60,7 @@ def render_solution(solution: Solution, *, width: int = WIDTH) -> str:
     above += [
         ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
         for most in solution.attainable
-        if solution.status.exit_code == 1
+        if solution.status.name in ("INFEASIBLE", "NOT_FOUND")
     ]
     return "\n".join(
         [

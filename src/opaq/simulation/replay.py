@@ -1,25 +1,30 @@
-"""Sampled runs told in the user's names, with what the observer sees and comes to believe."""
+"""Runs with what the observer sees and comes to believe: the call `opaq.replay`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from opaq.beliefs.returns import moves
+from opaq.choices import check_numbers
+from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
+from opaq.model.content import ByContent
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
 from opaq.opacity.operators import filtered
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess
-from opaq.simulation.sampling import simulate
+from opaq.simulation.runs import MOST_RUNS, Run, compiled, simulated
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One time of a run."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Moment(ByContent):
+    """One time of a run; state and action are empty where only the observations are known."""
 
     time: int
     state: str
@@ -28,47 +33,85 @@ class Moment:
     posterior: Mapping[str, float]  # P(Z = z | observations so far)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One sampled run and its secret."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Replay(ByContent):
+    """One run, time by time, and its secret (empty where it is not known)."""
 
     moments: tuple[Moment, ...]
     secret: str
 
 
-def replay(product: Product, pi: FloatArray, *, count: int, rng: np.random.Generator) -> tuple[Run, ...]:
-    """Independent runs of a policy vector."""
-    runs = simulate(product.process, pi, count=count, rng=rng)
-    names = [[product.observations[observation] for observation in seen] for seen in runs.observations]
-    beliefs = [[csr_array(now.reshape(1, -1)) for now, _ in filtered(product, pi, seen)] for seen in names]
+def replay(
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    runs: int | Sequence[Run] = 3,
+    observations: Sequence[str] | None = None,
+    seed: int = 0,
+) -> tuple[Replay, ...]:
+    """Runs with what the observer believes of the secret after every observation.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    policy: the policy the observer expects, an object or the name of a file; None is the uniform policy.
+    runs: how many to sample, or runs that `simulate` gave.
+    observations: instead of runs, what was seen, o_0 .. o_t; it may be shorter than a run.
+    seed: the same seed gives the same sampled runs.
+
+    Raises InputError when an argument does not fit, or when observations have probability 0 under the policy.
+    """
+    check_numbers({"seed": (seed, 0, 2**64)}, whole=("seed",))
+    product, pi = compiled(problem, policy)
+    if observations is not None:
+        return replayed(product, pi, [Run((), (), tuple(observations), "")])
+    if isinstance(runs, Sequence):
+        return replayed(product, pi, runs)
+    check_numbers({"runs": (runs, 1, MOST_RUNS)}, whole=("runs",))
+    return replayed(product, pi, simulated(product, pi, count=runs, rng=np.random.default_rng(seed)))
+
+
+def replayed(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tuple[Replay, ...]:
+    """Runs of a compiled problem with the beliefs of an observer who expects a policy vector."""
+    beliefs = [_beliefs(product, pi, run.observations) for run in runs]
     posteriors = _posteriors(product.process, pi, beliefs)
-    states, actions = product.problem.mdp.states, product.actions
-    return tuple(
-        Run(
-            tuple(
-                Moment(
-                    time=time,
-                    state=states[product.state_of[runs.states[run, time]]],
-                    action=actions[product.slot_action[runs.slots[run, time]]],
-                    observation=names[run][time],
-                    posterior=dict(zip(product.secret_values, posteriors[time][run].tolist(), strict=True)),
-                )
-                for time in range(product.process.horizon + 1)
-            ),
-            product.secret_values[product.process.secret[runs.states[run, -1]]],
-        )
-        for run in range(count)
+    return tuple(_replay(product, run, after) for run, after in zip(runs, posteriors, strict=True))
+
+
+def _replay(product: Product, run: Run, posteriors: list[FloatArray]) -> Replay:
+    blank = ("",) * len(run.observations)
+    moments = zip(run.states or blank, run.actions or blank, run.observations, posteriors, strict=True)
+    return Replay(
+        tuple(
+            Moment(time, state, action, seen, dict(zip(product.secret_values, shares.tolist(), strict=True)))
+            for time, (state, action, seen, shares) in enumerate(moments)
+        ),
+        run.secret,
     )
 
 
-def _posteriors(process: HiddenProcess, pi: FloatArray, beliefs: list[list[Any]]) -> list[FloatArray]:
-    """P(Z = z | o_0 .. o_t) for every time and run, from the beliefs over states: one sweep from the horizon back."""
+def _beliefs(product: Product, pi: FloatArray, observations: Sequence[str]) -> list[csr_array]:
+    """P(x_t | o_0 .. o_t) over product states, one sparse row for every time."""
+    steps = filtered(product, pi, observations)
+    for time, (_, log_probability) in enumerate(steps):
+        if not np.isfinite(log_probability):
+            where, found = (
+                f"observations[{time}]",
+                f"'{observations[time]}' has probability 0 after what was seen before it",
+            )
+            raise InputError([Fault(where, found, "give what can be seen of this policy")])
+    return [csr_array(now.reshape(1, -1)) for now, _ in steps]
+
+
+def _posteriors(process: HiddenProcess, pi: FloatArray, beliefs: list[list[csr_array]]) -> list[list[FloatArray]]:
+    """P(Z = z | o_0 .. o_t) for every run and time, from the beliefs over states: one sweep from the horizon back."""
     onward = moves(process, process.flow(pi))
     size = process.num_states
     outlook = csr_array((np.ones(size), (np.arange(size), process.secret)), shape=(size, process.num_secrets))
-    posteriors: list[FloatArray] = []
+    posteriors: list[list[FloatArray]] = [[] for _ in beliefs]
     for time in range(process.horizon, -1, -1):
-        weights = (vstack([run[time] for run in beliefs]) @ outlook).toarray()
-        posteriors.append(weights / weights.sum(axis=1, keepdims=True))
+        seen = [number for number, run in enumerate(beliefs) if time < len(run)]
+        if seen:
+            weights = (vstack([beliefs[number][time] for number in seen]) @ outlook).toarray()
+            for number, row in zip(seen, weights / weights.sum(axis=1, keepdims=True), strict=True):
+                posteriors[number].append(row)
         outlook = onward @ outlook
-    return posteriors[::-1]
+    return [run[::-1] for run in posteriors]

@@ -13,7 +13,7 @@ from opaq.product.process import HiddenProcess, Payoff
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class SampledRuns:
     """Sampled runs: states x_0 .. x_T, the slot drawn in each, and the observations."""
 
     states: IntArray  # [run, time]
@@ -21,7 +21,7 @@ class Runs:
     observations: IntArray  # [run, time]
 
 
-def simulate(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.random.Generator) -> Runs:
+def sample_runs(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.random.Generator) -> SampledRuns:
     """Independent runs of a policy vector."""
     times = process.horizon + 1
     draws = rng.random((count, times, 3))
@@ -42,7 +42,7 @@ def simulate(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.rand
         emission.values,
         draws,
     )
-    return Runs(states, chosen, seen)
+    return SampledRuns(states, chosen, seen)
 
 
 def score_gradients(
@@ -57,11 +57,13 @@ def score_gradients(
     if not payoffs:
         return []
     pi = process.softmax(theta)
-    runs = simulate(process, pi, count=samples, rng=rng)
+    runs = sample_runs(process, pi, count=samples, rng=rng)
     return [_score_gradient(process, pi, payoff, runs) for payoff in payoffs]
 
 
-def _score_gradient(process: HiddenProcess, pi: FloatArray, payoff: Payoff, runs: Runs) -> tuple[float, FloatArray]:
+def _score_gradient(
+    process: HiddenProcess, pi: FloatArray, payoff: Payoff, runs: SampledRuns
+) -> tuple[float, FloatArray]:
     gains = _gains(payoff, runs)
     weights = np.repeat(gains, runs.slots.shape[1])
     drawn = np.bincount(runs.slots.reshape(-1), weights=weights, minlength=process.num_slots)
@@ -70,7 +72,7 @@ def _score_gradient(process: HiddenProcess, pi: FloatArray, payoff: Payoff, runs
     return float(gains.mean()), np.asarray(slope / gains.size)
 
 
-def _gains(payoff: Payoff, runs: Runs) -> FloatArray:
+def _gains(payoff: Payoff, runs: SampledRuns) -> FloatArray:
     """What every run earned."""
     paid = np.asarray(payoff.slots[runs.states.reshape(-1), runs.slots.reshape(-1)]).reshape(runs.states.shape)
     discounts = payoff.discount ** np.arange(runs.states.shape[1])

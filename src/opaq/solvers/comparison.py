@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
 
 from opaq.beliefs.graph import Budget
 from opaq.errors import BudgetError, Fault, InputError
+from opaq.loading.scenarios import as_problem
+from opaq.model.content import ByContent
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
@@ -18,15 +21,16 @@ from opaq.opacity.measurement import Measurement
 from opaq.product.compile import compile_problem
 from opaq.solvers.lift import lift
 from opaq.solvers.loop import Progress
+from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import class_name, contains, default_classes, named_classes
-from opaq.solvers.solution import SOLVE_BUDGET, solve
+from opaq.solvers.solution import solve
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import Solver
 from opaq.stop import Stop, StoppedError, on_signals
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Rung(ByContent):
     """The best policy found of one class."""
 
     name: str  # what the class looks at, e.g. "state, time"
@@ -49,8 +53,8 @@ class Unreached:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison(ByContent):
     """A ladder of policy classes, coarser ones first."""
 
     problem: str
@@ -61,26 +65,22 @@ class Comparison:
     interrupted: bool = False
     bound: float | None = None  # bits that no policy of any class exceeds, where it was certified
 
-    @property
-    def exit_code(self) -> int:
-        """130 interrupted, 1 no class meets the task, 3 not every class has a policy known to be done, 0 otherwise."""
-        if self.interrupted:
-            return Status.INTERRUPTED.exit_code
-        if not any(rung.measurement.feasible for rung in self.rungs):
-            return Status.NOT_FOUND.exit_code
-        unfinished = self.unreached or any(rung.status.exit_code for rung in self.rungs)
-        return Status.STOPPED.exit_code if unfinished else 0
+    def __repr__(self) -> str:
+        rungs = ", ".join(f"{rung.name} {rung.measurement.opacity.value:.4g}" for rung in self.rungs[:4])
+        more = ", ..." if len(self.rungs) > 4 else ""
+        return f"<Comparison of '{self.problem:.40}': {rungs:.100}{more}; {len(self.unreached)} unreached>"
 
 
 def compare(
-    problem: Problem,
+    problem: Problem | str | os.PathLike[str],
     *,
     classes: Sequence[PolicyClass | str] | None = None,
-    solver: Solver | str = "natural",
+    options: SolveOptions | None = None,
+    solver: Solver | str | None = None,
     num_starts: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     processes: int | None = None,
-    budget: Budget = SOLVE_BUDGET,
+    budget: Budget | None = None,
     time: float | None = None,
     on_step: Callable[[str, Progress], None] | None = None,
     on_rung: Callable[[Rung], None] | None = None,
@@ -88,35 +88,29 @@ def compare(
 ) -> Comparison:
     """The best policy found of every class in a ladder, each search beginning from the best coarser policy as well.
 
+    problem: an object, the name of a file, or the name of a scenario.
     classes: policy classes or their names, such as "state,time", "last_states:2" or "memory:2" (a memory of two nodes,
     free to use). By default: the state, with the automaton of a language secret or the start where there are several,
     each of these with a clock, free memories of 2 and 3 nodes, and the problem's own class.
-    solver, num_starts, seed, processes, budget: as in `solve`, for every class.
+    options, solver, num_starts, seed, processes, budget: as in `solve`, for every class.
     time: seconds for the whole ladder; each class may use its share of what is left. When time is over, `stop` is
     requested or, without a stop, after Ctrl-C, the answer is what there is: a class whose search was ended tells the
     best policy so far, and `unreached` names those that were not begun. StoppedError (KeyboardInterrupt after Ctrl-C)
     is raised only when there is no policy at all.
-    on_step is told of every step with the name of the class, on_rung of every class that is done.
+    on_step is called after every step with the name of the class, on_rung with every class that is done.
 
     A class that contains another never comes out below it: if its search ends lower, it keeps the coarser policy.
     Raises InputError when an argument does not fit.
     """
-    wanted = default_classes(problem) if classes is None else named_classes(classes, problem)
-    _check(problem, wanted)
+    chosen = (options or SolveOptions()).changed(num_starts=num_starts, seed=seed, processes=processes, time=time)
+    stated = as_problem(problem)
+    wanted = default_classes(stated) if classes is None else named_classes(classes, stated)
+    _check(stated, wanted)
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        search = _Ladder(
-            problem,
-            stop or own,
-            solver=solver,
-            num_starts=num_starts,
-            seed=seed,
-            processes=processes,
-            budget=budget,
-            on_step=on_step,
-        )
+        search = _Ladder(stated, stop or own, solver=solver, budget=budget, options=chosen, on_step=on_step)
         try:
-            return search.climb(wanted, time, on_rung)
+            return search.climb(wanted, chosen.time, on_rung)
         except StoppedError:
             if not own.interrupted:
                 raise
@@ -137,11 +131,9 @@ class _Ladder:
 
     problem: Problem
     stop: Stop
-    solver: Solver | str
-    num_starts: int | None
-    seed: int
-    processes: int | None
-    budget: Budget
+    solver: Solver | str | None
+    budget: Budget | None
+    options: SolveOptions
     on_step: Callable[[str, Progress], None] | None
     rungs: list[Rung] = field(default_factory=list)
     unreached: list[Unreached] = field(default_factory=list)
@@ -168,7 +160,7 @@ class _Ladder:
                 problem=self.problem.name,
                 rungs=tuple(self.rungs),
                 unreached=tuple(self.unreached),
-                seed=self.seed,
+                seed=self.options.seed,
                 seconds=perf_counter() - begun,
                 interrupted=self.stop.interrupted,
             )
@@ -185,19 +177,16 @@ class _Ladder:
         begun, name = perf_counter(), class_name(policy_class)
         below = self._best_below(policy_class)
         lifted = None if below is None else self._lifted(below.policy, policy_class)
-        told = self.on_step
+        on_step = self.on_step
         try:
             solution = solve(
                 self.problem,
                 policy_class=policy_class,
+                options=replace(self.options, time=None, sequences=0),
                 solver=self.solver,
-                num_starts=self.num_starts,
-                warm=lifted,
-                seed=self.seed,
-                processes=self.processes,
                 budget=self.budget,
-                sequences=0,
-                on_step=None if told is None else lambda progress: told(name, progress),
+                warm=lifted,
+                on_step=None if on_step is None else lambda progress: on_step(name, progress),
                 stop=self.stop,
             )
         except StoppedError:
@@ -239,7 +228,7 @@ class _Ladder:
 
     def _lifted(self, policy: Policy, policy_class: PolicyClass) -> Policy:
         product = compile_problem(self.problem, policy_class, stop=self.stop)
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(3,)))
+        rng = np.random.default_rng(np.random.SeedSequence(self.options.seed, spawn_key=(3,)))
         return product.policy(lift(policy, product, rng=rng))
 
     def _best_below(self, policy_class: PolicyClass) -> Rung | None:

@@ -32,14 +32,14 @@ class Closest:
     feasible: bool
 
 
-def feasible_policy(objective: Objective, *, scales: FloatArray, seed: int = 0, climb: bool = True) -> Closest:
+def feasible_policy(objective: Objective, *, seed: int = 0, climb: bool = True) -> Closest:
     """A policy that meets every requirement or, if none is found, one whose worst slack is the largest found.
 
     Begins at the policies that earn most of each requirement, at mixtures of them, at the uniform and at random ones,
     and climbs from each (unless told not to) until the task is met or no policy at all could come closer. The same
     seed gives the same policy.
     """
-    ascent = _Ascent(objective, scales)
+    ascent = _Ascent(objective)
     begins = _begins(objective, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,))))
     best = max((ascent.closest(pi) for pi in begins), key=lambda found: found.slack)
     enough = ascent.largest_slack() - ROUNDING if climb else -np.inf
@@ -51,17 +51,23 @@ def feasible_policy(objective: Objective, *, scales: FloatArray, seed: int = 0, 
     return best
 
 
-def with_feasible_start(objective: Objective, begins: list[Start], *, scales: FloatArray, seed: int) -> list[Start]:
+def even_feasible_policy(objective: Objective, *, seed: int = 0) -> FloatArray:
+    """A policy that meets the task and is as close to uniform as it can be, made in little time."""
+    made = feasible_policy(objective, seed=seed, climb=False)
+    return _Ascent(objective).towards_uniform(made)
+
+
+def with_feasible_start(objective: Objective, begins: list[Start], *, seed: int) -> list[Start]:
     """The same starts or, when none of them meets the task, with a random (or the uniform) one replaced.
 
     What takes its place meets the task, if such a policy is found, and is otherwise as close to uniform as it can be.
     """
-    ascent = _Ascent(objective, scales)
+    ascent = _Ascent(objective)
     softmax = objective.process.softmax
     replaced = next((begin for begin in reversed(begins) if begin.kind in ("random", "uniform")), None)
     if replaced is None or any(ascent.closest(softmax(begin.theta)).feasible for begin in begins):
         return begins
-    pi = ascent.towards_uniform(feasible_policy(objective, scales=scales, seed=seed))
+    pi = ascent.towards_uniform(feasible_policy(objective, seed=seed))
     made = Start(replaced.place, "feasible", np.log(np.maximum(pi, _LEAST_PROBABILITY)))
     return [made if begin is replaced else begin for begin in begins]
 
@@ -113,10 +119,10 @@ def _begins(objective: Objective, rng: np.random.Generator) -> list[FloatArray]:
 class _Ascent:
     """Climbs the smallest scaled slack by natural-gradient steps."""
 
-    def __init__(self, objective: Objective, scales: FloatArray) -> None:
+    def __init__(self, objective: Objective) -> None:
         self.payoffs = objective.requirements()
         self._process, self._thresholds = objective.process, objective.thresholds()
-        self._scales, self._size = scales, np.maximum(1.0, np.abs(self._thresholds))
+        self._scales, self._size = objective.scales, np.maximum(1.0, np.abs(self._thresholds))
         self._stop = objective.stop
 
     def closest(self, pi: FloatArray) -> Closest:

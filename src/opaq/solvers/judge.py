@@ -8,6 +8,7 @@ import numpy as np
 
 from opaq.beliefs.returns import return_gradient
 from opaq.model.arrays import FloatArray
+from opaq.model.content import ByContent
 from opaq.opacity.exact import evaluate
 from opaq.opacity.sampled import estimate
 from opaq.product.process import LARGEST_LOGIT
@@ -20,8 +21,8 @@ _JUDGING_SEED, _JUDGING_RUNS = 0x0BAC, 1000
 _MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is not repaired
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Candidate(ByContent):
     """A policy and its exact (or certified lower) score; only one with every slack >= 0 is feasible."""
 
     theta: FloatArray
@@ -42,9 +43,9 @@ class Candidate:
         return float(self.slack.min()) > float(other.slack.min())
 
 
-def judge(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> Candidate:
+def judge(objective: Objective, theta: FloatArray) -> Candidate:
     """Repair a small violation, then evaluate. Raises StoppedError when there is no time for it."""
-    theta = repair(objective, theta, scales=scales)
+    theta = repair(objective, theta)
     score = _score(objective, objective.process.softmax(theta))
     return Candidate(theta, score, _scaled_slack(objective, theta))
 
@@ -70,9 +71,9 @@ def _certain_score(objective: Objective, pi: FloatArray, stop: Stop) -> float:
     return opacity.lower if objective.sign > 0 else -opacity.upper
 
 
-def judge_at_once(objective: Objective, theta: FloatArray, *, scales: FloatArray, stop: Stop) -> Candidate:
+def judge_at_once(objective: Objective, theta: FloatArray, *, stop: Stop) -> Candidate:
     """The same in the time that `stop` leaves."""
-    theta = repair(objective, theta, scales=scales)
+    theta = repair(objective, theta)
     score = _certain_score(objective, objective.process.softmax(theta), stop)
     return Candidate(theta, score, _scaled_slack(objective, theta))
 
@@ -81,9 +82,9 @@ def _scaled_slack(objective: Objective, theta: FloatArray) -> FloatArray:
     return np.asarray(objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
 
 
-def repair(objective: Objective, theta: FloatArray, *, scales: FloatArray) -> FloatArray:
+def repair(objective: Objective, theta: FloatArray) -> FloatArray:
     """The nearest policy along the gradients of the violated requirements that meets them, if a small step does."""
-    first = theta
+    first, scales = theta, objective.scales
     for _ in range(12):
         slack = objective.slack(theta)
         if not slack.size or slack.min() >= 0.0:

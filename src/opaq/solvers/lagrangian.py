@@ -1,4 +1,4 @@
-"""The default solver: an augmented Lagrangian with a quasi-Newton inner solver on exact gradients."""
+"""An augmented Lagrangian with a quasi-Newton inner solver on exact gradients."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import LARGEST_LOGIT
+from opaq.solvers.factory import Plan, PlanRequest, SolverFactory
 from opaq.solvers.objective import Objective, Point
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import StepInfo, Trace
@@ -30,10 +31,9 @@ class LagrangianState:
 class AugmentedLagrangian:
     """Maximise score - sum_i psi(slack_i): each step is one inner solve, then multipliers and penalty are updated.
 
-    Slacks are divided by `scales`, so that one penalty suits rewards of any size.
+    Slacks are divided by the objective's scales, so that one penalty suits rewards of any size.
     """
 
-    scales: FloatArray  # [requirement]
     max_steps: int = 100
     max_inner: int = 15  # short inner solves: the multipliers settle before the policy does
     tolerance: float = 1e-6
@@ -48,7 +48,7 @@ class AugmentedLagrangian:
         With a small penalty alone, all starts may first run to the same infeasible optimum of opacity.
         """
         penalty = self.first_penalty * 8.0 ** (place % 4)
-        return LagrangianState(theta, np.zeros(self.scales.size), penalty, np.inf, np.inf, 0, 0)
+        return LagrangianState(theta, np.zeros(objective.scales.size), penalty, np.inf, np.inf, 0, 0)
 
     def step(
         self, objective: Objective, state: LagrangianState, rng: np.random.Generator
@@ -57,14 +57,16 @@ class AugmentedLagrangian:
         from scipy.optimize import minimize
 
         seed = int(rng.integers(2**62))
-        before = self._merit(objective.at(state.theta, np.random.default_rng(seed)), state)[0]
-        climb = _Climb(self, objective, state, seed)
+        before = _merit(objective.at(state.theta, np.random.default_rng(seed)), state, objective.scales)[0]
+        climb = _Climb(objective, state, seed)
         bounds = [(-LARGEST_LOGIT, LARGEST_LOGIT)] * state.theta.size
         options = {"maxiter": self.max_inner, "maxcor": 20, "ftol": 1e-12, "gtol": self.tolerance * 0.1}
         found = minimize(climb, state.theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         point = climb.best if climb.best is not None else objective.at(state.theta, np.random.default_rng(seed))
-        after = self._update(state, point, gain=before - float(found.fun), evaluations=int(found.nfev))
-        return after, self._info(after, point)
+        scaled = point.slack / objective.scales
+        after = self._update(state, point, scaled, gain=before - float(found.fun), evaluations=int(found.nfev))
+        trace = Trace(after.iteration, point.score, point.slack, after.multipliers / objective.scales)
+        return after, StepInfo(iteration=after.iteration, theta=after.theta, trace=trace)
 
     def done(self, state: LagrangianState) -> Status | None:
         """Settled when nothing is violated and the last inner solve gained nothing: no proof of a local optimum."""
@@ -72,8 +74,10 @@ class AugmentedLagrangian:
             return Status.SETTLED
         return Status.STOPPED if state.iteration >= self.max_steps else None
 
-    def _update(self, state: LagrangianState, point: Point, *, gain: float, evaluations: int) -> LagrangianState:
-        slack = point.slack / self.scales
+    def _update(
+        self, state: LagrangianState, point: Point, slack: FloatArray, *, gain: float, evaluations: int
+    ) -> LagrangianState:
+        """Multipliers and penalty after an inner solve that ended at a point with this scaled slack."""
         multipliers = np.maximum(0.0, state.multipliers - state.penalty * slack)
         active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
         violation = float(active.max(initial=0.0))
@@ -89,31 +93,35 @@ class AugmentedLagrangian:
             evaluations=state.evaluations + evaluations,
         )
 
-    def _merit(self, point: Point, state: LagrangianState) -> tuple[float, FloatArray]:
-        """-(augmented Lagrangian) and its gradient, to be minimised."""
-        pressure = np.maximum(0.0, state.multipliers - state.penalty * point.slack / self.scales)
-        merit = -point.score + float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
-        return merit, -point.score_slope - (pressure / self.scales) @ point.slack_slope
 
-    def _info(self, state: LagrangianState, point: Point) -> StepInfo:
-        return StepInfo(
-            iteration=state.iteration,
-            theta=state.theta,
-            trace=Trace(state.iteration, point.score, point.slack, state.multipliers / self.scales),
-        )
+def _merit(point: Point, state: LagrangianState, scales: FloatArray) -> tuple[float, FloatArray]:
+    """-(augmented Lagrangian) and its gradient, to be minimised."""
+    pressure = np.maximum(0.0, state.multipliers - state.penalty * point.slack / scales)
+    merit = -point.score + float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
+    return merit, -point.score_slope - (pressure / scales) @ point.slack_slope
 
 
 class _Climb:
     """The merit function for the inner solver; remembers the best point it was asked for."""
 
-    def __init__(self, solver: AugmentedLagrangian, objective: Objective, state: LagrangianState, seed: int) -> None:
-        self._solver, self._objective, self._state, self._seed = solver, objective, state, seed
+    def __init__(self, objective: Objective, state: LagrangianState, seed: int) -> None:
+        self._objective, self._state, self._seed = objective, state, seed
         self._lowest = np.inf
         self.best: Point | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         point = self._objective.at(theta.copy(), np.random.default_rng(self._seed))
-        merit, slope = self._solver._merit(point, self._state)
+        merit, slope = _merit(point, self._state, self._objective.scales)
         if merit < self._lowest:
             self._lowest, self.best = merit, point
         return merit, slope
+
+
+def _plan(request: PlanRequest) -> Plan:
+    """Many starts for a few steps, a third of them on, two to the end."""
+    many = request.many_starts
+    rounds = tuple(AugmentedLagrangian(max_steps=steps) for steps in (6, 25, 100))
+    return Plan(rounds, (many, max(2, (many + 2) // 3), 2), (many,))
+
+
+FACTORY = SolverFactory(AugmentedLagrangian.name, _plan, needs_exact=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from opaq.model.arrays import FloatArray
+from opaq.model.content import Brief
 from opaq.solvers.judge import Candidate, judge
 from opaq.solvers.objective import Objective
 from opaq.solvers.starts import Start
@@ -19,8 +19,8 @@ from opaq.solvers.strategy import Solver, Trace
 from opaq.stop import StoppedError
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Progress(Brief):
     """What is told after a step of one start: enough to keep the best policy so far."""
 
     place: int
@@ -41,8 +41,8 @@ class Snapshot:
     traces: list[Trace]
 
 
-@dataclass(frozen=True, slots=True)
-class StartResult:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StartResult(Brief):
     """How one start ended."""
 
     place: int
@@ -71,7 +71,6 @@ def run_start(
     start: Start,
     *,
     seed: int,
-    scales: FloatArray,
     on_step: Callable[[Progress], None] | None = None,
     keeper: Keeper | None = None,
     begin: Snapshot | None = None,
@@ -86,7 +85,7 @@ def run_start(
     now = (keeper.load() if keeper else None) or begin or _fresh(objective, solver, start, seed)
     while (status := solver.done(now.state)) is None:
         try:
-            now = _advance(objective, solver, now, scales=scales, judge_every=judge_every)
+            now = _advance(objective, solver, now, judge_every=judge_every)
         except StoppedError:
             status = Status.INTERRUPTED
             break
@@ -99,13 +98,13 @@ def run_start(
     return StartResult(start.place, start.kind, status, now.best, len(now.traces), tuple(now.traces), seconds, now)
 
 
-def _advance(objective: Objective, solver: Solver, now: Snapshot, *, scales: FloatArray, judge_every: int) -> Snapshot:
+def _advance(objective: Objective, solver: Solver, now: Snapshot, *, judge_every: int) -> Snapshot:
     """One step and its judgement. Raises StoppedError, and leaves `now` as it was, when asked to stop meanwhile."""
     rng = deepcopy(now.rng)
     state, info = solver.step(objective, now.state, rng)
     best = now.best
     if info.iteration % judge_every == 0 or solver.done(state) is not None:
-        judged = judge(objective, info.theta, scales=scales)
+        judged = judge(objective, info.theta)
         best = judged if judged.beats(best) else best
     now.traces.append(info.trace)
     return Snapshot(state, rng, best, now.traces)

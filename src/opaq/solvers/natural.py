@@ -14,6 +14,7 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
+from opaq.solvers.factory import Plan, PlanRequest, SolverFactory
 from opaq.solvers.objective import Objective, Slopes
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import StepInfo, Trace
@@ -25,6 +26,7 @@ _LEAST_GAIN = 1e-6  # of the merit: a step that gains less has gained next to no
 _MAX_IDLE = 3
 _FIRST_RUNS = 100
 _NOISE = 1e-12  # of the merit: differences below it are rounding
+_MANY_BELIEFS = 100_000  # above this one wave of starts is all
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,10 @@ class NaturalState:
 class NaturalGradient:
     """Maximise score - sum_i psi(slack_i): each step is some iterations on one frozen graph, then multipliers move.
 
-    Slacks are divided by `scales`, so that one penalty suits rewards of any size. The rate grows while the merit rises
-    and falls when it does not: an iteration that lowers the merit is taken back.
+    Slacks are divided by the objective's scales, so that one penalty suits rewards of any size. The rate grows
+    while the merit rises and falls when it does not: an iteration that lowers the merit is taken back.
     """
 
-    scales: FloatArray  # [requirement]
     max_steps: int = 100
     iterations: int = 20  # per step
     first_rate: float = 0.2
@@ -66,7 +67,7 @@ class NaturalGradient:
 
     def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> NaturalState:
         """At rest, multipliers 0."""
-        none = np.zeros(self.scales.size)
+        none = np.zeros(objective.scales.size)
         return NaturalState(
             theta, np.zeros_like(theta), none, self.first_penalty, self.first_rate, np.inf, np.inf, 0, _FIRST_RUNS, 0, 0
         )
@@ -75,18 +76,18 @@ class NaturalGradient:
         self, objective: Objective, state: NaturalState, rng: np.random.Generator
     ) -> tuple[NaturalState, StepInfo]:
         """Some iterations with fixed multipliers."""
-        process = objective.process
+        process, scales = objective.process, objective.scales
         local = objective.near(state.theta, seed=int(rng.integers(2**62)), runs=state.runs)
         theta, velocity, rate = state.theta, state.velocity, state.rate
         here = local.slopes(theta)
-        merit = begun = self._merit(here, state)
+        merit = begun = _merit(here, state, scales)
         count = 1
         for _ in range(self.iterations):
-            push = self.momentum * velocity + rate * self._advantage(process, here, state)
+            push = self.momentum * velocity + rate * _advantage(process, here, state, scales)
             tried = settle(process, theta + push)
             there = local.slopes(tried)
             count += 1
-            found = self._merit(there, state)
+            found = _merit(there, state, scales)
             if found >= merit - local.noise - _NOISE * max(1.0, abs(merit)):
                 theta, velocity, here, merit = tried, push, there, found
                 rate = min(rate * 1.15, self.largest_rate)
@@ -96,7 +97,7 @@ class NaturalGradient:
         after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here)
         idle = state.idle + 1 if merit - begun <= _LEAST_GAIN * max(1.0, abs(merit)) + local.noise else 0
         after = replace(after, idle=idle, runs=math.ceil(1.2 * state.runs), evaluations=state.evaluations + count)
-        trace = Trace(after.iteration, here.score, here.slack, after.multipliers / self.scales)
+        trace = Trace(after.iteration, here.score, here.slack, after.multipliers / scales)
         return after, StepInfo(iteration=after.iteration, theta=theta, trace=trace)
 
     def done(self, state: NaturalState) -> Status | None:
@@ -105,32 +106,15 @@ class NaturalGradient:
             return Status.SETTLED
         return Status.STOPPED if state.iteration >= self.max_steps else None
 
-    def _pressure(self, slack: FloatArray, state: NaturalState) -> FloatArray:
-        return np.maximum(0.0, state.multipliers - state.penalty * slack / self.scales)
-
-    def _merit(self, here: Slopes, state: NaturalState) -> float:
-        pressure = self._pressure(here.slack, state)
-        return here.score - float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
-
-    def _slope(self, here: Slopes, state: NaturalState) -> FloatArray:
-        """The derivative of the merit by the policy vector."""
-        return np.asarray(here.score_slope + (self._pressure(here.slack, state) / self.scales) @ here.slack_slope)
-
-    def _advantage(self, process: HiddenProcess, here: Slopes, state: NaturalState) -> FloatArray:
-        """A(u, a): what action a is worth above the row's mean, per visit."""
-        above = above_mean(process, here.pi, self._slope(here, state))
-        visits = np.repeat(here.visits, np.diff(process.row_start))
-        scaled = np.divide(above, visits, out=np.zeros_like(above), where=visits > 0.0)
-        return np.clip(scaled, -_LARGEST_ADVANTAGE, _LARGEST_ADVANTAGE)
-
     def _update(self, objective: Objective, state: NaturalState, here: Slopes) -> NaturalState:
-        slack = here.slack / self.scales
-        multipliers = self._pressure(here.slack, state)
+        slack = here.slack / objective.scales
+        multipliers = _pressure(here.slack, state, objective.scales)
         active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
         violation = float(active.max(initial=0.0))
         grow = violation > 0.7 * state.violation and violation > self.tolerance
         best = np.maximum.reduceat(
-            above_mean(objective.process, here.pi, self._slope(here, state)), objective.process.row_start[:-1]
+            above_mean(objective.process, here.pi, _slope(here, state, objective.scales)),
+            objective.process.row_start[:-1],
         )
         return replace(
             state,
@@ -140,6 +124,28 @@ class NaturalGradient:
             gap=float(best.sum()),
             iteration=state.iteration + 1,
         )
+
+
+def _pressure(slack: FloatArray, state: NaturalState, scales: FloatArray) -> FloatArray:
+    return np.maximum(0.0, state.multipliers - state.penalty * slack / scales)
+
+
+def _merit(here: Slopes, state: NaturalState, scales: FloatArray) -> float:
+    pressure = _pressure(here.slack, state, scales)
+    return here.score - float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
+
+
+def _slope(here: Slopes, state: NaturalState, scales: FloatArray) -> FloatArray:
+    """The derivative of the merit by the policy vector."""
+    return np.asarray(here.score_slope + (_pressure(here.slack, state, scales) / scales) @ here.slack_slope)
+
+
+def _advantage(process: HiddenProcess, here: Slopes, state: NaturalState, scales: FloatArray) -> FloatArray:
+    """A(u, a): what action a is worth above the row's mean, per visit."""
+    above = above_mean(process, here.pi, _slope(here, state, scales))
+    visits = np.repeat(here.visits, np.diff(process.row_start))
+    scaled = np.divide(above, visits, out=np.zeros_like(above), where=visits > 0.0)
+    return np.clip(scaled, -_LARGEST_ADVANTAGE, _LARGEST_ADVANTAGE)
 
 
 def above_mean(process: HiddenProcess, pi: FloatArray, slope: FloatArray) -> FloatArray:
@@ -152,3 +158,23 @@ def settle(process: HiddenProcess, theta: FloatArray) -> FloatArray:
     """The same policy with the largest logit of every row 0 and none below the lowest."""
     top = np.repeat(np.maximum.reduceat(theta, process.row_start[:-1]), np.diff(process.row_start))
     return np.asarray(np.maximum(theta - top, LOWEST_LOGIT))
+
+
+def _plan(request: PlanRequest) -> Plan:
+    """All starts for a few steps, the better ones on, and more waves of starts while the best disagree."""
+    if request.gradients == "sampled":
+        return _sampled_plan(request.num_starts or 2)
+    rounds = tuple(NaturalGradient(max_steps=steps) for steps in (8, 30, 120))
+    few = request.beliefs <= _MANY_BELIEFS
+    first = request.num_starts or (4 if few else 2)
+    waves = (first, 4, 8) if few and request.num_starts is None else (first,)
+    return Plan(rounds, (first, max(2, (first + 1) // 2), 2), waves)
+
+
+def _sampled_plan(first: int) -> Plan:
+    """For gradients that are slow and noisy: short steps, the better start goes on."""
+    rounds = tuple(NaturalGradient(max_steps=steps, iterations=10) for steps in (6, 40))
+    return Plan(rounds, (first, 1), (first,))
+
+
+FACTORY = SolverFactory(NaturalGradient.name, _plan, samples=400, samples_if_large=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,10 +18,8 @@ from opaq.opacity import exact, sampled
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.simulation.sampling import score_gradients
+from opaq.solvers.options import Gradients, default_of
 from opaq.stop import Stop
-
-Gradients = Literal["exact", "sampled"]
-GradientChoice = Literal["auto", "exact", "sampled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,9 @@ class Objective:
     product: Product
     gradients: Gradients = "exact"
     samples: int = 2000
-    budget: Budget = field(default_factory=lambda: Budget(nodes=200_000))
+    budget: Budget = field(default_factory=lambda: Budget(nodes=default_of("nodes")))
     stop: Stop = field(default_factory=Stop)  # when requested, evaluations raise StoppedError
+    sizes: FloatArray | None = None  # [requirement]: how far its return can vary; None: 1 for each
 
     @property
     def process(self) -> HiddenProcess:
@@ -78,6 +77,11 @@ class Objective:
     def thresholds(self) -> FloatArray:
         """What is asked of each of them."""
         return np.array([payoff.threshold for payoff in self.requirements()], dtype=np.float64)
+
+    @property
+    def scales(self) -> FloatArray:
+        """What slacks are divided by to compare requirements of any size."""
+        return np.ones(len(self.requirements())) if self.sizes is None else self.sizes
 
     def at(self, theta: FloatArray, rng: np.random.Generator | None = None) -> Point:
         """Score, slack and gradients at one policy; sampled ones draw from `rng`."""

@@ -10,6 +10,7 @@ import numpy as np
 from opaq.beliefs import kernels
 from opaq.beliefs.returns import expected_return, return_gradient
 from opaq.model.arrays import FloatArray
+from opaq.model.content import ByContent
 from opaq.opacity import exact
 from opaq.product.process import HiddenProcess
 from opaq.solvers.objective import Objective, Point
@@ -21,8 +22,8 @@ _PROBE, _MOST_PROBES = 1e-5, 40  # probability moved in a trial, and how many tr
 MAX_HESSIAN = 400  # parameters; beyond this the full Hessian is not formed
 
 
-@dataclass(frozen=True, slots=True)
-class Optimality:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Optimality(ByContent):
     """At a local maximum gradient norm and residual are 0 and the curvature is not positive."""
 
     gradient_norm: float  # largest entry of the Lagrangian's gradient with respect to logits

@@ -21,10 +21,11 @@ from opaq.model.conditions import (
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
+from opaq.solvers.options import MOST_FREE_NODES
+from opaq.spec.cursor import gather
 from opaq.spec.memory_part import free_memory
-from opaq.spec.policy_part import build_policy_class
-
-MAX_FREE_NODES = 64
+from opaq.spec.names import Names
+from opaq.spec.policy_part import build_policy_class, read_policy_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class SizedCondition:
 SIZED_CONDITIONS: dict[str, SizedCondition] = {
     LastStates.key: SizedCondition("states", lambda problem: problem.horizon + 1, lambda problem, count: count),
     MemoryNode.key: SizedCondition(
-        "nodes", lambda problem: MAX_FREE_NODES, lambda problem, count: free_memory(problem.mdp, count)
+        "nodes", lambda problem: MOST_FREE_NODES, lambda problem, count: free_memory(problem.mdp, count)
     ),
 }
 
@@ -69,6 +70,17 @@ def named_class(text: str, problem: Problem) -> PolicyClass:
     return read
 
 
+def chosen_class(problem: Problem, *, conditions: str | None = None, memory_nodes: int | None = None) -> PolicyClass:
+    """The problem's own class, with other conditions ("state,time") or a memory of some nodes, free to use."""
+    stated = problem.policy_class
+    if conditions is not None:
+        stated = named_class(conditions, problem)
+    if memory_nodes is None:
+        return stated
+    others = (condition for condition in stated.conditions if not isinstance(condition, MemoryNode))
+    return PolicyClass((*others, MemoryNode(free_memory(problem.mdp, memory_nodes))))
+
+
 def _condition(name: str, problem: Problem, where: str, faults: Faults) -> object:
     """One condition as problem files state it; None after a fault."""
     key, _, count = name.partition(":")
@@ -88,7 +100,7 @@ def named_classes(classes: Iterable[PolicyClass | str], problem: Problem) -> tup
     named, faults = [], Faults()
     for given in classes:
         try:
-            named.append(named_class(given, problem) if isinstance(given, str) else given)
+            named.append(named_class(given, problem) if isinstance(given, str) else checked_class(given, problem))
         except InputError as error:
             faults.errors += error.faults
     names = [class_name(policy_class) for policy_class in named]
@@ -96,6 +108,15 @@ def named_classes(classes: Iterable[PolicyClass | str], problem: Problem) -> tup
         faults.error(f"policy class '{name}'", "is listed twice", "keep one of them")
     faults.raise_if_any()
     return in_order(named)
+
+
+def checked_class(given: object, problem: Problem) -> PolicyClass:
+    """A policy class as an object, if it is one whose parts fit the problem; InputError otherwise."""
+    if not isinstance(given, PolicyClass):
+        found = f"is of the type {type(given).__name__}"
+        raise InputError([Fault("policy class", found, "give a name such as 'state,time', or a PolicyClass")])
+    names = Names.of(problem.mdp, has_automaton=isinstance(problem.secret, Language))
+    return gather(read_policy_class, names.at_start(given, f"policy class '{class_name(given)}'"), None)
 
 
 def default_classes(problem: Problem) -> tuple[PolicyClass, ...]:

@@ -35,7 +35,6 @@ def polish(
     objective: Objective,
     candidate: Candidate,
     *,
-    scales: FloatArray,
     evaluations: int,
     second_order: bool,
 ) -> Polished:
@@ -46,7 +45,7 @@ def polish(
     taken. From a saddle it goes on along the direction of positive curvature.
     """
     with threadpool_limits(1):  # sums over several threads round differently
-        return _Polish(objective, scales, evaluations, second_order).run(candidate)
+        return _Polish(objective, evaluations, second_order).run(candidate)
 
 
 class _Polish:
@@ -55,11 +54,10 @@ class _Polish:
     def __init__(
         self,
         objective: Objective,
-        scales: FloatArray,
         evaluations: int,
         second_order: bool,
     ) -> None:
-        self._objective, self._scales = objective, scales
+        self._objective, self._scales = objective, objective.scales
         self._left = evaluations
         self._second_order = second_order
 
@@ -87,7 +85,7 @@ class _Polish:
         while self._left > 0:
             least = _LEAST[min(number, len(_LEAST) - 1)]
             theta, multipliers = self._round(theta, multipliers, least)
-            found = judge(self._objective, theta, scales=self._scales)
+            found = judge(self._objective, theta)
             gain = found.score - best.score
             if found.beats(best):
                 best, evidence = found, first_order(self._objective, found.theta)
@@ -121,7 +119,7 @@ class _Polish:
         for length in (1.0, 0.3, 0.1, 0.03):
             for sign in (1.0, -1.0):
                 theta = np.clip(best.theta + sign * length * direction, -LARGEST_LOGIT, LARGEST_LOGIT)
-                found = judge(self._objective, theta, scales=self._scales)
+                found = judge(self._objective, theta)
                 self._left -= 1
                 if found.feasible and found.score > best.score + _GAIN and found.beats(better):
                     better = found

@@ -15,7 +15,6 @@ from queue import SimpleQueue
 
 from threadpoolctl import threadpool_limits
 
-from opaq.model.arrays import FloatArray
 from opaq.solvers.loop import Progress, Snapshot, StartResult, run_start
 from opaq.solvers.objective import Objective
 from opaq.solvers.run_files import Checkpoint
@@ -33,7 +32,6 @@ class Job:
     solver: Solver
     start: Start
     seed: int
-    scales: FloatArray
     file: Path | None  # where its checkpoint is kept
     judge_every: int
     begin: Snapshot | None = None
@@ -46,7 +44,6 @@ class Job:
             self.solver,
             self.start,
             seed=self.seed,
-            scales=self.scales,
             on_step=on_step,
             keeper=None if self.file is None else Checkpoint(self.file, template),
             begin=self.begin,

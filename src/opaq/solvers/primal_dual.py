@@ -8,7 +8,9 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import LARGEST_LOGIT
+from opaq.solvers.factory import Plan, PlanRequest, SolverFactory, to_the_end
 from opaq.solvers.objective import Objective
+from opaq.solvers.options import default_of
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import StepInfo, Trace
 
@@ -30,11 +32,11 @@ class PrimalDual:
     satisfies the paper's assumption on step sizes for 0.5 < exponent < 1.
     """
 
-    eta: float = 0.8
-    kappa: float = 0.05
-    exponent: float = 0.0
+    eta: float = default_of("eta")
+    kappa: float = default_of("kappa")
+    exponent: float = default_of("exponent")
     largest_multiplier: float = 1e6
-    iterations: int = 5000
+    iterations: int = default_of("iterations")
 
     name = "primal-dual"
     judge_every = 100
@@ -69,3 +71,10 @@ class PrimalDual:
     def done(self, state: PrimalDualState) -> Status | None:
         """After the given number of iterations."""
         return Status.COMPLETED if state.iteration >= self.iterations else None
+
+
+def _plan(request: PlanRequest) -> Plan:
+    return to_the_end(PrimalDual(**request.settings), request)
+
+
+FACTORY = SolverFactory(PrimalDual.name, _plan, options=("iterations", "eta", "kappa", "exponent"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opaq.model.arrays import FloatArray
+from opaq.solvers.factory import Plan
 from opaq.solvers.judge import Candidate
 from opaq.solvers.loop import Progress, StartResult
 from opaq.solvers.objective import Objective
@@ -19,15 +19,6 @@ from opaq.solvers.strategy import Solver, Trace
 
 AGREEMENT = 1e-3  # of the best opacity (1 bit at least): starts this close together ended at the same optimum
 _ENDED = (Status.CONVERGED, Status.SETTLED)  # more steps would change nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Rounds of one wave of starts, and how many waves there may be."""
-
-    rounds: tuple[Solver, ...]  # the solver of every round, which differ in how many steps they take in all
-    kept: tuple[int, ...]  # how many starts take part in every round
-    waves: tuple[int, ...]  # how many starts every wave has; later ones run only if the best starts disagree
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +37,12 @@ def run_race(
     begins: list[Start],
     *,
     seed: int,
-    scales: FloatArray,
     folder: Path | None,
     workers: int,
     on_step: Callable[[Progress], None] | None,
 ) -> Outcome:
     """Run the waves of a plan; `begins` holds the starts of all of them. Ends early when the stop is requested."""
-    race = _Race(objective, plan, seed, scales, folder, workers, on_step)
+    race = _Race(objective, plan, seed, folder, workers, on_step)
     first = 0
     for count in plan.waves:
         race.wave(begins[first : first + count])
@@ -70,12 +60,11 @@ class _Race:
         objective: Objective,
         plan: Plan,
         seed: int,
-        scales: FloatArray,
         folder: Path | None,
         workers: int,
         on_step: Callable[[Progress], None] | None,
     ) -> None:
-        self._objective, self._plan, self._seed, self._scales = objective, plan, seed, scales
+        self._objective, self._plan, self._seed = objective, plan, seed
         self._folder, self._workers, self._on_step = folder, workers, on_step
         self._results: dict[int, StartResult] = {}
         self._finalists: set[int] = set()  # starts that took part in a last round
@@ -118,7 +107,7 @@ class _Race:
     def _job(self, begin: Start, solver: Solver, number: int) -> Job:
         file = None if self._folder is None else self._folder / f"start-{begin.place}-{number}.npz"
         before = self._results[begin.place].end if begin.place in self._results else None
-        return Job(self._objective, solver, begin, self._seed, self._scales, file, solver.judge_every, before)
+        return Job(self._objective, solver, begin, self._seed, file, solver.judge_every, before)
 
     def _ended(self, begin: Start) -> bool:
         return begin.place in self._results and self._results[begin.place].status in _ENDED

@@ -15,8 +15,10 @@ import numpy as np
 from opaq.errors import Fault, InputError
 from opaq.files import read_bytes, write_text
 from opaq.lock import locked
+from opaq.model.arrays import FloatArray
 from opaq.model.fingerprint import Parts, digest
 from opaq.solvers.objective import Objective
+from opaq.solvers.options import SolveOptions
 from opaq.solvers.run_files import CHECKPOINT_FORMAT
 from opaq.solvers.strategy import Solver
 from opaq.version import __version__
@@ -91,32 +93,27 @@ class RunRecord:
 
 
 def option_parts(
-    objective: Objective,
-    *,
-    solver: Solver | str,
-    rounds: tuple[Solver, ...],
-    num_starts: int | None,
-    start: str,
-    warm: Any,
-    seed: int,
+    objective: Objective, options: SolveOptions, *, rounds: tuple[Solver, ...], warm: FloatArray | None
 ) -> Parts:
     """The options that decide the answer, flat; `warm` is a policy vector or None."""
-    first: Any = rounds[0]
-    parts: Parts = {"solver": first.name}
-    named = isinstance(solver, str)
-    if named:
-        parts["solver.rounds"] = ", ".join(str(each.max_steps) for each in rounds)
-    if is_dataclass(first):
-        kept = [field for field in fields(first) if field.name != "max_steps"] if named else fields(first)
-        parts |= {f"solver.{field.name}": _plain(getattr(first, field.name)) for field in kept}
-    parts |= {"gradients": objective.gradients}
+    parts = _solver_parts(rounds) | {"gradients": objective.gradients}
     if objective.gradients == "sampled":
         parts["samples"] = int(objective.samples)
-    parts |= {"starts": num_starts, "start": start, "seed": int(seed)}
+    parts |= {"starts": options.num_starts, "start": options.start, "seed": int(options.seed)}
     parts["warm policy"] = None if warm is None else digest(np.asarray(warm))
-    return parts | {
-        f"budget.{field.name}": _plain(getattr(objective.budget, field.name)) for field in fields(objective.budget)
-    }
+    budget = objective.budget
+    return parts | {f"budget.{field.name}": _plain(getattr(budget, field.name)) for field in fields(budget)}
+
+
+def _solver_parts(rounds: tuple[Solver, ...]) -> Parts:
+    """The settings of a solver, which its rounds share but for the number of steps."""
+    first: Any = rounds[0]
+    parts: Parts = {"solver": first.name}
+    if len(rounds) > 1:
+        parts["solver.rounds"] = ", ".join(str(each.max_steps) for each in rounds)
+    names = [field.name for field in fields(first)] if is_dataclass(first) else []
+    kept = [name for name in names if len(rounds) == 1 or name != "max_steps"]
+    return parts | {f"solver.{name}": _plain(getattr(first, name)) for name in kept}
 
 
 @contextmanager
@@ -180,10 +177,16 @@ def differences(was: Parts, now: Parts) -> list[str]:
 
 def option_differences(was: Parts, now: Parts) -> list[str]:
     """What of the options differs, in words; another solver has other parameters, which need no mention."""
+    was = {name: value for name, value in was.items() if not _redundant(name, value)}
     different = [name for name in {**was, **now} if was.get(name) != now.get(name)]
     if "solver" in different:
         different = [name for name in different if not name.startswith("solver.")]
     return [_option_difference(name, was.get(name), now.get(name)) for name in different]
+
+
+def _redundant(name: str, value: Any) -> bool:
+    """What runs of opaq 0.1.0 also recorded, though it follows from the problem and from the other options."""
+    return name == "solver.scales" or (name == "solver.rounds" and "," not in str(value))
 
 
 def _difference(name: str, was: Any, now: Any) -> str:

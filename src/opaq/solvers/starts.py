@@ -14,7 +14,6 @@ from opaq.solvers.objective import Objective
 from opaq.stop import Stop
 
 _BYTES_AN_ENTRY = 40  # of a frozen graph, with its buffers
-START_KINDS = ("mixed", "random", "uniform", "return-optimal")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,17 +17,3 @@ class Status(Enum):
     TIME_LIMIT = "the time limit was reached: this is the best policy so far"
     INFEASIBLE = "infeasible: no policy at all meets the task"
     NOT_FOUND = "no policy found that meets the task, though the task is not proven infeasible"
-
-    @property
-    def exit_code(self) -> int:
-        """The command's exit code."""
-        codes = {
-            Status.SETTLED: 3,
-            Status.STOPPED: 3,
-            Status.EDGE: 3,
-            Status.TIME_LIMIT: 3,
-            Status.INTERRUPTED: 130,
-            Status.INFEASIBLE: 1,
-            Status.NOT_FOUND: 1,
-        }
-        return codes.get(self, 0)

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from opaq.model.arrays import FloatArray
+from opaq.model.content import ByContent
 from opaq.solvers.objective import Objective
 from opaq.solvers.status import Status
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trace(ByContent):
     """One line of a solver's history, as the solver saw it."""
 
     iteration: int
@@ -22,8 +23,8 @@ class Trace:
     multipliers: FloatArray  # [requirement]
 
 
-@dataclass(frozen=True, slots=True)
-class StepInfo:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StepInfo(ByContent):
     """What one step did."""
 
     iteration: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opaq.model.arrays import FloatArray
 from opaq.opacity.exact import evaluate
 from opaq.opacity.measurement import Measurement
 from opaq.solvers.attainable import Attainable
@@ -35,7 +34,6 @@ def reach_verdict(
     candidate: Candidate,
     *,
     claimed: Status,
-    scales: FloatArray,
     evaluations: int,
 ) -> Verdict:
     """The verdict on a feasible policy that a search ended with, which claims to have ended in some way.
@@ -59,7 +57,7 @@ def reach_verdict(
         return Verdict(candidate, status, found, reason)
     quick = min(_CHEAP_POLISH // max(whole.num_nodes, 1), _CHEAP_EVALUATIONS)
     allowed = max(evaluations, quick, _FEWEST_EVALUATIONS)
-    ended = polish(objective, candidate, scales=scales, evaluations=allowed, second_order=cheap)
+    ended = polish(objective, candidate, evaluations=allowed, second_order=cheap)
     if ended.optimality.holds:
         return Verdict(ended.candidate, Status.CONVERGED, ended.optimality)
     return Verdict(ended.candidate, Status.STOPPED if ended.gaining else Status.SETTLED, ended.optimality)

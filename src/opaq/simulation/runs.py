@@ -1,0 +1,75 @@
+"""Runs of a policy in the user's names: the call `opaq.simulate`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from opaq.choices import check_numbers
+from opaq.loading.policy_files import as_policy
+from opaq.loading.scenarios import as_problem
+from opaq.model.arrays import FloatArray
+from opaq.model.content import Brief
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
+from opaq.product.compile import Product, compile_problem
+from opaq.simulation.sampling import sample_runs
+
+MOST_RUNS = 10**7
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Run(Brief):
+    """One run s_0 .. s_T: what happened, what the observer saw, and the secret."""
+
+    states: tuple[str, ...]
+    actions: tuple[str, ...]  # as the policy's rows call them; the last one is drawn and has no effect
+    observations: tuple[str, ...]
+    secret: str
+
+
+def simulate(
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    runs: int = 1000,
+    seed: int = 0,
+) -> tuple[Run, ...]:
+    """Independent runs of a policy.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    policy: an object or the name of a file; None is the uniform policy.
+    runs: how many. seed: the same seed gives the same runs.
+
+    Raises InputError when an argument does not fit.
+    """
+    check_numbers({"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**64)}, whole=("runs", "seed"))
+    product, pi = compiled(problem, policy)
+    return simulated(product, pi, count=runs, rng=np.random.default_rng(seed))
+
+
+def compiled(problem: object, policy: object) -> tuple[Product, FloatArray]:
+    """A problem compiled for a policy, each given in any way, and the policy as a vector."""
+    stated = as_problem(problem)
+    chosen = None if policy is None else as_policy(policy, stated)
+    product = compile_problem(stated, None if chosen is None else chosen.policy_class)
+    return product, product.policy_vector(chosen)
+
+
+def simulated(product: Product, pi: FloatArray, *, count: int, rng: np.random.Generator) -> tuple[Run, ...]:
+    """Independent runs of a policy vector, in the user's names."""
+    sampled = sample_runs(product.process, pi, count=count, rng=rng)
+    mdp, process = product.problem.mdp, product.process
+    states, actions = np.array(mdp.states, dtype=object), np.array(product.actions, dtype=object)
+    observations = np.array(product.observations, dtype=object)
+    return tuple(
+        Run(
+            states=tuple(states[product.state_of[visited]]),
+            actions=tuple(actions[product.slot_action[slots]]),
+            observations=tuple(observations[seen]),
+            secret=product.secret_values[process.secret[visited[-1]]],
+        )
+        for visited, slots, seen in zip(sampled.states, sampled.slots, sampled.observations, strict=True)
+    )

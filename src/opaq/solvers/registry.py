@@ -1,0 +1,40 @@
+"""The solvers by name. A new one is a file with a FACTORY, and a line here (or a call of `register_solver`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from opaq.choices import choose
+from opaq.errors import Fault, InputError
+from opaq.solvers import lagrangian, natural, primal_dual
+from opaq.solvers.factory import Plan, PlanRequest, SolverFactory, to_the_end
+from opaq.solvers.strategy import Solver
+
+SOLVERS: dict[str, SolverFactory] = {
+    factory.name: factory for factory in (natural.FACTORY, lagrangian.FACTORY, primal_dual.FACTORY)
+}
+
+
+def register_solver(factory: SolverFactory) -> None:
+    """Make a solver known under its name, to `solve`, `compare` and the command.
+
+    factory: how it is made and what it can use. Raises InputError when the name is taken.
+    """
+    if factory.name in SOLVERS:
+        raise InputError([Fault("solver", f"'{factory.name}' is registered already", "choose another name")])
+    SOLVERS[factory.name] = factory
+
+
+def factory_of(solver: Solver | str) -> SolverFactory:
+    """The factory of a name, or one for a strategy with settings of its own: all its starts run to their end."""
+    if isinstance(solver, str):
+        return SOLVERS[choose("solver", solver, tuple(SOLVERS))]
+    return _of_strategy(solver)
+
+
+def _of_strategy(solver: Solver) -> SolverFactory:
+    def plan(request: PlanRequest) -> Plan:
+        return to_the_end(solver, request)
+
+    known = SOLVERS.get(solver.name, SolverFactory(solver.name, plan))
+    return replace(known, plan=plan, options=(), samples_if_large=False)

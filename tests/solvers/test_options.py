@@ -1,0 +1,134 @@
+"""Options of a solve as data, and solvers by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.solvers.factory import to_the_end
+from opaq.solvers.options import LIMITS, default_of
+from opaq.solvers.registry import SOLVERS
+from opaq.solvers.run_record import RECORD_FILE, RunRecord
+
+
+def test_they_survive_json() -> None:
+    options = opaq.SolveOptions(solver="primal-dual", eta=0.5, conditions="state,time", num_starts=3, time=2.5)
+    assert opaq.SolveOptions.from_dict(json.loads(json.dumps(options.to_dict()))) == options
+    assert opaq.SolveOptions.from_dict({}) == opaq.SolveOptions()
+
+
+def test_every_number_has_limits() -> None:
+    words = {"solver", "gradients", "start", "conditions"}
+    assert {field.name for field in fields(opaq.SolveOptions)} - words == set(LIMITS)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    data = {"solver": "natrual", "seeds": 1, "seed": "1", "num_starts": 0, "time": None, "conditions": 3, "nodes": None}
+    with pytest.raises(opaq.InputError) as refused:
+        opaq.SolveOptions.from_dict(data | {"samples": 2.5, "processes": True})
+    lines = str(refused.value).splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "seeds", "solver", "conditions", "nodes", "samples", "num_starts", "seed", "processes"
+    ]  # fmt: skip
+    assert lines[0].startswith("seeds: is no option of a solve; there are solver, gradients, ")
+    assert lines[1] == "solver: 'natrual' is not a choice; did you mean 'natural'? use one of " + ", ".join(SOLVERS)
+
+
+@pytest.mark.parametrize("name", sorted(LIMITS))
+def test_limits_hold(name: str) -> None:
+    least, most = LIMITS[name]
+    solver = next((each.name for each in SOLVERS.values() if name in each.options), default_of("solver"))
+    for value in (least - 1, *([] if most == np.inf else [most * 2 + 1])):
+        with pytest.raises(opaq.InputError, match=f"{name}: is"):
+            opaq.SolveOptions(**{"solver": solver, name: value})
+    fine = opaq.SolveOptions(**{"solver": solver, name: least})
+    assert getattr(fine, name) == least
+
+
+def test_keywords_take_precedence_over_options() -> None:
+    options = opaq.SolveOptions(solver="primal-dual", iterations=3, num_starts=2, seed=5, sequences=0)
+    found = opaq.solve("two-sink", options=options, seed=6, iterations=4)
+    assert (found.solver, found.seed, len(found.starts), len(found.trace)) == ("primal-dual", 6, 2, 4)
+    assert found.measurement.revealing == ()
+
+
+def test_options_and_keywords_give_the_same_bits() -> None:
+    one = opaq.solve("graph", options=opaq.SolveOptions(num_starts=2, start="random", seed=3))
+    two = opaq.solve("graph", num_starts=2, start="random", seed=3)
+    assert np.array_equal(one.pi, two.pi)
+
+
+def test_conditions_and_memory_in_words() -> None:
+    timed = opaq.solve("two-sink", conditions="state,time", num_starts=1)
+    assert timed.policy.policy_class == opaq.PolicyClass(("state", "time"))
+    remembered = opaq.solve("two-sink", options=opaq.SolveOptions(memory_nodes=2, num_starts=1))
+    assert remembered.policy.policy_class.conditions_on == ("state", "memory")
+    with pytest.raises(opaq.InputError, match="unknown condition 'tme'"):
+        opaq.solve("two-sink", conditions="tme")
+
+
+@dataclass(frozen=True, slots=True)
+class _Nowhere:
+    """A solver that stays where it begins."""
+
+    theta: object
+    multipliers: object
+    iteration: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stay:
+    max_steps: int = 2
+    name = "stay"
+    judge_every = 1
+
+    def init(self, objective, theta, *, place=0):
+        return _Nowhere(theta, np.zeros(objective.scales.size))
+
+    def step(self, objective, state, rng):
+        after = replace(state, iteration=state.iteration + 1)
+        point = objective.at(state.theta)
+        trace = opaq.Trace(after.iteration, point.score, point.slack, after.multipliers)
+        return after, opaq.StepInfo(after.iteration, state.theta, trace)
+
+    def done(self, state):
+        return opaq.Status.COMPLETED if state.iteration >= self.max_steps else None
+
+
+def test_a_new_solver_is_one_registration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(SOLVERS, "stay", SOLVERS["natural"])
+    with pytest.raises(opaq.InputError, match="'stay' is registered already"):
+        opaq.register_solver(opaq.SolverFactory("stay", lambda request: to_the_end(_Stay(), request)))
+    monkeypatch.delitem(SOLVERS, "stay")
+    opaq.register_solver(opaq.SolverFactory("stay", lambda request: to_the_end(_Stay(), request)))
+    try:
+        found = opaq.solve("graph", solver="stay", num_starts=2, start="uniform", folder=tmp_path)
+        assert (found.solver, found.status, len(found.trace)) == ("stay", opaq.Status.COMPLETED, 2)
+        uniform = opaq.measure("graph").opacity.value
+        assert found.measurement.opacity.value == pytest.approx(uniform, abs=0.05)
+        assert opaq.solve("graph", solver=_Stay(), num_starts=2, start="uniform").solver == "stay"
+        assert opaq.SolveOptions(solver="stay").solver == "stay"
+    finally:
+        del SOLVERS["stay"]
+
+
+def test_runs_of_the_first_release_go_on(tmp_path: Path) -> None:
+    """Their records also held the scales of the requirements, and the rounds of solvers that have one."""
+    arguments = {"num_starts": 2, "seed": 1, "folder": tmp_path}
+    for options, more in (
+        ({"solver": "natural"}, {"solver.scales": "sha256:3dd7"}),
+        ({"solver": "primal-dual", "iterations": 3}, {"solver.rounds": "3"}),
+    ):
+        for file in tmp_path.iterdir():
+            file.unlink()
+        whole = opaq.solve("graph", **arguments, **options)
+        record = RunRecord.read(tmp_path)
+        assert more.keys().isdisjoint(record.options)
+        (tmp_path / RECORD_FILE).write_text(replace(record, options=record.options | more).text())
+        again = opaq.solve("graph", **arguments, **options)
+        assert np.array_equal(again.pi, whole.pi)
