@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs.futures import Futures
-from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph, unroll
+from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph
+from opaq.beliefs.unrolling import unroll
 from opaq.model.arrays import FloatArray
 from opaq.product.compile import Product
 from opaq.stop import Stop
