@@ -11,14 +11,15 @@ from opaq.beliefs.growing_level import (
     add_mass,
     add_node,
     finished,
+    larger_arcs,
+    larger_known,
+    larger_level,
     name_node,
     new_arcs,
     new_known,
     new_level,
     note_known,
-    room_for_arcs,
-    room_for_children,
-    room_for_known,
+    num_new_entries,
 )
 from opaq.beliefs.kernels import IMPOSSIBLE, STEP
 from opaq.beliefs.prediction import draw_runs, look_ahead
@@ -33,7 +34,7 @@ _ONE = np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _digits(value):
     """A belief entry as a whole number, blind to rounding errors, and to those of its tangent where it has one."""
     slope = value.imag * _TANGENT_GRAIN
@@ -64,7 +65,7 @@ def _rehash(size, hashes, count):
     return table
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _slot_of(table, hashes, hashed, check):
     """Where a belief stands in the hash table, or the empty slot where it belongs."""
     mask = np.uint64(table.size - 1)
@@ -76,7 +77,7 @@ def _slot_of(table, hashes, hashed, check):
     return np.int64(slot)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _normalise(first, last, chance, pairs, work):
     """Divide a segment by its sum; two hashes of the belief that results."""
     hashed, check = np.uint64(last - first), np.uint64(last - first)
@@ -110,10 +111,13 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
         if sampled:
             draw_runs(draws[drawn : drawn + nodes.runs[node]], num_seen, work)
             drawn += nodes.runs[node]
-        level = room_for_children(level, count, num_seen, work)
-        if keep_arcs:
-            known = room_for_known(known, num_known + num_seen)
-            arcs = room_for_arcs(arcs, num_arcs + num_seen)
+        num_entries = level.start[count] + num_new_entries(num_seen, work)
+        if count + num_seen > level.mass.size or num_entries > level.pair.size:
+            level = larger_level(level, count + num_seen, num_entries)
+        if keep_arcs and num_known + num_seen > known.node.size:
+            known = larger_known(known, num_known + num_seen)
+        if keep_arcs and num_arcs + num_seen > arcs.child.size:
+            arcs = larger_arcs(arcs, num_arcs + num_seen)
         for index in range(num_seen):
             observation = work.seen[index]
             first = pairs.segment[observation]

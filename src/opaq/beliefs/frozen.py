@@ -17,7 +17,7 @@ import numpy as np
 from opaq.beliefs.frozen_shape import Buffers, Links, Shape, make_links, make_shape
 from opaq.beliefs.frozen_sweep import entropy_step, fill_leaves, slope_step, sweep_backward, sweep_forward
 from opaq.beliefs.graph import Budget, Chain
-from opaq.beliefs.kernels import ByteArray, Moves, NumberType
+from opaq.beliefs.kernels import ByteArray, Moves
 from opaq.beliefs.leaf_rows import LeafRows, cell_values
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unrolling import unroll

@@ -10,75 +10,66 @@ from opaq.beliefs.kernels import BITS, IMPOSSIBLE, STEP
 _TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged beliefs agree to 4e-12
 
 
-@njit(cache=True, inline="always")
-def _fill_child(shape, child, weights, buffers):
-    """The belief of a child that has none yet, from what is predicted; returns its chance."""
-    belief, predicted = buffers.belief, buffers.predicted
-    first, last = shape.entry_start[child], shape.entry_start[child + 1]
+@njit(cache=True)
+def _weigh(first, last, states, emission, predicted, weights):
+    """The chance of a child's observation, and the random projection of the belief it leads to, not normalised."""
     chance = predicted[0] * 0.0
     seen = predicted[0] * 0.0
     for entry in range(first, last):
-        state = shape.state[entry]
-        value = predicted[state] * shape.emission[entry]
-        belief[entry] = value
+        state = states[entry]
+        value = predicted[state] * emission[entry]
         chance += value
         seen += value * weights[state]
-    if chance.real >= IMPOSSIBLE:
-        scale = 1.0 / chance
-        for entry in range(first, last):
-            belief[entry] *= scale
-        buffers.projection[child] = seen / chance
-        buffers.filled[child] = True
-    return chance
+    return chance, seen
 
 
-@njit(cache=True, inline="always")
-def _check_child(shape, child, weights, buffers):
-    """The chance of a child that has its belief, and whether what is predicted is proportional to it."""
-    predicted = buffers.predicted
-    chance = predicted[0] * 0.0
-    seen = predicted[0] * 0.0
-    for entry in range(shape.entry_start[child], shape.entry_start[child + 1]):
-        state = shape.state[entry]
-        value = predicted[state] * shape.emission[entry]
-        chance += value
-        seen += value * weights[state]
-    if chance.real < IMPOSSIBLE:
-        return chance, True
-    apart = seen / chance - buffers.projection[child]
-    return chance, abs(apart.real) <= _TOLERANCE and abs(apart.imag) <= _TOLERANCE * STEP
+@njit(cache=True)
+def _fill_belief(first, last, states, emission, predicted, scale, belief):
+    """The belief of a child, from what is predicted."""
+    for entry in range(first, last):
+        belief[entry] = predicted[states[entry]] * emission[entry] * scale
 
 
 @njit(cache=True, nogil=True)
 def sweep_forward(shape, moves, weights, buffers, stop):
     """Beliefs and masses of all nodes; False where two beliefs that were merged are no longer proportional."""
-    belief, mass, filled = buffers.belief, buffers.mass, buffers.filled
+    belief, mass, filled, predicted = buffers.belief, buffers.mass, buffers.filled, buffers.predicted
     mass[:] = 0.0
     filled[:] = False
     mass[0] = 1.0
     belief[0] = 1.0
     filled[0] = True
-    fits = True
     for node in range(shape.first_leaf):
-        if stop[0] != 0 or not fits:
+        if stop[0] != 0:
             break
         if not filled[node]:
             continue
-        _predict(shape, node, moves, belief, buffers.predicted)
+        _predict(shape, node, moves, belief, predicted)
         for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
             child = shape.child[arc]
-            if filled[child]:
-                chance, same = _check_child(shape, child, weights, buffers)
-                fits = fits and same
-            else:
-                chance = _fill_child(shape, child, weights, buffers)
-            if chance.real >= IMPOSSIBLE:
-                mass[child] += mass[node] * chance
-        _clear(shape, node, moves, buffers.predicted)
+            first, last = shape.entry_start[child], shape.entry_start[child + 1]
+            chance, seen = _weigh(first, last, shape.state, shape.emission, predicted, weights)
+            if chance.real < IMPOSSIBLE:
+                continue
+            if not filled[child]:
+                _fill_belief(first, last, shape.state, shape.emission, predicted, 1.0 / chance, belief)
+                buffers.projection[child] = seen / chance
+                filled[child] = True
+            elif _apart(seen / chance - buffers.projection[child]):
+                _clear(shape, node, moves, predicted)
+                return False
+            mass[child] += mass[node] * chance
+        _clear(shape, node, moves, predicted)
     for node in range(filled.size):
         if not filled[node]:  # it has no mass at this policy, and no belief
             belief[shape.entry_start[node] : shape.entry_start[node + 1]] = 0.0
-    return fits
+    return True
+
+
+@njit(cache=True)
+def _apart(difference):
+    """Whether two projections differ by more than rounding; derivatives count too (written so that NaN differs)."""
+    return not (abs(difference.real) <= _TOLERANCE and abs(difference.imag) <= _TOLERANCE * STEP)
 
 
 @njit(cache=True, inline="always")

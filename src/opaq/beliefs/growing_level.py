@@ -55,8 +55,10 @@ def new_level(nodes):
 
 
 @njit(cache=True)
-def _larger_level(level, nodes, entries):
-    """The same level with room for so many nodes and entries."""
+def larger_level(level, nodes, entries):
+    """The same level with twice the room for so many nodes and entries, where it has less."""
+    nodes = 2 * nodes if nodes > level.mass.size else level.mass.size
+    entries = 2 * entries if entries > level.pair.size else level.pair.size
     return GrowingLevel(
         longer(level.start, nodes + 1),
         longer(level.pair, entries),
@@ -70,41 +72,37 @@ def _larger_level(level, nodes, entries):
     )
 
 
-@njit(cache=True, inline="always")
-def room_for_children(level, count, num_seen, work):
-    """The level with room for a child per observation seen."""
-    nodes, entries = count + num_seen, level.start[count]
+@njit(cache=True)
+def num_new_entries(num_seen, work):
+    """How many entries the children of a node have together, one child per observation seen."""
+    entries = 0
     for index in range(num_seen):
         entries += work.fill[work.seen[index]]
-    if nodes > level.mass.size or entries > level.pair.size:
-        more_nodes = 2 * nodes if nodes > level.mass.size else level.mass.size
-        more_entries = 2 * entries if entries > level.pair.size else level.pair.size
-        level = _larger_level(level, more_nodes, more_entries)
-    return level
+    return entries
 
 
 @njit(cache=True)
 def new_arcs(num_nodes):
+    """Room for the arcs from so many nodes, four each."""
     room = 4 * num_nodes + 16
     return Arcs(np.zeros(num_nodes + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.float64))
 
 
 @njit(cache=True)
-def room_for_arcs(arcs, needed):
-    if needed <= arcs.child.size:
-        return arcs
+def larger_arcs(arcs, needed):
+    """The same arcs with room for twice as many as needed."""
     return Arcs(arcs.start, longer(arcs.child, 2 * needed), longer(arcs.weight, 2 * needed))
 
 
 @njit(cache=True)
 def new_known():
+    """Room for some settled continuations."""
     return Known(np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.float64))
 
 
 @njit(cache=True)
-def room_for_known(known, needed):
-    if needed <= known.node.size:
-        return known
+def larger_known(known, needed):
+    """The same continuations with room for twice as many as needed."""
     room = 2 * needed
     return Known(
         longer(known.node, room),
@@ -114,7 +112,7 @@ def room_for_known(known, needed):
     )
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def add_node(level, child, first, last, work):
     """Write the belief of a new node behind the others."""
     fill = level.start[child]
@@ -125,7 +123,7 @@ def add_node(level, child, first, last, work):
     level.start[child + 1] = fill
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def name_node(level, child, observation, hashed, check):
     """What a new node begins with."""
     level.mass[child] = 0.0
@@ -136,7 +134,7 @@ def name_node(level, child, observation, hashed, check):
     level.hashes[child, 1] = check
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def add_mass(level, child, node, share, likeliest, runs):
     """One more arc leads to a child: its mass, its runs, and whether the likeliest sequence comes this way."""
     level.mass[child] += share
@@ -146,7 +144,7 @@ def add_mass(level, child, node, share, likeliest, runs):
         level.parent[child] = node
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def note_known(known, index, node, observation, value, mass):
     """A continuation that settles the secret."""
     known.node[index] = node

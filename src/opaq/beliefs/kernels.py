@@ -11,7 +11,8 @@ and return early when it is set; they say how many nodes they dealt with.
 
 The loops themselves: prediction (one step ahead), expansion (the next level), last_observation (values and adjoints),
 payment (returns). A compiled function is kept on disk by the time of its own file: after an edit of a function that
-another file's kernel calls, remove the __pycache__ folders.
+another file's kernel calls, remove the __pycache__ folders. Functions called per node or arc are left to LLVM to
+inline: numba's own inlining counts a reference to every array of a tuple argument at each call.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from opaq.beliefs.kernels import BITS, IMPOSSIBLE, longer
 from opaq.beliefs.prediction import predict
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _accumulate_adjoint(nodes, node, moves, pairs, expected, slope, adjoint):
     """The adjoints of a node's entries, given what is expected of every next state; adds to d value / d flow."""
     for entry in range(nodes.start[node], nodes.start[node + 1]):
@@ -23,7 +23,7 @@ def _accumulate_adjoint(nodes, node, moves, pairs, expected, slope, adjoint):
         adjoint[entry] = total
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _fill_cells(num_touched, pairs, work):
     """P(z, o | node) in work.cell_mass for the listed cells; a cell is one (observation, secret value)."""
     num_cells = 0
@@ -51,7 +51,7 @@ def _fill_cells(num_touched, pairs, work):
     return num_cells
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _surprises(num_cells, pairs, work):
     """H(Z | y) and guess error expected after a node, and -log2 P(z | y) of every listed cell in work.surprise."""
     entropy, error = 0.0, 0.0
@@ -72,7 +72,7 @@ def _surprises(num_cells, pairs, work):
     return entropy, error
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _leaf_adjoint(nodes, node, num_touched, moves, pairs, slope, adjoint, work):
     """The adjoints of a node's entries from work.surprise, the slope by the mass of every cell."""
     for index in range(num_touched):

@@ -8,7 +8,7 @@ import numpy as np
 
 from opaq.beliefs.expansion import expand, expand_levels
 from opaq.beliefs.graph import Budget, Chain, Graph, Level
-from opaq.beliefs.kernels import Arcs, Known, Nodes
+from opaq.beliefs.kernels import Arcs, Known, Nodes, NumberArray
 from opaq.beliefs.trimming import Trimmer, take
 from opaq.model.arrays import FloatArray
 from opaq.model.leaf import Leaf
@@ -23,7 +23,7 @@ _TINY_MASS = 1e-300
 
 def _root(chain: Chain, samples: int) -> Level:
     """Before anything is seen: the source for certain."""
-    one = np.ones(1, dtype=chain.moves.flow.dtype)
+    one: NumberArray = np.ones_like(chain.moves.flow[:1])
     source = np.array([chain.pairs.state.size - 1], dtype=np.uint32)
     zero, zero32 = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int32)
     return _bare(Nodes(np.array([0, 1]), source, one, one, np.ones(1), zero, zero32, np.array([samples])))

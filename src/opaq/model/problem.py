@@ -11,6 +11,7 @@ from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import PolicyClass
 from opaq.model.secret import Secret
+from opaq.model.uncertainty import Shannon, Uncertainty
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,15 @@ Requirement = ReturnAtLeast | Reach | Satisfy
 class Task:
     """What must get done: an expected return of at least `return_at_least`, over the horizon or for ever, and more.
 
-    `minimise` asks for transparency instead of opacity.
+    Within that, the policy should leave the observer as uncertain as can be (`minimise`: as certain as can be), in the
+    sense of `of`: opacity, unless another uncertainty is given.
     """
 
     return_at_least: float | None = None
     over: Literal["horizon", "forever"] = "horizon"
     requirements: tuple[Requirement, ...] = ()
     minimise: bool = False
+    of: Uncertainty = field(default_factory=Shannon)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _TINY = 1e-300  # stands for 0 under a division
 
 @dataclass(frozen=True, slots=True)
 class SoftGuessErrorLeaf:
-    """sum q - s log sum_z exp(q_z / s) over all values, with s = heat x sum q: below `GuessErrorLeaf`, concave, smooth."""
+    """sum q - s log sum_z exp(q_z / s) over all values, with s = heat x sum q: smooth, below sum q - max q."""
 
     num_values: int
     heat: float

@@ -57,12 +57,13 @@ class AugmentedLagrangian:
         from scipy.optimize import minimize
 
         seed = int(rng.integers(2**62))
-        before = self._merit(objective.at(state.theta, np.random.default_rng(seed)), state)[0]
-        climb = _Climb(self, objective, state, seed)
+        softness = objective.softness(state.iteration)
+        before = self._merit(objective.at(state.theta, np.random.default_rng(seed), softness=softness), state)[0]
+        climb = _Climb(self, objective, state, seed, softness)
         bounds = [(-LARGEST_LOGIT, LARGEST_LOGIT)] * state.theta.size
         options = {"maxiter": self.max_inner, "maxcor": 20, "ftol": 1e-12, "gtol": self.tolerance * 0.1}
         found = minimize(climb, state.theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        point = climb.best if climb.best is not None else objective.at(state.theta, np.random.default_rng(seed))
+        point = climb.best if climb.best is not None else climb.at(state.theta)
         after = self._update(state, point, gain=before - float(found.fun), evaluations=int(found.nfev))
         return after, self._info(after, point)
 
@@ -106,14 +107,21 @@ class AugmentedLagrangian:
 class _Climb:
     """The merit function for the inner solver; remembers the best point it was asked for."""
 
-    def __init__(self, solver: AugmentedLagrangian, objective: Objective, state: LagrangianState, seed: int) -> None:
+    def __init__(
+        self, solver: AugmentedLagrangian, objective: Objective, state: LagrangianState, seed: int, softness: float
+    ) -> None:
         self._solver, self._objective, self._state, self._seed = solver, objective, state, seed
+        self._softness = softness
         self._lowest = np.inf
         self.best: Point | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        point = self._objective.at(theta.copy(), np.random.default_rng(self._seed))
+        point = self.at(theta.copy())
         merit, slope = self._solver._merit(point, self._state)
         if merit < self._lowest:
             self._lowest, self.best = merit, point
         return merit, slope
+
+    def at(self, theta: FloatArray) -> Point:
+        """The objective there, with the same random numbers each time."""
+        return self._objective.at(theta, np.random.default_rng(self._seed), softness=self._softness)

@@ -309,7 +309,8 @@ class _Search:
     def _with_what_is_known(self, measurement: Measurement, candidate: Candidate) -> Measurement:
         """An interval tightened by what the search has certified of the same policy."""
         opacity, objective = measurement.opacity, self._objective
-        if opacity.method == "exact" or objective.gradients == "sampled":
+        other = measurement.of.name != "opacity"  # then the search has certified something else
+        if other or opacity.method == "exact" or objective.gradients == "sampled":
             return measurement
         bound = abs(candidate.score)
         lower, upper = (max(opacity.lower, bound), opacity.upper) if objective.sign > 0 else (opacity.lower, bound)
