@@ -101,7 +101,7 @@ class Chain:
             num_observations=process.num_observations,
             num_pairs=pairs.state.size,
             num_cells=pairs.cell_observation.size,
-            dtype=moves.flow.dtype,
+            like=moves.flow,
             stop=stop.cell(),
         )
         return cls(process, moves, pairs, work, stop)

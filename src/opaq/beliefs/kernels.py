@@ -18,7 +18,7 @@ inline: numba's own inlining counts a reference to every array of a tuple argume
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numba import njit
@@ -29,7 +29,6 @@ from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 ShortArray = NDArray[np.int32]
 ByteArray = NDArray[np.uint8]
 NumberArray = NDArray[np.float64] | NDArray[np.complex128]
-NumberType = np.dtype[np.float64] | np.dtype[np.complex128]
 
 STEP = 1e-20  # size of the imaginary part that carries a derivative
 IMPOSSIBLE = 1e-290  # observations less likely than this are left out: dividing by less overflows
@@ -96,33 +95,38 @@ class Scratch(NamedTuple):
     stop: ByteArray  # [1]: not 0 when the work should end
 
 
+def _numbers(size: int, like: NumberArray) -> NumberArray:
+    """Zeros, real or complex as the others are."""
+    return cast(NumberArray, np.zeros(size, like.dtype))
+
+
 def scratch(
     *,
     num_states: int,
     num_observations: int,
     num_pairs: int,
     num_cells: int,
-    dtype: NumberType,
+    like: NumberArray,
     stop: ByteArray,
 ) -> Scratch:
-    """Working memory for the kernels, for real or for complex numbers."""
+    """Working memory for the kernels; `like` tells real from complex numbers."""
     return Scratch(
-        predicted=np.zeros(num_states + 1, dtype),
+        predicted=_numbers(num_states + 1, like),
         marked=np.zeros(num_states + 1, np.bool_),
         touched=np.zeros(num_states + 1, np.uint32),
-        chance=np.zeros(num_observations, dtype),
+        chance=_numbers(num_observations, like),
         fill=np.zeros(num_observations, np.int64),
         settled=np.zeros(num_observations, np.int64),
         runs=np.zeros(num_observations, np.int64),
         seen=np.zeros(num_observations, np.uint32),
         pair=np.zeros(num_pairs, np.uint32),
-        value=np.zeros(num_pairs, dtype),
+        value=_numbers(num_pairs, like),
         listed=np.zeros(num_cells, np.bool_),
         cells=np.zeros(num_cells, np.uint32),
-        cell_mass=np.zeros(num_cells, dtype),
-        surprise=np.zeros(num_cells, dtype),
+        cell_mass=_numbers(num_cells, like),
+        surprise=_numbers(num_cells, like),
         largest=np.zeros(num_observations, np.float64),
-        expected=np.zeros(num_states + 1, dtype),
+        expected=_numbers(num_states + 1, like),
         stop=stop,
     )
 

@@ -36,7 +36,7 @@ def excess(leaf: Leaf, masses: Any, values: IntArray) -> tuple[Any, Any]:
 
 def excess_of_rows(leaf: Leaf, starts: Any, values: Any, masses: FloatArray) -> FloatArray:
     """The excess of every row of a sparse matrix [row, secret value]."""
-    rows = LeafRows.of(np.asarray(starts), np.asarray(values), np.zeros(len(values), dtype=np.int64))
+    rows = LeafRows.of(np.asarray(starts, dtype=np.int64), np.asarray(values), np.zeros(len(values), dtype=np.int64))
     return rows.evaluate(leaf, masses)[0]
 
 
@@ -67,7 +67,7 @@ class LeafRows:
     @classmethod
     def of(cls, starts: IntArray, values: IntArray, observations: IntArray) -> LeafRows:
         """Node n owns the entries starts[n] .. starts[n + 1] - 1; each has a secret value and an observation."""
-        node = np.repeat(np.arange(starts.size - 1), np.diff(starts.astype(np.int64)))
+        node = np.repeat(np.arange(starts.size - 1), starts[1:] - starts[:-1])
         order = np.lexsort((observations, node))
         sorted_node, sorted_observation = node[order], observations[order]
         new = np.ones(order.size, dtype=bool)

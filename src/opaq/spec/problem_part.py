@@ -33,6 +33,7 @@ from opaq.spec.policy_part import check_policy_class, read_policy_class
 from opaq.spec.rewards import check_rewards
 from opaq.spec.secret_part import STATE_KINDS, check_secret, read_secret
 from opaq.spec.task_part import read_task
+from opaq.spec.uncertainty_part import check_uncertainty
 
 VERSION = 1
 MAX_HORIZON = 1_000_000
@@ -91,6 +92,7 @@ def read_problem(value: Any, path: str, faults: Faults) -> Problem | None:
         return None
     if task is None or policy is None or title is None:
         return None
+    check_uncertainty(task.of, secret, at(path, "task"), faults)
     return Problem(mdp, observer, secret, horizon, discount, task, policy, title)
 
 

@@ -13,6 +13,7 @@ from opaq.model.observer import Observer
 from opaq.model.policy import Memory, PolicyClass
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy, Task
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
+from opaq.spec.uncertainty_part import write_uncertainty
 
 Plain = dict[str, Any]
 
@@ -168,6 +169,7 @@ def _task(task: Task, mdp: MDP) -> Plain:
     told["over"] = task.over
     if task.minimise:
         told["objective"] = "minimise"
+    told |= write_uncertainty(task.of)
     if task.requirements:
         told["requirements"] = [_requirement(requirement, mdp) for requirement in task.requirements]
     return told

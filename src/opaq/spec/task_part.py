@@ -25,8 +25,10 @@ from opaq.spec.cursor import reward as read_threshold
 from opaq.spec.language_part import KINDS as LANGUAGES
 from opaq.spec.language_part import TEXTS, read_language
 from opaq.spec.names import Names, state_set
+from opaq.spec.uncertainty_part import KEY as OF
+from opaq.spec.uncertainty_part import read_uncertainty
 
-KEYS = ("return_at_least", "over", "objective", "requirements")
+KEYS = ("return_at_least", "over", "objective", OF, "requirements")
 EVENTS = ("reach", *LANGUAGES)  # what may happen in a run, asked for with a probability
 EVENT_KEYS = (*EVENTS, "probability_at_least", "minimal", "name")
 REQUIREMENT_KEYS = ("reward", "return_at_least", *EVENT_KEYS)
@@ -52,11 +54,14 @@ def read_task(
     over = option(spec.get("over", "horizon"), at(path, "over"), faults, options=("horizon", "forever"))
     _check_forever(over, path, faults, discount=discount)
     aim = option(spec.get("objective", "maximise"), at(path, "objective"), faults, options=("maximise", "minimise"))
+    of = read_uncertainty(spec, path, faults)
     shorthand = any(key in spec for key in EVENT_KEYS)
     requirements = [_read_event(spec, path, faults, names, meant=meant)] if shorthand else []
     requirements += _read_requirements(spec.get("requirements", []), at(path, "requirements"), faults, names, rewards)
     found = tuple(requirement for requirement in requirements if requirement is not None)
-    return Task(threshold, "forever" if over == "forever" else "horizon", found, aim == "minimise")
+    if of is None:
+        return None
+    return Task(threshold, "forever" if over == "forever" else "horizon", found, aim == "minimise", of)
 
 
 def _check_forever(over: str | None, path: str, faults: Faults, *, discount: float | None) -> None:
