@@ -169,7 +169,7 @@ def test_truncated_intervals_hold_the_truth() -> None:
 def test_sampled_within_their_errors() -> None:
     rng = np.random.default_rng(42)
     problem = about(
-        opaq.load_problem("graph-published"), ExpectedLoss.of({"g": {"1": 2.0}, "h": {"2": 1.0, "3": -1.0}})
+        opaq.load_problem("graph-published"), ExpectedLoss.of({"g": {"q1": 2.0}, "h": {"q2": 1.0, "q3": -1.0}})
     )
     for _ in range(3):
         product = compile_problem(problem)
