@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,11 @@ from opaq.opacity import sampled
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
 from opaq.opacity.measurement import measure
 from opaq.product.compile import compile_problem
+from opaq.reports.measurement_text import measurement_to_dict
+from opaq.spec.problem_writer import problem_to_dict
 from random_problems import SECRETS, random_policy, random_problem
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 VALUES = ("u", "v", "w", "x", "y")
 
 
@@ -319,7 +323,7 @@ def test_laws_on_random_problems() -> None:
 def test_crowds_in_closed_form() -> None:
     """10 honest and 5 corrupt members, forwarding with probability 0.7 (Reiter and Rubin)."""
     pytest.importorskip("stormpy")
-    found = measure(opaq.load_problem("examples/crowds.yaml"))
+    found = measure(opaq.load_problem(EXAMPLES / "crowds.yaml"))
     assert found.leakage.value == pytest.approx(0.6307, abs=1e-4)
     assert found.guess_error.value == pytest.approx(0.6, abs=1e-4)
     assert found.uncertainty == found.guess_error
@@ -335,3 +339,19 @@ def test_losses_must_be_finite() -> None:
         ExpectedLoss.of({"g": {"a": math.inf}})
     with pytest.raises(ValueError, match="at least one guess"):
         ExpectedLoss.of({})
+
+
+def test_a_new_one_is_a_class_and_a_line_in_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read from a problem file, measured, and solved for by the default solver."""
+    monkeypatch.setitem(UNCERTAINTIES, Collisions.name, Collisions())
+    spec = problem_to_dict(opaq.load_problem("two-sink"))
+    problem = opaq.build_problem({**spec, "task": {**spec.get("task", {}), "of": Collisions.name}})
+    assert problem_to_dict(problem)["task"]["of"] == Collisions.name
+    uniform = measure(problem, sequences=0)
+    masses = oracles.posterior_masses(oracles.joint(problem)).values()
+    truth = sum(sum(row.values()) - sum(q * q for q in row.values()) / sum(row.values()) for row in masses)
+    assert uniform.uncertainty.value == pytest.approx(truth, abs=1e-10)
+    found = opaq.solve(problem, num_starts=2, processes=1)
+    assert found.measurement.uncertainty.value > uniform.uncertainty.value - 1e-9
+    assert found.status.name == "CONVERGED"
+    assert measurement_to_dict(found.measurement)["collisions"] == found.measurement.uncertainty.value
