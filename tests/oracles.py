@@ -223,6 +223,33 @@ def guess_error(distribution: Joint) -> float:
     return 1 - sum(best.values())
 
 
+def posterior_masses(distribution: Joint) -> dict[Sequence, dict[str, float]]:
+    """P(Z = z, Y = y) by sequence."""
+    masses: dict[Sequence, dict[str, float]] = defaultdict(dict)
+    for (value, sequence), chance in distribution.items():
+        masses[sequence][value] = chance
+    return dict(masses)
+
+
+def guesswork(distribution: Joint) -> float:
+    """How many guesses of Z it takes in the mean, when they are tried by their probability after each Y."""
+    seen = posterior_masses(distribution).values()
+    return sum(rank * mass for row in seen for rank, mass in enumerate(sorted(row.values(), reverse=True), start=1))
+
+
+def expected_loss(distribution: Joint, losses: dict[str, dict[str, float]]) -> float:
+    """The expected loss of the best guess after each Y; losses that are not named are 0."""
+    total = 0.0
+    for row in posterior_masses(distribution).values():
+        total += min(sum(mass * loss.get(value, 0.0) for value, mass in row.items()) for loss in losses.values())
+    return total
+
+
+def without_observing(distribution: Joint) -> Joint:
+    """The joint distribution before an observer who sees nothing."""
+    return {(value, ()): chance for value, chance in secret_distribution(distribution).items()}
+
+
 def expected_return(problem: Problem, policy: Policy | None = None) -> float:
     """The mean of sum_{t=0..T} gamma^t R(s_t, a_t)."""
     return sum(run.probability * run_return(problem, run) for run in enumerate_runs(problem, policy))

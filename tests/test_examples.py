@@ -18,7 +18,7 @@ from opaq.spec.problem_part import problem_schema
 from opaq.spec.yaml_reader import load_yaml
 
 FOLDER = Path(__file__).parent.parent / "examples"
-NAMES = ("courier", "cryptographers", "frozen-lake", "hallway", "machine", "patrol", "tiger")
+NAMES = ("courier", "crowds", "cryptographers", "frozen-lake", "hallway", "machine", "patrol", "tiger")
 
 
 def load(name: str) -> opaq.Problem:

@@ -15,6 +15,7 @@ import pytest
 
 from opaq.cli import progress
 from opaq.cli.progress import ProgressPrinter, progress_line, solver_progress
+from opaq.model.problem import Task
 from opaq.solvers.loop import Progress
 from opaq.solvers.strategy import Trace
 
@@ -145,7 +146,7 @@ def test_the_best_is_the_least_opaque_where_that_is_asked() -> None:
             return other is None or self.score > other.score
 
     printer = ProgressPrinter("solving", quiet=True)
-    show = solver_progress(printer, SimpleNamespace(task=SimpleNamespace(return_at_least=None)))
+    show = solver_progress(printer, SimpleNamespace(task=Task()))
     for score in (-0.5, -0.2, -0.4):
         show(step(1, score, Best(score=score, feasible=True)))
     assert "best so far 0.2000" in printer._text

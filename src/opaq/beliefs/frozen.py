@@ -9,67 +9,25 @@ checked, and a sweep that finds a mismatch says so instead of giving a number.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import njit
 
-from opaq.beliefs import kernels
-from opaq.beliefs.graph import Budget, Chain, Graph, unroll
-from opaq.beliefs.kernels import Moves
-from opaq.model.arrays import BoolArray, FloatArray, IndexArray, indices, spread
+from opaq.beliefs.frozen_shape import Buffers, Links, Shape, make_links, make_shape
+from opaq.beliefs.frozen_sweep import entropy_step, fill_leaves, slope_step, sweep_backward, sweep_forward
+from opaq.beliefs.graph import Budget, Chain
+from opaq.beliefs.kernels import ByteArray, Moves
+from opaq.beliefs.leaf_rows import LeafRows, cell_values
+from opaq.beliefs.returns import secret_slope
+from opaq.beliefs.unrolling import unroll
+from opaq.model.arrays import BoolArray, FloatArray
+from opaq.model.leaf import Leaf
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
-_IMPOSSIBLE = 1e-290
-_BITS = 1.0 / math.log(2.0)
-_TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged beliefs agree to 4e-12
 
-
-class Shape(NamedTuple):
-    """The nodes of all levels, one level after the other, without their numbers."""
-
-    entry_start: IndexArray  # [node + 1]
-    state: IndexArray  # [entry]
-    emission: FloatArray  # [entry]: E(o | x) of the observation that led there
-    arc_start: IndexArray  # [node + 1]: nodes of the last level have no arcs
-    child: IndexArray  # [arc]
-    first_leaf: int  # the first node of the last level
-    cell_start: IndexArray  # [leaf + 1]
-    cell: IndexArray  # the (observation, secret value) cells that may follow a leaf
-
-
-class Links(NamedTuple):
-    """From a state to the cells of the last observation, one step ahead: P(o, z | x) is a sum over edges and pairs."""
-
-    start: IndexArray  # [state + 2]: the links of every state, the source's last
-    cell: IndexArray  # [link]
-    observation: IndexArray  # [cell]
-    part_start: IndexArray  # [edge + 1]
-    part_link: IndexArray  # [part]: the link that an (edge, pair of its target) adds to
-    part_value: FloatArray  # [part]: E(o | target)
-
-
-class Buffers(NamedTuple):
-    """The numbers of a sweep; the memory is used again by the next one."""
-
-    belief: Any  # [entry]
-    mass: Any  # [node]
-    filled: BoolArray  # [node]: whether a sweep has given it its belief
-    projection: Any  # [node]
-    adjoint: Any  # [entry]
-    predicted: Any  # [state]: 0 between nodes
-    expected: Any  # [state]: 0 between nodes
-    cell_mass: Any  # [cell]: 0 between leaves
-    surprise: Any  # [cell]
-    chance: Any  # [observation]: 0 between leaves
-    link_chance: Any  # [link]: P(o, z | x)
-    link_slope: Any  # [link]: d opacity / d that
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FrozenGraph:
     """The belief graph of one process, to be evaluated at many policies near the one it was built for."""
 
@@ -78,24 +36,41 @@ class FrozenGraph:
     links: Links
     weights: FloatArray  # [state]: the random projection
     positive: BoolArray  # [edge]: which flows are positive
+    leaf: Leaf | None  # what is evaluated; None: opacity
+    rows: LeafRows | None  # the masses at the leaves as rows, where the compiled sweep does not do
     num_nodes: int
     dropped_mass: float  # at the policy it was built for
 
     @classmethod
-    def of(cls, process: HiddenProcess, pi: FloatArray, *, budget: Budget, stop: Stop | None = None) -> FrozenGraph:
-        """Built at one policy vector; what does not fit the budget there is left out for good."""
+    def of(
+        cls,
+        process: HiddenProcess,
+        pi: FloatArray,
+        *,
+        budget: Budget,
+        leaf: Leaf | None = None,
+        stop: Stop | None = None,
+    ) -> FrozenGraph:
+        """Built at one policy vector; what does not fit the budget there is left out for good.
+
+        leaf: the uncertainty that sweeps evaluate, opacity by default.
+        """
         chain = Chain.of(process, pi, stop=stop)
         graph = unroll(chain, steps=process.horizon, budget=budget, keep=True)
         chain.stop.check()
-        links = _links(process)
+        links = make_links(process)
+        shape = make_shape(graph, chain, links)
+        compiled = leaf is None or leaf.compiled == "opacity"
         return cls(
-            process,
-            _shape(graph, chain, links),
-            links,
-            1.0 + np.random.default_rng(0x0BAC).random(process.num_states + 1),
-            chain.moves.flow > 0.0,
-            graph.num_nodes,
-            graph.dropped_mass,
+            process=process,
+            shape=shape,
+            links=links,
+            weights=1.0 + np.random.default_rng(0x0BAC).random(process.num_states + 1),
+            positive=np.real(chain.moves.flow) > 0.0,
+            leaf=leaf,
+            rows=None if compiled else _rows(process, shape),
+            num_nodes=graph.num_nodes,
+            dropped_mass=graph.dropped_mass,
         )
 
     def buffers(self, dtype: Any = np.float64) -> Buffers:
@@ -117,7 +92,7 @@ class FrozenGraph:
         )
 
     def sweep(self, pi: Any, buffers: Buffers, *, stop: Stop | None = None) -> tuple[float, Any] | None:
-        """H(Z | Y) and its derivative by the policy vector, or None where the shape does not fit this policy.
+        """Opacity (or the leaf) and its derivative by the policy vector, or None where the shape does not fit.
 
         Raises StoppedError when `stop` is requested meanwhile.
         """
@@ -126,255 +101,37 @@ class FrozenGraph:
         if not np.array_equal(np.real(moves.flow) > 0.0, self.positive):
             return None
         cell = stop.cell()
-        fits = _sweep_forward(self.shape, moves, self.weights, buffers, cell)
+        fits = sweep_forward(self.shape, moves, self.weights, buffers, cell)
         stop.check()
         if not fits:
             return None
         slope = np.zeros(moves.flow.size, moves.flow.dtype)
-        value = _leaf_step(self.shape, self.links, moves, buffers, slope, cell)
-        _sweep_backward(self.shape, moves, buffers, slope, cell)
-        stop.check()
-        return float(value), self.process.edge_slots.T @ slope
-
-
-def _links(process: HiddenProcess) -> Links:
-    """What every edge adds to the cells that its state leads to."""
-    pairs, num_edges = process.pairs, process.edge_target.size
-    owner = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
-    edge, pair = spread(process.emission.starts, process.edge_target)
-    num_cells = pairs.cell_observation.size
-    codes, link = np.unique(owner[edge] * num_cells + pairs.cell[pair], return_inverse=True)
-    counts = np.bincount(codes // num_cells, minlength=process.num_states + 1)
-    return Links(
-        start=indices(np.concatenate(([0], np.cumsum(counts)))),
-        cell=indices(codes % num_cells),
-        observation=indices(pairs.cell_observation),
-        part_start=indices(np.concatenate(([0], np.cumsum(np.bincount(edge, minlength=num_edges))))),
-        part_link=indices(link.reshape(-1)),
-        part_value=pairs.value[pair],
-    )
-
-
-def _shape(graph: Graph, chain: Chain, links: Links) -> Shape:
-    """All levels of a graph as one; arcs to dropped nodes are left out."""
-    sizes = [level.num_nodes for level in graph.levels]
-    first = np.concatenate(([0], np.cumsum(sizes)))
-    counts = np.concatenate([np.diff(level.nodes.start) for level in graph.levels])
-    arc_counts, children = [], []
-    for depth, level in enumerate(graph.levels[1:], start=1):
-        owner = np.repeat(np.arange(sizes[depth - 1]), np.diff(level.arcs.start))
-        kept = level.arcs.child >= 0
-        arc_counts.append(np.bincount(owner[kept], minlength=sizes[depth - 1]))
-        children.append(level.arcs.child[kept] + first[depth])
-    arc_counts.append(np.zeros(sizes[-1], dtype=np.int64))
-    pair = np.concatenate([level.nodes.pair for level in graph.levels])
-    cell_start, cell = _followers(graph.last, links, chain.pairs, chain.work)
-    return Shape(
-        entry_start=indices(np.concatenate(([0], np.cumsum(counts)))),
-        state=indices(chain.pairs.state[pair]),
-        emission=chain.pairs.value[pair],
-        arc_start=indices(np.concatenate(([0], np.cumsum(np.concatenate(arc_counts))))),
-        child=indices(np.concatenate([*children, np.zeros(0, dtype=np.int64)])),
-        first_leaf=int(first[-2]),
-        cell_start=indices(cell_start),
-        cell=indices(cell),
-    )
-
-
-@njit(cache=True, nogil=True)
-def _followers(leaves, links, pairs, work):
-    """The cells that may follow each leaf: (cell_start, cell)."""
-    num_leaves = leaves.mass.size
-    cell_start = np.zeros(num_leaves + 1, np.int64)
-    cells = np.empty(2 * leaves.pair.size + 64, np.int32)
-    num_cells = 0
-    for leaf in range(num_leaves):
-        for entry in range(leaves.start[leaf], leaves.start[leaf + 1]):
-            state = pairs.state[leaves.pair[entry]]
-            for link in range(links.start[state], links.start[state + 1]):
-                cell = links.cell[link]
-                if work.listed[cell]:
-                    continue
-                work.listed[cell] = True
-                if num_cells == cells.size:
-                    cells = kernels.longer(cells, 2 * num_cells)
-                cells[num_cells] = cell
-                num_cells += 1
-        for index in range(cell_start[leaf], num_cells):
-            work.listed[cells[index]] = False
-        cell_start[leaf + 1] = num_cells
-    return cell_start, cells[:num_cells].copy()
-
-
-@njit(cache=True, nogil=True)
-def _leaf_step(shape, links, moves, buffers, slope, stop):
-    """After the last observation: the expected H(Z | y), and the adjoints of the leaves; adds to d opacity / d flow.
-
-    See kernels.last_step for the derivative. Cells of no mass count as 0, with derivative 0.
-    """
-    link_chance, link_slope = buffers.link_chance, buffers.link_slope
-    cell_mass, surprise, chance = buffers.cell_mass, buffers.surprise, buffers.chance
-    link_chance[:] = 0.0
-    link_slope[:] = 0.0
-    for edge in range(moves.flow.size):
-        for part in range(links.part_start[edge], links.part_start[edge + 1]):
-            link_chance[links.part_link[part]] += moves.flow[edge] * links.part_value[part]
-    total = 0.0
-    for leaf in range(shape.cell_start.size - 1):
-        if stop[0] != 0:
-            break
-        node = shape.first_leaf + leaf
-        first_entry, last_entry = shape.entry_start[node], shape.entry_start[node + 1]
-        for entry in range(first_entry, last_entry):
-            state = shape.state[entry]
-            weight = buffers.belief[entry]
-            for link in range(links.start[state], links.start[state + 1]):
-                cell_mass[links.cell[link]] += weight * link_chance[link]
-        total += buffers.mass[node].real * _surprises(shape, leaf, links, cell_mass, surprise, chance)
-        for entry in range(first_entry, last_entry):
-            state = shape.state[entry]
-            weight = buffers.mass[node] * buffers.belief[entry]
-            adjoint = 0.0 * weight
-            for link in range(links.start[state], links.start[state + 1]):
-                ahead = surprise[links.cell[link]]
-                adjoint += link_chance[link] * ahead
-                link_slope[link] += weight * ahead
-            buffers.adjoint[entry] = adjoint
-    for edge in range(moves.flow.size):
-        for part in range(links.part_start[edge], links.part_start[edge + 1]):
-            slope[edge] += links.part_value[part] * link_slope[links.part_link[part]]
-    return total
-
-
-@njit(cache=True, inline="always")
-def _surprises(shape, leaf, links, cell_mass, surprise, chance):
-    """H(Z | y) expected after a leaf, and -log2 P(z | y) in every cell; clears the masses."""
-    first, last = shape.cell_start[leaf], shape.cell_start[leaf + 1]
-    for index in range(first, last):
-        cell = shape.cell[index]
-        chance[links.observation[cell]] += cell_mass[cell]
-    entropy = 0.0
-    for index in range(first, last):
-        cell = shape.cell[index]
-        share = cell_mass[cell]
-        whole = chance[links.observation[cell]]
-        cell_mass[cell] = 0.0
-        if share.real >= _IMPOSSIBLE and share != whole:
-            surprise[cell] = np.log(whole / share) * _BITS
-            entropy += share.real * surprise[cell].real
+        if self.leaf is None or self.rows is None:
+            value = entropy_step(self.shape, self.links, moves, buffers, slope, cell)
         else:
-            surprise[cell] = 0.0
-    for index in range(first, last):
-        chance[links.observation[shape.cell[index]]] = 0.0
-    return entropy
+            value = self._leaf_step(self.leaf, self.rows, moves, buffers, slope, cell)
+        sweep_backward(self.shape, moves, buffers, slope, cell)
+        stop.check()
+        return self._with_certain(pi, float(value), self.process.edge_slots.T @ slope)
+
+    def _leaf_step(
+        self, leaf: Leaf, rows: LeafRows, moves: Moves, buffers: Buffers, slope: Any, cell: ByteArray
+    ) -> float:
+        """The expected excess of a leaf, and the adjoints there; adds to `slope`."""
+        masses = np.zeros(rows.num_entries, moves.flow.dtype)
+        fill_leaves(self.shape, self.links, moves, buffers, masses, cell)
+        amounts, slopes = rows.evaluate(leaf, masses)
+        slope_step(self.shape, self.links, moves, buffers, slopes, slope, cell)
+        return float(np.real(buffers.mass[self.shape.first_leaf :]) @ amounts)
+
+    def _with_certain(self, pi: Any, value: float, slope: Any) -> tuple[float, Any]:
+        """With what a leaf is where the secret is known."""
+        if self.leaf is None or not self.leaf.certain.any():
+            return value, slope
+        mean, mean_slope = secret_slope(self.process, pi, self.leaf.certain)
+        return value + float(np.real(mean)), slope + mean_slope
 
 
-@njit(cache=True, inline="always")
-def _accumulate_adjoint(shape, node, moves, buffers, slope):
-    """The adjoints of a node's entries, given what is expected of every next state; adds to d opacity / d flow."""
-    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
-        state = shape.state[entry]
-        weight = buffers.mass[node] * buffers.belief[entry]
-        total = 0.0 * weight
-        for edge in range(moves.start[state], moves.start[state + 1]):
-            ahead = buffers.expected[moves.target[edge]]
-            total += moves.flow[edge] * ahead
-            slope[edge] += weight * ahead
-        buffers.adjoint[entry] = total
-
-
-@njit(cache=True, nogil=True)
-def _sweep_forward(shape, moves, weights, buffers, stop):
-    """Beliefs and masses of all nodes; False where two beliefs that were merged are no longer proportional."""
-    belief, mass, filled, projection, predicted = (
-        buffers.belief,
-        buffers.mass,
-        buffers.filled,
-        buffers.projection,
-        buffers.predicted,
-    )
-    mass[:] = 0.0
-    filled[:] = False
-    mass[0] = 1.0
-    belief[0] = 1.0
-    filled[0] = True
-    fits = True
-    for node in range(shape.first_leaf):
-        if stop[0] != 0 or not fits:
-            break
-        if not filled[node]:
-            continue
-        _predict(shape, node, moves, belief, predicted)
-        for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
-            child = shape.child[arc]
-            first, last = shape.entry_start[child], shape.entry_start[child + 1]
-            chance = predicted[0] * 0.0
-            seen = predicted[0] * 0.0
-            if filled[child]:
-                for entry in range(first, last):
-                    state = shape.state[entry]
-                    value = predicted[state] * shape.emission[entry]
-                    chance += value
-                    seen += value * weights[state]
-                if chance.real < _IMPOSSIBLE:
-                    continue
-                apart = seen / chance - projection[child]
-                if not (abs(apart.real) <= _TOLERANCE and abs(apart.imag) <= _TOLERANCE * kernels.STEP):
-                    fits = False
-            else:
-                for entry in range(first, last):
-                    state = shape.state[entry]
-                    value = predicted[state] * shape.emission[entry]
-                    belief[entry] = value
-                    chance += value
-                    seen += value * weights[state]
-                if chance.real < _IMPOSSIBLE:
-                    continue
-                scale = 1.0 / chance
-                for entry in range(first, last):
-                    belief[entry] *= scale
-                projection[child] = seen / chance
-                filled[child] = True
-            mass[child] += mass[node] * chance
-        _clear(shape, node, moves, predicted)
-    for node in range(filled.size):
-        if not filled[node]:  # it has no mass at this policy, and no belief
-            belief[shape.entry_start[node] : shape.entry_start[node + 1]] = 0.0
-    return fits
-
-
-@njit(cache=True, inline="always")
-def _predict(shape, node, moves, belief, predicted):
-    """P(x' | node), added to zeros."""
-    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
-        state = shape.state[entry]
-        weight = belief[entry]
-        for edge in range(moves.start[state], moves.start[state + 1]):
-            predicted[moves.target[edge]] += weight * moves.flow[edge]
-
-
-@njit(cache=True, inline="always")
-def _clear(shape, node, moves, predicted):
-    """Zeros again where _predict wrote."""
-    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
-        state = shape.state[entry]
-        for edge in range(moves.start[state], moves.start[state + 1]):
-            predicted[moves.target[edge]] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def _sweep_backward(shape, moves, buffers, slope, stop):
-    """Adjoints of all entries from those of the last level; adds d opacity / d flow to `slope`."""
-    adjoint, expected = buffers.adjoint, buffers.expected
-    for node in range(shape.first_leaf - 1, -1, -1):
-        if stop[0] != 0:
-            break
-        for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
-            child = shape.child[arc]
-            for entry in range(shape.entry_start[child], shape.entry_start[child + 1]):
-                expected[shape.state[entry]] += shape.emission[entry] * adjoint[entry]
-        _accumulate_adjoint(shape, node, moves, buffers, slope)
-        for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
-            child = shape.child[arc]
-            for entry in range(shape.entry_start[child], shape.entry_start[child + 1]):
-                expected[shape.state[entry]] = 0.0
+def _rows(process: HiddenProcess, shape: Shape) -> LeafRows:
+    observation = process.pairs.cell_observation[shape.cell].astype(np.int64)
+    return LeafRows.of(shape.cell_start.astype(np.int64), cell_values(process)[shape.cell], observation)

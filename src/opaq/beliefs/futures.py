@@ -1,20 +1,23 @@
 """What is still open about the secret: the certificate for beliefs that are dropped.
 
-Observations to come can only lower the entropy of the secret, so a dropped belief adds at most mass x H(Z | belief),
-where H(Z | belief) is the entropy of the secret predicted from the belief alone.
+Observations to come can only lower an uncertainty, so a dropped belief adds at most mass x f(Z | belief), where
+f(Z | belief) is the uncertainty (opacity: the entropy) of the secret predicted from the belief alone.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from opaq.beliefs.kernels import Nodes
+from opaq.beliefs.leaf_rows import excess_of_rows, largest_excess
 from opaq.beliefs.returns import moves
 from opaq.model.arrays import FloatArray, IntArray, spread
+from opaq.model.leaf import Leaf
 from opaq.product.process import HiddenProcess
 
 _MAX_ENTRIES = 20_000_000
@@ -47,16 +50,22 @@ class Futures:
                 break
         return cls(tuple(predictions), process.horizon, process.num_secrets)
 
-    def doubt(self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any) -> tuple[FloatArray, FloatArray]:
-        """Entropy and guess error of the secret predicted from the chosen nodes (time -1: before the run)."""
+    def doubt(
+        self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any, leaves: Sequence[Leaf] = ()
+    ) -> tuple[FloatArray, ...]:
+        """Entropy and guess error of the secret predicted from the chosen nodes (time -1: before the run).
+
+        Then, for every leaf, how far it is above what is left when the secret is known.
+        """
         ahead = self.horizon - time
         if time < 0 or ahead >= len(self.predictions):
-            crude = (math.log2(self.num_secrets), 1.0 - 1.0 / self.num_secrets)
-            return np.full(chosen.size, crude[0]), np.full(chosen.size, crude[1])
+            crude = (math.log2(self.num_secrets), 1.0 - 1.0 / self.num_secrets, *map(largest_excess, leaves))
+            return tuple(np.full(chosen.size, most) for most in crude)
         outlook = self.outlook(nodes, time, chosen, pair_state=pair_state)
         entropy = -_row_totals(outlook, outlook.data * np.log2(np.maximum(outlook.data, _TINY)))
         error = 1.0 - np.asarray(outlook.max(axis=1).todense()).reshape(-1)
-        return np.maximum(entropy, 0.0), np.maximum(error, 0.0)
+        further = [excess_of_rows(leaf, outlook.indptr, outlook.indices, outlook.data) for leaf in leaves]
+        return tuple(np.maximum(amounts, 0.0) for amounts in (entropy, error, *further))
 
     def outlook(self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any) -> Any:
         """P(Z = z | node) as a sparse matrix [node, secret value]."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs import kernels
+from opaq.beliefs.kernels import Moves
+from opaq.beliefs.payment import pay, push_forward
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Payoff
 
@@ -32,28 +33,37 @@ def start_distribution(process: HiddenProcess) -> FloatArray:
 def secret_distribution(process: HiddenProcess, pi: FloatArray) -> FloatArray:
     """P(Z = z)."""
     nothing = np.zeros(process.num_states)
-    _, last = kernels.push_forward(start_distribution(process), _chain(process, pi), nothing, 1.0, process.horizon)
+    _, last = push_forward(start_distribution(process), _chain(process, pi), nothing, 1.0, process.horizon)
     return np.bincount(process.secret, weights=last, minlength=process.num_secrets).astype(np.float64)
+
+
+def secret_slope(process: HiddenProcess, pi: Any, worth: FloatArray) -> tuple[Any, Any]:
+    """The mean of worth[Z] over the secret values, and its derivative by the policy vector."""
+    unpaid = np.zeros(process.num_states)
+    value, slope, _, _ = pay(
+        start_distribution(process), _chain(process, pi), unpaid, worth[process.secret], 1.0, process.horizon
+    )
+    return value, process.edge_slots.T @ slope
 
 
 def expected_return(process: HiddenProcess, pi: FloatArray, payoff: Payoff | None = None) -> float:
     """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)], plus E[final(x_T)]; of the return by default."""
     payoff = payoff or process.payoffs[0]
     reward = np.asarray(payoff.slots @ pi)
-    total, last = kernels.push_forward(
+    total, last = push_forward(
         start_distribution(process), _chain(process, pi), reward, payoff.discount, process.horizon
     )
     return float(total + payoff.final @ last)
 
 
-def _chain(process: HiddenProcess, pi: Any) -> kernels.Moves:
-    return kernels.Moves(*process.edges, process.flow(pi))
+def _chain(process: HiddenProcess, pi: Any) -> Moves:
+    return Moves(*process.edges, process.flow(pi))
 
 
 def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:
     """V, its derivative by the policy vector, and the expected visits of every policy row."""
     payoff = payoff or process.payoffs[0]
-    value, slope, paid, visits = kernels.pay(
+    value, slope, paid, visits = pay(
         start_distribution(process),
         _chain(process, pi),
         payoff.slots @ pi,

@@ -125,6 +125,7 @@ def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Pro
                 progress,
                 threshold=problem.task.return_at_least,
                 best=abs(best[0].score) if best and best[0].feasible else None,
+                title=score_title(problem),
                 seconds=printer.seconds,
             )
         )
@@ -132,10 +133,17 @@ def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Pro
     return show
 
 
-def progress_line(progress: Progress, *, threshold: float | None, best: float | None, seconds: float) -> str:
-    """One step of a solver in words; `best` is the opacity of the best feasible policy, `seconds` the time so far."""
+def score_title(problem: Problem) -> str:
+    """What a solver's scores are called; those of losses are divided by their span."""
+    return problem.task.of.title if problem.task.of.name in ("opacity", "guess_error", "guesswork") else "score"
+
+
+def progress_line(
+    progress: Progress, *, threshold: float | None, best: float | None, seconds: float, title: str = "opacity"
+) -> str:
+    """One step of a solver in words; `best` is the score of the best feasible policy, `seconds` the time so far."""
     trace = progress.trace
-    words = [f"start {progress.place + 1}, step {trace.iteration}", f"opacity {abs(trace.score):.4f}"]
+    words = [f"start {progress.place + 1}, step {trace.iteration}", f"{title} {abs(trace.score):.4f}"]
     if best is not None:
         words.append(f"best so far {best:.4f}")
     if threshold is not None and trace.slack.size:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from opaq.model.policy import PolicyClass
-from opaq.model.problem import Problem
+from opaq.model.problem import Problem, Task
+from opaq.model.uncertainty import Shannon
 
 _BITS = 40  # of a float's 53: what two machines may round differently does not count
 
@@ -51,11 +52,20 @@ def problem_parts(problem: Problem, policy_class: PolicyClass | None = None) -> 
         "secret": digest(problem.secret),
         "least return asked for": None if task.return_at_least is None else float(task.return_at_least),
         "return's horizon": task.over,
-        "direction of the search": "least opaque" if task.minimise else "most opaque",
+        "direction of the search": _direction(task),
         "further requirements of the task": digest(task.requirements),
         "conditions of the policy": ", ".join(policy_class.conditions_on),
         "policy class": digest(policy_class),
     }
+
+
+def _direction(task: Task) -> str:
+    """What is sought, in words; losses by their digest."""
+    of: Any = task.of
+    if of == Shannon():
+        return "least opaque" if task.minimise else "most opaque"
+    state = f" ({digest(of)})" if is_dataclass(of) and fields(of) else ""
+    return f"{'least' if task.minimise else 'most'} {task.of.title}{state}"
 
 
 def _pieces(value: Any) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import PolicyClass
 from opaq.model.secret import Secret
+from opaq.model.uncertainty import Shannon, Uncertainty
 
 
 class Requirement(ByContent):
@@ -51,13 +52,15 @@ class Satisfy(Requirement):
 class Task(ByContent):
     """What must get done: an expected return of at least `return_at_least`, over the horizon or for ever, and more.
 
-    `minimise` asks for transparency instead of opacity.
+    Within that, the policy should leave the observer as uncertain as can be (`minimise`: as certain as can be), in the
+    sense of `of`: opacity, unless another uncertainty is given.
     """
 
     return_at_least: float | None = None
     over: Literal["horizon", "forever"] = "horizon"
     requirements: tuple[Requirement, ...] = ()
     minimise: bool = False
+    of: Uncertainty = field(default_factory=Shannon)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

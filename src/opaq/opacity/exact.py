@@ -1,16 +1,25 @@
-"""Opacity of a policy on the whole belief graph, or as much of it as a budget allows: values and derivatives."""
+"""Opacity of a policy on the whole belief graph, or as much of it as a budget allows: values and derivatives.
+
+Every function also takes other uncertainties, as leaves: see opaq.model.leaf.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from opaq.beliefs import kernels
-from opaq.beliefs.graph import Budget, Chain, Graph, OnLevel, last_step, unfinished_cost, unroll
+from opaq.beliefs.graph import Budget, Chain
+from opaq.beliefs.leaf_sweep import evaluate_leaves, slope_of_leaf, unfinished_cost
+from opaq.beliefs.returns import secret_distribution, secret_slope
+from opaq.beliefs.unrolling import OnLevel, unroll
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
+from opaq.model.leaf import Leaf
+from opaq.model.leaf_functions import EntropyLeaf
 from opaq.opacity.amount import Amount
 from opaq.opacity.invariants import check_masses
 from opaq.product.process import HiddenProcess
@@ -19,10 +28,11 @@ from opaq.stop import Stop
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Opacity and guess error with their certified intervals, and what was kept of the graph."""
+    """Opacity, guess error and further leaves with their certified intervals, and what was kept of the graph."""
 
     opacity: Amount
     guess_error: Amount
+    further: tuple[Amount, ...]  # [leaf]
     num_nodes: int
     dropped_mass: float
 
@@ -31,48 +41,72 @@ class Evaluation:
         """Whether nothing was left out: the numbers are exact."""
         return self.dropped_mass == 0.0
 
+    def of(self, leaf: Leaf) -> Amount:
+        """Of a leaf that the kernels evaluate always, or else of the first further one."""
+        compiled = {"opacity": self.opacity, "guess_error": self.guess_error}
+        return compiled.get(leaf.compiled) or self.further[0]
+
+
+def further_leaves(leaf: Leaf) -> tuple[Leaf, ...]:
+    """What must be asked of `evaluate` for `Evaluation.of`."""
+    return () if leaf.compiled else (leaf,)
+
 
 def evaluate(
     process: HiddenProcess,
     pi: FloatArray,
     *,
+    leaves: Sequence[Leaf] = (),
     budget: Budget | None = None,
     whole: bool = False,
     stop: Stop | None = None,
     on_level: OnLevel | None = None,
 ) -> Evaluation:
-    """H(Z | Y) and the guess error P_E (paper, eq. prob_error) of a policy vector.
+    """H(Z | Y), the guess error P_E (paper, eq. prob_error) and further leaves of a policy vector.
 
     With `whole`, work ends at the first level that does not fit the budget. When `stop` is requested, what has not
     been looked at counts as dropped: the interval is wide then, and still right.
     """
     budget = budget or Budget()
     chain = Chain.of(process, pi, stop=stop)
-    graph = unroll(chain, steps=process.horizon, budget=budget, whole=whole, on_level=on_level)
-    dropped = np.array([graph.dropped_mass, graph.dropped_opacity, graph.dropped_error])
+    graph = unroll(chain, steps=process.horizon, budget=budget, whole=whole, leaves=leaves, on_level=on_level)
     if whole and not graph.whole and not chain.stop.requested:  # what is left of the graph was not followed to its end
-        return Evaluation(Amount.between(0.0, np.inf), Amount.between(0.0, 1.0), graph.num_nodes, 1.0)
-    end = last_step(chain, graph)
-    dropped += unfinished_cost(chain, graph, end, budget)
+        ranges = (Amount.between(float(leaf.certain.min()), leaf.highest) for leaf in leaves)
+        return Evaluation(Amount.between(0.0, np.inf), Amount.between(0.0, 1.0), tuple(ranges), graph.num_nodes, 1.0)
+    end = evaluate_leaves(chain, graph, leaves=leaves)
+    dropped = graph.dropped + unfinished_cost(chain, graph, end, budget, leaves=leaves)
     check_masses(graph.last.mass, graph.settled_mass, graph.dropped_mass, horizon=process.horizon)
-    opacity, error = float(graph.last.mass @ end.entropy), float(graph.last.mass @ end.error)
-    return Evaluation(
-        Amount.between(opacity, opacity + float(dropped[1])),
-        Amount.between(error, error + float(dropped[2])),
-        graph.num_nodes,
-        float(dropped[0]),
-    )
+    kept = [float(graph.last.mass @ amounts) for amounts in (end.entropy, end.error, *end.further)]
+    known = [0.0, 0.0, *_certain(process, pi, leaves)]
+    amounts = [
+        Amount.between(first + value, first + value + float(most))
+        for first, value, most in zip(known, kept, dropped[1:], strict=True)
+    ]
+    return Evaluation(amounts[0], amounts[1], tuple(amounts[2:]), graph.num_nodes, float(dropped[0]))
+
+
+def _certain(process: HiddenProcess, pi: FloatArray, leaves: Sequence[Leaf]) -> list[float]:
+    """What every leaf would be if the secret were known."""
+    if not any(leaf.certain.any() for leaf in leaves):
+        return [0.0] * len(leaves)
+    prior = secret_distribution(process, pi)
+    return [float(leaf.certain @ prior) for leaf in leaves]
 
 
 def gradient(
-    process: HiddenProcess, theta: FloatArray, *, budget: Budget | None = None, stop: Stop | None = None
+    process: HiddenProcess,
+    theta: FloatArray,
+    *,
+    leaf: Leaf | None = None,
+    budget: Budget | None = None,
+    stop: Stop | None = None,
 ) -> tuple[float, FloatArray]:
-    """H(Z | Y) and its gradient with respect to softmax logits (paper, eq. simplified_gradient).
+    """H(Z | Y), or a leaf, and its gradient with respect to softmax logits (paper, eq. simplified_gradient).
 
     With a budget it is the part of H that the budget keeps, a lower bound; without one, BudgetError is raised when
     the whole graph does not fit the default budget. Raises StoppedError when `stop` is requested meanwhile.
     """
-    return _slope(process, theta, budget, stop)
+    return _slope(process, theta, leaf, budget, stop)
 
 
 def hessian_vector(
@@ -80,15 +114,17 @@ def hessian_vector(
     theta: FloatArray,
     direction: FloatArray,
     *,
+    leaf: Leaf | None = None,
     budget: Budget | None = None,
     stop: Stop | None = None,
 ) -> FloatArray:
-    """The Hessian of H(Z | Y) times a direction: one forward and one backward sweep along it.
+    """The Hessian of H(Z | Y), or of a smooth leaf, times a direction: one forward and one backward sweep along it.
 
     The direction rides in the imaginary part of the logits; every operation is analytic, so the imaginary part of
     the gradient is the derivative along it, without cancellation.
     """
-    _, slope = _slope(process, theta + 1j * kernels.STEP * np.asarray(direction, dtype=np.float64), budget, stop)
+    moved = theta + 1j * kernels.STEP * np.asarray(direction, dtype=np.float64)
+    _, slope = _slope(process, moved, leaf, budget, stop)
     return np.asarray(np.imag(slope) / kernels.STEP)
 
 
@@ -99,13 +135,27 @@ def hessian(process: HiddenProcess, theta: FloatArray, *, budget: Budget | None 
     return 0.5 * (matrix + matrix.T)
 
 
-def _slope(process: HiddenProcess, theta: Any, budget: Budget | None, stop: Stop | None) -> tuple[float, Any]:
-    pi = process.softmax(theta)
+def policy_slope(
+    process: HiddenProcess, pi: Any, *, leaf: Leaf | None = None, budget: Budget | None = None, stop: Stop | None = None
+) -> tuple[float, Any]:
+    """H(Z | Y), or a leaf, and its derivative by the policy vector: as `gradient`, but not by logits."""
     chain = Chain.of(process, pi, stop=stop)
-    graph: Graph = unroll(chain, steps=process.horizon, budget=budget, keep=True)
+    graph = unroll(chain, steps=process.horizon, budget=budget, keep=True)
     chain.stop.check()
     if budget is None and not graph.whole:
         raise BudgetError("the belief graph does not fit the default budget; pass a Budget or use sampled gradients")
-    end = last_step(chain, graph, with_slope=True)
-    value = float(np.real(graph.last.mass) @ end.entropy)
-    return value, process.pull_back(pi, process.edge_slots.T @ end.slope)
+    leaf = leaf or EntropyLeaf(process.num_secrets)
+    amounts, flow_slope = slope_of_leaf(chain, graph, leaf)
+    value, slope = float(np.real(graph.last.mass) @ amounts), process.edge_slots.T @ flow_slope
+    if leaf.certain.any():
+        mean, mean_slope = secret_slope(process, pi, leaf.certain)
+        value, slope = value + float(np.real(mean)), slope + mean_slope
+    return value, slope
+
+
+def _slope(
+    process: HiddenProcess, theta: Any, leaf: Leaf | None, budget: Budget | None, stop: Stop | None
+) -> tuple[float, Any]:
+    pi = process.softmax(theta)
+    value, slope = policy_slope(process, pi, leaf=leaf, budget=budget, stop=stop)
+    return value, process.pull_back(pi, slope)

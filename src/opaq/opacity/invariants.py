@@ -11,6 +11,7 @@ import numpy as np
 
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
+from opaq.model.leaf import Leaf, value_of
 from opaq.opacity.amount import Amount
 from opaq.opacity.entropies import entropy
 
@@ -34,12 +35,23 @@ def bounded_error(error: Amount, prior: FloatArray) -> Amount:
     return _bounded(error, max(0.0, 1.0 - float(prior.max())), what="guess error", limit="1 - max P(secret)")
 
 
-def _bounded(amount: Amount, largest: float, *, what: str, limit: str) -> Amount:
-    """The amount cut to 0 .. largest; Raises InvariantError where that is more than rounding."""
-    if not (amount.lower >= -_ROUNDING and amount.lower <= largest + _ROUNDING and amount.upper >= amount.lower):
+def bounded_leaf(amount: Amount, leaf: Leaf, prior: FloatArray, *, what: str) -> Amount:
+    """Any uncertainty between what is left when the secret is known and what there is before observing."""
+    least, most = float(leaf.certain @ prior), value_of(leaf, prior)
+    rounding = _ROUNDING * max(1.0, leaf.scale)
+    return _bounded(amount, max(least, most), what=what, limit="that before observing", least=least, rounding=rounding)
+
+
+def _bounded(
+    amount: Amount, largest: float, *, what: str, limit: str, least: float = 0.0, rounding: float = _ROUNDING
+) -> Amount:
+    """The amount cut to least .. largest; Raises InvariantError where that is more than rounding."""
+    if not (least - rounding <= amount.lower <= largest + rounding and amount.upper >= amount.lower):
         interval = f"[{amount.lower!r}, {amount.upper!r}]"
-        raise InvariantError(f"the {what} came out as {interval}, but it lies between 0 and {limit} = {largest!r}")
-    lower, upper = (min(max(end, 0.0), largest) for end in (amount.lower, amount.upper))
+        raise InvariantError(
+            f"the {what} came out as {interval}, but it lies between {least:g} and {limit} = {largest!r}"
+        )
+    lower, upper = (min(max(end, least), largest) for end in (amount.lower, amount.upper))
     if amount.method == "sampled":
         return Amount(amount.value, lower, upper, "sampled", amount.standard_error)
     return Amount.between(lower, upper) if amount.method == "interval" else Amount.exact(lower)

@@ -6,15 +6,20 @@ variance. A node weighs count / (samples P(y)), so the gradient of log P(y) is d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from opaq.beliefs import kernels
-from opaq.beliefs.graph import Chain, Graph, LastStep, last_step, unroll
+from opaq.beliefs.graph import Chain, Graph
+from opaq.beliefs.leaf_sweep import evaluate_leaves, slope_of_leaf
+from opaq.beliefs.returns import secret_distribution, secret_slope
+from opaq.beliefs.unrolling import unroll
 from opaq.model.arrays import FloatArray
+from opaq.model.leaf import Leaf
+from opaq.model.leaf_functions import EntropyLeaf
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
@@ -29,7 +34,13 @@ class Estimate:
     opacity_error: float
     guess_error: float
     guess_error_error: float
+    further: tuple[tuple[float, float], ...]  # [leaf]: mean and standard error
     samples: int
+
+    def of(self, leaf: Leaf) -> float:
+        """The mean of a leaf that is always estimated, or else of the first further one."""
+        compiled = {"opacity": self.opacity, "guess_error": self.guess_error}
+        return compiled[leaf.compiled] if leaf.compiled else self.further[0][0]
 
 
 def estimate(
@@ -38,31 +49,36 @@ def estimate(
     *,
     samples: int,
     rng: np.random.Generator,
+    leaves: Sequence[Leaf] = (),
     stop: Stop | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> Estimate:
-    """Opacity and guess error of a policy vector from sampled observation sequences.
+    """Opacity, guess error and further leaves of a policy vector from sampled observation sequences.
 
     When `stop` is requested, from the batches that are complete; raises StoppedError if there is none. `on_batch` is
     told how many runs are done.
     """
     stop = stop or Stop()
     chain = Chain.of(process, pi, stop=stop)
-    sums, done = np.zeros(4), 0
+    sums, done = np.zeros((2 + len(leaves), 2)), 0
     while done < samples:
         count = min(BATCH, samples - done)
         graph = unroll(chain, steps=process.horizon, samples=count, rng=rng)
-        end = last_step(chain, graph)
+        end = evaluate_leaves(chain, graph, leaves=leaves)
         if stop.requested:
             break
         runs = graph.last.runs
-        sums += [values**power @ runs for values in (end.entropy, end.error) for power in (1, 2)]
+        sums += [[values**power @ runs for power in (1, 2)] for values in (end.entropy, end.error, *end.further)]
         done += count
         if on_batch is not None:
             on_batch(done)
     if done == 0:
         stop.check()
-    return Estimate(*_mean(sums[0], sums[1], done), *_mean(sums[2], sums[3], done), done)
+    opacity, error, *further = (_mean(total, squares, done) for total, squares in sums)
+    prior = secret_distribution(process, pi)
+    known = [float(leaf.certain @ prior) for leaf in leaves]  # exact; only the excess is estimated
+    further = [(first + mean, spread) for first, (mean, spread) in zip(known, further, strict=True)]
+    return Estimate(*opacity, *error, tuple(further), done)
 
 
 def gradient(
@@ -71,47 +87,46 @@ def gradient(
     *,
     samples: int,
     rng: np.random.Generator,
+    leaf: Leaf | None = None,
     stop: Stop | None = None,
 ) -> tuple[float, float, FloatArray]:
     """Estimated opacity, its standard error, and the estimated gradient (paper, eq. HMM_approx_gradient_entropy)."""
-    graph, end, slope = _slope(process, theta, samples, rng, stop)
-    runs = graph.last.runs
-    return (*_mean(float(end.entropy @ runs), float(end.entropy**2 @ runs), samples), slope)
+    pi = process.softmax(theta)
+    mean, error, slope = policy_slope(process, pi, samples=samples, rng=rng, leaf=leaf, stop=stop)
+    return mean, error, process.pull_back(pi, slope)
 
 
 def policy_slope(
-    process: HiddenProcess, pi: FloatArray, *, samples: int, rng: np.random.Generator, stop: Stop | None = None
-) -> tuple[float, float, FloatArray]:
-    """Estimated opacity, its standard error, and its estimated derivative by the policy vector."""
-    graph, end = _sweep(process, pi, samples, rng, stop)
+    process: HiddenProcess,
+    pi: Any,
+    *,
+    samples: int,
+    rng: np.random.Generator,
+    leaf: Leaf | None = None,
+    stop: Stop | None = None,
+) -> tuple[float, float, Any]:
+    """Estimated opacity (or leaf), its standard error, and its estimated derivative by the policy vector."""
+    leaf = leaf or EntropyLeaf(process.num_secrets)
+    chain = Chain.of(process, pi, stop=stop)
+    graph: Graph = unroll(chain, steps=process.horizon, keep=True, samples=samples, rng=rng)
+    chain.stop.check()
+    amounts, flow_slope = slope_of_leaf(chain, graph, leaf)
     runs = graph.last.runs
-    mean, error = _mean(float(end.entropy @ runs), float(end.entropy**2 @ runs), samples)
-    return mean, error, process.edge_slots.T @ end.slope
+    mean, error = _mean(float(amounts @ runs), float(amounts**2 @ runs), samples)
+    slope = process.edge_slots.T @ flow_slope
+    if leaf.certain.any():
+        known, known_slope = secret_slope(process, pi, leaf.certain)
+        mean, slope = mean + float(np.real(known)), slope + known_slope
+    return mean, error, slope
 
 
 def hessian_vector(
     process: HiddenProcess, theta: FloatArray, direction: FloatArray, *, samples: int, rng: np.random.Generator
 ) -> FloatArray:
     """An unbiased estimate of the Hessian times a direction (paper, eq. HMM_hessian_posterior_entropy)."""
-    _, _, slope = _slope(process, theta + 1j * kernels.STEP * np.asarray(direction), samples, rng, None)
-    return np.asarray(np.imag(slope) / kernels.STEP)
-
-
-def _slope(
-    process: HiddenProcess, theta: Any, samples: int, rng: np.random.Generator, stop: Stop | None
-) -> tuple[Graph, LastStep, Any]:
-    pi = process.softmax(theta)
-    graph, end = _sweep(process, pi, samples, rng, stop)
-    return graph, end, process.pull_back(pi, process.edge_slots.T @ end.slope)
-
-
-def _sweep(
-    process: HiddenProcess, pi: Any, samples: int, rng: np.random.Generator, stop: Stop | None
-) -> tuple[Graph, LastStep]:
-    chain = Chain.of(process, pi, stop=stop)
-    graph = unroll(chain, steps=process.horizon, keep=True, samples=samples, rng=rng)
-    chain.stop.check()
-    return graph, last_step(chain, graph, with_slope=True)
+    pi = process.softmax(theta + 1j * kernels.STEP * np.asarray(direction))
+    _, _, slope = policy_slope(process, pi, samples=samples, rng=rng)
+    return np.asarray(np.imag(process.pull_back(pi, slope)) / kernels.STEP)
 
 
 def _mean(total: float, squares: float, samples: int) -> tuple[float, float]:

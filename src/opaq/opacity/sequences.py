@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs.futures import Futures
-from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph, unroll
+from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph
+from opaq.beliefs.unrolling import unroll
 from opaq.model.arrays import FloatArray
 from opaq.model.content import ByContent
 from opaq.product.compile import Product
@@ -82,11 +83,11 @@ class _Candidates:
     counts: list[FloatArray] | None  # [level][node]
 
     def confusing(self, count: int) -> tuple[ObservedSequence, ...]:
-        bits = self.graph.last.mass * self._entropy()
+        bits = np.real(self.graph.last.mass) * self._entropy()
         return tuple(self._leaf(leaf, bits[leaf]) for leaf in _top(bits, count))
 
     def revealing(self, count: int) -> tuple[ObservedSequence, ...]:
-        bits = self.graph.last.mass * self._divergence()
+        bits = np.real(self.graph.last.mass) * self._divergence()
         found = [self._leaf(leaf, bits[leaf]) for leaf in _top(bits, count)]
         for depth, level in enumerate(self.graph.levels):
             gained = level.known.mass * -_log2(self.prior[level.known.value])

@@ -12,6 +12,7 @@ from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.problem import Problem
 from opaq.model.secret import LastState, StateClasses
+from opaq.model.uncertainty import Guesswork
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
 from opaq.opacity.sampled import estimate
 from opaq.product.compile import compile_problem
@@ -32,13 +33,17 @@ def compile_kernels(*, derivatives: bool = False) -> None:
     observer = Observer(("u", "v"), SparseRows.from_dense([[0.7, 0.3], [0.4, 0.6]]))
     process = compile_problem(Problem(mdp, observer, LastState(StateClasses(("x", "y"), ints([0, 1]))), 2)).process
     pi = process.uniform()
-    evaluate(process, pi)
+    further = Guesswork().over(("x", "y"))
+    evaluate(process, pi, leaves=(further,))
     expected_return(process, pi)
     estimate(process, pi, samples=2, rng=np.random.default_rng(0))
     if derivatives:
         theta = np.zeros(process.num_slots)
         gradient(process, theta)
+        gradient(process, theta, leaf=further)
         graph = FrozenGraph.of(process, pi, budget=Budget())
+        graph.sweep(pi, graph.buffers())
+        graph = FrozenGraph.of(process, pi, budget=Budget(), leaf=further)
         graph.sweep(pi, graph.buffers())
         hessian_vector(process, theta, theta + 1.0)
         return_gradient(process, theta)

@@ -24,9 +24,14 @@ def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
         "secret_distribution": dict(measurement.secret_distribution),
         "leakage": measurement.leakage.value,
         "guess_error": measurement.guess_error.value,
+        "guesswork": measurement.guesswork.value,
+        "secret_guesswork": measurement.secret_guesswork,
+        **{name: amount.value for name, amount in _further(measurement).items()},
         "intervals": {
             "leakage": amount_to_dict(measurement.leakage),
             "guess_error": amount_to_dict(measurement.guess_error),
+            "guesswork": amount_to_dict(measurement.guesswork),
+            **{name: amount_to_dict(amount) for name, amount in _further(measurement).items()},
         },
         "fano_bound": measurement.fano_bound,
         "return": measurement.expected_return,
@@ -48,17 +53,35 @@ def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
 
 def render_measurement(measurement: Measurement, *, width: int = WIDTH) -> str:
     """The answer as a page for people, `width` columns wide."""
-    error, fano = _amount(measurement.guess_error), number(measurement.fano_bound)
+    error, fano = amount_words(measurement.guess_error), number(measurement.fano_bound)
+    guesses, before = amount_words(measurement.guesswork), number(measurement.secret_guesswork)
     rows = [
-        ("opacity", f"{_amount(measurement.opacity)} bits   H(secret | observations)"),
+        ("opacity", f"{amount_words(measurement.opacity)} bits   H(secret | observations)"),
         ("of at most", f"{number(measurement.secret_entropy)} bits   H(secret), the uncertainty before observing"),
-        ("leakage", f"{_amount(measurement.leakage)} bits"),
+        ("leakage", f"{amount_words(measurement.leakage)} bits"),
         ("guess error", f"{error}   (Fano: at least {fano})"),
+        (
+            "guesswork",
+            f"{guesses} guesses until right, {before} without observing",
+        ),
+        *(
+            (
+                measurement.of.title,
+                f"{amount_words(amount)}, {number(measurement.secret_uncertainty)} without observing",
+            )
+            for amount in _further(measurement).values()
+        ),
         *((requirement.name, _requirement(requirement)) for requirement in measurement.requirements),
         ("how", measurement.explanation),
     ]
     lines = [line for label, text in rows for line in row(label, text, width=width)]
     return "\n".join([*lines, *_render_sequences(measurement, width)])
+
+
+def _further(measurement: Measurement) -> dict[str, Amount]:
+    """The task's own uncertainty by name, unless it is one of those that are always measured."""
+    name = measurement.of.name
+    return {} if name in ("opacity", "guess_error", "guesswork") else {name: measurement.uncertainty}
 
 
 def amount_to_dict(amount: Amount) -> dict[str, Any]:
@@ -86,7 +109,8 @@ def _sequence_to_dict(sequence: ObservedSequence) -> dict[str, Any]:
     }
 
 
-def _amount(amount: Amount) -> str:
+def amount_words(amount: Amount) -> str:
+    """A number with its interval or its standard error, for people."""
     if amount.method == "exact":
         return number(amount.value)
     interval = f"[{number(amount.lower)}, {number(amount.upper)}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opaq.reports.layout import WIDTH, row
-from opaq.reports.measurement_text import measurement_to_dict, render_measurement
+from opaq.reports.measurement_text import amount_to_dict, amount_words, measurement_to_dict, render_measurement
 
 Solution = Any  # an opaq.solvers.solution.Solution; reports know no solver, only what they are given
 
@@ -13,7 +13,13 @@ Solution = Any  # an opaq.solvers.solution.Solution; reports know no solver, onl
 def solution_to_dict(solution: Solution) -> dict[str, Any]:
     """The measurement of the policy found, and how it was found."""
     found = measurement_to_dict(solution.measurement)
+    of, task = solution.measurement.of, solution.product.problem.task
     found |= {
+        "objective": {
+            "direction": "minimise" if task.minimise else "maximise",
+            "of": of.name,
+            **amount_to_dict(solution.measurement.uncertainty),
+        },
         "status": solution.status.name.lower(),
         "status_text": solution.status_text,
         "solver": solution.solver,
@@ -29,7 +35,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
                 "start": result.place,
                 "kind": result.kind,
                 "status": result.status.name.lower(),
-                "opacity": abs(result.best.score),
+                of.name: _value(solution, result.best.score),
                 "feasible": result.best.feasible,
                 "iterations": result.iterations,
                 "seconds": result.seconds,
@@ -39,7 +45,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         "trace": [
             {
                 "iteration": trace.iteration,
-                "opacity": abs(trace.score),
+                of.name: _value(solution, trace.score),
                 "slack": trace.slack.tolist(),
                 "multipliers": trace.multipliers.tolist(),
             }
@@ -53,10 +59,11 @@ def render_solution(solution: Solution, *, width: int = WIDTH) -> str:
     """The answer as a page for people, `width` columns wide."""
     rows = [("starts", _spread(solution))]
     if solution.optimality is not None:
-        rows.append(("optimality", _optimality_words(solution.optimality)))
+        unit = solution.measurement.of.unit or f"of {solution.measurement.of.title}"
+        rows.append(("optimality", _optimality_words(solution.optimality, unit)))
     method = f"solver {solution.solver} on {solution.gradients} gradients"
     rows.append(("time", f"{solution.seconds:.1f} s, {method}, seed {solution.seed}"))
-    above = [("status", solution.status_text)]
+    above = [("status", solution.status_text), *_aim(solution)]
     above += [
         ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
         for most in solution.attainable
@@ -85,16 +92,34 @@ def _optimality(found: Any) -> dict[str, Any] | None:
 
 
 def _spread(solution: Solution) -> str:
-    scores = sorted((abs(result.best.score) for result in solution.starts if result.best.feasible), reverse=True)
-    if not scores:
+    feasible = [result.best.score for result in solution.starts if result.best.feasible]
+    if not feasible:
         return f"none of {len(solution.starts)} starts ended feasible"
-    middle = scores[len(scores) // 2]
-    words = f"{len(scores)} of {len(solution.starts)} feasible; opacity from {scores[-1]:.4f} to {scores[0]:.4f}"
+    scores = sorted((_value(solution, score) for score in feasible), reverse=True)
+    middle, title = scores[len(scores) // 2], solution.measurement.of.title
+    words = f"{len(scores)} of {len(solution.starts)} feasible; {title} from {scores[-1]:.4f} to {scores[0]:.4f}"
     return f"{words}, median {middle:.4f}"
 
 
-def _optimality_words(found: Any) -> str:
-    words = f"at most {found.residual:.1e} bits per unit of probability moved, gradient {found.gradient_norm:.1e}"
+def _aim(solution: Solution) -> list[tuple[str, str]]:
+    """What was maximised or minimised, unless it is the opacity that is shown anyway."""
+    measurement, minimise = solution.measurement, solution.product.problem.task.minimise
+    if measurement.of.name == "opacity":
+        return []
+    unit = f" {measurement.of.unit}" if measurement.of.unit else ""
+    words = f"{measurement.of.title}: {amount_words(measurement.uncertainty)}{unit}"
+    return [("minimised" if minimise else "maximised", words)]
+
+
+def _value(solution: Solution, score: float) -> float:
+    """A solver's score as the uncertainty it stands for."""
+    task = solution.product.problem.task
+    scale = task.of.over(solution.product.secret_values).scale
+    return float((-scale if task.minimise else scale) * score) + 0.0
+
+
+def _optimality_words(found: Any, unit: str) -> str:
+    words = f"at most {found.residual:.1e} {unit} per unit of probability moved, gradient {found.gradient_norm:.1e}"
     if found.curvature is not None:
         words += f", largest curvature {found.curvature:.1e} (a local maximum has none above 0)"
     return words

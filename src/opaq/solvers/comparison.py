@@ -241,14 +241,14 @@ class _Ladder:
         return best
 
     def _better(self, one: Measurement, other: Measurement) -> bool:
-        """Feasible before infeasible, then by opacity; infeasible ones are not ranked."""
+        """Feasible before infeasible, then by what the task is about; infeasible ones are not ranked."""
         if one.feasible != other.feasible or not one.feasible:
             return one.feasible and not other.feasible
-        return self._score(one.opacity) > self._score(other.opacity)
+        return self._score(one.uncertainty) > self._score(other.uncertainty)
 
-    def _score(self, opacity: Amount) -> float:
+    def _score(self, amount: Amount) -> float:
         """What is certain of it, or the estimate; with the sign of the objective."""
-        sampled = opacity.method == "sampled"
+        sampled = amount.method == "sampled"
         if self.problem.task.minimise:
-            return -opacity.value if sampled else -opacity.upper
-        return opacity.value if sampled else opacity.lower
+            return -amount.value if sampled else -amount.upper
+        return amount.value if sampled else amount.lower

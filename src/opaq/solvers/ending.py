@@ -96,7 +96,8 @@ def _closest_policy(objective: Objective, seed: int) -> FloatArray:
 def _with_what_is_known(measurement: Measurement, candidate: Candidate, objective: Objective) -> Measurement:
     """An interval tightened by what the search has certified of the same policy."""
     opacity = measurement.opacity
-    if opacity.method == "exact" or objective.gradients == "sampled":
+    other = measurement.of.name != "opacity"  # then the search has certified something else
+    if other or opacity.method == "exact" or objective.gradients == "sampled":
         return measurement
     bound = abs(candidate.score)
     lower, upper = (max(opacity.lower, bound), opacity.upper) if objective.sign > 0 else (opacity.lower, bound)

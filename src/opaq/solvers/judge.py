@@ -9,7 +9,7 @@ import numpy as np
 from opaq.beliefs.returns import return_gradient
 from opaq.model.arrays import FloatArray
 from opaq.model.content import ByContent
-from opaq.opacity.exact import evaluate
+from opaq.opacity.exact import evaluate, further_leaves
 from opaq.opacity.sampled import estimate
 from opaq.product.process import LARGEST_LOGIT
 from opaq.solvers.objective import Objective
@@ -51,24 +51,28 @@ def judge(objective: Objective, theta: FloatArray) -> Candidate:
 
 
 def _score(objective: Objective, pi: FloatArray) -> float:
-    """The certain side of the opacity, with the sign of the objective; an estimate where gradients are sampled.
+    """The certain side of the uncertainty as a score; an estimate where gradients are sampled.
 
     Estimates of all policies use the same random numbers.
     """
     if objective.gradients == "sampled":
         rng = np.random.default_rng(_JUDGING_SEED)
-        found = estimate(objective.process, pi, samples=_JUDGING_RUNS, rng=rng, stop=objective.stop)
+        leaf = objective.leaf
+        leaves = further_leaves(leaf)
+        found = estimate(objective.process, pi, samples=_JUDGING_RUNS, rng=rng, leaves=leaves, stop=objective.stop)
         objective.stop.check()
-        return objective.sign * found.opacity
+        return objective.sign * found.of(leaf) / leaf.scale
     score = _certain_score(objective, pi, objective.stop)
     objective.stop.check()
     return score
 
 
 def _certain_score(objective: Objective, pi: FloatArray, stop: Stop) -> float:
-    """The certain side of the opacity; what has not been looked at when `stop` is requested counts as nothing."""
-    opacity = evaluate(objective.process, pi, budget=objective.budget, stop=stop).opacity
-    return opacity.lower if objective.sign > 0 else -opacity.upper
+    """The certain side of the uncertainty; what has not been looked at when `stop` is requested counts as nothing."""
+    leaf = objective.leaf
+    evaluation = evaluate(objective.process, pi, leaves=further_leaves(leaf), budget=objective.budget, stop=stop)
+    amount = evaluation.of(leaf)
+    return (amount.lower if objective.sign > 0 else -amount.upper) / leaf.scale
 
 
 def judge_at_once(objective: Objective, theta: FloatArray, *, stop: Stop) -> Candidate:

@@ -57,12 +57,13 @@ class AugmentedLagrangian:
         from scipy.optimize import minimize
 
         seed = int(rng.integers(2**62))
-        before = _merit(objective.at(state.theta, np.random.default_rng(seed)), state, objective.scales)[0]
-        climb = _Climb(objective, state, seed)
+        softness = objective.softness(state.iteration)
+        climb = _Climb(objective, state, seed, softness)
+        before = _merit(climb.at(state.theta), state, objective.scales)[0]
         bounds = [(-LARGEST_LOGIT, LARGEST_LOGIT)] * state.theta.size
         options = {"maxiter": self.max_inner, "maxcor": 20, "ftol": 1e-12, "gtol": self.tolerance * 0.1}
         found = minimize(climb, state.theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        point = climb.best if climb.best is not None else objective.at(state.theta, np.random.default_rng(seed))
+        point = climb.best if climb.best is not None else climb.at(state.theta)
         scaled = point.slack / objective.scales
         after = self._update(state, point, scaled, gain=before - float(found.fun), evaluations=int(found.nfev))
         trace = Trace(after.iteration, point.score, point.slack, after.multipliers / objective.scales)
@@ -104,17 +105,21 @@ def _merit(point: Point, state: LagrangianState, scales: FloatArray) -> tuple[fl
 class _Climb:
     """The merit function for the inner solver; remembers the best point it was asked for."""
 
-    def __init__(self, objective: Objective, state: LagrangianState, seed: int) -> None:
-        self._objective, self._state, self._seed = objective, state, seed
+    def __init__(self, objective: Objective, state: LagrangianState, seed: int, softness: float) -> None:
+        self._objective, self._state, self._seed, self._softness = objective, state, seed, softness
         self._lowest = np.inf
         self.best: Point | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        point = self._objective.at(theta.copy(), np.random.default_rng(self._seed))
+        point = self.at(theta.copy())
         merit, slope = _merit(point, self._state, self._objective.scales)
         if merit < self._lowest:
             self._lowest, self.best = merit, point
         return merit, slope
+
+    def at(self, theta: FloatArray) -> Point:
+        """The objective there, with the same random numbers each time."""
+        return self._objective.at(theta, np.random.default_rng(self._seed), softness=self._softness)
 
 
 def _plan(request: PlanRequest) -> Plan:

@@ -15,7 +15,7 @@ import numpy as np
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
 from opaq.solvers.factory import Plan, PlanRequest, SolverFactory
-from opaq.solvers.objective import Objective, Slopes
+from opaq.solvers.objective import LEAST_SOFTNESS, Objective, Slopes
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import StepInfo, Trace
 
@@ -77,7 +77,8 @@ class NaturalGradient:
     ) -> tuple[NaturalState, StepInfo]:
         """Some iterations with fixed multipliers."""
         process, scales = objective.process, objective.scales
-        local = objective.near(state.theta, seed=int(rng.integers(2**62)), runs=state.runs)
+        softness = objective.softness(state.iteration)
+        local = objective.near(state.theta, seed=int(rng.integers(2**62)), runs=state.runs, softness=softness)
         theta, velocity, rate = state.theta, state.velocity, state.rate
         here = local.slopes(theta)
         merit = begun = _merit(here, state, scales)
@@ -96,6 +97,8 @@ class NaturalGradient:
                 rate = max(rate * 0.4, _SMALLEST_RATE)
         after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here)
         idle = state.idle + 1 if merit - begun <= _LEAST_GAIN * max(1.0, abs(merit)) + local.noise else 0
+        if softness > LEAST_SOFTNESS:  # what is climbed still changes: this is no end
+            idle, after = 0, replace(after, gap=np.inf)
         after = replace(after, idle=idle, runs=math.ceil(1.2 * state.runs), evaluations=state.evaluations + count)
         trace = Trace(after.iteration, here.score, here.slack, after.multipliers / scales)
         return after, StepInfo(iteration=after.iteration, theta=theta, trace=trace)

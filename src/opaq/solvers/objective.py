@@ -1,4 +1,4 @@
-"""What a solver climbs: opacity and requirements of a softmax policy, with their gradients."""
+"""What a solver climbs: opacity (or what the task is about) and requirements of a softmax policy, with gradients."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from opaq.beliefs.kernels import STEP
 from opaq.beliefs.returns import expected_return, return_gradient, return_slope
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
+from opaq.model.leaf import Leaf
 from opaq.opacity import exact, sampled
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess, Payoff
@@ -21,13 +22,16 @@ from opaq.simulation.sampling import score_gradients
 from opaq.solvers.options import Gradients, default_of
 from opaq.stop import Stop
 
+_FIRST_SOFTNESS, _COOLING = 0.1, 0.6
+LEAST_SOFTNESS = 1e-3  # of the scale
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Opacity (with the sign of the objective) and slack of every requirement at one policy, with gradients."""
+    """The score and the slack of every requirement at one policy, with gradients."""
 
     theta: FloatArray
-    score: float  # opacity, or minus opacity when transparency is asked for
+    score: float  # the uncertainty in units of its scale, negative when as little as possible is asked for
     score_slope: FloatArray  # [slot]
     slack: FloatArray  # [requirement]
     slack_slope: FloatArray  # [requirement, slot]
@@ -47,7 +51,7 @@ class Slopes:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Maximise the score subject to slack >= 0.
+    """Maximise the score, sign x uncertainty / scale, subject to slack >= 0.
 
     gradients: "exact" on the belief graph (cut to `budget` if it does not fit: then the score is what the budget
     keeps, a lower bound), or "sampled" from `samples` runs, as in the paper.
@@ -67,8 +71,22 @@ class Objective:
 
     @property
     def sign(self) -> float:
-        """+1 for opacity, -1 for transparency."""
+        """+1 where as much as possible is asked for, -1 for as little."""
         return -1.0 if self.product.problem.task.minimise else 1.0
+
+    @property
+    def leaf(self) -> Leaf:
+        """The uncertainty that the task is about, over the values of the secret."""
+        return self.product.problem.task.of.over(self.product.secret_values)
+
+    @property
+    def scale(self) -> float:
+        """The uncertainty per unit of score: 1 for opacity."""
+        return self.leaf.scale
+
+    def softness(self, iteration: int) -> float:
+        """How smooth an uncertainty with kinks is made after some iterations: less and less; 0 where it has none."""
+        return 0.0 if self.leaf.smooth else max(_FIRST_SOFTNESS * _COOLING**iteration, LEAST_SOFTNESS)
 
     def requirements(self) -> tuple[Payoff, ...]:
         """The payoffs that have a threshold."""
@@ -83,35 +101,42 @@ class Objective:
         """What slacks are divided by to compare requirements of any size."""
         return np.ones(len(self.requirements())) if self.sizes is None else self.sizes
 
-    def at(self, theta: FloatArray, rng: np.random.Generator | None = None) -> Point:
+    def at(self, theta: FloatArray, rng: np.random.Generator | None = None, *, softness: float = 0.0) -> Point:
         """Score, slack and gradients at one policy; sampled ones draw from `rng`."""
+        leaf = self._softened(softness)
         if self.gradients == "sampled" and rng is not None:
-            return self._sampled(theta, rng)
-        value, slope = exact.gradient(self.process, theta, budget=self.budget, stop=self.stop)
+            return self._sampled(theta, rng, leaf)
+        value, slope = exact.gradient(self.process, theta, leaf=leaf, budget=self.budget, stop=self.stop)
         found = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
         return self._point(theta, value, slope, found)
 
-    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0) -> Local:
+    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0, softness: float = 0.0) -> Local:
         """The objective near one policy: on a belief graph whose shape is built once, or from sampled runs."""
+        leaf = self._softened(softness)
         if self.gradients == "sampled":
-            return SampledObjective(self, seed, min(runs or self.samples, self.samples))
-        return FrozenObjective(self, theta)
+            return SampledObjective(self, seed, min(runs or self.samples, self.samples), leaf)
+        return FrozenObjective(self, theta, leaf)
+
+    def _softened(self, softness: float) -> Leaf:
+        return self.leaf.softened(softness) if softness else self.leaf
 
     def hessian_products(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """The Hessian of the score at one policy as a function of a direction, on a graph whose shape is built once.
 
         Beliefs that are merged at this policy may move apart along a direction; then that product is made by hashing.
         """
-        process = self.process
-        graph = FrozenGraph.of(process, process.softmax(theta), budget=self.budget, stop=self.stop)
+        process, leaf, factor = self.process, self.leaf, self.sign / self.scale
+        graph = FrozenGraph.of(process, process.softmax(theta), budget=self.budget, leaf=leaf, stop=self.stop)
         buffers = graph.buffers(np.complex128)
 
         def product(direction: FloatArray) -> FloatArray:
             pi = process.softmax(theta + 1j * STEP * direction)
             swept = graph.sweep(pi, buffers, stop=self.stop)
             if swept is None:
-                return self.sign * exact.hessian_vector(process, theta, direction, budget=self.budget, stop=self.stop)
-            return np.asarray(self.sign * np.imag(process.pull_back(pi, swept[1])) / STEP)
+                return factor * exact.hessian_vector(
+                    process, theta, direction, leaf=leaf, budget=self.budget, stop=self.stop
+                )
+            return np.asarray(factor * np.imag(process.pull_back(pi, swept[1])) / STEP)
 
         return product
 
@@ -121,15 +146,18 @@ class Objective:
         values = [expected_return(self.process, pi, payoff) for payoff in self.requirements()]
         return np.array(values, dtype=np.float64) - self.thresholds()
 
-    def _sampled(self, theta: FloatArray, rng: np.random.Generator) -> Point:
-        value, _, slope = sampled.gradient(self.process, theta, samples=self.samples, rng=rng, stop=self.stop)
+    def _sampled(self, theta: FloatArray, rng: np.random.Generator, leaf: Leaf) -> Point:
+        value, _, slope = sampled.gradient(
+            self.process, theta, samples=self.samples, rng=rng, leaf=leaf, stop=self.stop
+        )
         found = score_gradients(self.process, theta, self.requirements(), samples=self.samples, rng=rng)
         return self._point(theta, value, slope, found)
 
     def _point(self, theta: FloatArray, value: float, slope: FloatArray, found: list[tuple[Any, Any]]) -> Point:
         values = np.array([value for value, _ in found], dtype=np.float64)
         slopes = np.array([slope for _, slope in found], dtype=np.float64).reshape(len(found), theta.size)
-        return Point(theta, self.sign * value, self.sign * slope, values - self.thresholds(), slopes)
+        factor = self.sign / self.scale
+        return Point(theta, factor * value, factor * slope, values - self.thresholds(), slopes)
 
 
 class Local(Protocol):
@@ -148,8 +176,8 @@ class FrozenObjective:
 
     noise = 0.0
 
-    def __init__(self, objective: Objective, theta: FloatArray) -> None:
-        self._objective = objective
+    def __init__(self, objective: Objective, theta: FloatArray, leaf: Leaf) -> None:
+        self._objective, self._leaf = objective, leaf
         self._build(objective.process.softmax(theta))
 
     def slopes(self, theta: FloatArray) -> Slopes:
@@ -168,7 +196,9 @@ class FrozenObjective:
 
     def _build(self, pi: FloatArray) -> None:
         objective = self._objective
-        self._graph = FrozenGraph.of(objective.process, pi, budget=objective.budget, stop=objective.stop)
+        self._graph = FrozenGraph.of(
+            objective.process, pi, budget=objective.budget, leaf=self._leaf, stop=objective.stop
+        )
         self._buffers = self._graph.buffers()
 
 
@@ -178,28 +208,29 @@ class SampledObjective:
     Returns and visits are exact.
     """
 
-    def __init__(self, objective: Objective, seed: int, runs: int) -> None:
-        self._objective, self._seed, self._runs = objective, seed, runs
+    def __init__(self, objective: Objective, seed: int, runs: int, leaf: Leaf) -> None:
+        self._objective, self._seed, self._runs, self._leaf = objective, seed, runs, leaf
         self.noise = 0.0
 
     def slopes(self, theta: FloatArray) -> Slopes:
         """Estimated score and slope, exact slacks."""
         objective, rng = self._objective, np.random.default_rng(self._seed)
         pi = objective.process.softmax(theta)
-        value, self.noise, slope = sampled.policy_slope(
-            objective.process, pi, samples=self._runs, rng=rng, stop=objective.stop
+        value, noise, slope = sampled.policy_slope(
+            objective.process, pi, samples=self._runs, rng=rng, leaf=self._leaf, stop=objective.stop
         )
+        self.noise = noise / objective.scale
         return _with_returns(objective, pi, value, slope)
 
 
 def _with_returns(objective: Objective, pi: FloatArray, value: float, slope: FloatArray) -> Slopes:
     """Slacks and visits beside an opacity."""
-    process, payoffs = objective.process, objective.requirements()
+    process, payoffs, factor = objective.process, objective.requirements(), objective.sign / objective.scale
     returns = [return_slope(process, pi, payoff) for payoff in payoffs or process.payoffs[:1]]
     return Slopes(
         pi=pi,
-        score=objective.sign * value,
-        score_slope=objective.sign * slope,
+        score=factor * value,
+        score_slope=factor * slope,
         slack=np.array([value for value, _, _ in returns][: len(payoffs)]) - objective.thresholds(),
         slack_slope=np.array([slope for _, slope, _ in returns][: len(payoffs)]).reshape(len(payoffs), pi.size),
         visits=returns[0][2],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs import kernels
+from opaq.beliefs.leaf_rows import largest_excess
 from opaq.beliefs.returns import expected_return, return_gradient
 from opaq.model.arrays import FloatArray
 from opaq.model.content import ByContent
@@ -31,6 +32,12 @@ class Optimality(ByContent):
     multipliers: FloatArray  # [requirement]: what one more unit of threshold would cost, in bits
     curvature: float | None  # largest eigenvalue of the Lagrangian's Hessian along the active requirements
     tolerance: float = TOLERANCE  # what counts as none of these
+
+    def in_units(self, scale: float) -> Optimality:
+        """The same for scores multiplied by the scale."""
+        curvature = None if self.curvature is None else scale * self.curvature
+        measures = (scale * self.gradient_norm, scale * self.residual, scale * self.multipliers)
+        return Optimality(*measures, curvature, scale * self.tolerance)
 
     @property
     def stationary(self) -> bool:
@@ -65,7 +72,9 @@ def first_order(objective: Objective, theta: FloatArray) -> FirstOrder:
     """The gain of moving probability to an action, D(u) A(u, a), for every action of every row.
 
     A gradient with respect to logits is pi D A: it vanishes with pi, and so says nothing of actions that are hardly
-    ever taken. D A is the gradient on the simplex: at a local optimum none is positive.
+    ever taken. D A is the gradient on the simplex: at a local optimum none is positive. Where an uncertainty has a
+    kink, the slope is a supergradient: no direction gains more than it says, so that a maximum may be confirmed by it
+    but not refuted, and single moves that do not gain prove nothing. Hence no probing there.
     """
     process = objective.process
     theta = with_least(process, theta, LEAST_PROBABILITY)
@@ -83,7 +92,7 @@ def first_order(objective: Objective, theta: FloatArray) -> FirstOrder:
             best = residual, multipliers, gains
     assert best is not None
     residual, multipliers, gains = best
-    if residual > tolerance(objective):
+    if residual > tolerance(objective) and objective.leaf.smooth:
         residual = max(_probed(objective, pi, multipliers, gains), float(multipliers @ np.maximum(point.slack, 0.0)))
     norm = float(np.abs(pi * gains).max(initial=0.0))
     found = Optimality(norm, residual, multipliers, None, tolerance(objective))
@@ -111,15 +120,20 @@ def _probed(objective: Objective, pi: FloatArray, multipliers: FloatArray, gains
 
 
 def _lagrangian(objective: Objective, pi: FloatArray, multipliers: FloatArray) -> float:
-    value = exact.evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop).opacity.lower
+    leaf = objective.leaf
+    evaluation = exact.evaluate(
+        objective.process, pi, leaves=exact.further_leaves(leaf), budget=objective.budget, stop=objective.stop
+    )
+    value = evaluation.of(leaf).lower / leaf.scale
     objective.stop.check()
     returns = [expected_return(objective.process, pi, payoff) for payoff in objective.requirements()]
     return objective.sign * value + float(multipliers @ np.array(returns, dtype=np.float64))
 
 
 def tolerance(objective: Objective) -> float:
-    """What counts as no gain: a share of the most bits the secret can have."""
-    return TOLERANCE * max(1.0, float(np.log2(max(objective.process.num_secrets, 1))))
+    """What counts as no gain: a share of the most that can be uncertain (opacity: the most bits a secret can have)."""
+    leaf = objective.leaf
+    return TOLERANCE * max(1.0, largest_excess(leaf) / leaf.scale)
 
 
 def with_least(process: HiddenProcess, theta: FloatArray, least: float) -> FloatArray:

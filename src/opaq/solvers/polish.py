@@ -20,6 +20,7 @@ _LEAST = (1e-4, 1e-6, 1e-8)  # actions are given this probability back when a ro
 _GAIN = 1e-8  # a round that gains less has stopped gaining
 _MAX_IDLE = 3  # rounds without a gain, after which there is none
 _MAX_SADDLES = 3
+_SOFTNESS = (1e-2, 1e-3, 1e-4, 1e-5)  # of uncertainties with kinks, round by round
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,8 @@ class _Polish:
         idle, number = 0, 0
         while self._left > 0:
             least = _LEAST[min(number, len(_LEAST) - 1)]
-            theta, multipliers = self._round(theta, multipliers, least)
+            softness = 0.0 if self._objective.leaf.smooth else _SOFTNESS[min(number, len(_SOFTNESS) - 1)]
+            theta, multipliers = self._round(theta, multipliers, least, softness)
             found = judge(self._objective, theta)
             gain = found.score - best.score
             if found.beats(best):
@@ -97,7 +99,9 @@ class _Polish:
                 return best, evidence, False
         return best, evidence, True
 
-    def _round(self, theta: FloatArray, multipliers: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
+    def _round(
+        self, theta: FloatArray, multipliers: FloatArray, least: float, softness: float
+    ) -> tuple[FloatArray, FloatArray]:
         """One quasi-Newton solve; multipliers are in units of score per scaled slack."""
         from scipy.optimize import minimize
 
@@ -106,7 +110,7 @@ class _Polish:
         pi = process.softmax(theta)
         weight = np.repeat(row_visits(process, pi), np.diff(process.row_start)) * pi
         stretch = 1.0 / np.sqrt(np.maximum(weight, 1e-8))
-        climb = _Climb(self._objective, self._scales, multipliers, theta, stretch)
+        climb = _Climb(self._objective, self._scales, multipliers, theta, stretch, softness)
         options = {"maxiter": _STEPS_A_ROUND, "maxfun": self._left, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-9}
         solved = minimize(climb, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
         self._left -= int(solved.nfev)
@@ -138,10 +142,11 @@ class _Climb:
         multipliers: FloatArray,
         theta: FloatArray,
         stretch: FloatArray,
+        softness: float,
     ) -> None:
         self._objective, self._scales, self._multipliers = objective, scales, multipliers
         self._theta, self._stretch = theta, stretch
-        self._local = objective.near(theta)
+        self._local = objective.near(theta, softness=softness)
         self._lowest = np.inf
         self.theta = theta
         self.best: Slopes | None = None

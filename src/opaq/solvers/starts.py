@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opaq.beliefs.graph import Budget, Chain, unroll
+from opaq.beliefs.graph import Budget, Chain
+from opaq.beliefs.unrolling import unroll
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
 from opaq.solvers.attainable import eager_policy

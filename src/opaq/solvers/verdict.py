@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opaq.opacity.exact import evaluate
+from opaq.model.uncertainty import Shannon, Uncertainty
+from opaq.opacity.exact import evaluate, further_leaves
 from opaq.opacity.measurement import Measurement
 from opaq.solvers.attainable import Attainable
 from opaq.solvers.judge import Candidate
 from opaq.solvers.objective import Objective
 from opaq.solvers.optimality import MAX_HESSIAN, Optimality, optimality
-from opaq.solvers.polish import polish
+from opaq.solvers.polish import Polished, polish
 from opaq.solvers.status import Status
 
 _CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
@@ -46,21 +47,34 @@ def reach_verdict(
         status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED
         return Verdict(candidate, status, None, "the gradients were sampled")
     pi = objective.process.softmax(candidate.theta)
-    whole = evaluate(objective.process, pi, budget=objective.budget, stop=objective.stop)
+    leaf = objective.leaf
+    whole = evaluate(objective.process, pi, leaves=further_leaves(leaf), budget=objective.budget, stop=objective.stop)
     objective.stop.check()
-    cheap = pi.size <= MAX_HESSIAN and pi.size * whole.num_nodes < _CHEAP_HESSIAN
-    exact = whole.opacity.method == "exact"
+    cheap = leaf.smooth and pi.size <= MAX_HESSIAN and pi.size * whole.num_nodes < _CHEAP_HESSIAN
+    exact = whole.of(leaf).method == "exact"
     if claimed is Status.COMPLETED or not exact:
         reason = _untested(objective, claimed, exact)
         status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED
-        found = optimality(objective, candidate.theta, second_order=cheap) if exact else None
+        tested = exact and (leaf.smooth or objective.sign > 0)
+        found = optimality(objective, candidate.theta, second_order=cheap).in_units(leaf.scale) if tested else None
         return Verdict(candidate, status, found, reason)
     quick = min(_CHEAP_POLISH // max(whole.num_nodes, 1), _CHEAP_EVALUATIONS)
     allowed = max(evaluations, quick, _FEWEST_EVALUATIONS)
     ended = polish(objective, candidate, evaluations=allowed, second_order=cheap)
+    found = ended.optimality.in_units(leaf.scale)
+    if not leaf.smooth and (objective.sign < 0 or not ended.optimality.holds):
+        return _at_kinks(objective, ended, found)
     if ended.optimality.holds:
-        return Verdict(ended.candidate, Status.CONVERGED, ended.optimality)
-    return Verdict(ended.candidate, Status.STOPPED if ended.gaining else Status.SETTLED, ended.optimality)
+        return Verdict(ended.candidate, Status.CONVERGED, found)
+    return Verdict(ended.candidate, Status.STOPPED if ended.gaining else Status.SETTLED, found)
+
+
+def _at_kinks(objective: Objective, ended: Polished, found: Optimality) -> Verdict:
+    """Where a slope can neither confirm nor refute an optimum; for a minimum it bounds nothing, and is not shown."""
+    status = Status.STOPPED if ended.gaining and objective.sign > 0 else Status.COMPLETED
+    title = objective.product.problem.task.of.title
+    shown = found if objective.sign > 0 else None
+    return Verdict(ended.candidate, status, shown, f"the {title} has kinks, where no slope proves an optimum")
 
 
 def _untested(objective: Objective, claimed: Status, exact: bool) -> str:
@@ -74,9 +88,9 @@ def status_text(verdict: Verdict, measurement: Measurement, attainable: tuple[At
     status, found = verdict.status, verdict.optimality
     sentence: str = status.value
     if status is Status.CONVERGED and found is not None:
-        return _converged(found)
+        return _converged(found, measurement.of)
     if status in (Status.SETTLED, Status.STOPPED) and found is not None:
-        return f"{sentence} ({_left(found)})"
+        return f"{sentence} ({_left(found, measurement.of)})"
     if status is Status.COMPLETED and verdict.untested:
         return f"{sentence}: {verdict.untested}"
     if status in (Status.INFEASIBLE, Status.NOT_FOUND):
@@ -87,18 +101,24 @@ def status_text(verdict: Verdict, measurement: Measurement, attainable: tuple[At
     return sentence
 
 
-def _converged(found: Optimality) -> str:
-    gain = f"moving probability to another action gains at most {found.residual:.1e} bits per unit"
+def _converged(found: Optimality, of: Uncertainty) -> str:
+    gain = f"moving probability to another action gains at most {found.residual:.1e} {_unit(of)} per unit"
+    if found.curvature is None and of.name != Shannon.name:
+        return f"converged: {gain} (a stationary point; its curvature is not tested)"
     if found.curvature is None:
         return f"converged: {gain} (a stationary point; too large a problem to test its curvature)"
     return f"converged: {gain} and no direction curves upwards (a local optimum; not proven globally optimal)"
 
 
-def _left(found: Optimality) -> str:
+def _unit(of: Uncertainty) -> str:
+    return of.unit or f"of {of.title}"
+
+
+def _left(found: Optimality, of: Uncertainty) -> str:
     """What speaks against a local optimum."""
     if not found.stationary:
         return (
-            f"moving probability to another action still gains up to {found.residual:.1e} bits per unit, "
+            f"moving probability to another action still gains up to {found.residual:.1e} {_unit(of)} per unit, "
             f"converged would be {found.tolerance:.1e}"
         )
     return f"a saddle: the largest curvature is {found.curvature:.1e}, converged would be {found.tolerance:.1e}"

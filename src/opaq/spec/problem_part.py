@@ -20,6 +20,7 @@ from opaq.spec.policy_part import POLICY, read_policy_class
 from opaq.spec.rewards import check_rewards
 from opaq.spec.secret_part import SECRET, may_have_automaton, read_secret
 from opaq.spec.task_part import TASK, read_task
+from opaq.spec.uncertainty_part import check_uncertainty
 
 VERSION = 1
 MAX_HORIZON = 1_000_000
@@ -69,6 +70,8 @@ def _make(fields: Fields) -> Problem | None:
     task, policy_class = (fields.read(name, **known) for name in ("task", "policy"))
     title = fields.read("name")
     fields.read("description")
+    if task is not None and secret is not None:
+        check_uncertainty(fields.at("task").child("of", None), task.of, secret)
     parts = (plant.mdp, observer, secret, horizon, discount, task, policy_class, title)
     return None if any(part is None for part in parts) else Problem(*parts)  # type: ignore[arg-type]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opaq.model.problem import Reach, Requirement, ReturnAtLeast, Satisfy, Task
+from opaq.model.uncertainty import Shannon
 from opaq.spec.automaton_part import LANGUAGE_KEYS, MINIMAL, check_guards, read_language
 from opaq.spec.cursor import Cursor, suggestion
 from opaq.spec.grammar import (
@@ -26,6 +27,7 @@ from opaq.spec.grammar import (
 )
 from opaq.spec.names import Names
 from opaq.spec.sets import STATES, label_or_states
+from opaq.spec.uncertainty_part import UNCERTAINTY
 
 
 def read_task(cursor: Cursor) -> Task | None:
@@ -42,15 +44,15 @@ def read_task(cursor: Cursor) -> Task | None:
     return task
 
 
-def _make(fields: Fields) -> Task:
+def _make(fields: Fields) -> Task | None:
     stated = fields.at("return_at_least").value
     threshold = None if stated is None else fields.read("return_at_least")
-    over, objective = fields.read("over"), fields.read("objective")
+    over, objective, of = fields.read("over"), fields.read("objective"), fields.read("of")
     _check_forever(fields.cursor, over)
     shorthand = [_event(EVENT.record.choose(fields))] if any(key.name in fields for key in EVENT.record.keys) else []
     requirements = [*shorthand, *(fields.read("requirements") or [])]
     met = tuple(requirement for requirement in requirements if requirement is not None)
-    return Task(threshold, over or "horizon", met, objective == "minimise")
+    return None if of is None else Task(threshold, over or "horizon", met, objective == "minimise", of)
 
 
 def _check_forever(cursor: Cursor, over: str | None) -> None:
@@ -150,6 +152,7 @@ def _parts(task: Task, names: Names) -> Plain:
         "return_at_least": task.return_at_least,
         "over": task.over,
         "objective": "minimise" if task.minimise else "maximise",
+        "of": None if task.of == Shannon() else task.of,
         "requirements": list(task.requirements),
     }
 
@@ -231,9 +234,10 @@ TASK: Record[Task] = Record(
         Key(
             "objective",
             one_of("maximise", "minimise"),
-            "Maximise opacity, or minimise it (transparency).",
+            "Maximise the uncertainty of the observer, or minimise it (transparency).",
             default="maximise",
         ),
+        Key("of", UNCERTAINTY, "Which uncertainty; opacity if left out.", default=Shannon()),
         Key(
             "requirements",
             list_of(REQUIREMENT, "a list of returns and events"),

@@ -1,0 +1,91 @@
+"""What a task is about: `of`, the uncertainty that is maximised or minimised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from opaq.model.secret import Language, Secret, Visited
+from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Uncertainty
+from opaq.spec.cursor import Cursor, suggestion
+from opaq.spec.grammar import REWARD, Key, Plain, Record, Shape, either, map_of
+from opaq.spec.names import Names
+
+_LOSS_ADVICE = "loss: {GUESS: {VALUE: number, ...}, ...}"
+
+
+def check_uncertainty(cursor: Cursor, uncertainty: Uncertainty, secret: Secret) -> None:
+    """Note losses for values that the secret does not have."""
+    values = _secret_values(secret)
+    if not isinstance(uncertainty, ExpectedLoss) or values is None:
+        return
+    losses = cursor.child("loss", None)
+    for guess, row in uncertainty.losses:
+        for value, _ in row:
+            if value not in values:
+                where = losses.child(guess, None).child(value, None)
+                where.error(f"the secret has no value '{value}'", suggestion(value, values, kind="value"))
+
+
+def _read(cursor: Cursor) -> Uncertainty | None:
+    value = cursor.value
+    if isinstance(value, Mapping):
+        return _read_losses(cursor)
+    if isinstance(value, str) and value in UNCERTAINTIES:
+        return UNCERTAINTIES[value]
+    if isinstance(value, str):
+        known = suggestion(value, (*UNCERTAINTIES, "loss"), kind="uncertainty")
+        return cursor.error(
+            f"unknown uncertainty '{value}'", f"give the losses: {_LOSS_ADVICE}" if value == "loss" else known
+        )
+    return cursor.wrong(f"one of {', '.join(UNCERTAINTIES)}, or a mapping with 'loss'")
+
+
+def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
+    fields = LOSSES.open(cursor)
+    if fields is None or "loss" not in fields:
+        if fields is not None and not fields.meant:
+            cursor.error("has no 'loss'", f"write {_LOSS_ADVICE}")
+        return None
+    losses: dict[str, dict[str, float]] | None = fields.read("loss")
+    if losses is not None and not losses:
+        return fields.at("loss").error("is empty", "name at least one guess")
+    return None if losses is None else ExpectedLoss.of(losses)
+
+
+def _write(uncertainty: Uncertainty, names: Names) -> Any:
+    if isinstance(uncertainty, ExpectedLoss):
+        return {"loss": {guess: dict(row) for guess, row in uncertainty.losses}}
+    return uncertainty.name
+
+
+def _secret_values(secret: Secret) -> tuple[str, ...] | None:
+    """The names of all values that a secret may have, where that can be told."""
+    if isinstance(secret, Visited) or (isinstance(secret, Language) and secret.reveal != "progress"):
+        return ("yes", "no")
+    if isinstance(secret, Language):
+        return secret.automaton.states
+    classes = getattr(secret, "classes", None)
+    return None if classes is None else tuple(classes.names)
+
+
+def _schema(known: Plain) -> Plain:
+    return either({"enum": list(UNCERTAINTIES)}, LOSSES.schema(known) | {"required": ["loss"]})(known)
+
+
+_ROWS = map_of(map_of(REWARD, "value -> number"), "guess -> `{secret value: number}`")
+LOSSES: Record[Any] = Record(
+    "loss",
+    "The expected loss of the observer's best guess.",
+    (Key("loss", _ROWS, "Every guess with its losses by secret value; those not named are 0."),),
+    lambda fields: fields,
+    example="task: {of: {loss: {yes: {no: 1}, no: {yes: 5}}}}",
+)
+UNCERTAINTY: Shape[Uncertainty] = Shape(
+    "`opacity` (bits), `guess_error` (the probability that the best guess is wrong), `guesswork` (the mean number of "
+    "guesses), or `{loss: ...}`",
+    _read,
+    _schema,
+    _write,
+    inside=(LOSSES.shape,),
+)
