@@ -166,9 +166,9 @@ def test_equality_sees_the_kind_of_a_secret() -> None:
         (lambda: opaq.measure("two-sink", 3), "policy: is of the type int; give a Policy, the name of a file, or"),
         (lambda: opaq.measure("two-sinks"), "no scenario is called 'two-sinks'; did you mean 'two-sink'"),
         (lambda: opaq.compare("two-sink", classes=[opaq.PolicyClass(("stat",))]), "unknown condition 'stat'"),
-        (lambda: opaq.compare("two-sink", classes=[opaq.PolicyClass("state")]), "give a tuple of names"),
+        (lambda: opaq.compare("two-sink", classes=[opaq.PolicyClass("state")]), "give a tuple of words"),
         (lambda: opaq.compare("two-sink", classes=[7]), "policy class: is of the type int"),
-        (lambda: opaq.solve("two-sink", policy_class=opaq.PolicyClass(("memory",))), "go together"),
+        (lambda: opaq.solve("two-sink", policy_class=opaq.PolicyClass(("memory",))), "give memory, the machine"),
         (lambda: opaq.replay("graph", observations=["0", "4", "4"]), "observations"),
     ],
 )

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opaq.spec.problem_writer import problem_to_dict
 
 import opaq
 import oracles
@@ -28,6 +27,7 @@ from opaq.opacity.exact import evaluate, gradient, hessian_vector
 from opaq.opacity.measurement import measure
 from opaq.product.compile import compile_problem
 from opaq.reports.measurement_text import measurement_to_dict
+from opaq.spec import problem_to_dict
 from random_problems import SECRETS, random_policy, random_problem
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

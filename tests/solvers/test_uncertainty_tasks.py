@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from opaq.spec.problem_writer import problem_to_dict
 
 import opaq
 from opaq.errors import InputError
@@ -14,8 +13,10 @@ from opaq.model.problem import Problem
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
 from opaq.reports.solution_text import render_solution, solution_to_dict
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.solution import SOLVERS, solve
+from opaq.solvers.registry import SOLVERS
+from opaq.solvers.solution import solve
 from opaq.solvers.status import Status
+from opaq.spec import problem_to_dict
 from opaq.spec.problem_part import build_problem
 
 

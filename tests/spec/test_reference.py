@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from opaq.spec import problem_schema
 from opaq.spec.grammar import Record
 from opaq.spec.problem_part import problem_record
 from opaq.spec.reference import _records, reference
+from opaq.spec.yaml_reader import parse_yaml
 from problem_examples import GRID, TWO_SINK, findings
 
 PAGE = Path(__file__).parents[2] / "docs" / "problem-file-reference.md"
@@ -27,7 +27,7 @@ def test_examples_are_read(title: str) -> None:
     if title in ("model", "grid"):
         spec = {key: value for key, value in spec.items() if key not in ("model", "grid", "secret", "observer")}
         spec |= {"secret": {"last_state": "secret"}, "observer": {"emissions": {"*": "N"}}}
-    stated = yaml.safe_load(RECORDS[title].example)
+    stated = parse_yaml(RECORDS[title].example).data
     if title == "imported":
         pytest.skip("names a file")  # tests/spec/test_overlay.py reads such models
     if title == "memory":

@@ -36,6 +36,8 @@ class PolicyClass(ByContent):
         conditions: those of another class that this one is made from (by `dataclasses.replace`): its conditions hold
             where `conditions_on` is not given, and its words mean the same.
         """
+        if isinstance(conditions_on, str):
+            raise InputError([Fault("conditions_on", f"is '{conditions_on}'", "give a tuple of words: ('state',)")])
         sized: dict[str, Condition] = {}
         if last_states:
             sized[LastStates.key] = LastStates(last_states)
@@ -69,7 +71,7 @@ def _condition(stated: str | Condition, known: Mapping[str, Condition]) -> Condi
         return known[stated]
     needs = {LastStates.key: "give last_states, how many", MemoryNode.key: "give memory, the machine"}
     advice = needs.get(stated, f"the words are {', '.join([*PLAIN, *needs])}")
-    raise InputError([Fault("conditions_on", f"is {stated!r}, which is not a condition", advice)])
+    raise InputError([Fault("conditions_on", f"unknown condition {stated!r}", advice)])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
