@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from opaq.cli.options import given
+from opaq.model.conditions import MemoryNode
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
 from opaq.solvers.loop import Progress
+from opaq.solvers.policy_classes import named_class
 from opaq.solvers.primal_dual import PrimalDual
 from opaq.solvers.solution import DEFAULT_SOLVER, SOLVE_BUDGET, Solution, solve
 from opaq.spec.memory_part import free_memory
-from opaq.spec.policy_part import build_policy_class
 from opaq.stop import Stop
 
 _STEP_SIZES = ("eta", "kappa", "exponent", "iterations")
@@ -66,11 +67,11 @@ def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 def _policy_class(problem: Problem, conditions: str | None, memory_nodes: int | None) -> PolicyClass:
     stated = problem.policy_class
     if conditions is not None:
-        stated = build_policy_class(conditions.split(","), problem.mdp, secret=problem.secret)
+        stated = named_class(conditions, problem)
     if memory_nodes is None:
         return stated
-    wanted = (*(name for name in stated.conditions_on if name != "memory"), "memory")
-    return PolicyClass(wanted, stated.last_states, free_memory(problem.mdp, memory_nodes))
+    others = (one for one in stated.conditions if not isinstance(one, MemoryNode))
+    return PolicyClass((*others, MemoryNode(free_memory(problem.mdp, memory_nodes))))
 
 
 def _warm(path: str | None, problem: Problem) -> Any:

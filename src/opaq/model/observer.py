@@ -19,3 +19,9 @@ class Observer:
     action_signs: tuple[str, ...] = ()
     action_emission: SparseRows | None = None  # [action, action sign]; None: actions are not seen
     after_action: SparseRows | None = None  # [action * num_states + state, observation]; None: as `emission`
+
+    @property
+    def seen_names(self) -> tuple[str, ...]:
+        """What may be seen at one time: an observation, or one with the sign of the last action, "o/sign"."""
+        suffixes = ["", *(f"/{sign}" for sign in self.action_signs)]
+        return tuple(name + suffix for name in self.observations for suffix in suffixes)
