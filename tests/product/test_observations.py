@@ -113,7 +113,7 @@ def test_a_policy_may_look_at_an_automaton_too() -> None:
 def test_sensors_are_heard_by_their_names() -> None:
     spec = {
         "opaq": 1,
-        "grid": {"map": "S.G\n...", "moves": 4, "slip": 0.2},
+        "grid": {"width": 3, "height": 2, "start": {"(0,0)": 1}, "slip": 0.2, "stay": False},
         "observer": {"sensors": {"A": {"covers": ["(1,0)", "(1,1)"], "detects": 0.7}}},
         "secret": {"last_state": ["(2,0)"]},
         "horizon": 2,
@@ -244,8 +244,8 @@ def _chain_return(product: Product, pi: np.ndarray, discount: float) -> float:
 def test_hearing_the_observer_never_hurts(name: str) -> None:
     problem = opaq.load_problem(name)
     timed = (CurrentState(), Time())
-    unaware = opaq.solve(problem, policy_class=PolicyClass(timed), num_starts=1, seed=0)
-    aware = opaq.solve(problem, policy_class=PolicyClass((*timed, Observations(1))), num_starts=2, seed=0)
+    unaware = opaq.solve(problem, policy_class=PolicyClass(timed), num_starts=2, seed=0, processes=1)
+    aware = opaq.solve(problem, policy_class=PolicyClass((*timed, Observations(1))), num_starts=2, seed=0, processes=1)
     assert aware.measurement.opacity.value >= unaware.measurement.opacity.value - 1e-6
 
 

@@ -55,7 +55,10 @@ def command(
     ] = None,
     policy_out: Annotated[Path | None, typer.Option(help="Write the policy found to this file.")] = None,
     conditions: Annotated[
-        str | None, typer.Option(help="What the policy looks at, e.g. state,time (default: as the problem says).")
+        str | None,
+        typer.Option(
+            help="What the policy looks at, e.g. state,time or state,observations:2 (default: as the problem says)."
+        ),
     ] = None,
     memory_nodes: Annotated[
         int | None, typer.Option(min=1, max=64, help="Give the policy a memory of this many nodes, free to use.")
@@ -181,7 +184,9 @@ def with_a_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
     if "time" in conditions or horizon == 0:
         return ""
     quoted = shlex.quote(source)
-    alone = "" if {"memory", "last_states"} & {*conditions} else f", or opaq solve {quoted} --conditions "
+    alone = (
+        "" if {"memory", "last_states", "observations"} & {*conditions} else f", or opaq solve {quoted} --conditions "
+    )
     return f"a clock may help: opaq compare {quoted}" + (alone and f"{alone}{','.join((*conditions, 'time'))}")
 
 

@@ -163,15 +163,13 @@ class Agent:
         Raises InputError when the policy has no row for the case, or needs an observation and none is given.
         """
         rng = rng or np.random.default_rng()
-        if self._now is None:
-            self.start(state, rng)
-        assert self._now is not None
-        if self._now.action is not None:
-            self._now = self.rules.move(self._now, state, rng)
-        elif self.rules.state_index.get(state) != self._now.state:
-            began = self.rules.problem.mdp.states[self._now.state]
+        now = self._now or self.rules.begin(state, rng)
+        if now.action is not None:
+            now = self.rules.move(now, state, rng)
+        elif self.rules.state_index.get(state) != now.state:
+            began = self.rules.problem.mdp.states[now.state]
             raise InputError([Fault("", f"the run began in '{began}', but the first action is asked for in '{state}'")])
-        self._now = self.rules.choose(self.rules.hear(self._now, observation), rng)
+        self._now = self.rules.choose(self.rules.hear(now, observation), rng)
         return self.rules.problem.mdp.actions[self.rules.played(self._now)]
 
 

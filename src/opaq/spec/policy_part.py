@@ -181,7 +181,9 @@ def _observations(cursor: Cursor, condition: Observations) -> tuple[str, ...] | 
 
 
 def _read_count(cursor: Cursor) -> int | Literal["all"] | None:
-    return "all" if cursor.value == "all" else _COUNT.read(cursor)
+    if isinstance(cursor.value, str):
+        return "all" if cursor.value == "all" else cursor.wrong("a whole number or 'all'")
+    return _COUNT.read(cursor)
 
 
 def _schema(definitions: Plain) -> Plain:
