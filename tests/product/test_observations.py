@@ -249,6 +249,18 @@ def test_hearing_the_observer_never_hurts(name: str) -> None:
     assert aware.measurement.opacity.value >= unaware.measurement.opacity.value - 1e-6
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_on_the_ladder_hearing_never_hurts(seed: int) -> None:
+    problem = watched_problem(np.random.default_rng([89, seed]), KINDS[seed], horizon=2, budget=300)
+    classes = ["state,time", "state,time,observations:1", "state,observations:all"]
+    free = replace(problem, task=Task())
+    rungs = opaq.compare(free, classes=classes, num_starts=2, seed=0, processes=1).rungs
+    values = [rung.measurement.opacity.value for rung in rungs]
+    assert [rung.name for rung in rungs] == ["state, time", "state, time, observations:1", "state, observations:all"]
+    assert values == pytest.approx(sorted(values), abs=1e-9)
+    assert [rung.warm_from for rung in rungs][:2] == [None, "state, time"]
+
+
 # -- too large ------------------------------------------------------------------------------------------------------
 
 
@@ -256,6 +268,24 @@ def test_windows_that_are_too_long_are_refused() -> None:
     problem = opaq.load_problem("grid-last-state")
     with pytest.raises(BudgetError, match="ask for fewer last_states or observations"):
         compile_problem(replace(problem, horizon=40), PolicyClass((CurrentState(), Observations("all"))))
+
+
+def test_observations_are_counted_before_they_are_drawn() -> None:
+    size, seen = 150, 2_000
+    names = [f"s{index}" for index in range(size)]
+    everywhere = {name: {"a": dict.fromkeys(names, 1 / size)} for name in names}
+    model = {"states": names, "actions": ["a"], "start": dict.fromkeys(names, 1 / size), "transitions": everywhere}
+    emissions = {name: {"o0": 1} for name in names}
+    spec = {"opaq": 1, "model": model, "observer": {"emissions": emissions}, "secret": {"last_state": ["s1"]}}
+    problem = opaq.build_problem(spec | {"horizon": 2})
+    observer = replace(
+        problem.observer,
+        observations=tuple(f"o{index}" for index in range(seen)),
+        emission=SparseRows.from_dense(np.eye(1, seen).repeat(size, axis=0)),
+        after_action=SparseRows.from_dense(np.full((size, seen), 1 / seen)),
+    )
+    with pytest.raises(BudgetError, match="the observations that the policy looks at branch into 45,000,000"):
+        compile_problem(replace(problem, observer=observer), PolicyClass((CurrentState(), Observations(1))))
 
 
 # -- runs -----------------------------------------------------------------------------------------------------------
