@@ -58,6 +58,7 @@ def named_class(text: str, problem: Problem) -> PolicyClass:
     """A policy class from its conditions, e.g. "state,time", "last_states:2" or "state,memory:2".
 
     memory:N is a memory of N nodes that the policy is free to use; alone it stands for "state,memory:N".
+    observations:N are the last N observations of the observer, observations:all all of them.
     Raises InputError with every fault.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
