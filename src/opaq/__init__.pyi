@@ -19,6 +19,7 @@ from .model.conditions import Condition as Condition
 from .model.conditions import CurrentState as CurrentState
 from .model.conditions import LastStates as LastStates
 from .model.conditions import MemoryNode as MemoryNode
+from .model.conditions import Observations as Observations
 from .model.conditions import StartState as StartState
 from .model.conditions import Time as Time
 from .model.imported import Imported as Imported

@@ -151,4 +151,4 @@ def test_budgets_make_intervals(opaq) -> None:
 def test_the_text_of_an_answer(opaq) -> None:
     done = opaq("measure", "two-sink", "-q", COLUMNS="100")
     labels = [line.split("  ")[0] for line in done.stdout.splitlines() if line and not line.startswith(" ")]
-    assert labels[:5] == ["opacity", "of at most", "leakage", "guess error", "return"]
+    assert labels[:6] == ["opacity", "of at most", "leakage", "guess error", "guesswork", "return"]

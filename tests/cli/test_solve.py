@@ -226,7 +226,7 @@ def test_the_text_of_an_answer(opaq) -> None:
     done = opaq("solve", "two-sink", *FEW, COLUMNS="100")
     labels = [line.split("  ")[0] for line in done.stdout.splitlines() if line and not line.startswith(" ")]
     assert labels == [
-        "status", "opacity", "of at most", "leakage", "guess error", "return", "how",
+        "status", "opacity", "of at most", "leakage", "guess error", "guesswork", "return", "how",
         "most revealing observations", "most confusing observations", "starts", "optimality", "time",
     ]  # fmt: skip
     assert max(map(len, done.stdout.splitlines())) <= 100

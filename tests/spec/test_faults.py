@@ -184,8 +184,8 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     (conditions("automaton"), "policy.conditions_on[0]: 'automaton' needs a secret with an automaton; use another condition or another secret"),
     (conditions("last_states"), "policy.conditions_on[0]: 'last_states' needs a value; say how many: {last_states: 2}"),
     (conditions({"last_states": 0}), "policy.conditions_on[0].last_states: is 0, not a whole number from 1 to 1,000"),
-    (conditions({"foo": 1}), "policy.conditions_on[0].foo: unknown key; the keys here are last_states, memory"),
-    (conditions(3), "policy.conditions_on[0]: is 3, not a condition; the conditions are state, time, automaton, start, last_states, memory"),
+    (conditions({"foo": 1}), "policy.conditions_on[0].foo: unknown key; the keys here are last_states, memory, observations"),
+    (conditions(3), "policy.conditions_on[0]: is 3, not a condition; the conditions are state, time, automaton, start, last_states, memory, observations"),
     ({"policy": {"conditions_on": "state"}}, "policy.conditions_on: is 'state', not a list"),
     # memory
     (machine(nodes=0), f"{MEMORY}.nodes: is 0, not a whole number from 1 to 10,000"),

@@ -142,5 +142,7 @@ def with_a_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
     if "time" in conditions or horizon == 0:
         return ""
     quoted = shlex.quote(source)
-    alone = "" if {"memory", "last_states"} & {*conditions} else f", or opaq solve {quoted} --conditions "
+    alone = (
+        "" if {"memory", "last_states", "observations"} & {*conditions} else f", or opaq solve {quoted} --conditions "
+    )
     return f"a clock may help: opaq compare {quoted}" + (alone and f"{alone}{','.join((*conditions, 'time'))}")

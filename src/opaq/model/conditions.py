@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from opaq.model.memory import Memory, holds
 
-# What a row key says about one condition: a name, a time, or a tuple of names (last_states).
+# What a row key says about one condition: a name, a time, or a tuple of names (last_states, observations).
 KeyPart = str | int | tuple[str, ...]
 Projection = Callable[[KeyPart], KeyPart]
 
@@ -90,7 +90,7 @@ class LastStates(Condition):
     def project_to(self, coarse: Condition) -> Projection | None:
         """Fewer of the last states, or the current one alone."""
         if isinstance(coarse, LastStates) and coarse.count <= self.count:
-            return lambda part: _sequence(part)[-coarse.count :]
+            return _latest(coarse.count)
         return (lambda part: _sequence(part)[-1]) if isinstance(coarse, CurrentState) else None
 
 
@@ -115,15 +115,43 @@ class MemoryNode(Condition):
         return lambda part: stands_for[str(part)]
 
 
+@dataclass(frozen=True, slots=True)
+class Observations(Condition):
+    """What the observer saw last: o_{t-count+1} .. o_t, the present observation included, or "all" since the start."""
+
+    count: int | Literal["all"]
+    key: ClassVar[str] = "observations"
+
+    @property
+    def label(self) -> str:
+        """With how many observations."""
+        return f"{self.key}:{self.count}"
+
+    def project_to(self, coarse: Condition) -> Projection | None:
+        """Fewer of the last observations; all of them also tell the time, which is how many came before this one."""
+        if isinstance(coarse, Time) and self.count == "all":
+            return lambda part: len(_sequence(part)) - 1
+        if not isinstance(coarse, Observations) or not self._at_least(coarse.count):
+            return None
+        return _unchanged if coarse.count == "all" else _latest(coarse.count)
+
+    def _at_least(self, count: int | Literal["all"]) -> bool:
+        return self.count == "all" or (count != "all" and count <= self.count)
+
+
 def _unchanged(part: KeyPart) -> KeyPart:
     return part
 
 
 def _sequence(part: KeyPart) -> tuple[str, ...]:
-    """The part of a row key that lists states."""
+    """The part of a row key that lists states or observations."""
     assert isinstance(part, tuple)
     return part
 
 
+def _latest(count: int) -> Projection:
+    return lambda part: _sequence(part)[-count:]
+
+
 PLAIN: dict[str, Condition] = {kind.key: kind() for kind in (CurrentState, Time, AutomatonState, StartState)}
-CONDITIONS = (*PLAIN, LastStates.key, MemoryNode.key)
+CONDITIONS = (*PLAIN, LastStates.key, MemoryNode.key, Observations.key)

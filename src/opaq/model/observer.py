@@ -25,3 +25,9 @@ class Observer(ByContent):
         also = ", sees actions" if self.action_emission is not None else ""
         after = ", after actions" if self.after_action is not None else ""
         return f"<Observer: {len(self.observations)} observations of {self.emission.num_rows} states{also}{after}>"
+
+    @property
+    def seen_names(self) -> tuple[str, ...]:
+        """What may be seen at one time: an observation, or one with the sign of the last action, "o/sign"."""
+        suffixes = ["", *(f"/{sign}" for sign in self.action_signs)]
+        return tuple(name + suffix for name in self.observations for suffix in suffixes)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opaq.errors import Fault, InputError
-from opaq.model.conditions import PLAIN, Condition, CurrentState, KeyPart, LastStates, MemoryNode
+from opaq.model.conditions import PLAIN, Condition, CurrentState, KeyPart, LastStates, MemoryNode, Observations
 from opaq.model.content import ByContent
 from opaq.model.memory import Memory
 
@@ -69,7 +69,11 @@ def _condition(stated: str | Condition, known: Mapping[str, Condition]) -> Condi
         return stated
     if stated in known:
         return known[stated]
-    needs = {LastStates.key: "give last_states, how many", MemoryNode.key: "give memory, the machine"}
+    needs = {
+        LastStates.key: "give last_states, how many",
+        MemoryNode.key: "give memory, the machine",
+        Observations.key: "give the condition itself, such as Observations(2)",
+    }
     advice = needs.get(stated, f"the words are {', '.join([*PLAIN, *needs])}")
     raise InputError([Fault("conditions_on", f"unknown condition {stated!r}", advice)])
 

@@ -39,7 +39,8 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *
     plan = _Plan.of(problem, policy_class)
     mdp, observer = choice_model(problem.mdp, plan.memory), plan.setting.observer
     states = explore(mdp, plan.machines(), depth=_depth(problem), stop=stop or Stop())
-    looked_at = [states.nodes[part] for part in plan.condition_parts()]
+    followed = zip(plan.conditions, plan.condition_parts(), strict=True)
+    looked_at = [condition.nodes(states.nodes[part]) for condition, part in followed]
     rows = policy_rows(mdp, states.state, looked_at, words=[one.word for one in plan.conditions])
     secret, secret_values = _secret(plan.setting.secret, states.nodes[SECRET], states.state)
     process = assemble(
@@ -75,7 +76,7 @@ class _Plan:
 
     @classmethod
     def of(cls, problem: Problem, policy_class: PolicyClass) -> _Plan:
-        setting = Setting.of(problem)
+        setting = Setting.of(problem, policy_class)
         conditions = tuple(track_condition(one, setting) for one in policy_class.conditions)
         requirements = tuple(track_requirement(one, problem) for one in problem.task.requirements)
         return cls(setting, policy_class, conditions, requirements, free_memory_of(conditions))

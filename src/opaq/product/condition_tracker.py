@@ -15,6 +15,7 @@ from functools import singledispatch
 import numpy as np
 
 from opaq.errors import Fault, InputError
+from opaq.model.arrays import IntArray
 from opaq.model.conditions import (
     AutomatonState,
     Condition,
@@ -22,12 +23,15 @@ from opaq.model.conditions import (
     KeyPart,
     LastStates,
     MemoryNode,
+    Observations,
     StartState,
     Time,
 )
 from opaq.model.memory import Memory
+from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
 from opaq.product.machine import (
+    OBSERVER,
     SECRET,
     STATE,
     Clock,
@@ -37,24 +41,31 @@ from opaq.product.machine import (
     PresentState,
     RecentStates,
     Snapshot,
+    Window,
 )
+from opaq.product.observation_recorder import recorded
 from opaq.product.observer_tracker import ObserverTracker, track_observer
 from opaq.product.secret_tracker import SecretTracker, track_secret
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What conditions are about: the problem as it is stated, its secret and its observer."""
+    """What conditions are about: the problem as it is stated, its secret and its observer.
+
+    Where a policy looks at observations, the observer's tracker keeps as many of them as it needs.
+    """
 
     problem: Problem
     secret: SecretTracker
     observer: ObserverTracker
 
     @classmethod
-    def of(cls, problem: Problem) -> Setting:
-        """With the trackers of the problem's secret and observer."""
+    def of(cls, problem: Problem, policy_class: PolicyClass) -> Setting:
+        """With the trackers of the problem's secret and observer, for policies of a class."""
         secret = track_secret(problem.secret, problem.mdp, problem.horizon)
-        return cls(problem, secret, track_observer(problem.observer, problem.mdp))
+        observer = track_observer(problem.observer, problem.mdp)
+        needed = [_length(one, problem) for one in policy_class.conditions if isinstance(one, Observations)]
+        return cls(problem, secret, recorded(observer, max(needed)) if needed else observer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,11 @@ class ConditionTracker:
     word: Callable[[int], KeyPart]  # node -> its name in a row key
     part: str | None = None  # the part of every product (STATE, SECRET, OBSERVER) that follows it already
     free_memory: Memory | None = None  # whose next node the policy chooses with its action; the machine reads both
+    window: Window | None = None  # of observations: who acts it out is given them, and keeps this instead of a node
+
+    def nodes(self, nodes: IntArray) -> IntArray:
+        """What the policy tells apart of the nodes of the part that follows the condition."""
+        return nodes if self.window is None else nodes % self.window.size
 
 
 @singledispatch
@@ -102,8 +118,8 @@ def _(condition: StartState, setting: Setting) -> ConditionTracker:
 @track_condition.register
 def _(condition: LastStates, setting: Setting) -> ConditionTracker:
     states = setting.problem.mdp.states
-    machine = RecentStates(condition.count, len(states))
-    return ConditionTracker(machine, lambda node: tuple(states[state] for state in machine.states(node)))
+    window = Window(condition.count, len(states))
+    return ConditionTracker(RecentStates(window), lambda node: tuple(states[state] for state in window.things(node)))
 
 
 @track_condition.register
@@ -112,6 +128,25 @@ def _(condition: MemoryNode, setting: Setting) -> ConditionTracker:
     if memory.free:
         return ConditionTracker(FreeMemoryMachine(memory), memory.nodes.__getitem__, free_memory=memory)
     return ConditionTracker(MemoryMachine(memory), memory.nodes.__getitem__)
+
+
+@track_condition.register
+def _(condition: Observations, setting: Setting) -> ConditionTracker:
+    observer = setting.observer
+    window = Window(_length(condition, setting.problem), len(observer.observations))
+
+    def word(node: int) -> KeyPart:
+        return tuple(observer.observations[observation] for observation in window.things(node))
+
+    return ConditionTracker(observer.machine, word, part=OBSERVER, window=window)
+
+
+def _length(condition: Observations, problem: Problem) -> int:
+    """How many observations are kept: no more than a run has, where no time after the horizon counts."""
+    most = problem.horizon + 1
+    if condition.count == "all":
+        return most
+    return condition.count if problem.task.over == "forever" else min(condition.count, most)
 
 
 def rank(condition: Condition) -> int:

@@ -51,7 +51,8 @@ def explore(mdp: MDP, parts: Mapping[str, Machine], *, depth: int | None, stop: 
     machines = list(parts.values())
     sizes = [mdp.num_states, *(machine.size for machine in machines)]
     if math.prod(sizes) > 2**62:
-        raise BudgetError("the policy remembers too much for a model this size; ask for fewer last_states")
+        advice = "ask for fewer last_states or observations"
+        raise BudgetError(f"the policy remembers too much for a model this size; {advice}")
     branches_of = np.diff(mdp.transitions.starts[mdp.choice_start])  # [state] -> branches out of it
     number: dict[int, int] = {}
     components, start_probability = _begin(mdp, machines)

@@ -162,33 +162,53 @@ class AutomatonMachine:
 
 
 @dataclass(frozen=True, slots=True)
-class RecentStates:
-    """The last k states as digits, newest last; digit 0 means the run had not begun."""
+class Window:
+    """The last k of some numbered things as the digits of one number, newest last; digit 0: there was none yet."""
 
     length: int
-    num_states: int
+    num_things: int
 
     @property
     def size(self) -> int:
         """All sequences of k digits."""
-        return int((self.num_states + 1) ** self.length)
+        return int((self.num_things + 1) ** self.length)
+
+    def append(self, windows: IntArray, things: IntArray) -> IntArray:
+        """Forget the oldest, append the newest."""
+        base = self.num_things + 1
+        return np.asarray(windows % base ** (self.length - 1) * base + things + 1)
+
+    def newest(self, windows: IntArray) -> IntArray:
+        """The newest thing of windows that are not empty."""
+        return windows % (self.num_things + 1) - 1
+
+    def things(self, window: int) -> tuple[int, ...]:
+        """What a window holds, oldest first."""
+        newest_first = []
+        while window:
+            window, digit = divmod(window, self.num_things + 1)
+            newest_first.append(digit - 1)
+        return tuple(reversed(newest_first))
+
+
+@dataclass(frozen=True, slots=True)
+class RecentStates:
+    """The last k states."""
+
+    window: Window
+
+    @property
+    def size(self) -> int:
+        """As many as there are windows."""
+        return self.window.size
 
     def begin(self, states: IntArray) -> Branches:
         """Just the start."""
-        return certain(states + 1)
+        return certain(self.window.append(np.zeros_like(states), states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """Forget the oldest, append the newest."""
-        base = self.num_states + 1
-        return certain(nodes % base ** (self.length - 1) * base + target + 1)
-
-    def states(self, node: int) -> tuple[int, ...]:
-        """The states of a node, oldest first."""
-        newest_first = []
-        while node:
-            node, digit = divmod(node, self.num_states + 1)
-            newest_first.append(digit - 1)
-        return tuple(reversed(newest_first))
+        """One state later."""
+        return certain(self.window.append(nodes, target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +244,11 @@ class MemoryMachine:
 
     def begin(self, states: IntArray) -> Branches:
         """The memory's start."""
-        return _draw(self.memory.start, states)
+        return _memory_draw(self.memory.start, states)
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """m' ~ d(m, s, a)."""
-        return _draw(self.memory.updates, self.memory.update_of[nodes, source, action])
+        return _memory_draw(self.memory.updates, self.memory.update_of[nodes, source, action])
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +264,7 @@ class FreeMemoryMachine:
 
     def begin(self, states: IntArray) -> Branches:
         """The memory's start."""
-        return _draw(self.memory.start, states)
+        return _memory_draw(self.memory.start, states)
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """The node that was chosen."""
@@ -272,11 +292,17 @@ class WithoutNode:
         return self.machine.step(nodes, source, action // self.num_nodes, target)
 
 
-def _draw(table: SparseRows, rows: IntArray) -> Branches:
-    """All outcomes of the given rows of a stochastic table."""
+def draw(table: SparseRows, rows: IntArray, *, what: str, advice: str) -> Branches:
+    """All outcomes of the given rows of a stochastic table.
+
+    what, advice: what branches, and what to do about it, in the words of the BudgetError when it is too much.
+    """
     count = int((table.starts[rows + 1] - table.starts[rows]).sum())
     if count > MAX_EDGES:
-        size = f"the memory's random updates branch into {count:,} transitions in one step"
-        raise BudgetError(f"{size}; the limit is {MAX_EDGES:,}; use fewer nodes")
+        raise BudgetError(f"{what} branch into {count:,} transitions in one step; the limit is {MAX_EDGES:,}; {advice}")
     case, entry = spread(table.starts, rows)
     return Branches(case, table.columns[entry], table.values[entry])
+
+
+def _memory_draw(table: SparseRows, rows: IntArray) -> Branches:
+    return draw(table, rows, what="the memory's random updates", advice="use fewer nodes")

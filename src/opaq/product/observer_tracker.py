@@ -5,8 +5,8 @@ A new kind of observer is a data class with `observations` and one function regi
     @track_observer.register
     def _(observer: MyObserver, mdp: MDP) -> ObserverTracker: ...
 
-Its machine may remember anything about the run, and may branch at random: a machine whose node is the observation
-drawn, with an emission that shows the node, would let a policy look at what the observer saw.
+Its machine may remember anything about the run, and may branch at random. A policy that looks at what the observer
+sees needs a tracker that draws the observation and keeps it: `opaq.product.observation_recorder` makes one of any.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, spread
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
-from opaq.product.machine import Idle, LastAction, Machine
+from opaq.product.machine import Idle, LastAction, Machine, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class ObserverTracker:
     machine: Machine
     observations: tuple[str, ...]
     emission: Callable[[IntArray, IntArray], SparseRows]  # (nodes, states) -> [position, observation]
+    window: Window | None = None  # of the last observations, where nodes keep one: it is node % window.size
+    memoryless: bool = False  # whether the machine's next node does not depend on the one before
 
 
 @singledispatch
@@ -46,8 +48,7 @@ def _(observer: Observer, mdp: MDP) -> ObserverTracker:
     kind_of = _action_kinds(observer, mdp)
     _, example = np.unique(kind_of, return_index=True)
     signs = _signs(observer.action_emission, example)
-    suffixes = ["", *(f"/{sign}" for sign in observer.action_signs)]
-    names = tuple(name + suffix for name in observer.observations for suffix in suffixes)
+    names = observer.seen_names
 
     def emission(kinds: IntArray, states: IntArray) -> SparseRows:
         last_action = np.where(kinds > 0, example[kinds - 1], -1)
@@ -57,7 +58,7 @@ def _(observer: Observer, mdp: MDP) -> ObserverTracker:
         weights = chance[case] * signs.values[entry]
         return SparseRows.from_entries(owner[case], joint, weights, shape=(states.size, len(names)))
 
-    return ObserverTracker(LastAction(kind_of), names, emission)
+    return ObserverTracker(LastAction(kind_of), names, emission, memoryless=True)
 
 
 def _state_tracker(observer: Observer) -> ObserverTracker:

@@ -18,6 +18,7 @@ from opaq.product.compile import compile_problem
 from opaq.product.compiled import row_name
 from opaq.product.condition_tracker import ConditionTracker, Setting, track_condition
 from opaq.product.machine import Branches, Machine
+from opaq.spec.cursor import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,14 @@ class Rules:
     rows: Mapping[RowKey, Mapping[str, float]]
     state_index: Mapping[str, int]
     choice_index: Mapping[str, int]  # of what rows choose from: actions, or "action>node" with a free memory
+    observation_index: Mapping[str, int]
 
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> Rules:
         """The rules of a policy; raises InputError when it lacks a row for a case that can occur."""
         product = compile_problem(problem, policy.policy_class)
         complete = product.policy(product.policy_vector(policy)).rows
-        setting = Setting.of(problem)
+        setting = Setting.of(problem, policy.policy_class)
         conditions = tuple(track_condition(one, setting) for one in policy.policy_class.conditions)
         memory = free_memory_of(conditions)
         return cls(
@@ -57,7 +59,13 @@ class Rules:
             rows={**policy.rows, **complete},
             state_index=problem.mdp.state_index(),
             choice_index=positions(product.actions),
+            observation_index=positions(product.observations),
         )
+
+    @property
+    def listens(self) -> bool:
+        """Whether the policy looks at what the observer sees, which then has to be said at every time."""
+        return any(one.window is not None for one in self.conditions)
 
     def played(self, situation: Situation) -> int:
         """The model's action that was chosen; where the policy also chooses its next memory node, without the node."""
@@ -66,10 +74,25 @@ class Rules:
         return situation.action // (len(self.choice_index) // len(self.problem.mdp.actions))
 
     def begin(self, state: str, rng: np.random.Generator) -> Situation:
-        """A run starts."""
+        """A run starts; nothing has been heard of what the observer sees."""
         index = self._index(state)
         start = np.array([index])
-        return Situation(index, tuple(_drawn(machine.begin(start), rng) for machine in self.machines))
+        nodes = tuple(
+            _drawn(machine.begin(start), rng) if one.window is None else 0
+            for one, machine in zip(self.conditions, self.machines, strict=True)
+        )
+        return Situation(index, nodes)
+
+    def hear(self, situation: Situation, observation: str | None) -> Situation:
+        """The same situation once the policy has learnt what the observer sees in it; without need it is not read."""
+        if not self.listens:
+            return situation
+        heard = np.array([self._observation(observation, situation)])
+        nodes = tuple(
+            node if one.window is None else int(one.window.append(np.array([node]), heard)[0])
+            for one, node in zip(self.conditions, situation.nodes, strict=True)
+        )
+        return Situation(situation.state, nodes, situation.action)
 
     def choose(self, situation: Situation, rng: np.random.Generator, *, likeliest: bool = False) -> Situation:
         """The same situation with an action taken: drawn, or the likeliest."""
@@ -79,14 +102,14 @@ class Rules:
         return Situation(situation.state, situation.nodes, self.choice_index[name])
 
     def move(self, situation: Situation, state: str, rng: np.random.Generator) -> Situation:
-        """The run goes on to a state; every machine takes its step."""
+        """The run goes on to a state; every machine takes its step, observations wait for `hear`."""
         if situation.action is None:
             raise ValueError("choose an action before moving on")
         index = self._index(state)
         source, action, target = (np.array([value]) for value in (situation.state, situation.action, index))
         nodes = tuple(
-            _drawn(machine.step(np.array([node]), source, action, target), rng)
-            for machine, node in zip(self.machines, situation.nodes, strict=True)
+            _drawn(machine.step(np.array([node]), source, action, target), rng) if one.window is None else node
+            for one, machine, node in zip(self.conditions, self.machines, situation.nodes, strict=True)
         )
         return Situation(index, nodes)
 
@@ -104,9 +127,23 @@ class Rules:
             raise InputError([Fault("", f"unknown state '{state}'", "use the names of the problem's states")])
         return self.state_index[state]
 
+    def _observation(self, observation: str | None, situation: Situation) -> int:
+        state = self.problem.mdp.states[situation.state]
+        if observation is None:
+            looks = f"the policy looks at observations, and none is given in state '{state}'"
+            raise InputError([Fault("", looks, "give what the observer sees")])
+        if observation not in self.observation_index:
+            advice = suggestion(observation, self.observation_index, kind="observation")
+            raise InputError([Fault("", f"unknown observation '{observation}'", advice)])
+        return self.observation_index[observation]
+
 
 class Agent:
-    """Follows a policy through one run after the other: `start`, then `act` in every state, the first included."""
+    """Follows a policy through one run after the other: `start`, then `act` in every state, the first included.
+
+    A policy that looks at observations is given what the observer sees with every state. The agent never draws an
+    observation itself: that would be another one than the observer's.
+    """
 
     def __init__(self, problem: Problem, policy: Policy) -> None:
         self.rules = Rules.of(problem, policy)
@@ -116,18 +153,23 @@ class Agent:
         """Begin a run in a state; `rng` draws the first memory node, where that is random."""
         self._now = self.rules.begin(state, rng or np.random.default_rng())
 
-    def act(self, state: str, rng: np.random.Generator | None = None) -> str:
-        """The action to take now that the run is in `state`; draws it, and memory updates, from `rng`."""
+    def act(self, state: str, rng: np.random.Generator | None = None, *, observation: str | None = None) -> str:
+        """The action to take now.
+
+        state: where the run is.
+        rng: draws the action, and memory updates where they are random.
+        observation: what the observer sees in this state, by its name (with a sign of the last action: "name/sign");
+            needed by policies that look at observations, not read by others.
+        Raises InputError when the policy has no row for the case, or needs an observation and none is given.
+        """
         rng = rng or np.random.default_rng()
-        if self._now is None:
-            self.start(state, rng)
-        assert self._now is not None
-        if self._now.action is not None:
-            self._now = self.rules.move(self._now, state, rng)
-        elif self.rules.state_index.get(state) != self._now.state:
-            began = self.rules.problem.mdp.states[self._now.state]
+        now = self._now or self.rules.begin(state, rng)
+        if now.action is not None:
+            now = self.rules.move(now, state, rng)
+        elif self.rules.state_index.get(state) != now.state:
+            began = self.rules.problem.mdp.states[now.state]
             raise InputError([Fault("", f"the run began in '{began}', but the first action is asked for in '{state}'")])
-        self._now = self.rules.choose(self._now, rng)
+        self._now = self.rules.choose(self.rules.hear(now, observation), rng)
         return self.rules.problem.mdp.actions[self.rules.played(self._now)]
 
 
@@ -143,6 +185,7 @@ class GymAdapter:
     rules: Rules
     rng: np.random.Generator
     state_name: Callable[[Any], str] = numbered_state
+    seen_name: Callable[[Any], str] | None = None
 
     @classmethod
     def of(
@@ -152,9 +195,20 @@ class GymAdapter:
         *,
         rng: np.random.Generator | None = None,
         state_name: Callable[[Any], str] = numbered_state,
+        seen_name: Callable[[Any], str] | None = None,
     ) -> GymAdapter:
-        """For a problem and a policy; `state_name` turns the environment's observation into a state's name."""
-        return cls(Rules.of(problem, policy), rng or np.random.default_rng(), state_name)
+        """For a problem and a policy.
+
+        rng: draws actions, and memory updates where they are random.
+        state_name: turns the environment's observation into a state's name.
+        seen_name: turns the environment's observation into the name of what the observer sees; policies that look at
+            observations need it.
+        """
+        rules = Rules.of(problem, policy)
+        if rules.listens and seen_name is None:
+            looks = "looks at observations, and the environment's do not say what the observer sees"
+            raise InputError([Fault("policy", looks, "give seen_name, a function that does")])
+        return cls(rules, rng or np.random.default_rng(), state_name, seen_name)
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
@@ -166,15 +220,16 @@ class GymAdapter:
         fresh = np.zeros(len(observations), dtype=bool) if episode_start is None else np.atleast_1d(episode_start)
         before = state if state is not None else (None,) * len(observations)
         after = tuple(
-            self._next(self.state_name(one), None if begins else last, likeliest=deterministic)
+            self._next(one, None if begins else last, likeliest=deterministic)
             for one, last, begins in zip(observations, before, fresh, strict=True)
         )
         actions = np.array([self.rules.played(situation) for situation in after], dtype=np.int64)
         return (int(actions[0]) if single else actions), after
 
-    def _next(self, state: str, last: Situation | None, *, likeliest: bool) -> Situation:
+    def _next(self, observation: Any, last: Situation | None, *, likeliest: bool) -> Situation:
+        state, seen = self.state_name(observation), self.seen_name and self.seen_name(observation)
         now = self.rules.begin(state, self.rng) if last is None else self.rules.move(last, state, self.rng)
-        return self.rules.choose(now, self.rng, likeliest=likeliest)
+        return self.rules.choose(self.rules.hear(now, seen), self.rng, likeliest=likeliest)
 
 
 def _drawn(branches: Branches, rng: np.random.Generator) -> int:

@@ -14,6 +14,7 @@ from opaq.model.conditions import (
     CurrentState,
     LastStates,
     MemoryNode,
+    Observations,
     StartState,
     Time,
     refines,
@@ -35,12 +36,16 @@ class SizedCondition:
     unit: str  # what is counted
     most: Callable[[Problem], int]
     value: Callable[[Problem, int], object]  # what stands beside the condition's key in a problem file
+    words: tuple[str, ...] = ()  # that may stand in place of the number
 
 
 SIZED_CONDITIONS: dict[str, SizedCondition] = {
     LastStates.key: SizedCondition("states", lambda problem: problem.horizon + 1, lambda problem, count: count),
     MemoryNode.key: SizedCondition(
         "nodes", lambda problem: MOST_FREE_NODES, lambda problem, count: free_memory(problem.mdp, count)
+    ),
+    Observations.key: SizedCondition(
+        "observations", lambda problem: problem.horizon + 1, lambda problem, count: count, words=("all",)
     ),
 }
 
@@ -54,6 +59,7 @@ def named_class(text: str, problem: Problem) -> PolicyClass:
     """A policy class from its conditions, e.g. "state,time", "last_states:2" or "state,memory:2".
 
     memory:N is a memory of N nodes that the policy is free to use; alone it stands for "state,memory:N".
+    observations:N are the last N observations of the observer, observations:all all of them.
     Raises InputError with every fault.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -87,6 +93,8 @@ def _condition(name: str, problem: Problem, where: str, faults: Faults) -> objec
     sized = SIZED_CONDITIONS.get(key)
     if sized is None:
         return name
+    if count in sized.words:
+        return {key: count}
     most = sized.most(problem)
     if not count.isdecimal() or not 1 <= int(count) <= most:
         advice = f"say how many {sized.unit}, 1 to {most}: {key}:{min(2, most)}"

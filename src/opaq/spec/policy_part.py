@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 from opaq.errors import Faults
 from opaq.model.conditions import (
@@ -13,6 +13,7 @@ from opaq.model.conditions import (
     CurrentState,
     LastStates,
     MemoryNode,
+    Observations,
     StartState,
     Time,
 )
@@ -26,6 +27,7 @@ from opaq.spec.names import Names
 from opaq.spec.secret_part import may_have_automaton
 
 MAX_LAST_STATES = 1_000
+MAX_OBSERVATIONS = 1_000
 RowPart = str | int | tuple[str, ...]
 
 
@@ -164,6 +166,26 @@ def _last_states(cursor: Cursor, condition: LastStates) -> tuple[str, ...] | Non
     return names if len(names) == len(entries) else None
 
 
+def _observations(cursor: Cursor, condition: Observations) -> tuple[str, ...] | None:
+    entries, times = cursor.items(), (cursor.names.horizon or 0) + 1
+    if entries is None:
+        return None
+    most = times if condition.count == "all" else condition.count
+    if not 1 <= len(entries) <= most:
+        finding = f"has {len(entries)} observations, not 1 to {most}"
+        return cursor.error(finding, "list the latest observations, oldest first")
+    known = cursor.names.observations
+    spelled = [entry.name() if known.index is None else known.spell(entry) for entry in entries]
+    names = tuple(name for name in spelled if name is not None)
+    return names if len(names) == len(entries) else None
+
+
+def _read_count(cursor: Cursor) -> int | Literal["all"] | None:
+    if isinstance(cursor.value, str):
+        return "all" if cursor.value == "all" else cursor.wrong("a whole number or 'all'")
+    return _COUNT.read(cursor)
+
+
 def _schema(definitions: Plain) -> Plain:
     words = [key for key, kind in CONDITIONS.items() if kind.value is None]
     mappings = [
@@ -183,6 +205,10 @@ def _make(fields: Fields) -> PolicyClass | None:
     return fields.read("conditions_on") if "conditions_on" in fields else PolicyClass()
 
 
+_COUNT = whole(1, MAX_OBSERVATIONS)
+_COUNT_OR_ALL: Shape[Any] = Shape(
+    f"{_COUNT.words}, or `all`", _read_count, lambda definitions: {"anyOf": [_COUNT.schema, {"const": "all"}]}
+)
 CONDITIONS: dict[str, ConditionKind] = {
     kind.of.key: kind
     for kind in (
@@ -209,6 +235,13 @@ CONDITIONS: dict[str, ConditionKind] = {
             MACHINE,
             "give the machine: {memory: {nodes: [...], update: [...]}}",
         ),
+        ConditionKind(
+            Observations,
+            "What the observer saw at the last k times, the present one included, or at all of them.",
+            _observations,
+            _COUNT_OR_ALL,
+            "say how many: {observations: 2}, or {observations: all}",
+        ),
     )
 }
 POLICY: Record[PolicyClass] = Record(
@@ -218,7 +251,8 @@ POLICY: Record[PolicyClass] = Record(
         Key(
             "conditions_on",
             Shape(
-                "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}` and `{memory: {...}}`",
+                "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}`, `{memory: {...}}` and "
+                "`{observations: k}`",
                 read_conditions,
                 _schema,
                 written_conditions,

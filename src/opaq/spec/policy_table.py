@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from opaq.errors import Faults
-from opaq.model.conditions import AutomatonState, LastStates, MemoryNode
+from opaq.model.conditions import AutomatonState, Condition, LastStates, MemoryNode, Observations
 from opaq.model.mdp import MDP
+from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
@@ -17,11 +18,12 @@ from opaq.spec.grammar import NAME, TEXT, Fields, Key, Record, Shape
 from opaq.spec.memory_part import joint_actions
 from opaq.spec.model_fingerprint import model_fingerprint
 from opaq.spec.names import Known, Names, cell_name
-from opaq.spec.policy_part import CONDITIONS, MAX_LAST_STATES, POLICY, written_conditions
+from opaq.spec.policy_part import CONDITIONS, MAX_LAST_STATES, MAX_OBSERVATIONS, POLICY, written_conditions
 from opaq.spec.sets import distribution, shares
 
 FORMAT = "opaq-policy"
 VERSION = 1
+_LISTS: dict[type[Condition], int] = {LastStates: MAX_LAST_STATES, Observations: MAX_OBSERVATIONS}
 _MOST_MISSPELT = 3  # unknown names; with more of them the policy is for another model
 
 
@@ -49,6 +51,7 @@ def policy_from_dict(
         horizon=problem.horizon,
         has_automaton=automaton is not None,
         automaton=Known.of("automaton state", automaton),
+        observations=Known.of("observation", _seen_names(problem)),
     )
     return gather(read, names.at_start(data, path), faults)
 
@@ -176,12 +179,18 @@ def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> Polic
         return where.error("have 'automaton', but the secret has no automaton", "remove it")
     if MemoryNode.key in keys and own.memory is None:
         return where.error("have 'memory', but there is no machine", "add it under conditions_on")
-    return PolicyClass(keys, own.last_states or min(_longest(rows), MAX_LAST_STATES), own.memory)
+    recent, heard = (min(_longest(rows, kind.key), most) for kind, most in _LISTS.items())
+    return PolicyClass(keys, conditions=(LastStates(recent), Observations(heard), *own.conditions))
 
 
-def _longest(rows: list[Cursor]) -> int:
-    listed = [row.value.get(LastStates.key) for row in rows]
-    return max([1, *(len(states) for states in listed if isinstance(states, list | tuple))])
+def _longest(rows: list[Cursor], key: str) -> int:
+    listed = [row.value.get(key) for row in rows]
+    return max([1, *(len(names) for names in listed if isinstance(names, list | tuple))])
+
+
+def _seen_names(problem: Problem) -> tuple[str, ...] | None:
+    """What rows may call an observation; None where the observer is of a kind that only its tracker knows."""
+    return problem.observer.seen_names if isinstance(problem.observer, Observer) else None
 
 
 def _is_of_another_model(cursor: Cursor, problem: Problem, *, any_model: bool) -> bool:
