@@ -32,7 +32,7 @@ from opaq.opacity.exact import gradient
 from opaq.opacity.measurement import measure_product
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.replay import replay
-from opaq.simulation.sampling import simulate
+from opaq.simulation.sampling import sample_runs
 from opaq.solvers.lift import lift
 from opaq.solvers.policy_classes import class_name, contains, default_classes, in_order, named_class
 from opaq.spec.memory_part import free_memory
@@ -296,7 +296,7 @@ def test_sampled_runs_have_the_right_frequencies() -> None:
     problem = watched_problem(rng, "both", horizon=2)
     policy, truth = aware_policy(rng, problem, (CurrentState(), Observations(2)))
     product = compile_problem(problem, policy.policy_class)
-    runs = simulate(product.process, product.policy_vector(policy), count=count, rng=rng)
+    runs = sample_runs(product.process, product.policy_vector(policy), count=count, rng=rng)
     secrets = [product.secret_values[value] for value in product.process.secret[runs.states[:, -1]]]
     seen = [tuple(product.observations[one] for one in row) for row in runs.observations]
     frequency = Counter(zip(secrets, seen, strict=True))
@@ -310,11 +310,9 @@ def test_sampled_runs_have_the_right_frequencies() -> None:
 
 def test_replayed_actions_follow_the_observations_shown() -> None:
     """A policy that answers every observation with its own action: what is shown is what it heard."""
-    rng = np.random.default_rng(88)
     problem = heard_problem()
     policy = answering(problem)
-    product = compile_problem(problem, policy.policy_class)
-    for run in replay(product, product.policy_vector(policy), count=200, rng=rng):
+    for run in replay(problem, policy, runs=200, seed=5):
         assert [moment.action for moment in run.moments] == [moment.observation for moment in run.moments]
         assert [sum(moment.posterior.values()) for moment in run.moments] == pytest.approx([1.0] * 4)
 

@@ -34,7 +34,8 @@ Memory = Annotated[float | None, typer.Option(min=_LEAST, help="The most memory 
 
 # Of a solve: None stands for "not given", the defaults are the library's.
 Conditions = Annotated[
-    str | None, typer.Option(help="What the policy looks at, e.g. state,time or state,observations:2 (default: as the problem says).")
+    str | None,
+    typer.Option(help="What the policy looks at: state,time or state,memory:2 (default: as the problem says)."),
 ]
 MemoryNodes = Annotated[int | None, of_solve("memory_nodes", "Give the policy a memory of so many nodes, free to use")]
 SolverName = Annotated[
