@@ -35,7 +35,7 @@ Memory = Annotated[float | None, typer.Option(min=_LEAST, help="The most memory 
 # Of a solve: None stands for "not given", the defaults are the library's.
 Conditions = Annotated[
     str | None,
-    typer.Option(help="What the policy looks at: state,time or state,memory:2 (default: as the problem says)."),
+    typer.Option(help="What the policy looks at, such as state,time (default: as the problem says)."),
 ]
 MemoryNodes = Annotated[int | None, of_solve("memory_nodes", "Give the policy a memory of so many nodes, free to use")]
 SolverName = Annotated[
