@@ -1,0 +1,84 @@
+"""`opaq certify`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opaq.cli import options as shared
+from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli.options import given, in_bytes
+from opaq.cli.shell import INFEASIBLE, INTERRUPTED, about, answer, expect_answer, page_width, warn
+from opaq.errors import Faults
+
+if TYPE_CHECKING:
+    from opaq.certificates.ladder import Rung
+
+
+def command(
+    problem: shared.ProblemName,
+    policy: Annotated[shared.Path | None, typer.Option(help="A policy file, to be compared with the bound.")] = None,
+    gap: Annotated[
+        float | None, typer.Option(min=0, help="Stop when bound and policy differ by this share (default: 0.01).")
+    ] = None,
+    time: Annotated[
+        float | None, shared.time_limit("Seconds after which the best bound so far is the answer (default: 60).")
+    ] = None,
+    memory: shared.Memory = None,
+    aware: Annotated[
+        bool, typer.Option("--aware", help="Bound policies that see the observations, too.")
+    ] = False,
+    any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Prove how much any policy could hide, whatever it remembers.
+
+    With a policy, the answer says how far it is at most from the best possible. Ctrl-C, and --time when it is over, end the
+    work with the best bound so far.
+    Exit codes: 0 done, 1 no policy meets the task, 2 bad input, 74 no stdout, 130 interrupted.
+    """
+    import json
+
+    from opaq.cli.progress import ProgressPrinter
+    from opaq.loading.policy_files import load_policy
+    from opaq.loading.scenarios import load_problem
+
+    expect_answer()
+    faults, policy_faults, chosen = Faults(), Faults(), None
+    try:
+        with ProgressPrinter("reading", quiet=quiet, since=BEGUN):
+            stated = load_problem(problem, faults=faults)
+            if policy is not None:
+                chosen = load_policy(policy, stated, any_model=any_model, faults=policy_faults)
+    finally:
+        warn(faults.warnings, problem)
+        warn(policy_faults.warnings, str(policy))
+    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+        from opaq.certificates.certificate import certify
+        from opaq.opacity.warm import compile_kernels
+        from opaq.reports.certificate_text import certificate_to_dict, render_certificate
+
+        compile_kernels()
+    budget = {"memory": None if memory is None else in_bytes(memory)}
+    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress, about(problem):
+        certificate = certify(
+            stated,
+            chosen,
+            aware=aware,
+            stop=stop,
+            on_progress=lambda rung: progress.show(rung_words(rung)),
+            **given({"gap": gap, "time": time, **budget}),
+        )
+    page = render_certificate(certificate, width=page_width())
+    answer(json.dumps(certificate_to_dict(certificate), indent=2) if as_json else page)
+    if stop.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if certificate.status.name == "INFEASIBLE":
+        raise typer.Exit(INFEASIBLE)
+
+
+def rung_words(rung: Rung) -> str:
+    """Where the search for a bound is."""
+    return f"bound {rung.bound:.5f}, {rung.machine}, round {rung.rounds:,}"

@@ -1,0 +1,95 @@
+"""Certificates as words for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from opaq.reports.layout import WIDTH, row
+from opaq.reports.measurement_text import measurement_to_dict, render_measurement
+
+Certificate = Any  # an opaq.certificates.certificate.Certificate; reports know only what they are given
+_DIGITS = 4
+
+
+def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
+    """The measurement of the policy, the bound, the gap, and how the bound was found; null stands for none."""
+    stated = {} if certificate.measurement is None else measurement_to_dict(certificate.measurement)
+    return stated | {
+        "problem": certificate.problem,
+        "of": certificate.of,
+        "upper_bound": _finite(certificate.upper_bound),
+        "upper_bound_aware": _finite(certificate.upper_bound_aware),
+        "gap": certificate.gap,
+        "relative_gap": certificate.relative_gap,
+        "scope": certificate.scope,
+        "prices": dict(certificate.prices),
+        "machine": certificate.machine,
+        "status": certificate.status.name.lower(),
+        "status_text": certificate.status.value,
+        "seconds": certificate.seconds,
+        "ladder": [
+            {
+                "machine": rung.machine,
+                "entries": rung.entries,
+                "rounds": rung.rounds,
+                "upper_bound": _finite(rung.bound),
+                "sees_observations": rung.sees_observations,
+                "seconds": rung.seconds,
+            }
+            for rung in certificate.ladder
+        ],
+    }
+
+
+def render_certificate(certificate: Certificate, *, width: int = WIDTH) -> str:
+    """The answer as a page for people, `width` columns wide."""
+    rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
+    if not certificate.aware and certificate.upper_bound_aware > certificate.upper_bound:
+        also = f"policies that see the observations cannot exceed {_upwards(certificate.upper_bound_aware)}"
+        rows.append(("", also))
+    rows.append(("how", f"{certificate.machine}; {certificate.status.value}"))
+    rows += [("", f"{_upwards(rung.bound)} by {rung.machine}, {rung.seconds:.1f} s") for rung in certificate.ladder]
+    rows.append(("time", f"{certificate.seconds:.1f} s"))
+    lines = [line for label, text in rows for line in row(label, text, width=width)]
+    if certificate.measurement is None:
+        return "\n".join(lines)
+    return "\n".join([render_measurement(certificate.measurement, width=width), "", *lines])
+
+
+def certificate_sentence(certificate: Certificate) -> str:
+    """What the certificate says, in one or two sentences."""
+    if certificate.upper_bound == -math.inf:
+        return "No policy meets the task."
+    bound = f"No policy can exceed {_upwards(certificate.upper_bound)}{_unit(certificate)}"
+    if certificate.gap is None:
+        return f"{bound}.{_price(certificate)}"
+    reached = certificate.reached
+    value = f"{reached.value:.{_DIGITS}f}{_unit(certificate)}, {reached.method}."
+    if certificate.gap <= 1e-3:
+        return f"{value} {bound}: this policy is optimal to within {_share(certificate.gap)}.{_price(certificate)}"
+    share = f"within {100 * certificate.relative_gap:.1f}% of the best possible"
+    return f"{value} {bound}: this one is {share}.{_price(certificate)}"
+
+
+def _price(certificate: Certificate) -> str:
+    """What more of the requirements would cost."""
+    costs = [f"one more unit of {name} costs {price:.2g}" for name, price in certificate.prices.items() if price > 5e-4]
+    return "" if not costs else f" {costs[0].capitalize()}{_unit(certificate)}{''.join(f', {cost}' for cost in costs[1:])}."
+
+
+def _unit(certificate: Certificate) -> str:
+    return f" {certificate.unit}" if certificate.unit else ""
+
+
+def _share(gap: float) -> str:
+    return "1e-6" if gap <= 1e-6 else f"{gap:.1g}"
+
+
+def _upwards(value: float) -> str:
+    """Rounded up, so that the number that is read is a bound."""
+    return f"{math.ceil(value * 10**_DIGITS - 1e-9) / 10**_DIGITS:.{_DIGITS}f}" if math.isfinite(value) else str(value)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
