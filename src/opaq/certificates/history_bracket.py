@@ -91,7 +91,5 @@ def ascend(bracket: Bracket, problem: HistoryProblem, inner: InnerPoint, *, step
 def _inside(problem: HistoryProblem, inner: InnerPoint, weights: FloatArray) -> FloatArray:
     """[choice]: the policy of given weights with a little of every allowed choice."""
     tree = problem.tree
-    counts = np.diff(tree.choice_start)
     even = policy_of(tree, inner.allowed.astype(np.float64))
-    assert counts.min() > 0
     return 0.99 * policy_of(tree, weights) + 0.01 * even

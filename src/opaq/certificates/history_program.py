@@ -30,7 +30,9 @@ from opaq.product.compile import compile_problem
 from opaq.product.compiled import Product
 from opaq.stop import Stop, StoppedError, on_signals
 
-_ASCENT_STEPS = 2000
+_FIRST_STEPS, _ASCENT_STEPS = 200, 2000
+_CELLS_A_SECOND = 5000  # with more of them than this in the time left, the solver would hardly begin
+_LAST_SECONDS = 10.0  # for the engine to measure the policy, beyond any time limit
 _AGREEMENT = 1e-9  # between the tree's value of a policy and the engine's
 
 
@@ -158,16 +160,26 @@ class _Search:
         bracket.try_posterior(self._problem.cells(bracket.weights), nothing)
 
     def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: float) -> None:
-        """The cone solver in several ways and, where none of them is enough, mirror ascent."""
+        """The cone solver in several ways and, where none of them is enough, mirror ascent.
+
+        Where time is limited the solver may not get far: then a short ascent comes first.
+        """
+        if deadline < math.inf:
+            self._ascend(bracket, inner, gap, steps=_FIRST_STEPS, deadline=_part(0.25, deadline))
         for attempt in ATTEMPTS:
             if bracket.gap <= gap or self._stop.requested:
                 return
-            seconds = None if deadline == math.inf else deadline - perf_counter()
+            seconds = None if deadline == math.inf else _part(0.5, deadline) - perf_counter()
+            if seconds is not None and self._problem.sequences.sequence.size > _CELLS_A_SECOND * seconds:
+                break
             answer = solve_cone(self._problem, attempt, allowed=inner.allowed, wanted=inner.wanted, seconds=seconds)
             if answer is not None:
                 bracket.try_answer(answer)
-        for reached in ascend(bracket, self._problem, inner, steps=_ASCENT_STEPS, stop=self._stop):
-            if reached <= gap:
+        self._ascend(bracket, inner, gap, steps=_ASCENT_STEPS, deadline=deadline)
+
+    def _ascend(self, bracket: Bracket, inner: InnerPoint, gap: float, *, steps: int, deadline: float) -> None:
+        for reached in ascend(bracket, self._problem, inner, steps=steps, stop=self._stop):
+            if reached <= gap or perf_counter() > deadline:
                 return
 
     def _policy(self, bracket: Bracket) -> Policy | None:
@@ -194,11 +206,19 @@ class _Search:
         )
 
 
+def _part(share: float, deadline: float) -> float:
+    """The moment when a share of the time that is left is used."""
+    now = perf_counter()
+    return now + share * max(deadline - now, 0.0)
+
+
 def _measured(product: Product, policy: Policy, value: float, uncertainty: LeafUncertainty) -> Measurement | None:
-    """The engine's own measurement of the policy, which must agree; None where it is too large for an exact one."""
+    """The engine's own measurement of the policy, which must agree; None where an exact one takes too long."""
+    stop = Stop()
     try:
-        measurement = measure(product.problem, policy, mode="exact", sequences=0, stop=Stop())
-    except BudgetError:
+        with stop.limit(_LAST_SECONDS):
+            measurement = measure(product.problem, policy, mode="exact", sequences=0, stop=stop)
+    except (BudgetError, StoppedError):
         return None
     reached = {"shannon": measurement.opacity, "guess_error": measurement.guess_error}[uncertainty.name]
     if abs(reached.value - value) > _AGREEMENT or not measurement.feasible:
