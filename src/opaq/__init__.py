@@ -12,6 +12,7 @@ from opaq.version import __version__
 
 if TYPE_CHECKING:
     from opaq.beliefs.graph import Budget
+    from opaq.certificates.history_program import HistoryOptimum, history_program
     from opaq.errors import BudgetError, InputError, InvariantError, OpaqError
     from opaq.formats.gymnasium import read_gymnasium
     from opaq.formats.pomdp.pomdp_reader import read_pomdp
@@ -66,6 +67,7 @@ _MODULE_OF = {
     "BudgetError": "opaq.errors",
     "Comparison": "opaq.solvers.comparison",
     "GymAdapter": "opaq.simulation.agent",
+    "HistoryOptimum": "opaq.certificates.history_program",
     "InitialState": "opaq.model.secret",
     "InputError": "opaq.errors",
     "InvariantError": "opaq.errors",
@@ -104,6 +106,7 @@ _MODULE_OF = {
     "compile_problem": "opaq.product.compile",
     "convert": "opaq.reports.conversion",
     "free_memory": "opaq.spec",
+    "history_program": "opaq.certificates.history_program",
     "load_policy": "opaq.loading.policy_files",
     "load_problem": "opaq.loading.scenarios",
     "measure": "opaq.opacity.measurement",
@@ -131,6 +134,7 @@ __all__ = [
     "BudgetError",
     "Comparison",
     "GymAdapter",
+    "HistoryOptimum",
     "InitialState",
     "InputError",
     "InvariantError",
@@ -169,6 +173,7 @@ __all__ = [
     "compile_problem",
     "convert",
     "free_memory",
+    "history_program",
     "load_policy",
     "load_problem",
     "measure",

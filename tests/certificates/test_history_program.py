@@ -287,6 +287,22 @@ def test_a_stop_while_solving_gives_the_interval_so_far(monkeypatch: pytest.Monk
     assert optimum.measurement.opacity.value == pytest.approx(optimum.value.lower, abs=1e-9)
 
 
+def test_clarabel_ends_when_asked_and_its_numbers_are_only_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, solve_cone = Stop(), module.solve_cone
+    answers = []
+
+    def stopped(*parts: object, **named: object) -> ConeAnswer | None:
+        stop.request()
+        answers.append(solve_cone(*parts, **named))
+        return answers[-1]
+
+    monkeypatch.setattr(module, "solve_cone", stopped)
+    optimum = history_program(opaq.load_problem("graph"), stop=stop)
+    assert [answer.status for answer in answers] == ["user_limit"]
+    assert optimum.status is HistoryStatus.STOPPED
+    assert optimum.value.lower <= 1.185045462 <= optimum.value.upper <= 2.0 + 1e-9
+
+
 def test_with_a_time_limit_the_answer_is_the_same() -> None:
     limited, free = (history_program(opaq.load_problem("graph"), time=one) for one in (600.0, None))
     assert limited.status is HistoryStatus.OPTIMAL

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ import numpy as np
 from opaq.certificates.history_sweeps import HistoryProblem, inflow, weights_of
 from opaq.errors import OpaqError
 from opaq.model.arrays import BoolArray, FloatArray
+from opaq.stop import Stop
 
 _TIGHT = 1e-10  # tolerances asked of Clarabel at first
 _LOOSE = 1e-7
+_SMALLEST_UNIT = 1e-30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +56,13 @@ def require_convex() -> None:
 
 
 def solve_cone(
-    problem: HistoryProblem, attempt: Attempt, *, allowed: BoolArray, wanted: BoolArray, seconds: float | None
+    problem: HistoryProblem,
+    attempt: Attempt,
+    *,
+    allowed: BoolArray,
+    wanted: BoolArray,
+    seconds: float | None,
+    stop: Stop,
 ) -> ConeAnswer | None:
     """What Clarabel makes of the program; None where it returns no numbers.
 
@@ -60,7 +70,7 @@ def solve_cone(
     """
     program = _Program(problem, attempt.scaled, allowed, wanted)
     settings = dict(attempt.settings) | ({} if seconds is None else {"time_limit": max(seconds, 0.01)})
-    return program.solve(settings)
+    return program.solve(settings, stop)
 
 
 class _Program:
@@ -91,14 +101,15 @@ class _Program:
         thresholds = self._problem.tree.thresholds[self._wanted]
         return scale, [(rewards / scale[:, None]) @ self._weights >= thresholds / scale]
 
-    def solve(self, settings: dict[str, Any]) -> ConeAnswer | None:
+    def solve(self, settings: dict[str, Any], stop: Stop) -> ConeAnswer | None:
         """Run the solver once; its warnings are not the user's."""
         import cvxpy
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                self._program.solve(solver=cvxpy.CLARABEL, **settings)
+                data, chain, inverse = self._program.get_problem_data(cvxpy.CLARABEL, solver_opts=settings)
+                self._program.unpack_results(_run(data, settings, stop), chain, inverse)
             except (cvxpy.error.SolverError, ValueError, ArithmeticError):
                 return None
         if self._weights.value is None or not np.isfinite(self._weights.value).all():
@@ -118,6 +129,35 @@ class _Program:
         return ConeAnswer(weights, self._cells.value * unit, slopes, multipliers, str(self._program.status))
 
 
+def _run(data: dict[str, Any], settings: dict[str, Any], stop: Stop) -> SimpleNamespace:
+    """Clarabel on cvxpy's data until it ends by itself or is asked to stop; its last numbers in any case.
+
+    cvxpy drops the numbers of a run that failed. They are candidates like any others, so such a run is presented as
+    one that ran out of time.
+    """
+    import clarabel
+    from scipy.sparse import csc_array
+
+    dims, count = data["dims"], data["c"].size
+    cones = [clarabel.ZeroConeT(dims.zero), clarabel.NonnegativeConeT(dims.nonneg)]
+    cones += [clarabel.ExponentialConeT()] * dims.exp
+    chosen = clarabel.DefaultSettings()
+    for name, value in ({"verbose": False} | settings).items():
+        setattr(chosen, name, value)
+    solver = clarabel.DefaultSolver(csc_array((count, count)), data["c"], data["A"], data["b"], cones, chosen)
+    solver.set_termination_callback(lambda info: _asked(stop))
+    raw = solver.solve()
+    status = str(raw.status) if str(raw.status) in ("Solved", "AlmostSolved") else "MaxTime"
+    kept = {name: getattr(raw, name) for name in ("x", "z", "obj_val", "solve_time", "iterations")}
+    return SimpleNamespace(status=status, **kept)
+
+
+def _asked(stop: Stop) -> bool:
+    """Whether to stop; other threads, which may be the ones that ask, get a turn first."""
+    sleep(1e-4)
+    return stop.requested
+
+
 def _units(problem: HistoryProblem, scaled: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """[choice], [node], [sequence]: what the uniform policy gives each, or 1."""
     tree, sequences = problem.tree, problem.sequences
@@ -126,8 +166,9 @@ def _units(problem: HistoryProblem, scaled: bool) -> tuple[FloatArray, FloatArra
     counts = np.diff(tree.choice_start)
     weights = weights_of(tree, np.repeat(1.0 / counts, counts))
     cells = sequences.totals(problem.cells(weights))
-    tiny = np.finfo(np.float64).tiny
-    return np.maximum(weights, tiny), np.maximum(inflow(tree, weights), tiny), np.maximum(cells, tiny)
+    units = (weights, inflow(tree, weights), cells)
+    of_choice, of_node, of_sequence = (np.maximum(one, _SMALLEST_UNIT) for one in units)
+    return of_choice, of_node, of_sequence
 
 
 def _flow(problem: HistoryProblem, unit: FloatArray, node_unit: FloatArray, kept: Any) -> tuple[Any, FloatArray]:

@@ -30,7 +30,7 @@ from opaq.product.compile import compile_problem
 from opaq.product.compiled import Product
 from opaq.stop import Stop, StoppedError, on_signals
 
-_FIRST_STEPS, _ASCENT_STEPS = 200, 2000
+_FIRST_STEPS, _ASCENT_STEPS = 100, 2000
 _CELLS_A_SECOND = 5000  # with more of them than this in the time left, the solver would hardly begin
 _LAST_SECONDS = 10.0  # for the engine to measure the policy, beyond any time limit
 _AGREEMENT = 1e-9  # between the tree's value of a policy and the engine's
@@ -86,9 +86,9 @@ def history_program(
     uncertainty: "shannon" (opacity, bits) or "guess_error" (probability that the best guess of the secret is wrong).
     max_histories: the most histories, after merging exchangeable ones; Clarabel takes seconds for some thousands.
     gap: the width of the interval at which the search ends.
-    time: seconds after which the interval so far is the answer; so it is when `stop` is requested. The solver sees the
-    time limit, but is not interrupted otherwise. Without a stop, Ctrl-C raises KeyboardInterrupt if there is no
-    interval yet.
+    time: seconds after which the interval so far is the answer; so it is when `stop` is requested or, without a stop,
+    after Ctrl-C. A policy is measured for up to ten seconds more. Only when there is no interval yet, StoppedError
+    (KeyboardInterrupt after Ctrl-C) is raised.
 
     The problem's own policy class plays no part. Raises InputError when the task asks for the least opacity or for an
     endless return, BudgetError when there are too many histories, StoppedError when there was no time for any interval,
@@ -148,7 +148,7 @@ class _Search:
         self._begin(bracket, inner)
         self._narrow(bracket, inner, gap, deadline)
         status = HistoryStatus.OPTIMAL if bracket.gap <= gap else HistoryStatus.BRACKET
-        if status is HistoryStatus.BRACKET and self._stop.requested:
+        if status is HistoryStatus.BRACKET and (self._stop.requested or perf_counter() >= deadline):
             status = HistoryStatus.STOPPED
         return self._optimum(bracket, status, self._policy(bracket), begun)
 
@@ -162,9 +162,9 @@ class _Search:
     def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: float) -> None:
         """The cone solver in several ways and, where none of them is enough, mirror ascent.
 
-        Where time is limited the solver may not get far: then a short ascent comes first.
+        Where time is limited or the program is large the solver may not get far: then a short ascent comes first.
         """
-        if deadline < math.inf:
+        if deadline < math.inf or self._problem.sequences.sequence.size > _CELLS_A_SECOND:
             self._ascend(bracket, inner, gap, steps=_FIRST_STEPS, deadline=_part(0.25, deadline))
         for attempt in ATTEMPTS:
             if bracket.gap <= gap or self._stop.requested:
@@ -172,7 +172,8 @@ class _Search:
             seconds = None if deadline == math.inf else _part(0.5, deadline) - perf_counter()
             if seconds is not None and self._problem.sequences.sequence.size > _CELLS_A_SECOND * seconds:
                 break
-            answer = solve_cone(self._problem, attempt, allowed=inner.allowed, wanted=inner.wanted, seconds=seconds)
+            parts = {"allowed": inner.allowed, "wanted": inner.wanted}
+            answer = solve_cone(self._problem, attempt, **parts, seconds=seconds, stop=self._stop)
             if answer is not None:
                 bracket.try_answer(answer)
         self._ascend(bracket, inner, gap, steps=_ASCENT_STEPS, deadline=deadline)

@@ -12,6 +12,7 @@ from opaq.certificates.history_uncertainty import LeafUncertainty
 from opaq.model.arrays import FloatArray
 
 _UNIT = 2.0**-52
+TASK_ROUNDING = 1e-12  # a return this close to the threshold meets it, in units of max(1, |threshold|)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,13 +44,15 @@ class HistoryProblem:
         """No policy with every slack >= 0 exceeds this, whatever the (valid) costs and the multipliers >= 0 are.
 
         f(q) <= costs . q for every q, and multipliers . slack >= 0 for every feasible policy; the maximum of the sum
-        over all policies is a dynamic program. What rounding can lose in it is added.
+        over all policies is a dynamic program. What rounding can lose in it is added, and what policies may gain that
+        miss a threshold by no more than counts as rounding.
         """
         begin, size = best_value(self.tree, self.leaf_costs(costs), multipliers)
         threshold = float(multipliers @ self.tree.thresholds)
         size += float(np.abs(multipliers * self.tree.thresholds).sum())
         steps = 4 * (self.tree.level.size + 8) + self.sequences.sequence.size
-        return begin - threshold + steps * _UNIT * size
+        missed = TASK_ROUNDING * float(multipliers @ np.maximum(1.0, np.abs(self.tree.thresholds)))
+        return begin - threshold + missed + steps * _UNIT * size
 
 
 def inflow(tree: HistoryTree, weights: FloatArray) -> FloatArray:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opaq.certificates.history_sweeps import HistoryProblem, choice_values, policy_of, weights_of
+from opaq.certificates.history_sweeps import TASK_ROUNDING, HistoryProblem, choice_values, policy_of, weights_of
 from opaq.model.arrays import BoolArray, FloatArray
 
-_ROUNDING = 1e-12  # a return this close to the threshold meets it, in units of max(1, |threshold|)
 _NO_ROOM = 1e-7  # less slack than this, in units of the requirement's range, is no interior for a solver
 _SAME = 1e-10  # choices whose values differ by less of the range are equally good
 
@@ -50,7 +49,7 @@ def inner_point(problem: HistoryProblem) -> InnerPoint:
 
 def meets(problem: HistoryProblem, weights: FloatArray) -> bool:
     """Whether every requirement holds, up to rounding."""
-    tolerance = _ROUNDING * np.maximum(1.0, np.abs(problem.tree.thresholds))
+    tolerance = TASK_ROUNDING * np.maximum(1.0, np.abs(problem.tree.thresholds))
     return bool((problem.slack(weights) >= -0.5 * tolerance).all())
 
 
