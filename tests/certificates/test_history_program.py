@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import opaq
+import oracles
 from certificates.history_oracle import RunTable
 from opaq.certificates import history_program as module
 from opaq.certificates.history_cone import ConeAnswer
@@ -192,6 +193,37 @@ def test_two_requirements_that_leave_one_way() -> None:
     assert optimum.measurement.feasible
     assert optimum.value.upper == pytest.approx(0.5, abs=1e-4)
     assert len(optimum.returns) == 2
+
+
+def at_edges(rng: np.random.Generator, problem: Problem) -> Problem:
+    """The same with one to three requirements, whose thresholds are often the most that can be reached."""
+    sets = [np.sort(rng.permutation(problem.mdp.num_states)[: rng.integers(1, 3)]) for _ in range(rng.integers(1, 4))]
+    asked: list[Reach | None] = [Reach(ints(states), 0.0, f"r{index}") for index, states in enumerate(sets)]
+    asked += [None] if rng.random() < 0.5 else []
+    thresholds = {}
+    for one in asked:
+        least, most = oracles.smallest_value(problem, one), oracles.largest_value(problem, one)
+        thresholds[one and one.name] = float(least + rng.choice([1.0, 0.5, 0.9]) * (most - least))
+    reach = tuple(replace(one, threshold=thresholds[one.name]) for one in asked if one is not None)
+    return replace(problem, task=Task(thresholds.get(None), requirements=reach))
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_thresholds_at_edges(first: int) -> None:
+    feasible = 0
+    for number in range(first, first + 20):
+        rng = np.random.default_rng([number, 3])
+        problem = at_edges(rng, random_problem(rng))
+        optimum = history_program(problem)
+        assert optimum.status in (HistoryStatus.OPTIMAL, HistoryStatus.INFEASIBLE), number
+        measured = [opaq.measure(problem, random_policy(rng, problem), sequences=0) for _ in range(3)]
+        reached = [one.opacity.value for one in measured if one.feasible]
+        if optimum.value is None:
+            assert not reached, number
+            continue
+        feasible += 1
+        assert max([0.0, *reached]) <= optimum.value.upper + 1e-9, number
+    assert feasible >= 10
 
 
 def test_reaching_is_a_requirement() -> None:

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from opaq.certificates.history_cone import ConeAnswer
-from opaq.certificates.history_sweeps import HistoryProblem, choice_values, policy_of, weights_of
+from opaq.certificates.history_sweeps import PRESSURES, HistoryProblem, choice_values, policy_of, weights_of
 from opaq.certificates.history_task import InnerPoint, meets, repaired
 from opaq.model.arrays import FloatArray
 from opaq.stop import Stop
 
 _SMALLEST = (0.0, 1e-7, 1e-4)  # probabilities below this may count as 0, if that does better
 _MIXED = (1e-3, 1e-6, 1e-9)  # shares of guessing blindly in a decoder
-_PRESSURES = (0.0, 1.0, 1e2, 1e4)  # of the multipliers that hold policies to the task where there is no room
 _PENALTY, _STEP, _LONGEST = 3.0, 0.3, 10.0  # of the mirror ascent
 
 
@@ -24,7 +23,7 @@ class Bracket:
     def __init__(self, problem: HistoryProblem, inner: InnerPoint) -> None:
         self._problem, self._inner = problem, inner
         self.lower, self.upper = -np.inf, np.inf
-        self.weights, self.multipliers = inner.weights, np.zeros(inner.multipliers.size)
+        self.weights, self.multipliers = inner.weights, np.zeros(inner.wanted.size)
 
     @property
     def gap(self) -> float:
@@ -40,8 +39,8 @@ class Bracket:
 
     def try_bound(self, costs: FloatArray, multipliers: FloatArray) -> None:
         """Keep a bound if it is lower."""
-        for pressure in (0.0,) if self._inner.room else _PRESSURES:
-            held = np.maximum(multipliers, 0.0) + pressure * self._inner.multipliers
+        for pressure in PRESSURES if self._inner.faces else (0.0,):
+            held = self._inner.pressed(np.maximum(multipliers, 0.0), pressure)
             bound = self._problem.upper_bound(costs, held)
             if bound < self.upper:
                 self.upper, self.multipliers = bound, held

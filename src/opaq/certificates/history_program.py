@@ -154,7 +154,7 @@ class _Search:
 
     def _begin(self, bracket: Bracket, inner: InnerPoint) -> None:
         """A first interval, without any search."""
-        tree, nothing = self._problem.tree, np.zeros(inner.multipliers.size)
+        tree, nothing = self._problem.tree, np.zeros(inner.wanted.size)
         bracket.try_policy(policy_of(tree, inner.weights))
         bracket.try_policy(policy_of(tree, inner.allowed.astype(np.float64)))
         bracket.try_posterior(self._problem.cells(bracket.weights), nothing)

@@ -9,9 +9,10 @@ import numpy as np
 from opaq.certificates.history_sequences import Sequences
 from opaq.certificates.history_tree import HistoryTree
 from opaq.certificates.history_uncertainty import LeafUncertainty
-from opaq.model.arrays import FloatArray
+from opaq.model.arrays import BoolArray, FloatArray
 
 _UNIT = 2.0**-52
+PRESSURES = (1.0, 1e2, 1e4, 1e6)  # of multipliers that hold policies to a task that leaves them no room
 TASK_ROUNDING = 1e-12  # a return this close to the threshold meets it, in units of max(1, |threshold|)
 
 
@@ -87,10 +88,20 @@ def weights_of(tree: HistoryTree, policy: FloatArray) -> FloatArray:
 
 
 def choice_values(
-    tree: HistoryTree, leaf_costs: FloatArray, multipliers: FloatArray, policy: FloatArray | None = None
+    tree: HistoryTree,
+    leaf_costs: FloatArray,
+    multipliers: FloatArray,
+    policy: FloatArray | None = None,
+    *,
+    allowed: BoolArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """[choice], [node]: leaf costs and multiplied rewards still to come, by the best policy or by a given one."""
+    """[choice], [node]: leaf costs and multiplied rewards still to come, by the best policy or by a given one.
+
+    allowed: [choice]: what the best policy may choose, at least one choice per node; everything unless given.
+    """
     values = np.asarray(tree.rewards @ multipliers)
+    if allowed is not None:
+        values[~allowed] = -np.inf
     values[tree.choices_at(tree.times[-1])] += np.repeat(leaf_costs, np.diff(tree.choice_start)[tree.leaves])
     node = np.zeros(tree.num_nodes)
     for time in reversed(tree.times):
