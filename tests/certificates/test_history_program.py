@@ -17,6 +17,8 @@ from opaq.certificates import history_program as module
 from opaq.certificates.history_cone import ConeAnswer
 from opaq.certificates.history_moves import Moves
 from opaq.certificates.history_program import HistoryStatus, history_program
+from opaq.certificates.history_sweeps import policy_of, weights_of
+from opaq.certificates.history_task import inner_point, meets, repaired
 from opaq.certificates.history_tree import count_histories, grow_tree
 from opaq.model.arrays import ints
 from opaq.model.policy import PolicyClass
@@ -182,6 +184,18 @@ def test_a_threshold_at_the_edge(threshold: float) -> None:
     assert optimum.status is HistoryStatus.OPTIMAL
     assert optimum.measurement.feasible
     assert optimum.value.lower == pytest.approx(0.671146 * (2.0 - threshold), abs=1e-6)
+
+
+def test_weights_that_miss_the_task_are_moved_into_it() -> None:
+    problem = replace(opaq.load_problem("graph-published"), task=Task(0.5))
+    search = module._Search(problem, module.UNCERTAINTIES["shannon"], 1000, Stop())
+    histories = search._problem
+    uniform = weights_of(histories.tree, policy_of(histories.tree, np.zeros(histories.tree.num_choices)))
+    assert histories.slack(uniform)[0] < -0.01
+    moved = repaired(histories, uniform, inner_point(histories))
+    assert meets(histories, moved)
+    assert histories.slack(moved)[0] == pytest.approx(0.0, abs=1e-6)
+    assert histories.value(moved) > 0.1
 
 
 def test_two_requirements_that_leave_one_way() -> None:

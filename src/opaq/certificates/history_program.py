@@ -189,6 +189,8 @@ class _Search:
 
     def _optimum(self, bracket: Bracket, status: HistoryStatus, policy: Policy | None, begun: float) -> HistoryOptimum:
         problem, tree = self._problem, self._problem.tree
+        if bracket.upper < bracket.lower - _AGREEMENT:
+            raise InvariantError(f"a policy reaches {bracket.lower:.12g}, above the bound {bracket.upper:.12g}")
         names = [payoff.name for payoff in self._requirements]
         returns = (problem.slack(bracket.weights) + tree.thresholds).tolist()
         measurement = None if policy is None else _measured(self._product, policy, bracket.lower, problem.uncertainty)
