@@ -1,4 +1,7 @@
 from .beliefs.graph import Budget as Budget
+from .certificates.history_program import HistoryOptimum as HistoryOptimum
+from .certificates.history_program import HistoryStatus as HistoryStatus
+from .certificates.history_program import history_program as history_program
 from .errors import BudgetError as BudgetError
 from .errors import Fault as Fault
 from .errors import InputError as InputError

@@ -26,9 +26,7 @@ def command(
         float | None, shared.time_limit("Seconds after which the best bound so far is the answer (default: 60).")
     ] = None,
     memory: shared.Memory = None,
-    aware: Annotated[
-        bool, typer.Option("--aware", help="Bound policies that see the observations, too.")
-    ] = False,
+    aware: Annotated[bool, typer.Option("--aware", help="Bound policies that see the observations, too.")] = False,
     any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,

@@ -75,7 +75,11 @@ def certificate_sentence(certificate: Certificate) -> str:
 def _price(certificate: Certificate) -> str:
     """What more of the requirements would cost."""
     costs = [f"one more unit of {name} costs {price:.2g}" for name, price in certificate.prices.items() if price > 5e-4]
-    return "" if not costs else f" {costs[0].capitalize()}{_unit(certificate)}{''.join(f', {cost}' for cost in costs[1:])}."
+    return (
+        ""
+        if not costs
+        else f" {costs[0].capitalize()}{_unit(certificate)}{''.join(f', {cost}' for cost in costs[1:])}."
+    )
 
 
 def _unit(certificate: Certificate) -> str:
