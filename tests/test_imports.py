@@ -28,6 +28,7 @@ LAYERS = [
     ["opacity"],
     ["simulation"],
     ["solvers"],
+    ["certificates"],
     ["reports"],
     ["study"],
     ["cli"],

@@ -1,0 +1,250 @@
+"""Certify: a proven upper bound on the opacity that any policy can reach under the task's requirements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from enum import Enum
+from time import perf_counter
+
+import numpy as np
+
+from opaq.beliefs.graph import Budget
+from opaq.certificates.ascent import Proof
+from opaq.certificates.belief_machine import belief_machine
+from opaq.certificates.decisions import Decisions
+from opaq.certificates.decoders import Decoder, Entropy
+from opaq.certificates.extremes import largest_payoffs, unattainable
+from opaq.certificates.ladder import Ladder, Rung, first_proof
+from opaq.certificates.observation_machines import Both, ObservationMachine, ObservationTree, Window
+from opaq.choices import check_numbers
+from opaq.errors import BudgetError, Fault, InputError
+from opaq.model.policy import Policy, PolicyClass
+from opaq.model.problem import Problem
+from opaq.opacity.amount import Amount
+from opaq.opacity.measurement import measure
+from opaq.product.compile import Product, compile_problem
+from opaq.stop import Stop, StoppedError, on_signals
+
+_SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
+_TOLERANCE = 1e-7  # bound and policy this close on the finest machine: nothing is left to gain
+
+
+class Ending(Enum):
+    """How the search for a bound ended; the value is the sentence users read."""
+
+    GAP = "the gap asked for was reached"
+    CONVERGED = "nothing is left to gain: the bound is attained on the finest machine"
+    FINEST = "no finer machine fits the budget"
+    TIME = "the time limit was reached: this is the best bound so far"
+    INTERRUPTED = "interrupted: this is the best bound so far"
+    INFEASIBLE = "no policy meets the task"
+
+
+STATES_ONLY = "any policy that does not see the observations, whatever it remembers"
+ANY_POLICY = "any policy, also one that sees the observations"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Certificate:
+    """No policy in the scope exceeds the upper bound while it meets the task."""
+
+    problem: str
+    of: str  # the uncertainty that is bounded; entropy is opacity, in bits
+    upper_bound: float  # -inf: no policy meets the task
+    upper_bound_aware: float  # the same for policies that see the observations
+    scope: str
+    opacity: Amount | None  # of the policy given
+    feasible: bool | None  # whether the policy given meets the task
+    multipliers: Mapping[str, float]  # requirement -> what one more unit of it costs
+    machine: str  # the observation machine of the best bound
+    ladder: tuple[Rung, ...]
+    status: Ending
+    seconds: float
+
+    @property
+    def gap(self) -> float | None:
+        """From the policy's opacity, its lower end, to the bound; None without a policy that meets the task."""
+        if self.opacity is None or not self.feasible:
+            return None
+        return max(0.0, self.upper_bound - self.opacity.lower)
+
+    @property
+    def relative_gap(self) -> float | None:
+        """The gap as a share of the bound."""
+        return None if self.gap is None else (self.gap / self.upper_bound if self.upper_bound > 0 else 0.0)
+
+    def __repr__(self) -> str:
+        gap = "" if self.relative_gap is None else f", gap {self.relative_gap:.2%}"
+        return f"Certificate({self.problem!r}: {self.of} <= {self.upper_bound:.6g}{gap}; {self.status.value})"
+
+
+def certify(
+    problem: Problem,
+    policy: Policy | None = None,
+    *,
+    gap: float = 0.01,
+    time: float = 60.0,
+    budget: Budget | None = None,
+    aware: bool = False,
+    decoder: Decoder | None = None,
+    machines: tuple[ObservationMachine, ...] | None = None,
+    stop: Stop | None = None,
+    on_progress: Callable[[Rung], None] | None = None,
+) -> Certificate:
+    """An upper bound on the opacity of every policy that meets the task, whatever it remembers.
+
+    policy: one to compare with; measured exactly, or to an interval.
+    gap: how close the bound should come to the policy's opacity, in bits; the work ends there. Without a policy the
+        work ends when the bound cannot fall by more than this on the finest machine that fits.
+    time: seconds for all of it. budget: the memory that may be used; belief graphs keep to all of it.
+    aware: whether policies that see the observations are to be bounded; by default they are not, which is tighter.
+    decoder: the uncertainty that is bounded; entropy unless given (then `policy` sets no gap).
+    machines: the observation machines to use, in this order; chosen by size unless given.
+    stop: ends the work with the best bound so far; so does Ctrl-C without one (KeyboardInterrupt follows).
+    on_progress: called with the state of the search now and then.
+    Raises InputError for tasks that minimise opacity (the argument bounds from above only) and for a policy that does
+    not fit, BudgetError when the problem itself is too large, StoppedError when the work ended before the problem was
+    compiled.
+    """
+    check_numbers({"gap": (gap, 0, math.inf), "time": (time, 0, math.inf)})
+    _check_task(problem)
+    begun, own = perf_counter(), Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        stop = stop or own
+        with stop.limit(time):
+            search = _Search.of(problem, policy, gap=gap, budget=budget or Budget(), decoder=decoder, aware=aware,
+                                stop=stop, on_progress=on_progress or _say_nothing)  # fmt: skip
+            status = search.run(machines, deadline=begun + time)
+    if own.interrupted:
+        raise KeyboardInterrupt
+    return search.certificate(status, perf_counter() - begun)
+
+
+def _say_nothing(rung: Rung) -> None:
+    """For callers who do not listen."""
+
+
+def _check_task(problem: Problem) -> None:
+    if problem.task.minimise:
+        found = "asks for as little opacity as possible; only the most that policies can reach has a certificate"
+        raise InputError([Fault("task", found, "maximise opacity")])
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    """One certificate in the making."""
+
+    product: Product
+    policy: Policy | None
+    ladder: Ladder
+    budget: Budget
+    opacity: Amount | None
+    feasible: bool | None
+    gap: float
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        policy: Policy | None,
+        *,
+        gap: float,
+        budget: Budget,
+        decoder: Decoder | None,
+        aware: bool,
+        stop: Stop,
+        on_progress: Callable[[Rung], None],
+    ) -> _Search:
+        product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
+        decisions = Decisions.of(product.process, forever=problem.task.over == "forever", stop=stop)
+        opacity, feasible = _measured(problem, policy, budget, stop)
+        achieved = opacity.lower if opacity is not None and feasible and decoder is None else -math.inf
+        decoder = decoder or Entropy()
+        proof = first_proof(decisions, decoder)
+        largest = largest_payoffs(decisions, stop=stop)
+        if unattainable(decisions, largest):
+            proof = Proof(-math.inf, proof.multipliers)
+        ladder = Ladder(decisions, decoder, largest, aware, achieved, gap, budget.memory, stop, on_progress, proof,
+                        aware_bound=proof.bound)  # fmt: skip
+        return cls(product, policy, ladder, budget, opacity, feasible, gap)
+
+    def run(self, machines: tuple[ObservationMachine, ...] | None, *, deadline: float) -> Ending:
+        """Climb from machine to machine."""
+        ladder = self.ladder
+        try:
+            ending = self._climb(machines, deadline)
+        except StoppedError:
+            ending = Ending.INTERRUPTED if ladder.stop.interrupted else Ending.TIME
+        return Ending.INFEASIBLE if ladder.infeasible else (Ending.GAP if ladder.done else ending)
+
+    def _climb(self, machines: tuple[ObservationMachine, ...] | None, deadline: float) -> Ending:
+        ladder = self.ladder
+        tolerance = max(self.gap / 20.0, _TOLERANCE)
+        climbs = self._chosen() if machines is None else ((machine, 0.5, None) for machine in machines)
+        for machine, share, memory in climbs:
+            if ladder.done:
+                break
+            fits = ladder.climb(
+                machine, seconds=share * (deadline - perf_counter()), tolerance=tolerance, memory=memory
+            )
+            if fits and memory == _SMALL and isinstance(machine, ObservationTree):
+                ladder.climb(machine, seconds=deadline - perf_counter(), tolerance=_TOLERANCE)
+                return Ending.CONVERGED if ladder.best.bound - ladder.reached <= _TOLERANCE else Ending.TIME
+        return Ending.FINEST
+
+    def _chosen(self) -> Iterator[tuple[ObservationMachine, float, int | None]]:
+        """Machines with the share of the remaining time for each, and a memory limit."""
+        process, memory, stop = self.product.process, self.budget.memory, self.ladder.stop
+        yield Window(1, process.num_observations), 0.05, None
+        yield ObservationTree(), 0.5, _SMALL
+        yield Window(2, process.num_observations), 0.05, memory // 8
+        graphs = []
+        for product, vector, name, share in self._policies():
+            try:
+                graphs.append(belief_machine(product.process, vector, name=name, budget=self.budget, stop=stop))
+                yield graphs[-1], share, None
+            except BudgetError:
+                continue
+        for length in range(2, process.horizon + 1):
+            window = Window(length, process.num_observations)
+            yield Both(graphs[-1], window) if graphs else window, 0.5, None
+        yield ObservationTree(), 1.0, None
+
+    def _policies(self) -> Iterator[tuple[Product, np.ndarray, str, float]]:
+        """Whose belief graphs are machines: the uniform policy's, and that of the policy given."""
+        uniform = self.product.process.uniform()
+        yield self.product, uniform, "beliefs of the uniform policy", 0.8 if self.policy is None else 0.6
+        if self.policy is not None:
+            product = compile_problem(self.product.problem, self.policy.policy_class, stop=self.ladder.stop)
+            yield product, product.policy_vector(self.policy), "beliefs of the policy", 0.8
+
+    def certificate(self, status: Ending, seconds: float) -> Certificate:
+        """What is proven by now."""
+        ladder = self.ladder
+        names, bound = ladder.decisions.names, ladder.best.bound
+        infeasible = status is Ending.INFEASIBLE
+        return Certificate(
+            problem=self.product.problem.name,
+            of=ladder.decoder.name,
+            upper_bound=-math.inf if infeasible else (ladder.aware_bound if ladder.aware else bound),
+            upper_bound_aware=-math.inf if infeasible else ladder.aware_bound,
+            scope=ANY_POLICY if ladder.aware else STATES_ONLY,
+            opacity=self.opacity,
+            feasible=self.feasible,
+            multipliers=dict(zip(names, ladder.best.multipliers.tolist(), strict=True)),
+            machine=ladder.machine,
+            ladder=tuple(ladder.rungs),
+            status=status,
+            seconds=seconds,
+        )
+
+
+def _measured(problem: Problem, policy: Policy | None, budget: Budget, stop: Stop) -> tuple[Amount | None, bool | None]:
+    """Opacity of the policy, and whether it meets the task."""
+    if policy is None:
+        return None, None
+    measured = measure(problem, policy, nodes=budget.nodes, memory=budget.memory, sequences=0, stop=stop)
+    return measured.opacity, measured.feasible

@@ -1,0 +1,167 @@
+"""Forward and backward sweeps over layers: a policy on entries, what it does, and how it improves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from opaq.certificates import layer_kernels as kernels
+from opaq.certificates.decisions import Decisions
+from opaq.certificates.decoders import Cells
+from opaq.certificates.layers import Layers
+from opaq.model.arrays import FloatArray, IntArray, spread
+from opaq.stop import Stop
+
+
+class Flow(NamedTuple):
+    """What a policy does: linear in the distribution of runs, so that averages of flows are flows."""
+
+    masses: FloatArray  # [cell]
+    payoffs: FloatArray  # [requirement]
+    used: FloatArray  # [time, (pair, action)]: how often every action is taken
+
+    def mixed(self, other: Flow, weight: float) -> Flow:
+        """(1 - weight) x this + weight x other."""
+        return Flow(*(one + weight * (two - one) for one, two in zip(self, other, strict=True)))
+
+
+class Costs(NamedTuple):
+    """What a linearised problem pays: the choice of these is the proof."""
+
+    cells: FloatArray  # [cell]
+    multipliers: FloatArray  # [requirement]
+    penalty: FloatArray | None = None  # [time, (pair, action)]
+
+
+@dataclass(slots=True, eq=False)
+class Sweeper:
+    """A policy on the entries of layers, with the memory that sweeps need."""
+
+    decisions: Decisions
+    layers: Layers
+    cells: Cells
+    stop: Stop
+    root_weight: FloatArray
+    menu_choice: IntArray  # [(pair, action)] -> choice
+    policy: list[FloatArray]  # [time][(entry, action)]
+    buffer: FloatArray
+
+    @classmethod
+    def of(cls, decisions: Decisions, layers: Layers, stop: Stop) -> Sweeper:
+        """With the uniform policy."""
+        moves = decisions.moves
+        owner, pair = spread(moves.pair_start, decisions.start_state)
+        node = np.repeat(np.arange(layers.cell_start.size - 1), np.diff(layers.cell_start))
+        num_secrets = decisions.process.num_secrets
+        cells = Cells(layers.cell_start, node, layers.cell_secret, layers.settled[node], num_secrets)
+        _, menu_choice = spread(moves.choice_start, moves.pair_state.astype(np.int64))
+        most_actions = int(np.diff(moves.choice_start).max(initial=1))
+        buffer = np.zeros((3, max(decisions.process.num_states, most_actions)))
+        weight = decisions.start_chance[owner] * moves.pair_chance[pair]
+        sweeper = cls(decisions, layers, cells, stop, weight, menu_choice, [], buffer)
+        sweeper.policy = [_uniform(np.diff(layer.menu_start)) for layer in layers.layers]
+        return sweeper
+
+    @property
+    def horizon(self) -> int:
+        """The last time."""
+        return len(self.layers.layers) - 1
+
+    def follow(self, used: FloatArray, *, mixed: float) -> None:
+        """Start from a policy by time, state and last observation: shares of use, mixed with the uniform policy."""
+        menu_start = self.decisions.moves.menu_start
+        for time, layer in enumerate(self.layers.layers):
+            owner, menu = spread(menu_start, layer.pair.astype(np.int64))
+            weights = used[time][menu] + 1e-300
+            totals = np.add.reduceat(weights, layer.menu_start[:-1])
+            self.policy[time] = (1.0 - mixed) * weights / totals[owner] + mixed * self.policy_uniform(time)
+
+    def soften(self, mixed: float) -> None:
+        """Mix the policy with the uniform one: actions that became rare can come back soon."""
+        for time, policy in enumerate(self.policy):
+            self.policy[time] = (1.0 - mixed) * policy + mixed * self.policy_uniform(time)
+
+    def policy_uniform(self, time: int) -> FloatArray:
+        """All actions of an entry alike."""
+        return _uniform(np.diff(self.layers.layers[time].menu_start))
+
+    def flow(self) -> Flow:
+        """What the policy does. Raises StoppedError when the stop is requested meanwhile."""
+        moves, cell, ahead = self.decisions.moves, self.stop.cell(), np.zeros(self.buffer.shape[1])
+        layers = self.layers.layers
+        mass = np.bincount(self.layers.root, weights=self.root_weight, minlength=layers[0].pair.size)
+        used = np.zeros((self.horizon + 1, int(moves.menu_start[-1])))
+        for time in range(self.horizon):
+            after = np.zeros(layers[time + 1].pair.size)
+            if not kernels.forward(layers[time], moves, mass, self.policy[time], after, used[time], ahead, cell):
+                self.stop.check()
+            mass = after
+        kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
+        masses = np.bincount(self.layers.cell, weights=mass, minlength=self.cells.secret.size).astype(np.float64)
+        return Flow(masses, self._payoffs(mass, used), used)
+
+    def improve(self, costs: Costs, step: float) -> float:
+        """One mirror step of the policy; returns the largest value that any policy reaches with these costs.
+
+        Raises StoppedError when the stop is requested meanwhile: the policy is then half improved.
+        """
+        soft = self._end(costs)
+        hard, soft_after, hard_after = soft.copy(), soft[:0], soft[:0]
+        for time in range(self.horizon, -1, -1):
+            layer = self.layers.layers[time]
+            if time < self.horizon:
+                soft, hard = np.zeros(layer.pair.size), np.zeros(layer.pair.size)
+            paid, penalty = self._paid(costs, time)
+            ready = kernels.improve(
+                layer, self.decisions.moves, paid, penalty, soft_after, hard_after, self.policy[time], step, soft, hard,
+                self.buffer, self.stop.cell(),
+            )  # fmt: skip
+            if not ready:
+                self.stop.check()
+            soft_after, hard_after = soft, hard
+        return float(self.root_weight @ hard_after[self.layers.root])
+
+    def largest(self, costs: Costs) -> float:
+        """The largest value that any policy reaches with these costs. Raises StoppedError like `improve`."""
+        values = self._end(costs)
+        after = values[:0]
+        for time in range(self.horizon, -1, -1):
+            layer = self.layers.layers[time]
+            if time < self.horizon:
+                values = np.zeros(layer.pair.size)
+            paid, penalty = self._paid(costs, time)
+            if not kernels.maximise(
+                layer, self.decisions.moves, paid, penalty, after, values, self.buffer[0], self.stop.cell()
+            ):
+                self.stop.check()
+            after = values
+        return float(self.root_weight @ after[self.layers.root])
+
+    def _end(self, costs: Costs) -> FloatArray:
+        """What the last entries are worth: the cost of their cell and what the last state pays."""
+        final = self.decisions.final(costs.multipliers)
+        state = self.decisions.moves.pair_state[self.layers.layers[-1].pair]
+        return np.asarray(costs.cells[self.layers.cell] + final[state])
+
+    def _paid(self, costs: Costs, time: int) -> tuple[FloatArray, FloatArray]:
+        """What choices pay at a time, and penalties."""
+        nothing = np.zeros(int(self.decisions.moves.menu_start[-1]))
+        penalty = nothing if costs.penalty is None else costs.penalty[time]
+        return self.decisions.paid(costs.multipliers, time), penalty
+
+    def _payoffs(self, mass: FloatArray, used: FloatArray) -> FloatArray:
+        """The value of every requirement."""
+        decisions = self.decisions
+        if not decisions.names:
+            return np.zeros(0)
+        discounts = decisions.discounts ** np.arange(used.shape[0])[:, None]  # [time, requirement]
+        paid = np.einsum("tk,km,tm->k", discounts, decisions.rewards[:, self.menu_choice], used, optimize=True)
+        state = decisions.moves.pair_state[self.layers.layers[-1].pair]
+        final = decisions.finals @ np.bincount(state, weights=mass, minlength=decisions.process.num_states)
+        return np.asarray(paid + final + decisions.tails[:, self.menu_choice] @ used[-1])
+
+
+def _uniform(counts: IntArray) -> FloatArray:
+    return np.repeat(1.0 / counts, counts)
