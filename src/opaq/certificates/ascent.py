@@ -31,7 +31,8 @@ from opaq.model.arrays import FloatArray
 
 _DUAL_STEP = 2.0  # of the multipliers, for proximal steps of length 1
 _LEAST_SCALE = 1e-6
-_CLOSE = 1e-6  # how nearly the policy that the bound is compared with must meet what is asked
+_CLOSE = 1e-6  # how nearly the policy that the bound is compared with must meet what is asked,
+_INDEPENDENT = 1e-4  # and how little its actions may depend on observations
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +97,7 @@ class Ascent:
         missing = self.sweeper.decisions.thresholds - ahead.payoffs
         self.multipliers = np.maximum(0.0, self.multipliers + length * theta * missing / self.scales**2)
         if self.penalties is not None and self.table is not None:
-            share = 0.5 * length / (self.sweeper.horizon + 1)
+            share = 2.0 * length / (self.sweeper.horizon + 1)
             moved = self.table - share * theta * self.penalties.slope(ahead, self.average)
             self.table = self.penalties.centred(moved)
 
@@ -109,7 +110,7 @@ class Ascent:
         missing = self.sweeper.decisions.thresholds - self.average.payoffs
         if np.any(missing > _CLOSE * self.scales):
             return -np.inf
-        if self.penalties is not None and self.penalties.violation(self.average) > _CLOSE:
+        if self.penalties is not None and self.penalties.violation(self.average) > _INDEPENDENT:
             return -np.inf
         return self.decoder.value(self.average.masses, self.sweeper.cells)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opaq.beliefs.graph import Budget, Chain, Graph, Level, unroll
+from opaq.beliefs.graph import Budget, Chain, Level, unroll
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.product.process import HiddenProcess
@@ -59,17 +59,9 @@ def belief_machine(
     chain.stop.check()
     if not graph.whole:
         raise BudgetError("the belief graph does not fit the budget")
-    tables = _tables(graph, process.num_observations)
-    return (
-        BeliefMachine(name, *zip(*tables, strict=True), process.num_observations)
-        if tables
-        else BeliefMachine(name, (), (), process.num_observations)
-    )
-
-
-def _tables(graph: Graph, num_observations: int) -> list[tuple[IntArray, IntArray]]:
-    """Per time the (belief, observation) pairs that can occur, ascending, and what follows."""
-    return [_table(level, num_observations) for level in graph.levels[1:]]
+    tables = [_table(level, process.num_observations) for level in graph.levels[1:]]
+    keys, codes = tuple(key for key, _ in tables), tuple(code for _, code in tables)
+    return BeliefMachine(name, keys, codes, process.num_observations)
 
 
 def _table(level: Level, num_observations: int) -> tuple[IntArray, IntArray]:

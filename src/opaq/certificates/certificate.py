@@ -19,6 +19,7 @@ from opaq.certificates.decoders import Decoder, Entropy
 from opaq.certificates.extremes import largest_payoffs, unattainable
 from opaq.certificates.ladder import Ladder, Rung, first_proof
 from opaq.certificates.observation_machines import Both, ObservationMachine, ObservationTree, Window
+from opaq.certificates.rounding import outward
 from opaq.choices import check_numbers
 from opaq.errors import BudgetError, Fault, InputError
 from opaq.model.policy import Policy, PolicyClass
@@ -78,7 +79,7 @@ class Certificate:
 
     def __repr__(self) -> str:
         gap = "" if self.relative_gap is None else f", gap {self.relative_gap:.2%}"
-        return f"Certificate({self.problem!r}: {self.of} <= {self.upper_bound:.6g}{gap}; {self.status.value})"
+        return f"Certificate({self.problem!r}: {self.of} <= {outward(self.upper_bound, 6)}{gap}; {self.status.value})"
 
 
 def certify(
@@ -190,16 +191,15 @@ class _Search:
             fits = ladder.climb(
                 machine, seconds=share * (deadline - perf_counter()), tolerance=tolerance, memory=memory
             )
-            if fits and memory == _SMALL and isinstance(machine, ObservationTree):
-                ladder.climb(machine, seconds=deadline - perf_counter(), tolerance=_TOLERANCE)
-                return Ending.CONVERGED if ladder.best.bound - ladder.reached <= _TOLERANCE else Ending.TIME
+            if fits and isinstance(machine, ObservationTree):  # nothing is finer
+                return Ending.CONVERGED if ladder.best.bound - ladder.reached <= tolerance else Ending.TIME
         return Ending.FINEST
 
     def _chosen(self) -> Iterator[tuple[ObservationMachine, float, int | None]]:
         """Machines with the share of the remaining time for each, and a memory limit."""
         process, memory, stop = self.product.process, self.budget.memory, self.ladder.stop
         yield Window(1, process.num_observations), 0.05, None
-        yield ObservationTree(), 0.5, _SMALL
+        yield ObservationTree(), 1.0, _SMALL
         yield Window(2, process.num_observations), 0.05, memory // 8
         graphs = []
         for product, vector, name, share in self._policies():
@@ -208,7 +208,8 @@ class _Search:
                 yield graphs[-1], share, None
             except BudgetError:
                 continue
-        for length in range(2, process.horizon + 1):
+        lengths = [length for length in (2, 4, 8, 16, 32) if length <= process.horizon]
+        for length in lengths:
             window = Window(length, process.num_observations)
             yield Both(graphs[-1], window) if graphs else window, 0.5, None
         yield ObservationTree(), 1.0, None

@@ -88,8 +88,8 @@ class Entropy:
         posterior = (masses + mass / count) / (cells.totals(masses)[cells.node] + mass)
         share = (1.0 - mixed) * posterior + mixed / count
         bits = -np.log2(share / cells.totals(share)[cells.node])
-        padded = bits + _UNIT * (8.0 * np.abs(bits) + 4.0 * (count + 8))
-        return np.where(cells.settled, 0.0, padded)
+        padded = np.abs(bits) + _UNIT * (8.0 * np.abs(bits) + 4.0 * (count + 8))
+        return np.where(cells.settled | (count == 1), 0.0, padded)
 
     def step(self, rounds: int) -> float:
         """Conditional entropy in nats is 1-smooth relative to the entropy of runs."""

@@ -187,7 +187,7 @@ class _Builder:
         order = np.argsort(node, kind="stable")
         heads = np.concatenate(([0], np.cumsum(np.bincount(node))[:-1]))
         least, most = np.minimum.reduceat(value[order], heads), np.maximum.reduceat(value[order], heads)
-        return (least == most) & (least >= 0)
+        return np.asarray((least == most) & (least >= 0))
 
     def _take(self, cases: int) -> None:
         """Refuse what does not fit before memory is taken for it."""

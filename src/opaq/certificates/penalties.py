@@ -55,4 +55,4 @@ class Penalties:
     def _summed(self, table: FloatArray) -> FloatArray:
         """Over the observations of every choice, written back to each."""
         sums = [np.bincount(self.menu_choice, weights=row, minlength=self.num_choices) for row in table]
-        return np.asarray(sums)[:, self.menu_choice]
+        return np.array(sums, dtype=np.float64)[:, self.menu_choice]

@@ -57,6 +57,8 @@ def _paid(decisions: Decisions, multipliers: FloatArray) -> float:
 
 def outward(value: float, digits: int) -> float:
     """The value rounded up to a number of digits after the point."""
+    if not math.isfinite(value):
+        return value
     scaled = math.ceil(value * 10.0**digits)
     rounded = scaled / 10.0**digits
     return rounded if rounded >= value else (scaled + 1) / 10.0**digits

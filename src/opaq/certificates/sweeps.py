@@ -91,7 +91,7 @@ class Sweeper:
         """What the policy does. Raises StoppedError when the stop is requested meanwhile."""
         moves, cell, ahead = self.decisions.moves, self.stop.cell(), np.zeros(self.buffer.shape[1])
         layers = self.layers.layers
-        mass = np.bincount(self.layers.root, weights=self.root_weight, minlength=layers[0].pair.size)
+        mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
         used = np.zeros((self.horizon + 1, int(moves.menu_start[-1])))
         for time in range(self.horizon):
             after = np.zeros(layers[time + 1].pair.size)
@@ -99,7 +99,7 @@ class Sweeper:
                 self.stop.check()
             mass = after
         kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
-        masses = np.bincount(self.layers.cell, weights=mass, minlength=self.cells.secret.size).astype(np.float64)
+        masses = _sums(self.layers.cell, mass, self.cells.secret.size)
         return Flow(masses, self._payoffs(mass, used), used)
 
     def improve(self, costs: Costs, step: float) -> float:
@@ -161,6 +161,10 @@ class Sweeper:
         state = decisions.moves.pair_state[self.layers.layers[-1].pair]
         final = decisions.finals @ np.bincount(state, weights=mass, minlength=decisions.process.num_states)
         return np.asarray(paid + final + decisions.tails[:, self.menu_choice] @ used[-1])
+
+
+def _sums(index: IntArray, weights: FloatArray, size: int) -> FloatArray:
+    return np.bincount(index, weights=weights, minlength=size).astype(np.float64)
 
 
 def _uniform(counts: IntArray) -> FloatArray:
