@@ -129,12 +129,12 @@ def test_an_all_seeing_observer_leaves_nothing() -> None:
 def test_the_bound_falls_as_more_is_asked_and_never_rises_along_the_ladder() -> None:
     graph = opaq.load_problem("graph-published")
     rungs: list[Rung] = []
-    asked = [0.0, 0.2, 0.5, 1.0, 1.9]
+    asked = [0.0, 0.5, 1.9]
     tasks = [replace(graph, task=Task(return_at_least=threshold)) for threshold in asked]
-    bounds = [certify(task, gap=1e-3, time=4.0, on_progress=rungs.append).upper_bound for task in tasks]
-    assert all(later <= earlier + 1e-4 for earlier, later in pairwise(bounds))
+    bounds = [certify(task, gap=0.02, time=4.0, on_progress=rungs.append).upper_bound for task in tasks]
+    assert all(later <= earlier + 1e-3 for earlier, later in pairwise(bounds))
     assert bounds[-1] < bounds[0] - 0.5
-    ladder = certify(graph, gap=0.0, time=2.0).ladder
+    ladder = certify(graph, gap=1e-3, time=5.0).ladder
     for aware in (False, True):
         steps = [rung.bound for rung in ladder if rung.sees_observations is aware]
         assert steps == sorted(steps, reverse=True)

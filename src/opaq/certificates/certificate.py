@@ -104,7 +104,7 @@ def certify(
     aware: whether policies that see the observations are to be bounded; by default they are not, which is tighter.
     decoder: the uncertainty that is bounded; entropy unless given (then `policy` sets no gap).
     machines: the observation machines to use, in this order; chosen by size unless given.
-    stop: ends the work with the best bound so far; so does Ctrl-C without one (KeyboardInterrupt follows).
+    stop: ends the work with the best bound so far when it is requested; without one, Ctrl-C raises KeyboardInterrupt.
     on_progress: called with the state of the search now and then.
     Raises InputError for tasks that minimise opacity (the argument bounds from above only) and for a policy that does
     not fit, BudgetError when the problem itself is too large, StoppedError when the work ended before the problem was
@@ -200,7 +200,8 @@ class _Search:
         process, memory, stop = self.product.process, self.budget.memory, self.ladder.stop
         yield Window(1, process.num_observations), 0.05, None
         yield ObservationTree(), 1.0, _SMALL
-        yield Window(2, process.num_observations), 0.05, memory // 8
+        if process.num_observations**3 < 2**62:
+            yield Window(2, process.num_observations), 0.05, memory // 8
         graphs = []
         for product, vector, name, share in self._policies():
             try:
@@ -208,8 +209,9 @@ class _Search:
                 yield graphs[-1], share, None
             except BudgetError:
                 continue
-        lengths = [length for length in (2, 4, 8, 16, 32) if length <= process.horizon]
-        for length in lengths:
+        for length in (2, 4, 8, 16, 32):
+            if length > process.horizon or process.num_observations ** (length + 1) >= 2**62:
+                break
             window = Window(length, process.num_observations)
             yield Both(graphs[-1], window) if graphs else window, 0.5, None
         yield ObservationTree(), 1.0, None

@@ -20,6 +20,8 @@ from opaq.stop import Stop
 
 _BYTES_A_CASE = 120  # while a level is put together, per (node, next state, observation)
 _BYTES_AN_ACTION = 8
+_MOST_CASES = 8_000_000  # per level: sorting them takes seconds, in which no stop is noticed
+_COPIES = 10  # of the table of how often actions are taken by time, that a search keeps at once
 
 
 class Layer(NamedTuple):
@@ -68,7 +70,9 @@ def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: i
 
     memory: bytes that may be used. Raises BudgetError when they do not do, StoppedError when `stop` is requested.
     """
-    builder = _Builder(decisions, machine, memory, stop)
+    table = 8 * _COPIES * (decisions.process.horizon + 1) * int(decisions.moves.menu_start[-1])
+    builder = _Builder(decisions, machine, memory, stop, used=table)
+    builder.check(0)
     nodes, root = builder.first()
     layers = []
     for time in range(decisions.process.horizon):
@@ -113,7 +117,7 @@ class _Builder:
         moves, process = self.decisions.moves, self.decisions.process
         next_node, next_state = self._ahead(nodes)
         owner, pair = spread(moves.pair_start, next_state)
-        self._take(pair.size)
+        self.check(pair.size)
         observation = process.emission.columns[pair]
         source = next_node[owner]
         codes = self.machine.step(time + 1, nodes.codes[source], observation)
@@ -129,8 +133,13 @@ class _Builder:
             indices(child),
         )
         self.used += sum(int(array.nbytes) for array in layer) + _BYTES_AN_ACTION * int(layer.menu_start[-1])
-        self._take(0)
+        self.check(0)
         return layer, after
+
+    def check(self, cases: int) -> None:
+        """Refuse what does not fit before memory is taken for it."""
+        if cases > _MOST_CASES or self.used + cases * _BYTES_A_CASE > self.memory:
+            raise BudgetError(f"the machine '{self.machine.name}' needs more than the {self.memory:,} bytes it may use")
 
     def menus(self, pair: IntArray) -> IntArray:
         """Where the actions of every entry begin."""
@@ -151,7 +160,7 @@ class _Builder:
         process = self.decisions.process
         node = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
         state = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
-        self._take(int(np.diff(process.edge_start)[state].sum()))
+        self.check(int(np.diff(process.edge_start)[state].sum()))
         owner, edge = spread(process.edge_start, state)
         reached = np.unique(node[owner] * process.num_states + process.edge_target[edge])
         return reached // process.num_states, reached % process.num_states
@@ -161,7 +170,8 @@ class _Builder:
     ) -> tuple[_Nodes, IntArray]:
         """The distinct nodes and entries among some cases, and the entry of every case."""
         codes = np.where(settled[:, None], 0, codes)
-        node, example = self._numbered(codes, observation, settled)
+        node, _ = self._numbered(codes, observation, settled)
+        self.stop.check()
         settled = settled | self._settles(node, pair)[node]
         codes = np.where(settled[:, None], 0, codes)
         node, example = self._numbered(codes, observation, settled)
@@ -188,8 +198,3 @@ class _Builder:
         heads = np.concatenate(([0], np.cumsum(np.bincount(node))[:-1]))
         least, most = np.minimum.reduceat(value[order], heads), np.maximum.reduceat(value[order], heads)
         return np.asarray((least == most) & (least >= 0))
-
-    def _take(self, cases: int) -> None:
-        """Refuse what does not fit before memory is taken for it."""
-        if self.used + cases * _BYTES_A_CASE > self.memory:
-            raise BudgetError(f"the machine '{self.machine.name}' needs more than {self.memory:,} bytes")

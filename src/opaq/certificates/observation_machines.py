@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from opaq.errors import BudgetError
 from opaq.model.arrays import IntArray
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -41,6 +42,11 @@ class Window:
     last: int
     num_observations: int
     first: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise BudgetError when the observations remembered do not fit one whole number."""
+        if self.num_observations ** (self.last + 1) >= 2**62:
+            raise BudgetError(f"{self.last} of {self.num_observations} observations are too many to remember")
 
     @property
     def name(self) -> str:
