@@ -30,9 +30,7 @@ from opaq.certificates.sweeps import Costs, Flow, Sweeper
 from opaq.model.arrays import FloatArray
 
 _DUAL_STEP = 2.0  # of the multipliers, for proximal steps of length 1
-_LEAST_SCALE = 1e-6
-_CLOSE = 1e-6  # how nearly the policy that the bound is compared with must meet what is asked,
-_INDEPENDENT = 1e-4  # and how little its actions may depend on observations
+_CLOSE = 0.01  # how nearly the policy that the bound is compared with must be one of those bounded
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,15 +62,14 @@ class Ascent:
         decoder: Decoder,
         *,
         multipliers: FloatArray,
-        largest: FloatArray,
+        scales: FloatArray,
         penalties: Penalties | None = None,
     ) -> Ascent:
         """From the sweeper's policy.
 
-        largest: [requirement] the most that any policy reaches. penalties: if agents do not see the observations.
+        scales: [requirement] how far payoffs can move. penalties: if agents do not see the observations.
         """
         flow = sweeper.flow()
-        scales = np.maximum(np.abs(largest - flow.payoffs), _LEAST_SCALE * (1.0 + np.abs(largest)))
         table = None if penalties is None else np.zeros_like(flow.used)
         return cls(sweeper, decoder, multipliers, scales, penalties, flow, flow, table)
 
@@ -103,16 +100,21 @@ class Ascent:
 
     @property
     def reached(self) -> float:
-        """f of the average policy on this machine if it is one of those bounded, otherwise -inf: not certified.
+        """What the average policy reaches on this machine, -inf while it is far from those that are bounded.
 
-        It must meet the thresholds and, where penalties are paid, must not act on the observations.
+        That is its Lagrangian: where it misses thresholds or acts on observations by a little, what that is worth at
+        the current multipliers and penalties is taken off. It says when to end a search; no bound depends on it.
         """
-        missing = self.sweeper.decisions.thresholds - self.average.payoffs
-        if np.any(missing > _CLOSE * self.scales):
+        flow, decisions = self.average, self.sweeper.decisions
+        spare = flow.payoffs - decisions.thresholds
+        if np.any(-spare > _CLOSE * self.scales):
             return -np.inf
-        if self.penalties is not None and self.penalties.violation(self.average) > _INDEPENDENT:
+        value = self.decoder.value(flow.masses, self.sweeper.cells) + float(self.multipliers @ np.minimum(spare, 0.0))
+        if self.penalties is None or self.table is None:
+            return value
+        if self.penalties.violation(flow) > _CLOSE:
             return -np.inf
-        return self.decoder.value(self.average.masses, self.sweeper.cells)
+        return value + float((self.table * flow.used).sum())
 
 
 def certified(decisions: Decisions, costs: Costs, value: float) -> float:

@@ -16,7 +16,7 @@ from opaq.certificates.ascent import Proof
 from opaq.certificates.belief_machine import belief_machine
 from opaq.certificates.decisions import Decisions
 from opaq.certificates.decoders import Decoder, Entropy
-from opaq.certificates.extremes import largest_payoffs, unattainable
+from opaq.certificates.extremes import largest_payoffs, payoff_scales, unattainable
 from opaq.certificates.ladder import Ladder, Rung, first_proof
 from opaq.certificates.observation_machines import Both, ObservationMachine, ObservationTree, Window
 from opaq.certificates.rounding import outward
@@ -37,7 +37,7 @@ class Ending(Enum):
     """How the search for a bound ended; the value is the sentence users read."""
 
     GAP = "the gap asked for was reached"
-    CONVERGED = "nothing is left to gain: the bound is attained on the finest machine"
+    CONVERGED = "converged: the finest observation machine gives no smaller bound"
     FINEST = "no finer machine fits the budget"
     TIME = "the time limit was reached: this is the best bound so far"
     INTERRUPTED = "interrupted: this is the best bound so far"
@@ -168,7 +168,7 @@ class _Search:
         largest = largest_payoffs(decisions, stop=stop)
         if unattainable(decisions, largest):
             proof = Proof(-math.inf, proof.multipliers)
-        ladder = Ladder(decisions, decoder, largest, aware, achieved, gap, budget.memory, stop, on_progress, proof,
+        ladder = Ladder(decisions, decoder, payoff_scales(product.process, largest), aware, achieved, gap, budget.memory, stop, on_progress, proof,
                         aware_bound=proof.bound)  # fmt: skip
         return cls(product, policy, ladder, budget, opacity, feasible, gap)
 

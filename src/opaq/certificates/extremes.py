@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from opaq.beliefs.returns import expected_return
 from opaq.certificates.decisions import Decisions
 from opaq.model.arrays import FloatArray
+from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
 _ROUNDING = 1e-9
+_LEAST_SCALE = 1e-6
 
 
 def largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
@@ -17,6 +20,13 @@ def largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
     Raises StoppedError when `stop` is requested meanwhile.
     """
     return np.array([_largest(decisions, unit, stop) for unit in np.eye(len(decisions.names))])
+
+
+def payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
+    """[requirement]: how far above the uniform policy's the payoffs can be; never 0."""
+    asked = [payoff for payoff in process.payoffs if payoff.threshold is not None]
+    usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in asked])
+    return np.maximum(np.abs(largest - usual), _LEAST_SCALE * (1.0 + np.abs(largest)))
 
 
 def unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:

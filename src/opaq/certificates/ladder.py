@@ -51,7 +51,7 @@ class Ladder:
 
     decisions: Decisions
     decoder: Decoder
-    largest: FloatArray
+    scales: FloatArray  # [requirement]: how far payoffs can move
     aware: bool
     achieved: float
     wanted: float
@@ -105,7 +105,7 @@ class Ladder:
     def _search(self, sweeper: Sweeper, penalties: Penalties | None, deadline: float, tolerance: float) -> None:
         layers = sweeper.layers
         ascent = Ascent.of(
-            sweeper, self.decoder, multipliers=self.best.multipliers, largest=self.largest, penalties=penalties
+            sweeper, self.decoder, multipliers=self.best.multipliers, scales=self.scales, penalties=penalties
         )
         self.reached = -math.inf
         try:
