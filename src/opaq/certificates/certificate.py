@@ -168,7 +168,8 @@ class _Search:
         largest = largest_payoffs(decisions, stop=stop)
         if unattainable(decisions, largest):
             proof = Proof(-math.inf, proof.multipliers)
-        ladder = Ladder(decisions, decoder, payoff_scales(product.process, largest), aware, achieved, gap, budget.memory, stop, on_progress, proof,
+        scales = payoff_scales(product.process, largest)
+        ladder = Ladder(decisions, decoder, scales, aware, achieved, gap, budget.memory, stop, on_progress, proof,
                         aware_bound=proof.bound)  # fmt: skip
         return cls(product, policy, ladder, budget, opacity, feasible, gap)
 
@@ -219,7 +220,7 @@ class _Search:
     def _policies(self) -> Iterator[tuple[Product, np.ndarray, str, float]]:
         """Whose belief graphs are machines: the uniform policy's, and that of the policy given."""
         uniform = self.product.process.uniform()
-        yield self.product, uniform, "beliefs of the uniform policy", 0.8 if self.policy is None else 0.6
+        yield self.product, uniform, "beliefs of the uniform policy", 0.85
         if self.policy is not None:
             product = compile_problem(self.product.problem, self.policy.policy_class, stop=self.ladder.stop)
             yield product, product.policy_vector(self.policy), "beliefs of the policy", 0.8

@@ -26,7 +26,7 @@ def payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
     """[requirement]: how far above the uniform policy's the payoffs can be; never 0."""
     asked = [payoff for payoff in process.payoffs if payoff.threshold is not None]
     usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in asked])
-    return np.maximum(np.abs(largest - usual), _LEAST_SCALE * (1.0 + np.abs(largest)))
+    return np.asarray(np.maximum(np.abs(largest - usual), _LEAST_SCALE * (1.0 + np.abs(largest))))
 
 
 def unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from opaq.stop import Stop
 _MIXED_IN = 0.2  # of the uniform policy, when a search starts from what another one came to
 _PATIENCE = 2.0  # seconds between reports
 _FEWEST_ROUNDS = 3
+_ENOUGH_ROUNDS = 400  # before penalties are worth trying
 _FIRST_SHARE = 0.4  # of a machine's time for agents that see the observations, where the others are bounded after them
 
 
@@ -96,20 +97,24 @@ class Ladder:
         sweeper = Sweeper.of(self.decisions, layers, self.stop)
         if self._used is not None:
             sweeper.follow(self._used, mixed=_MIXED_IN)
-        self._search(sweeper, None, begun + seconds * (_FIRST_SHARE if both else 1.0), tolerance)
+        share = _FIRST_SHARE if both else 1.0
+        self._search(sweeper, None, begun + seconds * share, tolerance, last=begun + seconds)
         if both and not self.done:
             sweeper.soften(_MIXED_IN)
-            self._search(sweeper, penalties, begun + seconds, tolerance)
+            self._search(sweeper, penalties, begun + seconds, tolerance, last=begun + seconds)
         return True
 
-    def _search(self, sweeper: Sweeper, penalties: Penalties | None, deadline: float, tolerance: float) -> None:
+    def _search(
+        self, sweeper: Sweeper, penalties: Penalties | None, deadline: float, tolerance: float, *, last: float
+    ) -> None:
+        """Rounds until the deadline; if there were few, until the last moment."""
         layers = sweeper.layers
         ascent = Ascent.of(
             sweeper, self.decoder, multipliers=self.best.multipliers, scales=self.scales, penalties=penalties
         )
         self.reached = -math.inf
         try:
-            for proof in _rounds(ascent, deadline):
+            for proof in _rounds(ascent, deadline, last):
                 self._take(proof, layers, aware=penalties is None)
                 self.reached = max(self.reached, ascent.reached)
                 self._report(ascent, layers, penalties is None)
@@ -137,9 +142,13 @@ class Ladder:
         return Rung(layers.machine, layers.num_entries, ascent.rounds, bound, aware, perf_counter() - self._begun)
 
 
-def _rounds(ascent: Ascent, deadline: float) -> Iterator[Proof]:
-    """Rounds until the deadline, and a few at least."""
-    while ascent.rounds < _FEWEST_ROUNDS or perf_counter() < deadline:
+def _rounds(ascent: Ascent, deadline: float, last: float) -> Iterator[Proof]:
+    """Rounds until the deadline; then more, up to enough, until the last moment; a few in any case."""
+    while (
+        ascent.rounds < _FEWEST_ROUNDS
+        or perf_counter() < deadline
+        or (ascent.rounds < _ENOUGH_ROUNDS and perf_counter() < last)
+    ):
         yield ascent.round()
 
 

@@ -1,5 +1,6 @@
 """Compiled sweeps over layers. Per node, values and masses of next states pass through a buffer by state.
 
+Those that take `nodes` deal with the nodes from the first up to the second one given: threads can share a layer.
 Kernels read `stop` and return False when it is set: what they were filling is then incomplete.
 """
 
@@ -10,15 +11,14 @@ import math
 import numpy as np
 from numba import njit
 
+_NOTHING = -300.0  # exponentials of less are 0 beside the probabilities that policies keep
 _LEAST = 1e-100  # probabilities of actions do not fall below: an action that is 0 could never come back
 
 
 @njit(cache=True, nogil=True)
-def forward(layer, moves, mass, policy, masses_after, used, ahead, stop):
-    """Masses of the next layer's entries, and how often every (pair, action) is used."""
-    masses_after[:] = 0.0
-    used[:] = 0.0
-    for node in range(layer.node_start.size - 1):
+def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
+    """Adds to the masses of the next layer's entries, and to how often every (pair, action) is used."""
+    for node in range(nodes[0], nodes[1]):
         if stop[0] != 0:
             return False
         for entry in range(layer.node_start[node], layer.node_start[node + 1]):
@@ -44,8 +44,7 @@ def forward(layer, moves, mass, policy, masses_after, used, ahead, stop):
 
 @njit(cache=True, nogil=True)
 def last_use(layer, moves, mass, policy, used):
-    """How often every (pair, action) is used at the last time."""
-    used[:] = 0.0
+    """Adds to how often every (pair, action) is used at the last time."""
     for entry in range(layer.pair.size):
         first, menu = layer.menu_start[entry], moves.menu_start[layer.pair[entry]]
         for action in range(layer.menu_start[entry + 1] - first):
@@ -64,7 +63,7 @@ def _expected(layer, moves, index, values):
 
 
 @njit(cache=True, nogil=True)
-def improve(layer, moves, paid, penalty, soft_after, hard_after, policy, step, soft, hard, ahead, stop):
+def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, step, soft, hard, ahead, stop):
     """One backward step of the mirror ascent: the policy's update, its soft values and the largest values.
 
     policy <- policy exp(step Q) / normaliser, soft = log(normaliser) / step, where Q is what an action pays plus the
@@ -74,7 +73,7 @@ def improve(layer, moves, paid, penalty, soft_after, hard_after, policy, step, s
     soft_ahead, hard_ahead = ahead[0], ahead[1]
     wish = ahead[2]
     follows = layer.child.size > 0
-    for node in range(layer.node_start.size - 1):
+    for node in range(nodes[0], nodes[1]):
         if stop[0] != 0:
             return False
         for index in range(layer.next_start[node], layer.next_start[node + 1]):
@@ -102,7 +101,8 @@ def improve(layer, moves, paid, penalty, soft_after, hard_after, policy, step, s
                 wish[action] = soft_value
             total = 0.0
             for action in range(count):
-                weight = policy[first + action] * math.exp(step * (wish[action] - best_wish))
+                exponent = step * (wish[action] - best_wish)
+                weight = policy[first + action] * math.exp(exponent) if exponent > _NOTHING else 0.0
                 wish[action] = weight
                 total += weight
             for action in range(count):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +13,13 @@ import numpy as np
 from opaq.certificates import layer_kernels as kernels
 from opaq.certificates.decisions import Decisions
 from opaq.certificates.decoders import Cells
-from opaq.certificates.layers import Layers
+from opaq.certificates.layers import Layer, Layers
 from opaq.model.arrays import FloatArray, IntArray, spread
 from opaq.stop import Stop
+
+_Values = tuple[FloatArray, FloatArray]
+_THREADS = 2  # the same everywhere, so that sums are rounded alike
+_WORTH_A_THREAD = 5_000  # entries of a layer
 
 
 class Flow(NamedTuple):
@@ -46,7 +53,8 @@ class Sweeper:
     root_weight: FloatArray
     menu_choice: IntArray  # [(pair, action)] -> choice
     policy: list[FloatArray]  # [time][(entry, action)]
-    buffer: FloatArray
+    buffer: FloatArray  # [thread, 3, state]
+    threads: ThreadPoolExecutor  # the kernels run without Python's lock
 
     @classmethod
     def of(cls, decisions: Decisions, layers: Layers, stop: Stop) -> Sweeper:
@@ -58,9 +66,9 @@ class Sweeper:
         cells = Cells(layers.cell_start, node, layers.cell_secret, layers.settled[node], num_secrets)
         _, menu_choice = spread(moves.choice_start, moves.pair_state.astype(np.int64))
         most_actions = int(np.diff(moves.choice_start).max(initial=1))
-        buffer = np.zeros((3, max(decisions.process.num_states, most_actions)))
+        buffer = np.zeros((_THREADS, 3, max(decisions.process.num_states, most_actions)))
         weight = decisions.start_chance[owner] * moves.pair_chance[pair]
-        sweeper = cls(decisions, layers, cells, stop, weight, menu_choice, [], buffer)
+        sweeper = cls(decisions, layers, cells, stop, weight, menu_choice, [], buffer, ThreadPoolExecutor(_THREADS))
         sweeper.policy = [_uniform(np.diff(layer.menu_start)) for layer in layers.layers]
         return sweeper
 
@@ -89,15 +97,12 @@ class Sweeper:
 
     def flow(self) -> Flow:
         """What the policy does. Raises StoppedError when the stop is requested meanwhile."""
-        moves, cell, ahead = self.decisions.moves, self.stop.cell(), np.zeros(self.buffer.shape[1])
+        moves = self.decisions.moves
         layers = self.layers.layers
         mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
         used = np.zeros((self.horizon + 1, int(moves.menu_start[-1])))
         for time in range(self.horizon):
-            after = np.zeros(layers[time + 1].pair.size)
-            if not kernels.forward(layers[time], moves, mass, self.policy[time], after, used[time], ahead, cell):
-                self.stop.check()
-            mass = after
+            mass = self._push(time, mass, used[time])
         kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
         masses = _sums(self.layers.cell, mass, self.cells.secret.size)
         return Flow(masses, self._payoffs(mass, used), used)
@@ -113,13 +118,7 @@ class Sweeper:
             layer = self.layers.layers[time]
             if time < self.horizon:
                 soft, hard = np.zeros(layer.pair.size), np.zeros(layer.pair.size)
-            paid, penalty = self._paid(costs, time)
-            ready = kernels.improve(
-                layer, self.decisions.moves, paid, penalty, soft_after, hard_after, self.policy[time], step, soft, hard,
-                self.buffer, self.stop.cell(),
-            )  # fmt: skip
-            if not ready:
-                self.stop.check()
+            self._improve(time, costs, step, after=(soft_after, hard_after), values=(soft, hard))
             soft_after, hard_after = soft, hard
         return float(self.root_weight @ hard_after[self.layers.root])
 
@@ -133,11 +132,46 @@ class Sweeper:
                 values = np.zeros(layer.pair.size)
             paid, penalty = self._paid(costs, time)
             if not kernels.maximise(
-                layer, self.decisions.moves, paid, penalty, after, values, self.buffer[0], self.stop.cell()
+                layer, self.decisions.moves, paid, penalty, after, values, self.buffer[0, 0], self.stop.cell()
             ):
                 self.stop.check()
             after = values
         return float(self.root_weight @ after[self.layers.root])
+
+    def _improve(self, time: int, costs: Costs, step: float, *, after: _Values, values: _Values) -> None:
+        """One time of `improve`: (soft, hard) values after it and at it."""
+        layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
+        paid, penalty = self._paid(costs, time)
+        policy = self.policy[time]
+
+        def improve(part: int, nodes: tuple[int, int]) -> bool:
+            buffer = self.buffer[part]
+            return bool(
+                kernels.improve(layer, nodes, moves, paid, penalty, *after, policy, step, *values, buffer, stop)
+            )
+
+        self._share(layer, improve)
+
+    def _push(self, time: int, mass: FloatArray, used: FloatArray) -> FloatArray:
+        """The masses one time later; every thread adds up its own."""
+        layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
+        size, ahead = self.layers.layers[time + 1].pair.size, np.zeros(self.buffer.shape[::2])
+        after, uses = np.zeros((_THREADS, size)), np.zeros((_THREADS, used.size))
+
+        def push(part: int, nodes: tuple[int, int]) -> bool:
+            policy = self.policy[time]
+            return bool(kernels.forward(layer, nodes, moves, mass, policy, after[part], uses[part], ahead[part], stop))
+
+        self._share(layer, push)
+        used += uses.sum(axis=0)
+        return np.asarray(after.sum(axis=0))
+
+    def _share(self, layer: Layer, work: Callable[[int, tuple[int, int]], bool]) -> None:
+        """Do the work on the nodes of a layer, in threads where it is large. Raises StoppedError when asked to stop."""
+        parts = _parts(layer)
+        do = map if len(parts) == 1 else self.threads.map
+        if not all(list(do(work, range(len(parts)), parts))):
+            self.stop.check()
 
     def _end(self, costs: Costs) -> FloatArray:
         """What the last entries are worth: the cost of their cell and what the last state pays."""
@@ -161,6 +195,16 @@ class Sweeper:
         state = decisions.moves.pair_state[self.layers.layers[-1].pair]
         final = decisions.finals @ np.bincount(state, weights=mass, minlength=decisions.process.num_states)
         return np.asarray(paid + final + decisions.tails[:, self.menu_choice] @ used[-1])
+
+
+def _parts(layer: Layer) -> list[tuple[int, int]]:
+    """Nodes for each thread: all for one where the layer is small."""
+    num_nodes, num_entries = layer.node_start.size - 1, layer.pair.size
+    if num_entries < _WORTH_A_THREAD:
+        return [(0, num_nodes)]
+    cuts = np.searchsorted(layer.node_start, np.arange(1, _THREADS) * num_entries // _THREADS)
+    bounds = [0, *cuts.tolist(), num_nodes]
+    return list(pairwise(bounds))
 
 
 def _sums(index: IntArray, weights: FloatArray, size: int) -> FloatArray:
