@@ -24,7 +24,7 @@ import numpy as np
 from opaq.certificates.decisions import Decisions
 from opaq.model.arrays import FloatArray
 
-_UNIT = 2.0**-53
+UNIT = 2.0**-53
 
 
 def slack(decisions: Decisions, costs: FloatArray, multipliers: FloatArray, penalty: FloatArray | None) -> float:
@@ -41,7 +41,7 @@ def slack(decisions: Decisions, costs: FloatArray, multipliers: FloatArray, pena
     magnitude = float(np.abs(costs).max(initial=0.0)) + _paid(decisions, multipliers)
     if penalty is not None:
         magnitude += 2.0 * float(np.abs(penalty).max(axis=1, initial=0.0).sum())
-    return 4.0 * operations * _UNIT * magnitude
+    return 4.0 * operations * UNIT * magnitude
 
 
 def _paid(decisions: Decisions, multipliers: FloatArray) -> float:

@@ -41,6 +41,14 @@ class Costs(NamedTuple):
     multipliers: FloatArray  # [requirement]
     penalty: FloatArray | None = None  # [time, (pair, action)]
 
+    def mixed(self, other: Costs, weight: float) -> Costs:
+        """(1 - weight) x this + weight x other."""
+        cells = self.cells + weight * (other.cells - self.cells)
+        multipliers = self.multipliers + weight * (other.multipliers - self.multipliers)
+        if self.penalty is None or other.penalty is None:
+            return Costs(cells, multipliers)
+        return Costs(cells, multipliers, self.penalty + weight * (other.penalty - self.penalty))
+
 
 @dataclass(slots=True, eq=False)
 class Sweeper:
