@@ -12,6 +12,7 @@ from opaq.version import __version__
 
 if TYPE_CHECKING:
     from opaq.beliefs.graph import Budget
+    from opaq.certificates.certificate import Certificate, certify
     from opaq.errors import BudgetError, InputError, InvariantError, OpaqError
     from opaq.formats.gymnasium import read_gymnasium
     from opaq.formats.pomdp.pomdp_reader import read_pomdp
@@ -64,6 +65,7 @@ _MODULE_OF = {
     "Automaton": "opaq.model.automaton",
     "Budget": "opaq.beliefs.graph",
     "BudgetError": "opaq.errors",
+    "Certificate": "opaq.certificates.certificate",
     "Comparison": "opaq.solvers.comparison",
     "GymAdapter": "opaq.simulation.agent",
     "InitialState": "opaq.model.secret",
@@ -100,6 +102,7 @@ _MODULE_OF = {
     "build_observer": "opaq.spec",
     "build_problem": "opaq.spec",
     "build_secret": "opaq.spec",
+    "certify": "opaq.certificates.certificate",
     "compare": "opaq.solvers.comparison",
     "compile_problem": "opaq.product.compile",
     "convert": "opaq.reports.conversion",
@@ -129,6 +132,7 @@ __all__ = [
     "Automaton",
     "Budget",
     "BudgetError",
+    "Certificate",
     "Comparison",
     "GymAdapter",
     "InitialState",
@@ -165,6 +169,7 @@ __all__ = [
     "build_observer",
     "build_problem",
     "build_secret",
+    "certify",
     "compare",
     "compile_problem",
     "convert",

@@ -38,7 +38,7 @@ class Ending(Enum):
 
     GAP = "the gap asked for was reached"
     CONVERGED = "converged: the finest observation machine gives no smaller bound"
-    FINEST = "no finer machine fits the budget"
+    FINEST = "no finer observation machine is left to try within the budget"
     TIME = "the time limit was reached: this is the best bound so far"
     INTERRUPTED = "interrupted: this is the best bound so far"
     INFEASIBLE = "no policy meets the task"
@@ -185,7 +185,7 @@ class _Search:
     def _climb(self, machines: tuple[ObservationMachine, ...] | None, deadline: float) -> Ending:
         ladder = self.ladder
         tolerance = max(self.gap / 20.0, _TOLERANCE)
-        climbs = self._chosen() if machines is None else ((machine, 0.5, None) for machine in machines)
+        climbs = self._chosen() if machines is None else _in_turn(machines)
         for machine, share, memory in climbs:
             if ladder.done:
                 break
@@ -244,6 +244,12 @@ class _Search:
             status=status,
             seconds=seconds,
         )
+
+
+def _in_turn(machines: tuple[ObservationMachine, ...]) -> Iterator[tuple[ObservationMachine, float, int | None]]:
+    """Given machines, each with its share of the time that remains."""
+    for index, machine in enumerate(machines):
+        yield machine, 1.0 / (len(machines) - index), None
 
 
 def _measured(problem: Problem, policy: Policy | None, budget: Budget, stop: Stop) -> tuple[Amount | None, bool | None]:
