@@ -1,4 +1,7 @@
 from .beliefs.graph import Budget as Budget
+from .certificates.certificate import Certificate as Certificate
+from .certificates.certificate import Ending as Ending
+from .certificates.certificate import certify as certify
 from .certificates.history_program import HistoryOptimum as HistoryOptimum
 from .certificates.history_program import HistoryStatus as HistoryStatus
 from .certificates.history_program import history_program as history_program

@@ -1,4 +1,4 @@
-"""Compiled problems come in; proven limits of what any policy can reach go out, with the policies that come near them.
+"""How far from the best possible: upper bounds on the opacity of every policy, with proof.
 
-May import everything up to `solvers`.
+In: problems, and policies to compare with. Out: certificates. May import everything before the reports.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from opaq.cli import options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
 from opaq.cli.options import given, in_bytes
-from opaq.cli.shell import INFEASIBLE, INTERRUPTED, about, answer, expect_answer, page_width, warn
+from opaq.cli.shell import INTERRUPTED, MISSES_TASK, about, answer, expect_answer, page_width, warn
 from opaq.errors import Faults
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
 def command(
     problem: shared.ProblemName,
-    policy: Annotated[shared.Path | None, typer.Option(help="A policy file, to be compared with the bound.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="A policy file, to be compared with the bound.")] = None,
     gap: Annotated[
-        float | None, typer.Option(min=0, help="Stop when bound and policy differ by this share (default: 0.01).")
+        float | None,
+        typer.Option(min=0, help="Stop when bound and policy are this close (default: 0.01)."),
     ] = None,
     time: Annotated[
         float | None, shared.time_limit("Seconds after which the best bound so far is the answer (default: 60).")
@@ -33,8 +35,8 @@ def command(
 ) -> None:
     """Prove how much any policy could hide, whatever it remembers.
 
-    With a policy, the answer says how far it is at most from the best possible. Ctrl-C, and --time when it is over, end the
-    work with the best bound so far.
+    With a policy, the answer says how far it is at most from the best possible. Ctrl-C, and --time when it is over, end
+    the work with the best bound so far.
     Exit codes: 0 done, 1 no policy meets the task, 2 bad input, 74 no stdout, 130 interrupted.
     """
     import json
@@ -54,12 +56,13 @@ def command(
         warn(faults.warnings, problem)
         warn(policy_faults.warnings, str(policy))
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+        from opaq.beliefs.graph import Budget
         from opaq.certificates.certificate import certify
         from opaq.opacity.warm import compile_kernels
         from opaq.reports.certificate_text import certificate_to_dict, render_certificate
 
         compile_kernels()
-    budget = {"memory": None if memory is None else in_bytes(memory)}
+    budget = None if memory is None else Budget(memory=in_bytes(memory))
     with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress, about(problem):
         certificate = certify(
             stated,
@@ -67,14 +70,14 @@ def command(
             aware=aware,
             stop=stop,
             on_progress=lambda rung: progress.show(rung_words(rung)),
-            **given({"gap": gap, "time": time, **budget}),
+            **given({"gap": gap, "time": time, "budget": budget}),
         )
     page = render_certificate(certificate, width=page_width())
     answer(json.dumps(certificate_to_dict(certificate), indent=2) if as_json else page)
     if stop.interrupted:
         raise typer.Exit(INTERRUPTED)
     if certificate.status.name == "INFEASIBLE":
-        raise typer.Exit(INFEASIBLE)
+        raise typer.Exit(MISSES_TASK)
 
 
 def rung_words(rung: Rung) -> str:

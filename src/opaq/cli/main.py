@@ -17,6 +17,7 @@ COMMANDS = (
     "measure",
     "solve",
     "compare",
+    "certify",
     "simulate",
     "check",
     "convert",

@@ -22,6 +22,7 @@ class Condition:
 
     __slots__ = ()
     key: ClassVar[str]
+    sees_observations: ClassVar[bool] = False  # whether it tells what the observer receives
 
     @property
     def label(self) -> str:
@@ -121,6 +122,7 @@ class Observations(Condition):
 
     count: int | Literal["all"]
     key: ClassVar[str] = "observations"
+    sees_observations: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

@@ -45,16 +45,25 @@ def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
 def render_certificate(certificate: Certificate, *, width: int = WIDTH) -> str:
     """The answer as a page for people, `width` columns wide."""
     rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
-    if not certificate.aware and certificate.upper_bound_aware > certificate.upper_bound:
+    heard = any(rung.sees_observations for rung in certificate.ladder)
+    if heard and not certificate.aware and certificate.upper_bound_aware > certificate.upper_bound:
         also = f"policies that see the observations cannot exceed {_upwards(certificate.upper_bound_aware)}"
         rows.append(("", also))
     rows.append(("how", f"{certificate.machine}; {certificate.status.value}"))
     rows += [("", f"{_upwards(rung.bound)} by {rung.machine}, {rung.seconds:.1f} s") for rung in certificate.ladder]
     rows.append(("time", f"{certificate.seconds:.1f} s"))
     lines = [line for label, text in rows for line in row(label, text, width=width)]
-    if certificate.measurement is None:
-        return "\n".join(lines)
+    if certificate.measurement is None or not certificate.given:
+        return "\n".join([*lines, *_uniform(certificate, width)])
     return "\n".join([render_measurement(certificate.measurement, width=width), "", *lines])
+
+
+def _uniform(certificate: Certificate, width: int) -> list[str]:
+    """What the uniform policy reaches, where no other was given."""
+    if certificate.reached is None:
+        return []
+    text = f"the uniform policy reaches {certificate.reached.value:.{_DIGITS}f}{_unit(certificate)}"
+    return row("", text if certificate.measurement.feasible else f"{text}, but misses the task", width=width)
 
 
 def certificate_sentence(certificate: Certificate) -> str:
@@ -62,7 +71,7 @@ def certificate_sentence(certificate: Certificate) -> str:
     if certificate.upper_bound == -math.inf:
         return "No policy meets the task."
     bound = f"No policy can exceed {_upwards(certificate.upper_bound)}{_unit(certificate)}"
-    if certificate.gap is None:
+    if certificate.gap is None or not certificate.given:
         return f"{bound}.{_price(certificate)}"
     reached = certificate.reached
     value = f"{reached.value:.{_DIGITS}f}{_unit(certificate)}, {reached.method}."

@@ -1,0 +1,292 @@
+"""Certify: a proven upper bound on the opacity that any policy can reach under the task's requirements."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from enum import Enum
+from time import perf_counter
+
+import numpy as np
+
+from opaq.beliefs.graph import Budget
+from opaq.certificates.ascent import Proof
+from opaq.certificates.belief_machine import belief_machine
+from opaq.certificates.decisions import Decisions
+from opaq.certificates.extremes import largest_payoffs, payoff_scales, unattainable
+from opaq.certificates.history_program import HistoryStatus
+from opaq.certificates.history_step import climb_histories
+from opaq.certificates.ladder import Ladder, Rung, first_proof
+from opaq.certificates.observation_machines import Both, ObservationMachine, ObservationTree, Window
+from opaq.certificates.rounding import outward
+from opaq.certificates.uncertainty_decoders import decoder_of
+from opaq.choices import check_numbers
+from opaq.errors import BudgetError, Fault, InputError
+from opaq.loading.policy_files import as_policy
+from opaq.loading.scenarios import as_problem
+from opaq.model.policy import Policy, PolicyClass
+from opaq.model.problem import Problem
+from opaq.opacity.amount import Amount
+from opaq.opacity.measurement import Measurement, measure
+from opaq.product.compile import Product, compile_problem
+from opaq.stop import Stop, StoppedError, on_signals
+
+_SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
+_SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
+_TOLERANCE = 1e-7  # bound and policy this close on the finest machine: nothing is left to gain
+
+
+class Ending(Enum):
+    """How the search for a bound ended; the value is the sentence users read."""
+
+    GAP = "the gap asked for was reached"
+    OPTIMUM = "the bound is the optimum itself, by the history program"
+    CONVERGED = "converged: the finest observation machine gives no smaller bound"
+    FINEST = "no finer observation machine is left to try within the budget"
+    TIME = "the time limit was reached: this is the best bound so far"
+    INTERRUPTED = "interrupted: this is the best bound so far"
+    INFEASIBLE = "no policy meets the task"
+
+
+STATES_ONLY = "any policy that does not see the observations, whatever it remembers"
+ANY_POLICY = "any policy, also one that sees the observations"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Certificate:
+    """No policy in the scope exceeds the upper bound while it meets the task."""
+
+    problem: str
+    of: str  # the uncertainty that is bounded: opacity, or what the task is about
+    unit: str
+    upper_bound: float  # -inf: no policy meets the task
+    upper_bound_aware: float  # the same for policies that see the observations
+    aware: bool  # whether the bound holds for policies that see the observations
+    measurement: Measurement | None  # of the policy given, else of the uniform one; None if there was no time for it
+    given: bool  # whether a policy was given
+    prices: Mapping[str, float]  # requirement -> what one more unit of it costs, about
+    machine: str  # the observation machine of the best bound
+    ladder: tuple[Rung, ...]
+    status: Ending
+    seconds: float
+
+    @property
+    def scope(self) -> str:
+        """Which policies are bounded, in words."""
+        return ANY_POLICY if self.aware else STATES_ONLY
+
+    @property
+    def reached(self) -> Amount | None:
+        """What the policy reaches of the uncertainty that is bounded."""
+        return None if self.measurement is None else self.measurement.uncertainty
+
+    @property
+    def gap(self) -> float | None:
+        """From what the policy reaches, its lower end, to the bound; None where the policy does not meet the task."""
+        if self.measurement is None or not self.measurement.feasible:
+            return None
+        return max(0.0, self.upper_bound - self.measurement.uncertainty.lower)
+
+    @property
+    def relative_gap(self) -> float | None:
+        """The gap as a share of the bound."""
+        return None if self.gap is None else (self.gap / self.upper_bound if self.upper_bound > 0 else 0.0)
+
+    def __repr__(self) -> str:
+        gap = "" if self.relative_gap is None else f", gap {self.relative_gap:.2%}"
+        return f"Certificate({self.problem!r}: {self.of} <= {outward(self.upper_bound, 6)}{gap}; {self.status.value})"
+
+
+def certify(
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    gap: float = 0.01,
+    time: float = 60.0,
+    budget: Budget | None = None,
+    aware: bool = False,
+    machines: tuple[ObservationMachine, ...] | None = None,
+    stop: Stop | None = None,
+    on_progress: Callable[[Rung], None] | None = None,
+) -> Certificate:
+    """An upper bound on the opacity (or what the task is about) of every policy that meets the task, with any memory.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    policy: one to compare with, an object or the name of a file; measured exactly, or to an interval.
+    gap: how close the bound should come to the policy's value, in its unit; the work ends there. Without a policy the
+        work ends when the bound cannot fall by more than this on the finest machine that fits.
+    time: seconds for all of it. budget: the memory that may be used; belief graphs keep to all of it.
+    aware: whether policies that see the observations are to be bounded; by default only where `policy` is one of them:
+        without them the bound is tighter.
+    machines: the observation machines to use, in this order; chosen by size unless given.
+    stop: ends the work with the best bound so far when it is requested; without one, Ctrl-C raises KeyboardInterrupt.
+    on_progress: called with the state of the search now and then.
+    Raises InputError for tasks that minimise (the argument bounds from above only), for uncertainties that have no
+    certificate and for a policy that does not fit, BudgetError when the problem itself is too large, StoppedError when
+    the work ended before the problem was compiled.
+    """
+    check_numbers({"gap": (gap, 0, math.inf), "time": (time, 0, math.inf)})
+    begun, own = perf_counter(), Stop()
+    stated = as_problem(problem)
+    chosen = None if policy is None else as_policy(policy, stated)
+    _check_task(stated)
+    aware = aware or (chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions))
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        stop = stop or own
+        with stop.limit(time):
+            search = _Search.of(stated, chosen, gap=gap, budget=budget or Budget(), aware=aware, stop=stop,
+                                on_progress=on_progress or _say_nothing)  # fmt: skip
+            status = search.run(machines, deadline=begun + time)
+    if own.interrupted:
+        raise KeyboardInterrupt
+    return search.certificate(status, perf_counter() - begun)
+
+
+def _say_nothing(rung: Rung) -> None:
+    """For callers who do not listen."""
+
+
+def _check_task(problem: Problem) -> None:
+    if problem.task.minimise:
+        found = "asks for as little as possible; only the most that policies can reach has a certificate"
+        raise InputError([Fault("task.objective", found, "write 'objective: maximise'")])
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    """One certificate in the making."""
+
+    product: Product
+    policy: Policy | None
+    ladder: Ladder
+    budget: Budget
+    measurement: Measurement | None
+    shift: float  # what the decoder's figures exceed the uncertainty by
+    gap: float
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        policy: Policy | None,
+        *,
+        gap: float,
+        budget: Budget,
+        aware: bool,
+        stop: Stop,
+        on_progress: Callable[[Rung], None],
+    ) -> _Search:
+        product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
+        decisions = Decisions.of(product.process, forever=problem.task.over == "forever", stop=stop)
+        decoder, shift = decoder_of(problem.task.of, product.secret_values)
+        measurement = _measured(problem, policy, budget, stop)
+        counts = policy is not None and measurement is not None and measurement.feasible
+        achieved = measurement.uncertainty.lower + shift if counts and measurement is not None else -math.inf
+        proof = first_proof(decisions, decoder)
+        largest = largest_payoffs(decisions, stop=stop)
+        if unattainable(decisions, largest):
+            proof = Proof(-math.inf, proof.multipliers)
+        scales = payoff_scales(product.process, largest)
+        ladder = Ladder(decisions, decoder, scales, aware, achieved, gap, budget.memory, stop, on_progress, proof,
+                        aware_bound=proof.bound)  # fmt: skip
+        return cls(product, policy, ladder, budget, measurement, shift, gap)
+
+    def run(self, machines: tuple[ObservationMachine, ...] | None, *, deadline: float) -> Ending:
+        """Climb from machine to machine."""
+        ladder = self.ladder
+        try:
+            ending = self._climb(machines, deadline)
+        except StoppedError:
+            ending = Ending.INTERRUPTED if ladder.stop.interrupted else Ending.TIME
+        return Ending.INFEASIBLE if ladder.infeasible else (Ending.GAP if ladder.done else ending)
+
+    def _climb(self, machines: tuple[ObservationMachine, ...] | None, deadline: float) -> Ending:
+        ladder = self.ladder
+        tolerance = max(self.gap / 20.0, _TOLERANCE)
+        if machines is None and not ladder.done:
+            optimum = climb_histories(ladder, self.product.problem, seconds=0.5 * (deadline - perf_counter()))
+            if optimum is not None and optimum.status is HistoryStatus.OPTIMAL:
+                return Ending.OPTIMUM
+        climbs = self._chosen() if machines is None else _in_turn(machines)
+        for machine, share, memory in climbs:
+            if ladder.done:
+                break
+            fits = ladder.climb(
+                machine, seconds=share * (deadline - perf_counter()), tolerance=tolerance, memory=memory
+            )
+            if fits and isinstance(machine, ObservationTree):  # nothing is finer
+                return Ending.CONVERGED if ladder.best.bound - ladder.reached <= tolerance else Ending.TIME
+        return Ending.FINEST
+
+    def _chosen(self) -> Iterator[tuple[ObservationMachine, float, int | None]]:
+        """Machines with the share of the remaining time for each, and a memory limit."""
+        process, memory, stop = self.product.process, self.budget.memory, self.ladder.stop
+        yield Window(1, process.num_observations), 0.05, None
+        yield ObservationTree(), 1.0, _SMALL
+        if process.num_observations**3 < 2**62:
+            yield Window(2, process.num_observations), 0.05, memory // 8
+        graphs = []
+        for product, vector, name, share in self._policies():
+            try:
+                graphs.append(belief_machine(product.process, vector, name=name, budget=self.budget, stop=stop))
+                yield graphs[-1], share, None
+            except BudgetError:
+                continue
+        for length in (2, 4, 8, 16, 32):
+            if length > process.horizon or process.num_observations ** (length + 1) >= 2**62:
+                break
+            window = Window(length, process.num_observations)
+            yield Both(graphs[-1], window) if graphs else window, 0.5, None
+        yield ObservationTree(), 1.0, None
+
+    def _policies(self) -> Iterator[tuple[Product, np.ndarray, str, float]]:
+        """Whose belief graphs are machines: the uniform policy's, and that of the policy given."""
+        uniform = self.product.process.uniform()
+        yield self.product, uniform, "beliefs of the uniform policy", 0.85
+        if self.policy is not None:
+            product = compile_problem(self.product.problem, self.policy.policy_class, stop=self.ladder.stop)
+            yield product, product.policy_vector(self.policy), "beliefs of the policy", 0.8
+
+    def certificate(self, status: Ending, seconds: float) -> Certificate:
+        """What is proven by now."""
+        ladder = self.ladder
+        names, of = ladder.decisions.names, self.product.problem.task.of
+        infeasible = status is Ending.INFEASIBLE
+        return Certificate(
+            problem=self.product.problem.name,
+            of=of.name,
+            unit=of.unit,
+            upper_bound=-math.inf if infeasible else _less(ladder.bound, self.shift),
+            upper_bound_aware=-math.inf if infeasible else _less(ladder.aware_bound, self.shift),
+            aware=ladder.aware,
+            measurement=self.measurement,
+            given=self.policy is not None,
+            prices=dict(zip(names, ladder.best.multipliers.tolist(), strict=True)),
+            machine=ladder.machine,
+            ladder=tuple(replace(rung, bound=_less(rung.bound, self.shift)) for rung in ladder.rungs),
+            status=status,
+            seconds=seconds,
+        )
+
+
+def _in_turn(machines: tuple[ObservationMachine, ...]) -> Iterator[tuple[ObservationMachine, float, int | None]]:
+    """Given machines, each with its share of the time that remains."""
+    for index, machine in enumerate(machines):
+        yield machine, 1.0 / (len(machines) - index), None
+
+
+def _less(bound: float, shift: float) -> float:
+    """The bound of the uncertainty itself, rounded up."""
+    return bound if shift == 0.0 else math.nextafter(bound - shift, math.inf)
+
+
+def _measured(problem: Problem, policy: Policy | None, budget: Budget, stop: Stop) -> Measurement | None:
+    """What the policy reaches, else the uniform one, which is only shown: None if that takes too long."""
+    if policy is not None:
+        return measure(problem, policy, nodes=budget.nodes, memory=budget.memory, sequences=0, stop=stop)
+    with suppress(BudgetError):
+        return measure(problem, None, nodes=budget.nodes, time=_SHOWN_SECONDS, sequences=0, stop=stop)
+    return None

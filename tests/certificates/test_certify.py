@@ -1,0 +1,311 @@
+"""Certificates: proven bounds, whatever the problem."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import opaq
+import oracles
+from opaq.certificates.certificate import Certificate, Ending, certify
+from opaq.certificates.ladder import Rung
+from opaq.certificates.observation_machines import ObservationTree, Window
+from opaq.certificates.uncertainty_decoders import decoder_of
+from opaq.errors import InputError
+from opaq.model.arrays import SparseRows, floats
+from opaq.model.problem import Problem, Reach, Task
+from opaq.stop import Stop
+from random_problems import random_policy, random_problem, with_emission
+
+TREE = (ObservationTree(),)
+
+
+def quick(problem: Problem, **options: object) -> Certificate:
+    """On the full observation tree, for a second at most."""
+    return certify(problem, **{"gap": 1e-3, "time": 2.0, "machines": TREE, **options})
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_policy_exceeds_the_bound(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng)
+    certificate = certify(problem, gap=0.02, time=0.5)
+    assert not math.isnan(certificate.upper_bound)
+    assert certificate.upper_bound <= certificate.upper_bound_aware
+    for _ in range(4):
+        measurement = opaq.measure(problem, random_policy(rng, problem), sequences=0)
+        if measurement.feasible:
+            assert certificate.upper_bound >= measurement.opacity.value
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_solved_policy_exceeds_the_bound(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(100 + seed), conditions=("state", "time"))
+    solution = opaq.solve(problem, processes=1, num_starts=2, time=1.0, seed=0)
+    certificate = quick(problem, policy=solution.policy)
+    if solution.measurement.feasible:
+        assert certificate.upper_bound >= solution.measurement.opacity.value
+        assert certificate.gap == certificate.upper_bound - certificate.reached.lower
+    else:
+        assert certificate.gap is None
+
+
+def aware_opacity(problem: Problem, tables: dict[tuple[int, int], np.ndarray]) -> float:
+    """H(Z | Y) of a policy on (s_0, o_0), for horizon 1: every run and sequence, one at a time."""
+    mdp, emission = problem.mdp, problem.observer.emission.dense()
+    joint: dict[tuple[str, tuple[int, int]], float] = defaultdict(float)
+    for state, seen in product(range(mdp.num_states), range(emission.shape[1])):
+        mass = mdp.start[state] * emission[state, seen]
+        for rank, choice in enumerate(range(mdp.choice_start[state], mdp.choice_start[state + 1])):
+            for after, move in zip(*mdp.transitions.row(choice), strict=True):
+                for last in np.flatnonzero(emission[after]):
+                    value = oracles.secret_value(problem, (state, int(after)))
+                    share = mass * tables[state, seen][rank] * move * emission[after, last]
+                    joint[value, (seen, int(last))] += share
+    totals: dict[tuple[int, int], float] = defaultdict(float)
+    for (_, sequence), mass in joint.items():
+        totals[sequence] += mass
+    return -sum(mass * math.log2(mass / totals[y]) for (_, y), mass in joint.items() if mass > 0)
+
+
+def best_aware_opacity(problem: Problem) -> float:
+    """The largest over all such policies, by a general optimiser on logits from several starts."""
+    mdp, seen = problem.mdp, problem.observer.emission.num_columns
+    keys = list(product(range(mdp.num_states), range(seen)))
+    ends = np.cumsum([0, *(mdp.choice_start[state + 1] - mdp.choice_start[state] for state, _ in keys)])
+
+    def value(logits: np.ndarray) -> float:
+        weights = np.exp(logits - logits.max())
+        tables = {key: weights[a:b] / weights[a:b].sum() for key, a, b in zip(keys, ends, ends[1:], strict=False)}
+        return -aware_opacity(problem, tables)
+
+    rng = np.random.default_rng(0)
+    return max(-minimize(value, rng.normal(size=ends[-1]), method="L-BFGS-B").fun for _ in range(2))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_full_tree_gives_the_optimum_of_policies_that_see_the_observations(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, horizon=1, watches_actions=False, conditions=("state",), budget=300)
+    problem = replace(problem, task=Task())
+    certificate = quick(problem, aware=True, time=30.0)
+    best = best_aware_opacity(problem)
+    assert certificate.upper_bound >= best
+    assert certificate.upper_bound == pytest.approx(best, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_states_that_show_the_observation_make_both_bounds_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, watches_actions=False)
+    exact = np.eye(problem.observer.emission.num_columns)[rng.integers(2, size=problem.mdp.num_states)]
+    certificate = quick(with_emission(problem, exact))
+    assert certificate.upper_bound == certificate.upper_bound_aware
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_blind_observer_leaves_the_largest_entropy_of_the_secret(seed: int) -> None:
+    drawn = random_problem(np.random.default_rng(seed), horizon=2, watches_actions=False, conditions=("state", "time"))
+    problem = with_emission(replace(drawn, task=Task()), np.ones((drawn.mdp.num_states, 1)), ("nothing",))
+    certificate = certify(problem, gap=1e-3, time=20.0, machines=(Window(1, 1),))
+    solution = opaq.solve(problem, processes=1, num_starts=4, seed=0, time=5.0)
+    assert certificate.upper_bound >= solution.measurement.secret_entropy
+    assert certificate.upper_bound == pytest.approx(solution.measurement.secret_entropy, abs=2e-4)
+
+
+def test_an_all_seeing_observer_leaves_nothing() -> None:
+    drawn = random_problem(np.random.default_rng(3), horizon=2, watches_actions=False)
+    size = drawn.mdp.num_states
+    problem = with_emission(replace(drawn, task=Task()), np.eye(size), tuple(f"o{i}" for i in range(size)))
+    assert 0.0 <= certify(problem, gap=0.0, time=5.0).upper_bound <= 1e-12
+
+
+def test_the_bound_falls_as_more_is_asked_and_never_rises_along_the_ladder() -> None:
+    graph = opaq.load_problem("graph-published")
+    rungs: list[Rung] = []
+    asked = [0.0, 0.5, 1.9]
+    tasks = [replace(graph, task=Task(return_at_least=threshold)) for threshold in asked]
+    bounds = [certify(task, gap=0.02, time=4.0, on_progress=rungs.append).upper_bound for task in tasks]
+    assert all(later <= earlier + 1e-3 for earlier, later in pairwise(bounds))
+    assert bounds[-1] < bounds[0] - 0.5
+    ladder = certify(graph, gap=1e-3, time=5.0).ladder
+    climbed = certify(graph, gap=1e-3, time=5.0, machines=(Window(1, 9), Window(2, 9), *TREE)).ladder
+    for rungs_done in (ladder, climbed):
+        steps = [rung.bound for rung in rungs_done]
+        assert steps == sorted(steps, reverse=True)
+    assert {rung.machine for rung in rungs} == {"history program: all state histories"}
+    assert len({rung.machine for rung in climbed}) == 3
+
+
+def test_agents_that_do_not_see_the_observations_are_bounded_more_tightly() -> None:
+    # The optimum of the convex program over state histories is 1.1366.
+    certificate = certify(opaq.load_problem("graph-published"), gap=1e-3, time=20.0, machines=TREE)
+    assert 1.1365 <= certificate.upper_bound <= 1.1370
+    assert 1.1474 <= certificate.upper_bound_aware <= 1.1480
+    assert certificate.prices["return"] == pytest.approx(0.631, abs=0.01)
+
+
+def test_names_do_not_matter() -> None:
+    problem = random_problem(np.random.default_rng(8), horizon=2)
+    mdp = problem.mdp
+    renamed = replace(problem, mdp=replace(mdp, states=tuple(f"other {name}" for name in mdp.states)))
+    assert quick(problem, gap=0.01).upper_bound == pytest.approx(quick(renamed, gap=0.01).upper_bound, abs=1e-3)
+
+
+def test_a_task_that_no_policy_meets() -> None:
+    problem = replace(opaq.load_problem("graph-published"), task=Task(return_at_least=100.0))
+    certificate = certify(problem, time=5.0)
+    assert certificate.status is Ending.INFEASIBLE
+    assert certificate.upper_bound == -math.inf
+    assert "no policy meets the task" in repr(certificate)
+
+
+def test_requirements_that_cannot_be_met_together() -> None:
+    graph = opaq.load_problem("graph-published")
+    names = list(graph.mdp.states)
+    goal, other = (np.array([names.index(name)]) for name in ("2", "1"))
+    task = Task(requirements=(Reach(goal, 0.9, "2"), Reach(other, 0.9, "1")))
+    certificate = certify(replace(graph, task=task, horizon=2), time=5.0)
+    assert certificate.status is Ending.INFEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_returns_that_count_for_ever(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = random_problem(rng, conditions=("state",), horizon=2)
+    policy = random_policy(rng, drawn)
+    threshold = oracles.infinite_return(replace(drawn, discount=0.8), policy)
+    problem = replace(drawn, discount=0.8, task=Task(threshold, over="forever"))
+    certificate = quick(problem, policy=policy)
+    assert certificate.measurement.feasible
+    assert certificate.upper_bound >= certificate.reached.value
+    hopeless = replace(problem, task=Task(1e3, over="forever"))
+    assert quick(hopeless).status is Ending.INFEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_horizon_zero_one_action_and_no_rewards(seed: int) -> None:
+    drawn = random_problem(np.random.default_rng(seed), horizon=0, conditions=("state",))
+    problem = replace(drawn, mdp=replace(drawn.mdp, rewards=floats(np.zeros(drawn.mdp.num_choices))), task=Task(0.0))
+    opacity = opaq.measure(problem, sequences=0).opacity.value
+    certificate = quick(problem)
+    assert opacity <= certificate.upper_bound <= opacity + 2e-3
+
+
+def test_minimising_has_no_certificate() -> None:
+    problem = replace(opaq.load_problem("two-sink"), task=Task(minimise=True))
+    with pytest.raises(InputError, match="only the most that policies can reach"):
+        certify(problem)
+
+
+def test_a_stop_gives_the_best_bound_so_far() -> None:
+    stop, problem = Stop(), opaq.load_problem("grid-last-state-4")
+
+    def end(rung: Rung) -> None:
+        if rung.rounds > 10:
+            stop.request()
+
+    certificate = certify(problem, gap=0.0, time=60.0, stop=stop, on_progress=end)
+    assert certificate.status is Ending.INTERRUPTED
+    assert 0.97 < certificate.upper_bound < 1.0
+
+
+def observed(problem: Problem, policy: opaq.Policy) -> np.ndarray:
+    """[sequence, secret value]: probabilities, by enumeration; values in the order of the product's."""
+    values = opaq.compile_problem(problem).secret_values
+    joint = oracles.joint(problem, policy)
+    rows: dict[oracles.Sequence, np.ndarray] = defaultdict(lambda: np.zeros(len(values)))
+    for (value, sequence), mass in joint.items():
+        rows[sequence][values.index(value)] += mass
+    return np.array(list(rows.values()))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_uncertainty_has_its_bound(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = replace(random_problem(rng, budget=800), task=Task())
+    size = len(opaq.compile_problem(problem).secret_values)
+    loss = rng.random((size + 1, size)) - 0.5
+    errors, guesses, losses = (
+        quick(replace(problem, task=Task(of=of)), gap=0.01).upper_bound
+        for of in (opaq.GuessError(), opaq.Guesswork(), losses_of(problem, loss))
+    )
+    for _ in range(3):
+        masses = observed(problem, random_policy(rng, problem))
+        ranks = np.arange(1, size + 1)
+        assert errors >= 1.0 - masses.max(axis=1).sum()
+        assert guesses >= (np.sort(masses, axis=1)[:, ::-1] * ranks).sum()
+        assert losses >= (masses @ loss.T).min(axis=1).sum()
+
+
+@pytest.mark.parametrize("kind", ["error", "guesswork", "loss"])
+def test_bounds_of_other_uncertainties_come_close_to_what_policies_reach(kind: str) -> None:
+    # One action: every policy has the value of the uniform one, and the bound must come down to it.
+    rng = np.random.default_rng(5)
+    problem = replace(random_problem(rng, conditions=("state",), horizon=2), task=Task())
+    problem = replace(problem, mdp=_one_action(problem))
+    size = len(opaq.compile_problem(problem).secret_values)
+    loss = rng.random((size, size)) - 0.5
+    masses = observed(problem, random_policy(rng, problem))
+    of, value = {
+        "error": (opaq.GuessError(), 1.0 - masses.max(axis=1).sum()),
+        "guesswork": (opaq.Guesswork(), (np.sort(masses, axis=1)[:, ::-1] * np.arange(1, size + 1)).sum()),
+        "loss": (losses_of(problem, loss), (masses @ loss.T).min(axis=1).sum()),
+    }[kind]
+    certificate = quick(replace(problem, task=Task(of=of)), gap=1e-4, time=5.0)
+    assert value <= certificate.upper_bound <= value + 2e-3
+    assert certificate.reached.value == pytest.approx(value, abs=1e-9)
+
+
+def losses_of(problem: Problem, loss: np.ndarray) -> opaq.ExpectedLoss:
+    """The losses [guess, secret value] by name."""
+    values = opaq.compile_problem(problem).secret_values
+    rows = {f"guess {index}": dict(zip(values, row.tolist(), strict=True)) for index, row in enumerate(loss)}
+    return opaq.ExpectedLoss.of(rows)
+
+
+def test_an_uncertainty_without_a_certificate_says_so() -> None:
+    class Odd:
+        name = title = "odd"
+        unit = ""
+
+    with pytest.raises(InputError, match="no certificate is known for the odd"):
+        decoder_of(Odd(), ("yes", "no"))
+
+
+def test_policies_that_see_observations_are_bounded_with_their_like() -> None:
+    problem = opaq.load_problem("graph-published")
+    solution = opaq.solve(problem, conditions="state,time,observations:1", num_starts=2)
+    certificate = certify(problem, solution.policy, gap=1e-3, time=10.0)
+    assert certificate.aware
+    assert 1.1370 < certificate.reached.value <= certificate.upper_bound <= 1.1490
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bound_history_optimum_and_solved_policy_come_in_this_order(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(100 + seed), horizon=2, conditions=("state", "time"))
+    problem = replace(problem, task=Task())
+    optimum = opaq.history_program(problem)
+    solved = opaq.solve(problem, num_starts=2)
+    bound = quick(problem, gap=1e-4).upper_bound
+    assert bound >= optimum.value.lower
+    assert optimum.value.upper >= solved.measurement.opacity.lower
+
+
+def _one_action(problem: Problem) -> opaq.MDP:
+    mdp = problem.mdp
+    first = mdp.choice_start[:-1]
+    return replace(
+        mdp,
+        choice_start=np.arange(mdp.num_states + 1),
+        choice_action=mdp.choice_action[first],
+        transitions=SparseRows.from_dense(mdp.transitions.dense()[first]),
+        rewards=mdp.rewards[first],
+        named_rewards={name: rewards[first] for name, rewards in mdp.named_rewards.items()},
+    )

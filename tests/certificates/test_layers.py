@@ -1,0 +1,137 @@
+"""Observation machines and the layers built on them, against enumeration."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.beliefs.graph import Budget
+from opaq.certificates.belief_machine import belief_machine
+from opaq.certificates.certificate import certify
+from opaq.certificates.decisions import Decisions
+from opaq.certificates.decoders import Entropy
+from opaq.certificates.layers import Layers, build_layers
+from opaq.certificates.observation_machines import (
+    Both,
+    ObservationAutomaton,
+    ObservationMachine,
+    ObservationTree,
+    Window,
+)
+from opaq.certificates.penalties import Penalties
+from opaq.certificates.rounding import outward
+from opaq.certificates.sweeps import Costs, Sweeper
+from opaq.errors import BudgetError
+from opaq.model.policy import PolicyClass
+from opaq.stop import Stop, StoppedError
+from random_problems import random_problem
+
+STATE = PolicyClass(("state",))
+
+
+def layers_of(problem: opaq.Problem, machine: ObservationMachine) -> tuple[Decisions, Layers]:
+    decisions = Decisions.of(opaq.compile_problem(problem, STATE).process)
+    return decisions, build_layers(decisions, machine, memory=1 << 28, stop=Stop())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_full_tree_measures_opacity_and_payoffs(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(seed), budget=1500)
+    decisions, layers = layers_of(problem, ObservationTree())
+    sweeper = Sweeper.of(decisions, layers, Stop())
+    flow = sweeper.flow()
+    product = opaq.compile_problem(problem, STATE)
+    measured = opaq.measure(problem, product.policy(product.process.uniform()), sequences=0)
+    assert flow.masses.sum() == pytest.approx(1.0, abs=1e-12)
+    assert Entropy().value(flow.masses, sweeper.cells) == pytest.approx(measured.opacity.value, abs=1e-12)
+    asked = [met.value for met in measured.requirements if met.threshold is not None]
+    assert flow.payoffs == pytest.approx(asked, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_belief_machine_loses_nothing_of_its_own_policy(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(seed), budget=1500)
+    process = opaq.compile_problem(problem, STATE).process
+    decisions, layers = layers_of(problem, belief_machine(process, process.uniform(), name="uniform"))
+    sweeper = Sweeper.of(decisions, layers, Stop())
+    tree = Sweeper.of(*layers_of(problem, ObservationTree()), Stop())
+    on_graph = Entropy().value(sweeper.flow().masses, sweeper.cells)
+    assert on_graph == pytest.approx(Entropy().value(tree.flow().masses, tree.cells), abs=1e-12)
+    assert layers.num_entries <= tree.layers.num_entries
+
+
+def test_finer_machines_know_more() -> None:
+    problem = opaq.load_problem("graph")
+    count = len(opaq.compile_problem(problem, STATE).observations)
+    machines = [Window(0, count), Window(1, count), Window(2, count), Window(3, count), Window(3, count, first=2)]
+    values = []
+    for machine in [*machines, Both(Window(2, count), Window(6, count)), ObservationTree()]:
+        sweeper = Sweeper.of(*layers_of(problem, machine), Stop())
+        values.append(Entropy().value(sweeper.flow().masses, sweeper.cells))
+    assert values[0] == pytest.approx(values[1], abs=1e-12)  # every node knows its last observation
+    assert all(fine <= coarse + 1e-12 for coarse, fine in pairwise(values))
+    assert values[-2] == pytest.approx(values[-1], abs=1e-12)  # six observations are all of them
+    assert values[-1] < values[0]
+
+
+def test_a_given_automaton_is_a_machine() -> None:
+    problem = opaq.load_problem("graph-published")
+    names = opaq.compile_problem(problem, STATE).observations
+    alarm = ObservationAutomaton.from_names(names, "quiet", {("quiet", "r"): "alarm"}, name="alarm was raised")
+    certificate = certify(problem, gap=1e-3, time=3.0, machines=(alarm,))
+    assert certificate.machine == "alarm was raised"
+    assert 1.1365 < certificate.upper_bound < 2.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_policy_exceeds_the_value_of_the_dynamic_program(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    decisions, layers = layers_of(random_problem(rng, budget=1500), Window(1, 8))
+    sweeper = Sweeper.of(decisions, layers, Stop())
+    flow = sweeper.flow()
+    costs = Costs(rng.random(flow.masses.size), rng.random(len(decisions.names)))
+    largest = sweeper.largest(costs)
+    assert largest >= flow.masses @ costs.cells + costs.multipliers @ flow.payoffs - 1e-12
+    for _ in range(60):
+        assert sweeper.improve(costs, 5.0) == pytest.approx(largest, abs=1e-12)
+    flow = sweeper.flow()
+    assert flow.masses @ costs.cells + costs.multipliers @ flow.payoffs == pytest.approx(largest, abs=1e-2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_penalties_have_mean_zero_for_policies_that_do_not_see_the_observations(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    decisions, layers = layers_of(random_problem(rng, budget=1500), ObservationTree())
+    penalties, sweeper = Penalties.of(decisions), Sweeper.of(decisions, layers, Stop())
+    used = sweeper.flow().used
+    # A random policy by state and time: the same for all observations, wherever the secret is settled.
+    by_choice = rng.random((used.shape[0], penalties.num_choices))[:, penalties.menu_choice]
+    sweeper.follow(by_choice, mixed=0.0)
+    flow = sweeper.flow()
+    table = penalties.centred(rng.normal(size=used.shape))
+    assert float((table * flow.used).sum()) == pytest.approx(0.0, abs=1e-12)
+    assert penalties.violation(flow) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_machines_that_do_not_fit_are_refused() -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    decisions = Decisions.of(opaq.compile_problem(problem, STATE).process)
+    with pytest.raises(BudgetError, match="full observation tree"):
+        build_layers(decisions, ObservationTree(), memory=1 << 22, stop=Stop())
+    with pytest.raises(BudgetError, match="too many"):
+        Window(20, 12)
+    process = decisions.process
+    with pytest.raises(BudgetError, match="does not fit"):
+        belief_machine(process, process.uniform(), name="uniform", budget=Budget(nodes=100))
+    stop = Stop()
+    stop.request()
+    with pytest.raises(StoppedError):
+        build_layers(decisions, ObservationTree(), memory=1 << 22, stop=stop)
+
+
+@pytest.mark.parametrize("value", [0.1, 1.25, 1 / 3, 1e-9, 0.0, 12.3456789])
+def test_printed_bounds_are_rounded_up(value: float) -> None:
+    assert value <= outward(value, 4) <= value + 1e-4 + 1e-12
