@@ -15,7 +15,10 @@ from opaq.errors import Faults
 if TYPE_CHECKING:
     from opaq.cli.progress import ProgressPrinter
     from opaq.model.problem import Problem
+    from opaq.solvers.comparison import Comparison
     from opaq.solvers.loop import Progress
+
+_LAST_SECONDS, _LAST_SHARE = 20.0, 0.2  # for the certificate; of the time where it is limited
 
 
 def command(
@@ -31,6 +34,9 @@ def command(
     seed: shared.Seed = None,
     time: Annotated[float | None, shared.time_limit("Seconds for all classes together, shared among them.")] = None,
     processes: shared.Processes = None,
+    certify: Annotated[
+        bool, typer.Option(help="Prove what no policy of any class exceeds: the last line of the table.")
+    ] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite policy files.")] = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
@@ -80,12 +86,27 @@ def command(
             stop=stop,
             num_starts=starts,
             seed=seed,
-            time=time,
+            time=None if time is None else time * (1.0 - _LAST_SHARE * certify),
             processes=processes,
         )
+    if certify and not comparison.interrupted:
+        comparison = _certified(comparison, stated, time, quiet=quiet)
     if policy_out is not None and folder.written:
         note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {policy_out}")
     raise typer.Exit(deliver(comparison, folder, as_json=as_json))
+
+
+def _certified(comparison: Comparison, problem: Problem, time: float | None, *, quiet: bool) -> Comparison:
+    """The comparison with its last line; a second Ctrl-C gives the bound so far."""
+    from opaq.certificates.comparison_bound import with_bound
+    from opaq.cli.certify import rung_words
+    from opaq.cli.progress import ProgressPrinter
+
+    seconds = _LAST_SECONDS if time is None else time * _LAST_SHARE
+    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress:
+        return with_bound(
+            comparison, problem, time=seconds, stop=stop, on_progress=lambda rung: progress.show(rung_words(rung))
+        )
 
 
 def _split(classes: str) -> list[str]:

@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from opaq.certificates.certificate import Certificate
 from opaq.cli.run_folder import RunFolder
 from opaq.cli.shell import BAD_INPUT, answer, code_of_status, complain, note, page_width
 from opaq.errors import InputError
 from opaq.loading.policy_files import save_policy
 from opaq.model.problem import Problem
+from opaq.reports.certificate_text import certificate_figures, certificate_lines
 from opaq.reports.solution_text import render_solution, solution_to_dict
 from opaq.solvers.solution import Solution
 from opaq.spec.policy_table import policy_to_dict
@@ -20,6 +22,7 @@ def deliver(
     solution: Solution,
     problem: Problem,
     *,
+    certificate: Certificate | None,
     folder: RunFolder,
     policy_out: Path | None,
     overwrite: bool,
@@ -30,6 +33,8 @@ def deliver(
     A policy that could not be written is printed with the answer, as JSON: under "policy", or below the text.
     """
     found = solution_to_dict(solution)
+    if certificate is not None:
+        found |= certificate_figures(certificate)
     unwritten = policy_out is not None and _failed(
         lambda: save_policy(solution.policy, policy_out, problem=problem, overwrite=overwrite)
     )
@@ -44,6 +49,8 @@ def deliver(
         answer(json.dumps(found | policy, indent=2))
     else:
         answer(render_solution(solution, width=page_width()))
+        if certificate is not None:
+            answer("\n" + certificate_lines(certificate, width=page_width()))
         if unwritten:
             answer(json.dumps(policy["policy"]))
     return BAD_INPUT if unwritten or unkept else code_of_status(solution.status)

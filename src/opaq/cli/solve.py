@@ -15,6 +15,7 @@ from opaq.cli.shell import INTERRUPTED, MISSES_TASK, about, code_of_status, expe
 from opaq.errors import Fault, Faults, InputError
 
 if TYPE_CHECKING:
+    from opaq.certificates.certificate import Certificate
     from opaq.cli.run_folder import RunFolder
     from opaq.model.policy import PolicyClass
     from opaq.model.problem import Problem
@@ -46,6 +47,9 @@ def command(
     nodes: shared.Nodes = None,
     memory: shared.Memory = None,
     processes: shared.Processes = None,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Prove how far from the best possible the policy is at most (up to 60 s).")
+    ] = False,
     run: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the policy file.")] = False,
@@ -67,14 +71,27 @@ def command(
         check_writable(policy_out, overwrite=force)
     folder = _folder(problem, run, resume, asked)
     stated = _read(folder, quiet=quiet)
+    if certify and stated.task.minimise:
+        finding = "has no certificate where the task asks for as little as possible"
+        raise InputError([Fault("--certify", finding, "leave it out")])
     folder.begin()
     for line in folder.notes:
         note(line)
     solution = _solve(stated, folder, processes=processes, time=time, quiet=quiet)
 
+    certificate = _certify(stated, solution, folder.source, quiet=quiet) if certify else None
+
     from opaq.cli.delivery import deliver
 
-    code = deliver(solution, stated, folder=folder, policy_out=policy_out, overwrite=force, as_json=as_json)
+    code = deliver(
+        solution,
+        stated,
+        certificate=certificate,
+        folder=folder,
+        policy_out=policy_out,
+        overwrite=force,
+        as_json=as_json,
+    )
     hint = with_a_clock(folder.source, stated.horizon, solution.policy.policy_class)
     if hint and not (quiet or as_json or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)):
         note(hint)
@@ -134,6 +151,18 @@ def _solve(problem: Problem, folder: RunFolder, *, processes: int | None, time: 
             on_step=solver_progress(progress, problem),
             stop=stop,
         )
+
+
+def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) -> Certificate | None:
+    """How good the policy is; nothing where it misses the task or the search was interrupted."""
+    from opaq.certificates.certificate import certify
+    from opaq.cli.certify import rung_words
+    from opaq.cli.progress import ProgressPrinter
+
+    if code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED):
+        return None
+    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress, about(source):
+        return certify(problem, solution.policy, stop=stop, on_progress=lambda rung: progress.show(rung_words(rung)))
 
 
 def with_a_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:

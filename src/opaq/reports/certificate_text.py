@@ -15,47 +15,59 @@ _DIGITS = 4
 def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
     """The measurement of the policy, the bound, the gap, and how the bound was found; null stands for none."""
     stated = {} if certificate.measurement is None else measurement_to_dict(certificate.measurement)
-    return stated | {
-        "problem": certificate.problem,
-        "of": certificate.of,
+    figures = certificate_figures(certificate)
+    ending: dict[str, Any] = figures.pop("certificate")
+    return stated | figures | {"problem": certificate.problem} | ending
+
+
+def certificate_figures(certificate: Certificate) -> dict[str, Any]:
+    """What a certificate adds to the answer about a policy."""
+    return {
         "upper_bound": _finite(certificate.upper_bound),
-        "upper_bound_aware": _finite(certificate.upper_bound_aware),
         "gap": certificate.gap,
         "relative_gap": certificate.relative_gap,
-        "scope": certificate.scope,
-        "prices": dict(certificate.prices),
-        "machine": certificate.machine,
-        "status": certificate.status.name.lower(),
-        "status_text": certificate.status.value,
-        "seconds": certificate.seconds,
-        "ladder": [
-            {
-                "machine": rung.machine,
-                "entries": rung.entries,
-                "rounds": rung.rounds,
-                "upper_bound": _finite(rung.bound),
-                "sees_observations": rung.sees_observations,
-                "seconds": rung.seconds,
-            }
-            for rung in certificate.ladder
-        ],
+        "certificate": {
+            "of": certificate.of,
+            "scope": certificate.scope,
+            "upper_bound_aware": _finite(certificate.upper_bound_aware),
+            "prices": dict(certificate.prices),
+            "machine": certificate.machine,
+            "status": certificate.status.name.lower(),
+            "status_text": certificate.status.value,
+            "seconds": certificate.seconds,
+            "ladder": [_rung_to_dict(rung) for rung in certificate.ladder],
+        },
+    }
+
+
+def _rung_to_dict(rung: Any) -> dict[str, Any]:
+    return {
+        "machine": rung.machine,
+        "entries": rung.entries,
+        "rounds": rung.rounds,
+        "upper_bound": _finite(rung.bound),
+        "sees_observations": rung.sees_observations,
+        "seconds": rung.seconds,
     }
 
 
 def render_certificate(certificate: Certificate, *, width: int = WIDTH) -> str:
     """The answer as a page for people, `width` columns wide."""
+    lines = certificate_lines(certificate, width=width)
+    if certificate.measurement is None or not certificate.given:
+        return "\n".join([lines, *_uniform(certificate, width)])
+    return "\n".join([render_measurement(certificate.measurement, width=width), "", lines])
+
+
+def certificate_lines(certificate: Certificate, *, width: int = WIDTH) -> str:
+    """The bound, for which policies it holds and how it was found."""
     rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
     heard = any(rung.sees_observations for rung in certificate.ladder)
     if heard and not certificate.aware and certificate.upper_bound_aware > certificate.upper_bound:
-        also = f"policies that see the observations cannot exceed {_upwards(certificate.upper_bound_aware)}"
-        rows.append(("", also))
-    rows.append(("how", f"{certificate.machine}; {certificate.status.value}"))
-    rows += [("", f"{_upwards(rung.bound)} by {rung.machine}, {rung.seconds:.1f} s") for rung in certificate.ladder]
-    rows.append(("time", f"{certificate.seconds:.1f} s"))
-    lines = [line for label, text in rows for line in row(label, text, width=width)]
-    if certificate.measurement is None or not certificate.given:
-        return "\n".join([*lines, *_uniform(certificate, width)])
-    return "\n".join([render_measurement(certificate.measurement, width=width), "", *lines])
+        rows.append(("", f"policies that see the observations cannot exceed {_upwards(certificate.upper_bound_aware)}"))
+    rows.append(("how", certificate.status.value))
+    rows += [("", f"{_upwards(rung.bound)} after {rung.seconds:.1f} s: {rung.machine}") for rung in certificate.ladder]
+    return "\n".join(line for label, text in rows for line in row(label, text, width=width))
 
 
 def _uniform(certificate: Certificate, width: int) -> list[str]:
