@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from opaq.certificates.certificate import Certificate
@@ -16,6 +17,8 @@ from opaq.reports.certificate_text import certificate_figures, certificate_lines
 from opaq.reports.solution_text import render_solution, solution_to_dict
 from opaq.solvers.solution import Solution
 from opaq.spec.policy_table import policy_to_dict
+
+_UNPROVEN, _CERTIFIED = "not proven globally optimal", "the certificate says how good"
 
 
 def deliver(
@@ -32,9 +35,9 @@ def deliver(
 
     A policy that could not be written is printed with the answer, as JSON: under "policy", or below the text.
     """
-    found = solution_to_dict(solution)
     if certificate is not None:
-        found |= certificate_figures(certificate)
+        solution = replace(solution, status_text=solution.status_text.replace(_UNPROVEN, _CERTIFIED))
+    found = solution_to_dict(solution) | ({} if certificate is None else certificate_figures(certificate))
     unwritten = policy_out is not None and _failed(
         lambda: save_policy(solution.policy, policy_out, problem=problem, overwrite=overwrite)
     )

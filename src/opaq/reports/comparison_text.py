@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,9 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """The lines of the table, each with the cells of HEAD."""
     rows = [_row(rung) for rung in comparison.rungs]
     if comparison.bound is not None:
-        rows.append(("any policy", f"<= {comparison.bound:.5f}", "", "", "", "", "certified bound"))
+        rows.append(
+            ("any policy", f"<= {math.ceil(comparison.bound * 1e5) / 1e5:.5f}", "", "", "", "", "certified bound")
+        )
     return rows
 
 
