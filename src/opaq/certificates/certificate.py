@@ -285,8 +285,7 @@ def _less(bound: float, shift: float) -> float:
 
 def _measured(problem: Problem, policy: Policy | None, budget: Budget, stop: Stop) -> Measurement | None:
     """What the policy reaches, else the uniform one, which is only shown: None if that takes too long."""
-    if policy is not None:
-        return measure(problem, policy, nodes=budget.nodes, memory=budget.memory, sequences=0, stop=stop)
-    with suppress(BudgetError):
-        return measure(problem, None, nodes=budget.nodes, time=_SHOWN_SECONDS, sequences=0, stop=stop)
+    limit = None if policy is not None else _SHOWN_SECONDS
+    with suppress(StoppedError, *(() if policy is not None else (BudgetError,))):
+        return measure(problem, policy, nodes=budget.nodes, memory=budget.memory, time=limit, sequences=0, stop=stop)
     return None
