@@ -35,6 +35,7 @@ from opaq.product.compile import Product, compile_problem
 from opaq.stop import Stop, StoppedError, on_signals
 
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
+_LEAST_SECONDS = 0.2  # for measuring, however short the time
 _SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
 _TOLERANCE = 1e-7  # bound and policy this close on the finest machine: nothing is left to gain
 
@@ -118,7 +119,8 @@ def certify(
     policy: one to compare with, an object or the name of a file; measured exactly, or to an interval.
     gap: how close the bound should come to the policy's value, in its unit; the work ends there. Without a policy the
         work ends when the bound cannot fall by more than this on the finest machine that fits.
-    time: seconds for all of it. budget: the memory that may be used; belief graphs keep to all of it.
+    time: seconds for all of it; a problem that takes longer to compile gets the bound that needs no search.
+    budget: the memory that may be used; belief graphs keep to all of it.
     aware: whether policies that see the observations are to be bounded; by default only where `policy` is one of them:
         without them the bound is tighter.
     machines: the observation machines to use, in this order; chosen by size unless given.
@@ -126,7 +128,7 @@ def certify(
     on_progress: called with the state of the search now and then.
     Raises InputError for tasks that minimise (the argument bounds from above only), for uncertainties that have no
     certificate and for a policy that does not fit, BudgetError when the problem itself is too large, StoppedError when
-    the work ended before the problem was compiled.
+    `stop` is requested before the problem is compiled.
     """
     check_numbers({"gap": (gap, 0, math.inf), "time": (time, 0, math.inf)})
     begun, own = perf_counter(), Stop()
@@ -136,9 +138,9 @@ def certify(
     aware = aware or (chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions))
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own
-        with stop.limit(time):
-            search = _Search.of(stated, chosen, gap=gap, budget=budget or Budget(), aware=aware, stop=stop,
-                                on_progress=on_progress or _say_nothing)  # fmt: skip
+        search = _Search.of(stated, chosen, gap=gap, time=time, budget=budget or Budget(), aware=aware, stop=stop,
+                            on_progress=on_progress or _say_nothing)  # fmt: skip
+        with stop.limit(max(begun + time - perf_counter(), 0.0)):
             status = search.run(machines, deadline=begun + time)
     if own.interrupted:
         raise KeyboardInterrupt
@@ -174,6 +176,7 @@ class _Search:
         policy: Policy | None,
         *,
         gap: float,
+        time: float,
         budget: Budget,
         aware: bool,
         stop: Stop,
@@ -182,7 +185,7 @@ class _Search:
         product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
         decisions = Decisions.of(product.process, forever=problem.task.over == "forever", stop=stop)
         decoder, shift = decoder_of(problem.task.of, product.secret_values)
-        measurement = _measured(problem, policy, budget, stop)
+        measurement = _measured(problem, policy, budget, stop, time=time)
         counts = policy is not None and measurement is not None and measurement.feasible
         achieved = measurement.uncertainty.lower + shift if counts and measurement is not None else -math.inf
         proof = first_proof(decisions, decoder)
@@ -283,9 +286,12 @@ def _less(bound: float, shift: float) -> float:
     return bound if shift == 0.0 else math.nextafter(bound - shift, math.inf)
 
 
-def _measured(problem: Problem, policy: Policy | None, budget: Budget, stop: Stop) -> Measurement | None:
+def _measured(
+    problem: Problem, policy: Policy | None, budget: Budget, stop: Stop, *, time: float
+) -> Measurement | None:
     """What the policy reaches, else the uniform one, which is only shown: None if that takes too long."""
-    limit = None if policy is not None else _SHOWN_SECONDS
-    with suppress(StoppedError, *(() if policy is not None else (BudgetError,))):
-        return measure(problem, policy, nodes=budget.nodes, memory=budget.memory, time=limit, sequences=0, stop=stop)
+    limit = max(0.5 * time if policy is not None else min(0.1 * time, _SHOWN_SECONDS), _LEAST_SECONDS)
+    refused = () if policy is not None else (BudgetError,)
+    with suppress(StoppedError, *refused), stop.stage(limit):
+        return measure(problem, policy, nodes=budget.nodes, memory=budget.memory, sequences=0, stop=stop)
     return None

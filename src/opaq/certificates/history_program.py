@@ -102,7 +102,7 @@ def history_program(
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own
-        with stop.limit(time):
+        with stop.stage(time):
             try:
                 search = _Search(problem, UNCERTAINTIES[uncertainty], max_histories, stop)
                 deadline = math.inf if time is None else begun + time
