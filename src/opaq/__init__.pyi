@@ -84,10 +84,10 @@ from .solvers.objective import Objective as Objective
 from .solvers.optimality import Optimality as Optimality
 from .solvers.options import SolveOptions as SolveOptions
 from .solvers.primal_dual import PrimalDual as PrimalDual
-from .solvers.registry import register_solver as register_solver
 from .solvers.slopes import gradient as gradient
 from .solvers.solution import Solution as Solution
 from .solvers.solution import solve as solve
+from .solvers.solver_registry import register_solver as register_solver
 from .solvers.status import Status as Status
 from .solvers.strategy import Solver as Solver
 from .solvers.strategy import StepInfo as StepInfo

@@ -13,8 +13,8 @@ import pytest
 from opaq.cli import main
 from opaq.cli.shell import code_of_status
 from opaq.solvers.options import default_of
-from opaq.solvers.registry import SOLVERS
 from opaq.solvers.run_record import RECORD_FILE, RunRecord
+from opaq.solvers.solver_registry import SOLVERS
 from opaq.solvers.status import Status
 
 FEW = ("--starts", "1", "--quiet")

@@ -12,8 +12,8 @@ import pytest
 import opaq
 from opaq.solvers.factory import to_the_end
 from opaq.solvers.options import LIMITS, default_of
-from opaq.solvers.registry import SOLVERS
 from opaq.solvers.run_record import RECORD_FILE, RunRecord
+from opaq.solvers.solver_registry import SOLVERS
 
 
 def test_they_survive_json() -> None:
