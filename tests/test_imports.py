@@ -17,7 +17,7 @@ SOURCE = Path(opaq.__file__).parent
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
     ["errors", "escapes", "version"],
-    ["choices", "files", "lexer", "lock", "stop"],
+    ["choices", "commands", "files", "lexer", "lock", "stop"],
     ["model"],
     ["automata"],
     ["spec"],
@@ -30,6 +30,7 @@ LAYERS = [
     ["solvers"],
     ["reports"],
     ["study"],
+    ["extensions"],
     ["cli"],
     ["__init__", "__main__"],
 ]

@@ -1,3 +1,4 @@
+from . import extensions as extensions
 from .beliefs.graph import Budget as Budget
 from .errors import BudgetError as BudgetError
 from .errors import Fault as Fault
@@ -26,6 +27,7 @@ from .model.imported import Imported as Imported
 from .model.mdp import MDP as MDP
 from .model.memory import Memory as Memory
 from .model.observer import Observer as Observer
+from .model.observer import ObserverKind as ObserverKind
 from .model.policy import Policy as Policy
 from .model.policy import PolicyClass as PolicyClass
 from .model.problem import Problem as Problem
