@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from commands import without_progress
 from opaq.cli import progress
 from opaq.cli.progress import ProgressPrinter, progress_line, solver_progress
 from opaq.model.problem import Task
@@ -150,3 +151,8 @@ def test_the_best_is_the_least_opaque_where_that_is_asked() -> None:
     for score in (-0.5, -0.2, -0.4):
         show(step(1, score, Best(score=score, feasible=True)))
     assert "best so far 0.2000" in printer._text
+
+
+def test_tests_can_leave_it_out() -> None:
+    said = "opaq: reading 0 s\nopaq: solving 13 s | start 1, step 2\nopaq: wrote 3 s.yaml\n"
+    assert without_progress(said) == "opaq: wrote 3 s.yaml\n"
