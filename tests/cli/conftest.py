@@ -18,12 +18,12 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def opaq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Run:
     """Run a command line in this process, in an empty folder."""
+    monkeypatch.setattr(progress, "_FIRST", NO_PROGRESS)
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         capsys.readouterr()
         with monkeypatch.context() as patch:
             patch.chdir(tmp_path)
-            patch.setattr(progress, "_FIRST", NO_PROGRESS)
             for name, value in environment.items():
                 patch.setenv(name, value)
             code = main(arguments)
