@@ -13,8 +13,8 @@ from typing import Any
 
 from opaq.commands import COMMANDS, Command
 from opaq.errors import Fault, InputError
-from opaq.formats import registry as format_registry
-from opaq.formats.registry import FORMATS, Export, Format, ReaderOption
+from opaq.formats import format_registry
+from opaq.formats.format_registry import FORMATS, Export, Format, ReaderOption
 from opaq.model.arrays import FloatArray, IntArray, SparseRows
 from opaq.model.conditions import PLAIN, Condition
 from opaq.model.imported import Imported

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.formats.registry import FORMATS
+from opaq.formats.format_registry import FORMATS
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, frozen, ints
 from opaq.model.distributions import normalise, normalise_rows
 from opaq.model.imported import Imported

@@ -19,9 +19,9 @@ import numpy as np
 
 from opaq.errors import Fault, InputError
 from opaq.files import read_bytes
+from opaq.formats.format_registry import Format, ending_of, endings, format_of, formats_of
 from opaq.formats.naming import entry_names
 from opaq.formats.prism.observables import agree, observable_values
-from opaq.formats.registry import Format, ending_of, endings, format_of, formats_of
 from opaq.formats.umb.umb_reader import read_umb
 from opaq.formats.umb.umb_rows import deadlock_warning
 from opaq.model.arrays import FloatArray, IntArray, floats

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opaq.files import write_bytes
+from opaq.formats.format_registry import Export
 from opaq.formats.naming import entry_names
-from opaq.formats.registry import Export
 from opaq.formats.umb.umb_archive import archive_bytes
 from opaq.formats.umb.umb_unfold import expected_rewards, induced_chain, refuse_watching_actions
 from opaq.model.arrays import IntArray
