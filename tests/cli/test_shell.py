@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -72,8 +71,10 @@ def test_a_user_error_has_no_traceback_unless_asked(opaq) -> None:
 def test_ctrl_c_ends_quietly(tmp_path: Path) -> None:
     slow = tmp_path / "slow.yaml"
     slow.write_text("- [1, 2, 3]\n" * 1_000_000)
-    process = subprocess.Popen([PROGRAM, "check", str(slow)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(3)  # it starts in less and reads for longer
+    given = [PROGRAM, "measure", str(slow)]
+    process = subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("opaq: reading ")  # it has begun, and goes on for long
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout, without_progress(stderr)) == (130, "", "opaq: stopped; nothing yet\n")
