@@ -222,6 +222,35 @@ def test_a_command() -> None:
     assert opaq_command("count", "two-sinks").returncode == 2
 
 
+def test_all_of_them_together_by_every_command(tmp_path: Path) -> None:
+    extensions.add_secret(toys.VISITS, toys.track_visits)
+    extensions.add_observer(toys.BREAKING, toys.track_sensor)
+    extensions.add_condition(toys.PREVIOUS, toys.track_previous)
+    extensions.add_uncertainty(toys.Collisions())
+    problem = load(
+        tmp_path,
+        SECRET="{visits: {to: secret, most: 2}}",
+        OBSERVER="{breaking: {bright: {q1: 0.9, q2: 0.25}, risk: {b: 0.5}}}",
+        TASK="{of: collisions}",
+        POLICY="{conditions_on: [previous, state]}",
+    )
+    file, policy, table = (tmp_path / name for name in ("waiting.yaml", "policy.json", "policy.csv"))
+    checked = opaq_command("check", file).stdout
+    assert "observations    3: dim, bright, -" in checked
+    assert "policy rows     7 (by previous, state)" in checked
+    solved = json.loads(opaq_command("solve", file, "--starts", 1, "--json", "--policy-out", policy).stdout)
+    measured = json.loads(opaq_command("measure", file, "--policy", policy, "--json").stdout)
+    followed = two_states(problem, opaq.load_policy(policy, problem))
+    exact = collisions(toys.sensor_joint(problem, followed, toys.visits))
+    assert measured["collisions"] == pytest.approx(exact, abs=1e-9)
+    assert solved["collisions"] == pytest.approx(exact, abs=1e-9)
+    assert opaq_command("simulate", file, "--policy", policy).stdout.startswith("run 1: the secret is ")
+    classes = opaq_command("compare", file, "--starts", 1, "--classes", "state;previous,state").stdout
+    assert [line.split("  ")[0] for line in classes.splitlines()[1:3]] == ["state", "previous, state"]
+    assert opaq_command("convert", policy, table, "--problem", file).returncode == 0
+    assert table.read_text().splitlines()[0].startswith("previous,state,")
+
+
 TAKEN = {
     "secret: 'visited'": lambda: extensions.add_secret(
         replace(toys.VISITS, key=replace(toys.VISITS.key, name="visited")), toys.track_visits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -132,11 +132,16 @@ def track_visits(secret: Visits, mdp: MDP, horizon: int) -> SecretTracker:
     return SecretTracker(Counter(mdp.mask(secret.states), secret.most), names, lambda nodes, states: nodes, nodes=names)
 
 
+def visits(problem: Problem, states: tuple[int, ...]) -> str:
+    """The value of the secret, by its definition."""
+    return str(min(sum(state in problem.secret.states for state in states), problem.secret.most))
+
+
 def visits_joint(problem: Problem, policy: Policy) -> oracles.Joint:
     """P(Z, Y) by enumeration."""
     mass: oracles.Joint = defaultdict(float)
     for run in oracles.enumerate_runs(problem, policy):
-        value = str(min(sum(state in problem.secret.states for state in run.states), problem.secret.most))
+        value = visits(problem, run.states)
         for sequence, chance in oracles.observation_sequences(problem, run):
             mass[value, sequence] += run.probability * chance
     return dict(mass)
@@ -203,11 +208,13 @@ def track_sensor(observer: BreakingSensor, mdp: MDP) -> ObserverTracker:
     return ObserverTracker(Breaking(observer.risk), names, emission)
 
 
-def sensor_joint(problem: Problem, policy: Policy) -> oracles.Joint:
+def sensor_joint(
+    problem: Problem, policy: Policy, secret: Callable[[Problem, tuple[int, ...]], str] = oracles.secret_value
+) -> oracles.Joint:
     """P(Z, Y) by enumeration of runs, of the time at which the sensor breaks, and of what it shows before."""
     mass: oracles.Joint = defaultdict(float)
     for run in oracles.enumerate_runs(problem, policy):
-        value = oracles.secret_value(problem, run.states)
+        value = secret(problem, run.states)
         for sequence, chance in _sensor_sequences(problem.observer, run.states, run.actions):
             mass[value, sequence] += run.probability * chance
     return dict(mass)
