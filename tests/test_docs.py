@@ -18,6 +18,7 @@ from opaq.spec.problem_part import problem_schema
 
 DOCS = Path(__file__).parent.parent / "docs"
 PROBLEM_FILE = (DOCS / "problem-file.md").read_text(encoding="utf-8")
+REFERENCE = (DOCS / "problem-file-reference.md").read_text(encoding="utf-8")
 PYTHON = (DOCS / "python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml( \w+)?\n(.*?)```", PROBLEM_FILE, flags=re.DOTALL)
 WHOLE = [text for kind, text in BLOCKS if not kind]
@@ -44,7 +45,7 @@ def test_every_key_of_the_schema_is_explained() -> None:
     schema = problem_schema()
     kinds = ("model", "grid", "imported", "sensor", "observer", "secret", "memory", "policy", "task")
     keys = {key for kind in kinds for key in schema["$defs"][kind]["properties"]} | set(schema["properties"])
-    assert [key for key in sorted(keys) if not re.search(rf"\b{key}\b", PROBLEM_FILE)] == []
+    assert [key for key in sorted(keys) if f"| `{key}` |" not in REFERENCE] == []
 
 
 def test_python(tmp_path: Path) -> None:
@@ -52,7 +53,14 @@ def test_python(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=tmp_path, timeout=300)
 
 
-@pytest.mark.parametrize("file", ["problem-file.md", "python.md"])
+@pytest.mark.parametrize("file", ["problem-file.md", "problem-file-reference.md", "python.md"])
 def test_links_lead_somewhere(file: str) -> None:
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", (DOCS / file).read_text(encoding="utf-8"))
-    assert [link for link in links if not (DOCS / link).exists()] == []
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", (DOCS / file).read_text(encoding="utf-8"))
+    assert [link for link, _ in links if not (DOCS / link).exists()] == []
+    assert [(link, part) for link, part in links if part and part not in anchors(DOCS / (link or file))] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """What links may point to within a page."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 import opaq
+from commands import opaq_command
 from opaq.opacity.operators import secret_posterior, sequence_probability
 from opaq.spec.problem_part import problem_schema
 from opaq.spec.yaml_reader import load_yaml
@@ -35,14 +34,14 @@ def test_the_schema_takes_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_they_can_be_checked_and_measured_in_a_fresh_clone(name: str, tmp_path: Path) -> None:
+def test_they_can_be_checked_and_measured_in_a_fresh_clone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A copy of the folder on its own: nothing outside it is needed."""
     shutil.copytree(FOLDER, tmp_path / "examples")
-    program = str(Path(sys.executable).parent / "opaq")
+    monkeypatch.chdir(tmp_path)
     for command in (["check"], ["measure", "--quiet", "--json"]):
-        done = subprocess.run(
-            [program, *command, f"examples/{name}.yaml"], cwd=tmp_path, capture_output=True, text=True, timeout=300
-        )
+        done = opaq_command(*command, f"examples/{name}.yaml")
         assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     assert told["problem"] == name

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,7 @@ SOURCE = Path(opaq.__file__).parent
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
     ["errors", "escapes", "version"],
-    ["choices", "files", "lexer", "lock", "stop"],
+    ["choices", "commands", "files", "lexer", "lock", "stop"],
     ["model"],
     ["automata"],
     ["spec"],
@@ -31,6 +33,7 @@ LAYERS = [
     ["certificates"],
     ["reports"],
     ["study"],
+    ["extensions"],
     ["cli"],
     ["__init__", "__main__"],
 ]
@@ -72,6 +75,19 @@ def arrows() -> list[tuple[str, str, str]]:
 def test_every_part_has_a_layer() -> None:
     parts = {part_of(file) for file in SOURCE.rglob("*.py")}
     assert parts <= set(RANK)
+
+
+def test_every_file_name_occurs_once() -> None:
+    names = Counter(file.name for file in SOURCE.rglob("*.py") if file.name != "__init__.py")
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("file", sorted(SOURCE.rglob("__init__.py")), ids=lambda file: file.parent.name)
+def test_every_package_says_what_it_is_in_two_sentences(file: Path) -> None:
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    assert len(re.findall(r"[.:]( |\n|$)", text)) >= 2
+    if file.parent.parent == SOURCE:
+        assert "Imports: " in text
 
 
 def test_no_arrow_turns_round() -> None:

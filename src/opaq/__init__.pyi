@@ -1,3 +1,4 @@
+from . import extensions as extensions
 from .beliefs.graph import Budget as Budget
 from .certificates.certificate import Certificate as Certificate
 from .certificates.certificate import Ending as Ending
@@ -32,6 +33,7 @@ from .model.imported import Imported as Imported
 from .model.mdp import MDP as MDP
 from .model.memory import Memory as Memory
 from .model.observer import Observer as Observer
+from .model.observer import ObserverKind as ObserverKind
 from .model.policy import Policy as Policy
 from .model.policy import PolicyClass as PolicyClass
 from .model.problem import Problem as Problem
@@ -90,10 +92,10 @@ from .solvers.objective import Objective as Objective
 from .solvers.optimality import Optimality as Optimality
 from .solvers.options import SolveOptions as SolveOptions
 from .solvers.primal_dual import PrimalDual as PrimalDual
-from .solvers.registry import register_solver as register_solver
 from .solvers.slopes import gradient as gradient
 from .solvers.solution import Solution as Solution
 from .solvers.solution import solve as solve
+from .solvers.solver_registry import register_solver as register_solver
 from .solvers.status import Status as Status
 from .solvers.strategy import Solver as Solver
 from .solvers.strategy import StepInfo as StepInfo

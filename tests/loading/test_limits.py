@@ -8,7 +8,6 @@ import io
 import json
 import os
 import tarfile
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 import opaq
 import opaq.formats.umb.umb_reader as umb
 import opaq.spec.yaml_reader as reader
+from counting import count_calls
 from opaq.errors import BudgetError, InputError
 from opaq.formats.umb.umb_archive import archive_bytes, read_archive
 from opaq.formats.umb.umb_reader import read_umb, write_umb
@@ -175,12 +175,11 @@ def test_long_texts_are_refused() -> None:
     assert "a name of 20,000 characters is too long" in refused({"name": "x" * 20_000})
 
 
-def test_many_unknown_names_take_no_time() -> None:
+def test_many_unknown_names_are_not_all_compared() -> None:
     names = [f"state number {place}" for place in range(1_000)]
     model = TWO["model"] | {"states": names, "transitions": {f"{name}!": {"*": "s"} for name in names}}
-    began = time.monotonic()
     assert "did you mean" in refused({"model": model})
-    assert time.monotonic() - began < 20
+    assert count_calls(lambda: refused({"model": model})) < 3_000_000
 
 
 def test_automata_over_many_label_sets_are_counted() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,49 +29,10 @@ from opaq.product.compile import compile_problem
 from opaq.reports.measurement_text import measurement_to_dict
 from opaq.spec import problem_to_dict
 from random_problems import SECRETS, random_policy, random_problem
+from toys import Collisions
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 VALUES = ("u", "v", "w", "x", "y")
-
-
-@dataclass(frozen=True, slots=True)
-class Collisions:
-    """A user's own uncertainty: sum q - sum q^2 / sum q, the probability that two draws of the secret differ."""
-
-    name = "collisions"
-    title = "two draws differ"
-    unit = ""
-
-    def over(self, secret_values: Any) -> Leaf:
-        return CollisionsLeaf(len(secret_values))
-
-
-@dataclass(frozen=True, slots=True)
-class CollisionsLeaf:
-    """The arithmetic of it; it is smooth."""
-
-    num_values: int
-
-    smooth = True
-    compiled = ""
-    scale = 1.0
-
-    @property
-    def certain(self) -> FloatArray:
-        return np.zeros(self.num_values)
-
-    @property
-    def highest(self) -> float:
-        return 1.0 - 1.0 / self.num_values
-
-    def rows(self, masses: Any, values: Any) -> tuple[Any, Any]:
-        total = masses.sum(axis=1, keepdims=True)
-        share = masses / np.where(total == 0.0, 1.0, total)
-        squares = (share**2).sum(axis=1, keepdims=True)
-        return (total * (1.0 - squares))[:, 0], 1.0 - 2.0 * share + squares
-
-    def softened(self, softness: float) -> Leaf:
-        return self
 
 
 def random_losses(rng: np.random.Generator, names: tuple[str, ...], *, guesses: int = 4) -> dict[str, dict[str, float]]:

@@ -1,9 +1,7 @@
-"""New kinds of condition, secret, observer and requirement, added through the registries and checked by enumeration."""
+"""New kinds of condition, secret, observer and requirement in the product: trackers checked by enumeration."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,14 +11,12 @@ import pytest
 import opaq
 import oracles
 from opaq.errors import InputError
-from opaq.model.arrays import FloatArray, IntArray, SparseRows, spread
+from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.conditions import (
     Condition,
     CurrentState,
-    KeyPart,
     LastStates,
     MemoryNode,
-    Projection,
     StartState,
     Time,
     refines,
@@ -31,56 +27,36 @@ from opaq.model.problem import Problem, Requirement, Task
 from opaq.model.secret import Secret
 from opaq.opacity.measurement import measure_product
 from opaq.product.compile import compile_problem
-from opaq.product.condition_tracker import ConditionTracker, Setting, track_condition
-from opaq.product.machine import Branches, VisitFlag, certain
-from opaq.product.observer_tracker import ObserverTracker, track_observer
+from opaq.product.condition_tracker import track_condition
+from opaq.product.machine import VisitFlag
+from opaq.product.observer_tracker import track_observer
 from opaq.product.requirement_tracker import RequirementTracker, track_requirement
-from opaq.product.secret_tracker import SecretTracker, track_secret
+from opaq.product.secret_tracker import track_secret
 from opaq.simulation.agent import Rules
 from opaq.solvers.lift import lift
 from opaq.solvers.policy_classes import class_name, contains
 from opaq.spec.memory_part import free_memory
 from random_problems import random_policy, random_problem
+from toys import (
+    NOTHING,
+    BreakingSensor,
+    PreviousState,
+    Visits,
+    last_but_one,
+    sensor_joint,
+    track_previous,
+    track_sensor,
+    track_visits,
+    visits_joint,
+)
 
-NOTHING = "-"  # what the toys show where there is nothing to show
 SEEDS = range(12)
+track_condition.register(PreviousState, track_previous)
+track_secret.register(Visits, track_visits)
+track_observer.register(BreakingSensor, track_sensor)
 
 
 # -- a condition: the state before the current one ------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PreviousState(Condition):
-    """s_{t-1}, or nothing at time 0."""
-
-    key: ClassVar[str] = "previous"
-
-    def project_from(self, fine: Condition) -> Projection | None:
-        """Two of the last states tell it."""
-        return _last_but_one if isinstance(fine, LastStates) and fine.count >= 2 else None
-
-
-def _last_but_one(part: KeyPart) -> KeyPart:
-    return part[-2] if len(part) > 1 else NOTHING
-
-
-@dataclass(frozen=True, slots=True)
-class Lagging:
-    """Node s + 1 after leaving state s, node 0 before."""
-
-    size: int
-
-    def begin(self, states: IntArray) -> Branches:
-        return certain(np.zeros_like(states))
-
-    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        return certain(source + 1)
-
-
-@track_condition.register
-def _(condition: PreviousState, setting: Setting) -> ConditionTracker:
-    names = (NOTHING, *setting.problem.mdp.states)
-    return ConditionTracker(Lagging(len(names)), names.__getitem__)
 
 
 def expand(policy: Policy, problem: Problem) -> Policy:
@@ -89,7 +65,7 @@ def expand(policy: Policy, problem: Problem) -> Policy:
     names = problem.mdp.states
     pairs = [(name,) for name in names] + [(before, now) for before in names for now in names]
     rows: dict[RowKey, object] = {
-        (pair, time): policy.rows[time, _last_but_one(pair), pair[-1]]
+        (pair, time): policy.rows[time, last_but_one(pair), pair[-1]]
         for pair in pairs
         for time in range(problem.horizon + 1)
     }
@@ -175,48 +151,6 @@ def test_the_order_of_conditions_does_not_change_the_states() -> None:
 # -- a secret: how often some states are visited --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Visits(Secret):
-    """How often some states are visited, counted up to `most`."""
-
-    states: IntArray
-    most: int
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """The number of visits so far."""
-
-    mask: np.ndarray
-    most: int
-
-    @property
-    def size(self) -> int:
-        return self.most + 1
-
-    def begin(self, states: IntArray) -> Branches:
-        return certain(np.minimum(self.mask[states].astype(np.int64), self.most))
-
-    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        return certain(np.minimum(nodes + self.mask[target], self.most))
-
-
-@track_secret.register
-def _(secret: Visits, mdp: MDP, horizon: int) -> SecretTracker:
-    names = tuple(str(count) for count in range(secret.most + 1))
-    return SecretTracker(Counter(mdp.mask(secret.states), secret.most), names, lambda nodes, states: nodes, nodes=names)
-
-
-def visits_joint(problem: Problem, policy: Policy) -> oracles.Joint:
-    """P(Z, Y) by enumeration."""
-    mass: oracles.Joint = defaultdict(float)
-    for run in oracles.enumerate_runs(problem, policy):
-        value = str(min(sum(state in problem.secret.states for state in run.states), problem.secret.most))
-        for sequence, chance in oracles.observation_sequences(problem, run):
-            mass[value, sequence] += run.probability * chance
-    return dict(mass)
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_new_secret_is_measured_as_enumerated(seed: int) -> None:
     rng = np.random.default_rng([64, seed])
@@ -247,71 +181,6 @@ def test_the_automaton_condition_needs_named_nodes() -> None:
 
 
 # -- an observer: a sensor that may break, at random, by what the agent does ----------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BreakingSensor:
-    """Sees o_t ~ E(o | s_t) until the sensor breaks, as it may after every action; then nothing."""
-
-    observations: tuple[str, ...]
-    emission: FloatArray  # [state, observation]
-    risk: FloatArray  # [action]: probability that the sensor breaks
-
-
-@dataclass(frozen=True, slots=True)
-class Breaking:
-    """Node 1 once the sensor is broken."""
-
-    risk: FloatArray
-    size: int = 2
-
-    def begin(self, states: IntArray) -> Branches:
-        return certain(np.zeros_like(states))
-
-    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        case = np.repeat(np.arange(nodes.size), 2 - nodes)
-        first = np.concatenate(([True], case[1:] != case[:-1])) if case.size else np.zeros(0, dtype=bool)
-        node = np.where(first, nodes[case], 1)
-        chance = np.where(first, 1 - self.risk[action[case]], self.risk[action[case]])
-        return Branches(case, node, np.where(nodes[case] == 1, 1.0, chance))
-
-
-@track_observer.register
-def _(observer: BreakingSensor, mdp: MDP) -> ObserverTracker:
-    names = (*observer.observations, NOTHING)
-    working = np.column_stack((observer.emission, np.zeros(mdp.num_states)))
-    table = SparseRows.from_dense(np.vstack((working, np.eye(len(names))[-1])))
-
-    def emission(nodes: IntArray, states: IntArray) -> SparseRows:
-        owner, entry = spread(table.starts, np.where(nodes == 1, mdp.num_states, states))
-        shape = (states.size, len(names))
-        return SparseRows.from_entries(owner, table.columns[entry], table.values[entry], shape=shape)
-
-    return ObserverTracker(Breaking(observer.risk), names, emission)
-
-
-def sensor_joint(problem: Problem, policy: Policy) -> oracles.Joint:
-    """P(Z, Y) by enumeration of runs, of the time at which the sensor breaks, and of what it shows before."""
-    mass: oracles.Joint = defaultdict(float)
-    for run in oracles.enumerate_runs(problem, policy):
-        value = oracles.secret_value(problem, run.states)
-        for sequence, chance in _sensor_sequences(problem.observer, run.states, run.actions):
-            mass[value, sequence] += run.probability * chance
-    return dict(mass)
-
-
-def _sensor_sequences(
-    sensor: BreakingSensor, states: tuple[int, ...], actions: tuple[int, ...]
-) -> Iterator[tuple[oracles.Sequence, float]]:
-    for observation in np.flatnonzero(sensor.emission[states[0]]):
-        seen, chance = (sensor.observations[observation],), float(sensor.emission[states[0], observation])
-        if len(states) == 1:
-            yield (seen,), chance
-            continue
-        risk = float(sensor.risk[actions[0]])
-        yield (seen, *((NOTHING,),) * (len(states) - 1)), chance * risk
-        for rest, weight in _sensor_sequences(sensor, states[1:], actions[1:]):
-            yield (seen, *rest), chance * (1 - risk) * weight
 
 
 def with_sensor(rng: np.random.Generator, problem: Problem) -> Problem:

@@ -90,7 +90,8 @@ def test_ticks_are_round_and_enclose_the_data(low: float, high: float) -> None:
 
 
 def test_a_flat_line_still_has_axes() -> None:
-    parsed(render_charts([chart(lines=[Line("flat", [(0.0, 0.5), (1.0, 0.5)])], levels=[])]))
+    root = parsed(render_charts([chart(lines=[Line("flat", [(0.0, 0.5), (1.0, 0.5)])], levels=[])]))
+    assert words(root).count("0.4") == 2  # a tick of either axis
 
 
 def test_a_grid_shows_sensors_marks_and_likely_actions_only() -> None:

@@ -14,8 +14,8 @@ from opaq.solvers.factory import PlanRequest
 from opaq.solvers.loop import Progress
 from opaq.solvers.options import default_of
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.registry import SOLVERS
 from opaq.solvers.solution import Solution, solve
+from opaq.solvers.solver_registry import SOLVERS
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import Solver
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import opaq
-from opaq.solvers.factory import to_the_end
 from opaq.solvers.options import LIMITS, default_of
-from opaq.solvers.registry import SOLVERS
 from opaq.solvers.run_record import RECORD_FILE, RunRecord
+from opaq.solvers.solver_registry import SOLVERS
 
 
 def test_they_survive_json() -> None:
@@ -70,51 +69,6 @@ def test_conditions_and_memory_in_words() -> None:
     assert remembered.policy.policy_class.conditions_on == ("state", "memory")
     with pytest.raises(opaq.InputError, match="unknown condition 'tme'"):
         opaq.solve("two-sink", conditions="tme")
-
-
-@dataclass(frozen=True, slots=True)
-class _Nowhere:
-    """A solver that stays where it begins."""
-
-    theta: object
-    multipliers: object
-    iteration: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Stay:
-    max_steps: int = 2
-    name = "stay"
-    judge_every = 1
-
-    def init(self, objective, theta, *, place=0):
-        return _Nowhere(theta, np.zeros(objective.scales.size))
-
-    def step(self, objective, state, rng):
-        after = replace(state, iteration=state.iteration + 1)
-        point = objective.at(state.theta)
-        trace = opaq.Trace(after.iteration, point.score, point.slack, after.multipliers)
-        return after, opaq.StepInfo(after.iteration, state.theta, trace)
-
-    def done(self, state):
-        return opaq.Status.COMPLETED if state.iteration >= self.max_steps else None
-
-
-def test_a_new_solver_is_one_registration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(SOLVERS, "stay", SOLVERS["natural"])
-    with pytest.raises(opaq.InputError, match="'stay' is registered already"):
-        opaq.register_solver(opaq.SolverFactory("stay", lambda request: to_the_end(_Stay(), request)))
-    monkeypatch.delitem(SOLVERS, "stay")
-    opaq.register_solver(opaq.SolverFactory("stay", lambda request: to_the_end(_Stay(), request)))
-    try:
-        found = opaq.solve("graph", solver="stay", num_starts=2, start="uniform", folder=tmp_path)
-        assert (found.solver, found.status, len(found.trace)) == ("stay", opaq.Status.COMPLETED, 2)
-        uniform = opaq.measure("graph").opacity.value
-        assert found.measurement.opacity.value == pytest.approx(uniform, abs=0.05)
-        assert opaq.solve("graph", solver=_Stay(), num_starts=2, start="uniform").solver == "stay"
-        assert opaq.SolveOptions(solver="stay").solver == "stay"
-    finally:
-        del SOLVERS["stay"]
 
 
 def test_runs_of_the_first_release_go_on(tmp_path: Path) -> None:

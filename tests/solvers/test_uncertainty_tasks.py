@@ -13,8 +13,8 @@ from opaq.model.problem import Problem
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
 from opaq.reports.solution_text import render_solution, solution_to_dict
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.registry import SOLVERS
 from opaq.solvers.solution import solve
+from opaq.solvers.solver_registry import SOLVERS
 from opaq.solvers.status import Status
 from opaq.spec import problem_to_dict
 from opaq.spec.problem_part import build_problem

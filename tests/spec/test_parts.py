@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from opaq.errors import InputError
-from opaq.model.problem import Problem, Task
+from opaq.model.problem import Task
 from opaq.model.secret import InitialState, Language, LastState, StateAt, StepsAgo, Visited
 from opaq.spec import (
     build_automaton,
@@ -172,5 +172,4 @@ def test_finished_parts_are_checked_against_each_other() -> None:
 def test_defaults() -> None:
     spec = {key: TWO_SINK[key] for key in ("model", "observer", "secret", "horizon")}
     problem = build_problem(spec)
-    assert isinstance(problem, Problem)
     assert (problem.discount, problem.task, problem.policy_class.conditions_on) == (1.0, Task(), ("state",))

@@ -58,7 +58,6 @@ def test_conditions_are_inferred_from_the_rows() -> None:
     graph = build_problem(GRAPH)
     key = {"memory": "m", "automaton": "x", "last_states": [0, "h"], "state": "h"}
     policy = policy_from_dict(HEAD | {"rows": [key | {"probabilities": {"go": 1}}]}, graph)
-    assert policy.policy_class is not None
     assert policy.policy_class.conditions_on == graph.policy_class.conditions_on
     assert policy.policy_class.memory is graph.policy_class.memory
     assert list(policy.rows) == [("h", "x", ("0", "h"), "m")]

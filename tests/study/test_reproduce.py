@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from commands import opaq_command
 from opaq.errors import InputError
 from opaq.loading.scenarios import load_problem
 from opaq.model.policy import PolicyClass
@@ -150,15 +149,15 @@ def test_nothing_is_overwritten_and_nothing_is_run_before_saying_so(tmp_path: Pa
     assert (tmp_path / "results.md").read_text() == "mine"
 
 
-def test_the_command_from_end_to_end(tmp_path: Path) -> None:
-    program = str(Path(sys.executable).parent / "opaq")
-    given = [program, "reproduce", "two-sink", "--quick", "--to", "made", "--json"]
-    first = subprocess.run(given, capture_output=True, text=True, cwd=tmp_path, env=os.environ, check=True)
+def test_the_command_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ["reproduce", "two-sink", "--quick", "--to", "made", "--json"]
+    first = opaq_command(*given)
     told = json.loads(first.stdout)
     assert json.loads((tmp_path / "made" / "results.json").read_text()) == told
     assert "default solver" in first.stderr
     ElementTree.parse(tmp_path / "made" / "two-sink.svg")
-    again = subprocess.run(given, capture_output=True, text=True, cwd=tmp_path, env=os.environ, check=False)
+    again = opaq_command(*given)
     assert again.returncode == 2
     assert "made: results.md: exists already" in again.stderr
     assert again.stdout == ""

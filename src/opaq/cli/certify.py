@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opaq.cli import options as shared
+from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.options import given, in_bytes
+from opaq.cli.shared_options import given, in_bytes
 from opaq.cli.shell import INTERRUPTED, MISSES_TASK, about, answer, expect_answer, page_width, warn
 from opaq.errors import Faults
 

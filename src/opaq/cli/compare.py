@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opaq.cli import options as shared
+from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import interrupts
 from opaq.cli.shell import about, expect_answer, note, warn
 from opaq.errors import Faults

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from opaq.cli.shell import BAD_INPUT, answer, code_of_comparison, complain, page_width
-from opaq.cli.tables import on_terminal, table
+from opaq.cli.terminal_tables import on_terminal, table
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import check_writable
 from opaq.loading.policy_files import save_policy

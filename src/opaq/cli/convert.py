@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """Turn files into other formats: yaml, json, umb, dot, hoa; policies into csv, txt, storm.json, drn."""
     from opaq.files import check_writable
-    from opaq.formats.registry import format_of
+    from opaq.formats.format_registry import format_of
     from opaq.loading.scenarios import load_problem
     from opaq.reports.conversion import convert
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from opaq.cli.shell import answer, note
-from opaq.cli.tables import on_terminal, table
+from opaq.cli.terminal_tables import on_terminal, table
 
 
 def command(

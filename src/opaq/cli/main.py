@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -10,21 +10,8 @@ import typer
 from typer.core import TyperGroup
 
 from opaq.cli.shell import answer, run_guarded
+from opaq.commands import COMMANDS, Command
 from opaq.version import __version__
-
-# A command is a file beside this one, with a function `command`, and a line here.
-COMMANDS = (
-    "measure",
-    "solve",
-    "compare",
-    "certify",
-    "simulate",
-    "check",
-    "convert",
-    "examples",
-    "reproduce",
-    "schema",
-)
 
 # Plain help: the same text in a terminal, a pipe and a log, and no colour codes in any of them.
 _STYLE: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
@@ -42,8 +29,17 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         alone = typer.Typer(**_STYLE)
-        alone.command(name=cmd_name)(import_module(f"opaq.cli.{cmd_name}").command)
+        alone.command(name=cmd_name)(_function(COMMANDS[cmd_name]))
         return typer.main.get_command(alone)
+
+
+def _function(command: Command) -> Callable[..., Any]:
+    """The function of a command, imported now."""
+    if not isinstance(command, str):
+        return command
+    module, _, name = command.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
 
 
 app = typer.Typer(

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from opaq.cli import options as shared
+from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.options import given, in_bytes, without_effect
+from opaq.cli.shared_options import given, in_bytes, without_effect
 from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, page_width, warn
 from opaq.errors import Faults, InputError
 

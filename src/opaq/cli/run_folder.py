@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opaq.cli.options import flag, given
+from opaq.cli.shared_options import flag, given
 from opaq.cli.solving import FIELD_OF, defaults, solve_options
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text

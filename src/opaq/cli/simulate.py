@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli import options as shared
+from opaq.cli import shared_options as shared
 from opaq.cli.shell import about, answer, expect_answer, page_width, warn
 from opaq.errors import Faults
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opaq.cli import options as shared
+from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
 from opaq.cli.shell import INTERRUPTED, MISSES_TASK, about, code_of_status, expect_answer, note, warn
 from opaq.errors import Fault, Faults, InputError

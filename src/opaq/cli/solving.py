@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opaq.cli.options import flag, given, in_bytes, without_effect
+from opaq.cli.shared_options import flag, given, in_bytes, without_effect
 from opaq.errors import Fault, InputError
 from opaq.solvers.options import SolveOptions, default_of
 
@@ -59,7 +59,7 @@ def defaults() -> dict[str, Any]:
 
 def refuse_idle_options(asked: Mapping[str, Any]) -> None:
     """Options that the solver ignores or cannot use are refused, as they are written on the command line."""
-    from opaq.solvers.registry import SOLVERS, factory_of
+    from opaq.solvers.solver_registry import SOLVERS, factory_of
 
     chosen = factory_of(asked["solver"] or default_of("solver"))
     gradients = asked["gradients"] or default_of("gradients")

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from opaq.errors import BudgetError
 from opaq.escapes import printable
+from opaq.formats.format_registry import Export
 from opaq.formats.naming import quoted, shown, unquoted, unused
-from opaq.formats.registry import Export
 from opaq.lexer import InFile, Tokens
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import Guard, GuardError, parse_guard

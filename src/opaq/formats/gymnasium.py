@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.formats.registry import FORMATS
+from opaq.formats.format_registry import FORMATS
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, frozen, ints
 from opaq.model.distributions import normalise, normalise_rows
 from opaq.model.imported import Imported
@@ -35,7 +35,10 @@ _ACTIONS = {
 def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
     """The model of a registered environment; states are named by their numbers, as the environment shows them.
 
-    kwargs go to the environment (map_name, is_slippery, ...). A state that ends the episode becomes absorbing with
+    env_id: its id, such as "FrozenLake-v1".
+    kwargs: arguments of the environment (map_name, is_slippery, ...).
+
+    A state that ends the episode becomes absorbing with
     reward 0; where a state can be entered both ways, entering it for good leads to a copy of it named "5.end".
     Raises InputError when the package is missing, or the environment is unknown or not tabular.
     """

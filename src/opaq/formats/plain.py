@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from opaq.formats.registry import Export, Writer
+from opaq.formats.format_registry import Export, Writer
 from opaq.model.automaton import Automaton
 from opaq.model.imported import Imported
 from opaq.model.problem import Problem

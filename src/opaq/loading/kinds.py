@@ -8,7 +8,7 @@ from typing import Any
 
 from opaq.errors import Fault, InputError
 from opaq.files import check_file
-from opaq.formats.registry import format_of
+from opaq.formats.format_registry import format_of
 
 _ADVICE = {
     "model": "a problem file names the model and adds observer, secret and horizon, for example:",

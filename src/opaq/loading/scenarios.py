@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.formats.registry import FORMATS, endings
+from opaq.formats.format_registry import FORMATS, endings
 from opaq.loading.kinds import refuse_other_format, refuse_other_kind
 from opaq.spec.yaml_reader import Document, parse_yaml, read_text, with_lines
 

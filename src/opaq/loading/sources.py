@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opaq.errors import Fault, InputError
-from opaq.formats.registry import FORMATS, ending_of, endings, format_of, formats_of
+from opaq.formats.format_registry import FORMATS, ending_of, endings, format_of, formats_of
 from opaq.model.automaton import Automaton
 from opaq.model.imported import Imported
 from opaq.spec.cursor import Cursor

@@ -155,5 +155,5 @@ def _latest(count: int) -> Projection:
     return lambda part: _sequence(part)[-count:]
 
 
+# Conditions that are a word alone; the others take a value.
 PLAIN: dict[str, Condition] = {kind.key: kind() for kind in (CurrentState, Time, AutomatonState, StartState)}
-CONDITIONS = (*PLAIN, LastStates.key, MemoryNode.key, Observations.key)

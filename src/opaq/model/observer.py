@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
+from opaq.errors import Fault, InputError
 from opaq.model.arrays import SparseRows
 from opaq.model.content import ByContent
+
+
+class ObserverKind(Protocol):
+    """What every kind of observer is: data that name the observations; `opaq.product` knows how each is followed."""
+
+    @property
+    def observations(self) -> tuple[str, ...]:
+        """What may be seen at one time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -31,3 +41,14 @@ class Observer(ByContent):
         """What may be seen at one time: an observation, or one with the sign of the last action, "o/sign"."""
         suffixes = ["", *(f"/{sign}" for sign in self.action_signs)]
         return tuple(name + suffix for name in self.observations for suffix in suffixes)
+
+
+def with_tables(observer: ObserverKind, *, needed_by: str) -> Observer:
+    """The observer, if it is one of tables; InputError for another kind.
+
+    needed_by: what can only hold tables, for the message.
+    """
+    if isinstance(observer, Observer):
+        return observer
+    found = f"is of the kind {type(observer).__name__}, which is no table of emissions by state"
+    raise InputError([Fault("observer", found, f"{needed_by} needs one: use emissions or sensors")])

@@ -9,7 +9,7 @@ from opaq.model.arrays import IntArray
 from opaq.model.automaton import Automaton
 from opaq.model.content import ByContent
 from opaq.model.mdp import MDP
-from opaq.model.observer import Observer
+from opaq.model.observer import ObserverKind
 from opaq.model.policy import PolicyClass
 from opaq.model.secret import Secret
 from opaq.model.uncertainty import Shannon, Uncertainty
@@ -68,7 +68,7 @@ class Problem(ByContent):
     """Everything the observer knows but the run itself, and what the agent is asked to do."""
 
     mdp: MDP
-    observer: Observer
+    observer: ObserverKind
     secret: Secret
     horizon: int
     discount: float = 1.0

@@ -13,10 +13,10 @@ from opaq.model.memory import Memory
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
 from opaq.product.assemble import assemble
-from opaq.product.choices import choice_model, condition_machine, free_memory_of, reads_actions
 from opaq.product.compiled import Product
 from opaq.product.condition_tracker import ConditionTracker, Setting, rank, track_condition
 from opaq.product.explore import ProductStates, explore
+from opaq.product.joint_choices import choice_model, condition_machine, free_memory_of, reads_actions
 from opaq.product.machine import OBSERVER, SECRET, Machine
 from opaq.product.payoffs import requirement_payoffs, return_payoff
 from opaq.product.process import Payoff

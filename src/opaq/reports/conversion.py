@@ -9,7 +9,7 @@ from typing import Any
 
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_bytes
-from opaq.formats.registry import Export, ending_of, format_of, writable
+from opaq.formats.format_registry import Export, ending_of, format_of, writable
 from opaq.loading.policy_files import load_policy
 from opaq.loading.scenarios import load_problem
 from opaq.model.automaton import Automaton

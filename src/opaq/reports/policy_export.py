@@ -12,7 +12,7 @@ import numpy as np
 
 from opaq.errors import Faults
 from opaq.escapes import printable, spreadsheet_cell
-from opaq.formats.registry import Export
+from opaq.formats.format_registry import Export
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, RowKey

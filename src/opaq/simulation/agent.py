@@ -13,10 +13,10 @@ from opaq.model.arrays import IntArray
 from opaq.model.mdp import positions
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
-from opaq.product.choices import condition_machine, free_memory_of
 from opaq.product.compile import compile_problem
 from opaq.product.compiled import row_name
 from opaq.product.condition_tracker import ConditionTracker, Setting, track_condition
+from opaq.product.joint_choices import condition_machine, free_memory_of
 from opaq.product.machine import Branches, Machine
 from opaq.spec.cursor import suggestion
 

@@ -111,7 +111,7 @@ def default_of(name: str) -> Any:
 
 
 def _check_choices(options: SolveOptions, faults: Faults) -> None:
-    from opaq.solvers.registry import SOLVERS
+    from opaq.solvers.solver_registry import SOLVERS
 
     choices = {"solver": tuple(SOLVERS), "gradients": get_args(GradientChoice), "start": get_args(StartChoice)}
     for name, allowed in choices.items():

@@ -26,8 +26,8 @@ from opaq.solvers.optimality import Optimality
 from opaq.solvers.options import GradientChoice, Gradients, SolveOptions, StartChoice, sampled_gradients_refused
 from opaq.solvers.policy_classes import checked_class, chosen_class
 from opaq.solvers.race import Outcome
-from opaq.solvers.registry import factory_of
 from opaq.solvers.search import Search
+from opaq.solvers.solver_registry import factory_of
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import Solver, Trace
 from opaq.solvers.verdict import status_text

@@ -79,10 +79,12 @@ def build_observer(
 
 
 def read_observer(cursor: Cursor) -> Observer | None:
-    """An observer from its mapping, or a finished one checked."""
-    if isinstance(cursor.value, Observer):
-        _check(cursor, cursor.value)
-        return cursor.value
+    """An observer from its mapping, or a finished one checked (where it is one of tables)."""
+    if OBSERVER.is_made(cursor.value):
+        if isinstance(cursor.value, Observer):
+            _check(cursor, cursor.value)
+        finished: Observer = cursor.value
+        return finished
     if isinstance(cursor.value, Mapping) and None in cursor.value:  # YAML reads the key null as nothing
         named = {("null" if key is None else key): entry for key, entry in cursor.value.items()}
         cursor = dataclasses.replace(cursor, value=named)
@@ -284,6 +286,7 @@ def _imported(key: Key) -> Kind[Observer]:
     return Kind(key, _by_model, offered=lambda names: names.imported is not None)
 
 
+_TABLES = ("emissions", "sensors", "from", "variables")  # the kinds that end in tables, of the actions as well
 _MODEL = one_of("model")
 _VARIABLES = unique_names("variable", 1_000)
 _TABLE: Shape[Any] = Shape(
@@ -335,8 +338,8 @@ OBSERVER: Union[Observer] = Union.of(
             goes_with=("emissions",),
         ),
         Key("null", _NULL, 'The observation when no sensor fires; "null" if left out.', goes_with=("sensors",)),
-        Key("actions", _ACTIONS, "What is seen of the actions; left out, nothing."),
-        Key("signs", unique_names("sign", MAX_OBSERVATIONS), "The signs of actions, in order."),
+        Key("actions", _ACTIONS, "What is seen of the actions; left out, nothing.", goes_with=_TABLES),
+        Key("signs", unique_names("sign", MAX_OBSERVATIONS), "The signs of actions, in order.", goes_with=_TABLES),
         Key(
             "after_action",
             map_of(_TABLE, 'action -> emissions by state; `"*"` stands for every action not listed'),

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import getdoc
 from typing import Any
 
-from opaq.spec.grammar import Key, Record, Shape
+from opaq.model.uncertainty import UNCERTAINTIES
+from opaq.spec.cursor import Cursor
+from opaq.spec.grammar import Fields, Key, Record, Shape
+from opaq.spec.policy_part import CONDITIONS
 from opaq.spec.policy_table import POLICY_FILE
 from opaq.spec.problem_part import problem_record
 
@@ -24,7 +28,27 @@ scaled, with a warning; anything more is a fault.
 def reference() -> str:
     """The page as Markdown: one section per mapping, in the order in which they are first mentioned."""
     records = list(_records(problem_record(), {}).values())
-    return "\n".join([_HEAD, *(_section(record) for record in [*records, POLICY_FILE])])
+    return "\n".join([_HEAD, *(_section(record) for record in [*records, *_named_values(), POLICY_FILE])])
+
+
+def _named_values() -> tuple[Record[Any], ...]:
+    """The words of registries that stand as values, each with what it means."""
+    conditions = [Key(name, kind.value or _ALONE, kind.help) for name, kind in CONDITIONS.items()]
+    uncertainties = [
+        Key(name, Shape(one.unit or "a number", Cursor.name, {}), (getdoc(one) or one.title).splitlines()[0])
+        for name, one in UNCERTAINTIES.items()
+    ]
+    return (
+        Record("condition", "An entry of `conditions_on`, and a key of policy rows.", tuple(conditions), _nothing),
+        Record("uncertainty", "What `of` of a task may name, in its unit.", tuple(uncertainties), _nothing),
+    )
+
+
+def _nothing(fields: Fields) -> None:
+    """These are read where they are used."""
+
+
+_ALONE: Shape[str] = Shape("the word alone", Cursor.name, {})
 
 
 def _records(record: Record[Any], known: dict[str, Record[Any]]) -> dict[str, Record[Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from opaq.model.observer import with_tables
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.reports.grid_figure import Cell, GridFigure
@@ -50,10 +51,10 @@ def _traps(problem: Problem) -> Iterable[int]:
 
 def _sensors(problem: Problem, cells: list[Cell]) -> dict[str, set[Cell]]:
     """Observation -> the cells that can show it; what every cell can show tells nothing and is left out."""
-    emission = problem.observer.emission
+    observer = with_tables(problem.observer, needed_by="the picture of a grid")
+    emission = observer.emission
     states, shown = emission.row_of_entry(), emission.columns
     found = {
-        name: {cells[state] for state in states[shown == place]}
-        for place, name in enumerate(problem.observer.observations)
+        name: {cells[state] for state in states[shown == place]} for place, name in enumerate(observer.observations)
     }
     return {name: covered for name, covered in found.items() if covered and len(covered) < len(cells)}

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from opaq.automata.diagrams import FALSE, Diagrams
 from opaq.errors import Fault, InputError
 from opaq.escapes import printable
+from opaq.formats.format_registry import Export
 from opaq.formats.naming import quoted, shown
-from opaq.formats.registry import Export
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import Guard
 from opaq.model.problem import Problem

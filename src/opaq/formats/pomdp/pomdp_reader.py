@@ -30,6 +30,7 @@ from opaq.model.mdp import MAX_REWARD
 def read_pomdp(path: str | os.PathLike[str]) -> Imported:
     """Read a .pomdp file: every action is enabled in every state, R(s, a) is the mean over what comes of it.
 
+    path: the file.
     Raises InputError with every fault, each with its line and column.
     """
     content = read_bytes(path, max_bytes=MAX_CHARACTERS, advice="use a .umb file")

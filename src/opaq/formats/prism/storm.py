@@ -19,9 +19,9 @@ import numpy as np
 
 from opaq.errors import Fault, InputError
 from opaq.files import read_bytes
+from opaq.formats.format_registry import Format, ending_of, endings, format_of, formats_of
 from opaq.formats.naming import entry_names
 from opaq.formats.prism.observables import agree, observable_values
-from opaq.formats.registry import Format, ending_of, endings, format_of, formats_of
 from opaq.formats.umb.umb_reader import read_umb
 from opaq.formats.umb.umb_rows import deadlock_warning
 from opaq.model.arrays import FloatArray, IntArray, floats
@@ -46,8 +46,11 @@ def read_prism(
 ) -> Imported:
     """Build a PRISM, JANI or DRN model (by the file's ending) with Storm and read it.
 
-    `constants` gives values to the constants the file leaves open, `reward` names the reward structure to take (the
-    first if it is None). Storm gets `seconds` of time and `memory` bytes. Raises InputError with Storm's own message.
+    path: the file; its ending says which of the three it is.
+    constants: values of the constants that the file leaves open.
+    reward: the reward structure to take; the first if it is None.
+    seconds, memory: the time and the bytes that Storm gets.
+    Raises InputError with Storm's own message.
     """
     source = os.fspath(path)
     format, constants = _format(source), constants or {}

@@ -33,8 +33,10 @@ _MAX_UNSEEN = 1 << 16  # observations that no state shows
 def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_bytes: int = MAX_BYTES) -> Imported:
     """Read a discrete-time UMB model with at most one player; a Markov chain becomes an MDP of one choice a state.
 
-    `reward` names the reward structure that becomes MDP.rewards (the first if it is None). Raises InputError that
-    names the file and the member at fault.
+    path: the file.
+    reward: the reward structure that becomes MDP.rewards; the first if it is None.
+    max_bytes: the most that the members may hold unpacked, so that no small file fills the memory.
+    Raises InputError that names the file and the member at fault.
     """
     archive = read_archive(path, max_bytes=max_bytes)
     reading = opened(archive)

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opaq.files import write_bytes
+from opaq.formats.format_registry import Export
 from opaq.formats.naming import entry_names
-from opaq.formats.registry import Export
 from opaq.formats.umb.umb_archive import archive_bytes
 from opaq.formats.umb.umb_unfold import expected_rewards, induced_chain, refuse_watching_actions
 from opaq.model.arrays import IntArray
 from opaq.model.imported import Imported
 from opaq.model.mdp import MDP
-from opaq.model.observer import Observer
+from opaq.model.observer import Observer, with_tables
 from opaq.model.problem import Problem
 from opaq.version import __version__
 
@@ -32,7 +32,8 @@ def umb_of_problem(problem: Problem, export: Export) -> bytes:
     """The model and the observer of a problem."""
     export.notes.append("UMB holds the model and the observer; secret, horizon, task and policy class are left out")
     rewards = {"reward": problem.mdp.rewards, **problem.mdp.named_rewards}
-    return umb_bytes(problem.mdp, observer=_of_states(problem.observer, export), rewards=rewards)
+    observer = with_tables(problem.observer, needed_by="UMB")
+    return umb_bytes(problem.mdp, observer=_of_states(observer, export), rewards=rewards)
 
 
 def umb_of_model(imported: Imported, export: Export) -> bytes:

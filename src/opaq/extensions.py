@@ -1,0 +1,236 @@
+"""Kinds of your own: secrets, observers, conditions, uncertainties, solvers, formats and commands.
+
+One call makes a kind known wherever opaq meets it: problem and policy files, their schema and reference page, the
+product, the solvers and the command. A name that is taken is refused with InputError before anything is registered.
+CONTRIBUTING.md has an example of each. What such a file needs beside these functions is here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from opaq.commands import COMMANDS, Command
+from opaq.errors import Fault, InputError
+from opaq.formats import format_registry
+from opaq.formats.format_registry import FORMATS, Export, Format, ReaderOption
+from opaq.model.arrays import FloatArray, IntArray, SparseRows
+from opaq.model.conditions import PLAIN, Condition
+from opaq.model.imported import Imported
+from opaq.model.leaf import Leaf
+from opaq.model.mdp import MDP
+from opaq.model.observer import ObserverKind
+from opaq.model.secret import Secret
+from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Uncertainty
+from opaq.product.condition_tracker import ConditionTracker, Setting, track_condition
+from opaq.product.machine import Branches, Idle, Machine, certain
+from opaq.product.observer_tracker import ObserverTracker, track_observer
+from opaq.product.secret_tracker import SecretTracker, track_secret
+from opaq.solvers.factory import Plan, PlanRequest, SolverFactory, to_the_end
+from opaq.solvers.policy_classes import SIZED_CONDITIONS, SizedCondition
+from opaq.solvers.solver_registry import SOLVERS, register_solver
+from opaq.spec import imported_part, policy_part
+from opaq.spec.cursor import Cursor
+from opaq.spec.grammar import (
+    NAME,
+    PROBABILITY,
+    Fields,
+    Key,
+    Kind,
+    Record,
+    Shape,
+    Union,
+    attributes,
+    each,
+    list_of,
+    map_of,
+    number,
+    one_of,
+    whole,
+)
+from opaq.spec.names import Names
+from opaq.spec.observer_part import OBSERVER
+from opaq.spec.policy_part import CONDITIONS, ConditionKind
+from opaq.spec.problem_part import problem_record
+from opaq.spec.secret_part import SECRET
+from opaq.spec.sets import STATES
+
+__all__ = [
+    "NAME",
+    "PROBABILITY",
+    "STATES",
+    "Branches",
+    "Condition",
+    "ConditionKind",
+    "ConditionTracker",
+    "Cursor",
+    "Export",
+    "Fields",
+    "FloatArray",
+    "Format",
+    "Idle",
+    "Imported",
+    "IntArray",
+    "Key",
+    "Kind",
+    "Leaf",
+    "Machine",
+    "Names",
+    "ObserverKind",
+    "ObserverTracker",
+    "Plan",
+    "PlanRequest",
+    "ReaderOption",
+    "Record",
+    "Secret",
+    "SecretTracker",
+    "Setting",
+    "Shape",
+    "SizedCondition",
+    "SolverFactory",
+    "SparseRows",
+    "Uncertainty",
+    "add_command",
+    "add_condition",
+    "add_format",
+    "add_observer",
+    "add_secret",
+    "add_solver",
+    "add_uncertainty",
+    "attributes",
+    "certain",
+    "each",
+    "list_of",
+    "map_of",
+    "number",
+    "one_of",
+    "temporary",
+    "to_the_end",
+    "whole",
+]
+
+
+def add_secret(kind: Kind[Any], track: Callable[[Any, MDP, int], SecretTracker]) -> None:
+    """One more kind of secret: a key of `secret` in problem files, and the tracker that follows it.
+
+    kind: its key, how it is made of the keys that are there, its class (derived from Secret) and how it is written.
+    track: called as track(secret, mdp, horizon); the machine that reads the run, and the value it ends with.
+    """
+    _check_kind(SECRET, kind)
+    SECRET.add(kind)
+    track_secret.register(kind.of, track)  # type: ignore[arg-type]
+
+
+def add_observer(kind: Kind[Any], track: Callable[[Any, MDP], ObserverTracker]) -> None:
+    """One more kind of observer: a key of `observer` in problem files, and the tracker of what it sees.
+
+    kind: its key, how it is made of the keys that are there, its class (with `observations`) and how it is written.
+    track: called as track(observer, mdp); the machine that reads the run, and what its node and the state emit.
+    """
+    _check_kind(OBSERVER, kind)
+    OBSERVER.add(kind)
+    track_observer.register(kind.of, track)  # type: ignore[arg-type]
+
+
+def add_condition(
+    kind: ConditionKind,
+    track: Callable[[Any, Setting], ConditionTracker],
+    *,
+    sized: SizedCondition | None = None,
+) -> None:
+    """One more thing that policies may look at: an entry of `conditions_on`, a key of policy rows, and its tracker.
+
+    kind: its class (derived from Condition), and how it and the rows of a policy are written.
+    track: called as track(condition, setting); the machine that follows it, and what rows call its nodes.
+    sized: for a condition that takes a number, how class names such as "last_states:2" state it.
+    """
+    key = kind.of.key
+    _refuse_taken("condition", [key], [*CONDITIONS, "probabilities"])
+    policy_part.add_condition(kind)
+    track_condition.register(kind.of, track)
+    if kind.value is None:
+        PLAIN[key] = kind.make()
+    if sized is not None:
+        SIZED_CONDITIONS[key] = sized
+
+
+def add_uncertainty(uncertainty: Uncertainty) -> None:
+    """One more uncertainty that a task may be about: `task: {of: NAME}`.
+
+    uncertainty: an object with a name, a title, a unit and `over`, which gives its Leaf for the values of a secret.
+    """
+    _refuse_taken("uncertainty", [uncertainty.name], [*UNCERTAINTIES, "loss", ExpectedLoss.name])
+    UNCERTAINTIES[uncertainty.name] = uncertainty
+
+
+def add_solver(factory: SolverFactory) -> None:
+    """One more solver by name, for `solve`, `compare` and the command.
+
+    factory: its name, which starts it runs for how long, and what it can use.
+    """
+    register_solver(factory)
+
+
+def add_format(format: Format) -> None:
+    """One more file format: for `convert` and, where it holds models, a key of problem files that names one.
+
+    format: its name, endings, reader and writers. Its options are some of those that problem files have for models.
+    """
+    known = (ending for other in FORMATS.values() for ending in other.endings)
+    keys = [key.name for key in problem_record().keys] if format.holds == "model" else []
+    _refuse_taken("format", [format.name, *format.endings], [*FORMATS, *known, *keys])
+    options = tuple(option.name for option in format.options)
+    offered = [key.name for key in imported_part.OPTIONS]
+    if unknown := [name for name in options if name not in offered]:
+        found = f"'{unknown[0]}' is no option that problem files have"
+        raise InputError([Fault(f"format '{format.name}'", found, f"use some of {', '.join(offered)}")])
+    format_registry.register_format(format)
+    if format.holds == "model" and format.reader:
+        imported_part.add_imported(format.name, f"The file of {format.title}.", options)
+
+
+def add_command(name: str, command: Command) -> None:
+    """One more command, `opaq NAME`, for programs that call `opaq.cli.main.main`.
+
+    name: what follows `opaq` on the command line.
+    command: a function whose arguments are those of the command, as typer reads them, or "module:function".
+    """
+    _refuse_taken("command", [name], COMMANDS)
+    COMMANDS[name] = command
+
+
+@contextmanager
+def temporary() -> Iterator[None]:
+    """What is added inside is gone afterwards, for tests and notebooks."""
+    registries: list[dict[Any, Any]] = [
+        *(SECRET.kinds, OBSERVER.kinds, CONDITIONS, PLAIN, SIZED_CONDITIONS, UNCERTAINTIES, SOLVERS, FORMATS),
+        *(imported_part.IMPORTED.kinds, imported_part._TAKEN, COMMANDS),
+    ]
+    before = [dict(registry) for registry in registries]
+    try:
+        yield
+    finally:
+        for registry, content in zip(registries, before, strict=True):
+            registry.clear()
+            registry.update(content)
+
+
+def _check_kind(union: Union[Any], kind: Kind[Any]) -> None:
+    """Refuse a key or a class that is taken, and a kind that could be read but not written."""
+    name = kind.key.name
+    _refuse_taken(union.title, [name], [key.name for key in union.record.keys])
+    if kind.of is None or kind.parts is None:
+        found = "has no class, or cannot be written"
+        raise InputError([Fault(f"{union.title} '{name}'", found, "give the kind `of` and `parts`")])
+    for other in union.kinds.values():
+        if other.of is not None and issubclass(kind.of, other.of):
+            found = f"{kind.of.__name__} is written as '{other.key.name}' already"
+            raise InputError([Fault(f"{union.title} '{name}'", found, "give it a class of its own")])
+
+
+def _refuse_taken(point: str, names: Iterable[str], taken: Iterable[str]) -> None:
+    known = set(taken)
+    for name in names:
+        if name in known:
+            raise InputError([Fault(point, f"'{name}' is registered already", "choose another name")])
