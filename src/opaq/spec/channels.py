@@ -10,8 +10,8 @@ import numpy as np
 from opaq.model.arrays import SparseRows
 from opaq.model.observer import Observer
 from opaq.spec.cursor import Cursor, is_number
+from opaq.spec.named_rows import rows_by_name
 from opaq.spec.names import Known
-from opaq.spec.sets import rows_by_name
 
 MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
 _MAX_ALIKE = 2_000  # observations that noise may take for each other

@@ -195,6 +195,11 @@ def gather(read: Callable[[Cursor], T | None], start: Cursor, faults: Faults | N
     return cast("T", result if len(noted.errors) == before else None)
 
 
+def given(**stated: Any) -> dict[str, Any]:
+    """The arguments that are not None, as the keys of a mapping."""
+    return {name: value for name, value in stated.items() if value is not None}
+
+
 def shown(value: object) -> str:
     """A value as it is named in a message."""
     if value is None:

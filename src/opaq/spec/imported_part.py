@@ -9,11 +9,12 @@ from typing import Any
 from opaq.model.imported import Imported
 from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor, is_number, shown
-from opaq.spec.grammar import NAME, Fields, Key, Kind, Plain, Record, Shape, Union, map_of
+from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Shape, Union, lazily
 from opaq.spec.model_part import LABELS, Plant, usable_labels
 from opaq.spec.names import Names
 from opaq.spec.rewards import NAMED_REWARDS, REWARDS, spread_rewards
 from opaq.spec.sets import START
+from opaq.spec.shapes import NAME, WRITTEN, map_of
 from opaq.spec.transitions import Choices
 
 
@@ -21,7 +22,7 @@ def add_imported(
     name: str, help: str, options: tuple[str, ...] = (), words: str = "a file name, relative to the problem file"
 ) -> None:
     """One more kind of model file, read by the sources of a problem with some of the keys of OPTIONS beside it."""
-    IMPORTED.add(Kind(Key(name, Shape(words, Cursor.name, {"type": "string", "minLength": 1}), help), _make))
+    IMPORTED.add(Kind(Key(name, Shape(words, Cursor.name, WRITTEN), help), _make))
     _TAKEN[name] = options
 
 
@@ -128,12 +129,9 @@ def _anything(cursor: Cursor) -> Plain | None:
 
 
 _CONSTANT: Shape[Any] = Shape("a number, true or false", _read_constant, {"type": ["number", "boolean"]})
+_CONSTANTS = map_of(_CONSTANT, "name -> number, true or false")
 OPTIONS = (
-    Key(
-        "constants",
-        map_of(_CONSTANT, "name -> number, true or false"),
-        "Values for the constants a model leaves open.",
-    ),
+    Key("constants", _CONSTANTS, "Values for the constants a model leaves open."),
     Key("reward", NAME, "Which of the file's rewards is the return; the first if left out."),
     Key("options", Shape("a mapping", _anything, {"type": "object"}), "Arguments of the environment."),
 )
@@ -156,6 +154,4 @@ add_imported("drn", "A DRN file, read by Storm.", ("reward",))
 add_imported("umb", "A UMB file.", ("reward",))
 add_imported("pomdp", "A file of pomdp.org.")
 add_imported("gymnasium", "A registered tabular environment.", ("options",), "the id of an environment")
-IMPORTED_SHAPE: Shape[Plant] = dataclasses.replace(
-    IMPORTED.shape, schema=lambda known: imported_record().schema(known), record=imported_record
-)
+IMPORTED_SHAPE: Shape[Plant] = lazily("imported", imported_record)

@@ -14,12 +14,13 @@ from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.spec.cursor import Cursor, gather, some
-from opaq.spec.grammar import NAME, TEXT, Fields, Key, Record, Shape
+from opaq.spec.grammar import Fields, Key, Record
 from opaq.spec.memory_part import joint_actions
 from opaq.spec.model_fingerprint import model_fingerprint
+from opaq.spec.named_rows import distribution, shares
 from opaq.spec.names import Known, Names, cell_name
 from opaq.spec.policy_part import CONDITIONS, MAX_LAST_STATES, MAX_OBSERVATIONS, POLICY, written_conditions
-from opaq.spec.sets import distribution, shares
+from opaq.spec.shapes import NAME, TEXT, unread
 
 FORMAT = "opaq-policy"
 VERSION = 1
@@ -233,10 +234,10 @@ def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:
     return str(name) not in states and cell_name(str(name)) not in states
 
 
-_PART: Shape[Any] = Shape("what the row is for", lambda cursor: cursor.value, {})
+_PART = unread("what the row is for", {})
 _PROBABILITIES = Key(
     "probabilities",
-    shares(lambda names: names.actions, "`{action: probability}`; with a free memory `{action>node: probability}`"),
+    shares("actions", "`{action: probability}`; with a free memory `{action>node: probability}`"),
     "What the policy does; actions left out have probability 0.",
     required="give {action: probability}",
 )
@@ -244,20 +245,13 @@ POLICY_FILE: Record[Any] = Record(
     "policy file",
     "A policy: what it conditions on, and one row per case.",
     (
-        Key("format", Shape(f"`{FORMAT}`", NAME.read, {"const": FORMAT}), "The format.", required=f'write "{FORMAT}"'),
-        Key(
-            "version", Shape(f"`{VERSION}`", NAME.read, {"const": VERSION}), "Its version.", required=f"write {VERSION}"
-        ),
+        Key("format", unread(f"`{FORMAT}`", {"const": FORMAT}), "The format.", required=f'write "{FORMAT}"'),
+        Key("version", unread(f"`{VERSION}`", {"const": VERSION}), "Its version.", required=f"write {VERSION}"),
         Key("name", NAME, "A short name."),
         Key("description", TEXT, "What the policy is about."),
         Key("model", TEXT, "The fingerprint of the model it was made for."),
         *POLICY.keys,
-        Key(
-            "rows",
-            Shape("a list of rows", lambda cursor: None, {"type": "array"}),
-            "One per case.",
-            required="list the rows",
-        ),
+        Key("rows", unread("a list of rows", {"type": "array"}), "One per case.", required="list the rows"),
     ),
     lambda fields: fields,
     example="""\

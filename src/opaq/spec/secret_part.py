@@ -11,9 +11,10 @@ from opaq.model.mdp import MDP
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.spec.automaton_part import LANGUAGE_KEYS, LANGUAGES, MINIMAL, check_guards, read_language
 from opaq.spec.cursor import Cursor, gather
-from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union, attributes, each, one_of
+from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union, attributes, each
 from opaq.spec.names import Names
 from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, label_or_states, written_states
+from opaq.spec.shapes import one_of, unread
 
 MAX_TIME = 1_000_000
 
@@ -120,7 +121,8 @@ def _spoken(name: str, of: type | None = None) -> Kind[Any]:
 
 
 _TIME: Shape[int] = Shape("a whole number up to the horizon", _read_time, {"type": "integer", "minimum": 0})
-_VISITED: Shape[Any] = Shape(STATES.words, lambda cursor: None, STATES.described, _write_visited)
+_VISITED = unread(STATES.words, STATES, write=_write_visited)
+_EVER = "Hide whether any of these states was ever visited."
 SECRET: Union[Any] = Union.of(
     "secret",
     "What must stay hidden: exactly one kind.",
@@ -129,12 +131,7 @@ SECRET: Union[Any] = Union.of(
         _of_classes("initial_state", InitialState, "Hide where the run starts."),
         _timed("state_at", "time", StateAt, "Hide the state at one time."),
         _timed("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
-        Kind(
-            Key("visited", _VISITED, "Hide whether any of these states was ever visited."),
-            _visited,
-            Visited,
-            lambda secret, _: {"visited": secret},
-        ),
+        Kind(Key("visited", _VISITED, _EVER), _visited, Visited, lambda secret, _: {"visited": secret}),
         _spoken("automaton", Language),
         _spoken("ltlf"),
         _spoken("regex"),

@@ -12,10 +12,11 @@ import numpy as np
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, ints
 from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Shape, array_schema, complete, either
+from opaq.spec.grammar import Shape
 from opaq.spec.matrices import dense, is_array, matrix_entries, scaled_rows, too_large
+from opaq.spec.named_rows import TABLE, distribution, written_shares
 from opaq.spec.names import Names
-from opaq.spec.sets import DISTRIBUTION, distribution, written_shares
+from opaq.spec.shapes import ARRAY, complete, mapping_to
 
 MAX_TRANSITIONS = 20_000_000
 
@@ -224,7 +225,7 @@ def _write(choices: Choices, names: Names) -> dict[str, dict[str, dict[str, floa
     return {
         name: {
             actions[choices.choice_action[choice]]: written_shares(*choices.transitions.row(choice), states)
-            for choice in range(*choices.of_state(state).indices(choices.choice_action.size))
+            for choice in range(*choices.choice_start[state : state + 2].tolist())
         }
         for state, name in enumerate(states)
     }
@@ -235,18 +236,6 @@ TRANSITIONS: Shape[Choices] = Shape(
     "actions that are not there are not enabled. Also an array `[state][action][next]`, or action -> `[state][next]`, "
     "where rows of zeros are actions not enabled",
     read_transitions,
-    lambda known: either(
-        {
-            "type": "object",
-            "additionalProperties": {
-                "anyOf": [
-                    {"type": "object", "additionalProperties": DISTRIBUTION.described(known), "minProperties": 1},
-                    array_schema(known),
-                ]
-            },
-            "minProperties": 1,
-        },
-        array_schema,
-    )(known),
+    (mapping_to(TABLE, least=1), ARRAY),
     _write,
 )
