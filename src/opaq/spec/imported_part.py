@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from opaq.model.imported import Imported
-from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor, is_number, shown
 from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Shape, Union, lazily
 from opaq.spec.model_part import LABELS, Plant, usable_labels
@@ -56,17 +55,16 @@ def plant_of(imported: Imported, names: Names) -> Plant:
 def _make(fields: Fields) -> Plant:
     """Read the file; then lay over it what the problem says."""
     cursor, kind = fields.cursor, str(fields.kind)
-    before = len(cursor.faults.errors)
+    before, sources = len(cursor.faults.errors), cursor.names.sources
     source = cursor.child(kind, fields.at(kind).value)
     source.name()
     options = {key.name: fields.read(key.name) for key in OPTIONS if key.name in fields}
-    if cursor.names.sources is None:
+    if sources is None:
         source.error("is read by load_problem only", "read it first and give its model as 'model'")
-    if len(cursor.faults.errors) > before or cursor.names.sources is None:
-        return Plant(Names(sources=cursor.names.sources), None)
-    imported = cursor.names.sources.model(source, kind, options)
+    usable = sources is not None and len(cursor.faults.errors) == before
+    imported = sources.model(source, kind, options) if sources is not None and usable else None
     if imported is None:
-        return Plant(Names(sources=cursor.names.sources), None)
+        return Plant(Names(sources=sources), None)
     plant = overlaid(imported, fields)
     return plant if len(cursor.faults.errors) == before else Plant(plant.names, None)
 
@@ -76,31 +74,29 @@ def overlaid(imported: Imported, fields: Fields) -> Plant:
     names, mdp = plant_of(imported, fields.cursor.names)
     if mdp is None:
         return Plant(names, mdp)
+
+    def at(key: str) -> Cursor:
+        return dataclasses.replace(fields.at(key), names=names)
+
     if "labels" in fields:
-        labels = usable_labels(LABELS.read(_known(fields.at("labels"), names)))
+        labels = usable_labels(LABELS.read(at("labels")))
         mdp = mdp if labels is None else dataclasses.replace(mdp, labels=labels)
         names = dataclasses.replace(names, labels=mdp.labels)
-    if "start" in fields:
-        start = START.read(_known(fields.at("start"), names))
-        mdp = mdp if start is None else dataclasses.replace(mdp, start=start)
-    mdp = _with_rewards(mdp, fields, names)
-    return Plant(dataclasses.replace(names, rewards=mdp.named_rewards), mdp)
-
-
-def _with_rewards(mdp: MDP, fields: Fields, names: Names) -> MDP:
-    choices, actions = Choices.of(mdp), names.actions
-    if "rewards" in fields:
-        rewards = REWARDS.read(_by_state(_known(fields.at("rewards"), names)))
-        mdp = dataclasses.replace(mdp, rewards=spread_rewards(rewards, choices, actions))
-    entries = _known(fields.at("named_rewards"), names).entries() if "named_rewards" in fields else None
-    further = {
-        key: spread_rewards(REWARDS.read(_by_state(entry)), choices, actions) for key, entry in (entries or {}).items()
+    start = START.read(at("start")) if "start" in fields else None
+    choices = Choices.of(mdp)
+    rewards = {"": at("rewards")} if "rewards" in fields else {}
+    further = (at("named_rewards").entries() or {}) if "named_rewards" in fields else {}
+    stated = {
+        key: spread_rewards(REWARDS.read(_by_state(entry)), choices, names.actions)
+        for key, entry in (rewards | further).items()
     }
-    return dataclasses.replace(mdp, named_rewards={**mdp.named_rewards, **further})
-
-
-def _known(cursor: Cursor, names: Names) -> Cursor:
-    return dataclasses.replace(cursor, names=names)
+    mdp = dataclasses.replace(
+        mdp,
+        start=mdp.start if start is None else start,
+        rewards=stated.pop("", mdp.rewards),
+        named_rewards={**mdp.named_rewards, **stated},
+    )
+    return Plant(dataclasses.replace(names, rewards=mdp.named_rewards), mdp)
 
 
 def _by_state(cursor: Cursor) -> Cursor:

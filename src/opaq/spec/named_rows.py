@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from opaq.model.arrays import SparseRows
+from opaq.model.arrays import FloatArray, IntArray, SparseRows
 from opaq.spec.cursor import Cursor, is_int
 from opaq.spec.grammar import Plain, Shape
 from opaq.spec.matrices import is_array, matrix_entries, right_shape, scaled_rows
 from opaq.spec.names import Known
-from opaq.spec.shapes import ARRAY, NAME, PROBABILITY, mapping_to, unread
+from opaq.spec.shapes import ARRAY, NAME, PROBABILITY, complete, mapping_to, unread
 
+T = TypeVar("T")
 MAX_ENTRIES = 20_000_000  # of a table of probabilities
 
 
@@ -53,38 +54,42 @@ def rows_by_name(
     cursor: Cursor, given: Known, shown: Known, *, rest: Mapping[int, dict[int, float] | None] | None = None
 ) -> SparseRows | None:
     """{given: distribution over shown} as a table [given, shown]; "*" and then `rest` stand for names not listed."""
+    stated = by_name(cursor, given, lambda entry: distribution(entry, shown))
+    if stated is None or given.index is None:
+        return None
+    for name, index in given.index.items():
+        if index not in stated and rest is None:
+            cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
+    rows = {index: stated.get(index, (rest or {}).get(index)) for index in given.index.values()}
+    entries = complete(list(rows.values()))
+    if too_many(cursor, sum(len(shares or ()) for shares in rows.values())) or not entries:
+        return None
+    return SparseRows.from_entries(*flattened(list(rows), entries), shape=(len(given), len(shown)))
+
+
+def by_name(cursor: Cursor, given: Known, read: Callable[[Cursor], T]) -> dict[int, T] | None:
+    """What a mapping states for each name, by position; "*" stands for the names that are not there."""
     entries = cursor.entries()
     if entries is None:
         return None
-    others = distribution(entries.pop("*"), shown) if (starred := "*" in entries) else None
-    rows: dict[int, dict[int, float] | None] = {}
+    others = [read(entries.pop("*"))] if "*" in entries else []
+    stated: dict[int, T] = {}
     for key, entry in entries.items():
-        shares = distribution(entry, shown)
-        index = given.find(cursor.child(key, key))
-        if index is not None and index in rows:
+        value, index = read(entry), given.find(cursor.child(key, key))
+        if index is not None and index in stated:
             entry.error(f"the same {given.kind} is there twice", "keep one of them")
         if index is not None:
-            rows[index] = shares
-    for name, index in (given.index or {}).items():
-        if index not in rows and not starred and rest is None:
-            cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
-        rows.setdefault(index, others if starred or rest is None else rest[index])
-    return None if given.index is None else _table(cursor, rows, shape=(len(given), len(shown)))
+            stated[index] = value
+    return {index: other for other in others for index in range(len(given))} | stated
 
 
-def _table(
-    cursor: Cursor, rows: Mapping[int, Mapping[int, float] | None], *, shape: tuple[int, int]
-) -> SparseRows | None:
-    """Rows as a table, when all of them could be read and they are not too many."""
-    size = sum(len(shares or ()) for shares in rows.values())
-    if too_many(cursor, size) or None in rows.values() or not size:
-        return None
+def flattened(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any, IntArray, FloatArray]:
+    """Rows of probabilities as three arrays: the owner (along the first axis), the column and the value of each."""
     columns, values = array("q"), array("d")
-    for shares in rows.values():
-        columns.extend((shares or {}).keys())
-        values.extend((shares or {}).values())
-    owner = np.repeat(list(rows), [len(shares or ()) for shares in rows.values()])
-    return SparseRows.from_entries(owner, columns, values, shape=shape)
+    for row in rows:
+        columns.extend(row.keys())
+        values.extend(row.values())
+    return np.repeat(owners, [len(row) for row in rows], axis=0), np.array(columns), np.array(values)
 
 
 def too_many(cursor: Cursor, entries: int) -> bool:

@@ -15,7 +15,7 @@ from opaq.model.observer import Observer
 from opaq.spec.channels import noisy, shared
 from opaq.spec.cursor import Cursor, gather, given, suggestion
 from opaq.spec.grammar import Fields, Key, Kind, Plain, Shape, Union
-from opaq.spec.named_rows import DISTRIBUTION, TABLE, Shown, mentioned, read_rows, too_many, written_rows
+from opaq.spec.named_rows import DISTRIBUTION, TABLE, Shown, by_name, mentioned, read_rows, too_many, written_rows
 from opaq.spec.names import Known, Names
 from opaq.spec.sensors import SENSORS, combined
 from opaq.spec.shapes import NAME, PROBABILITY, map_of, mapping_to, one_of, or_made, several, unique_names, unread
@@ -63,8 +63,10 @@ def _read(cursor: Cursor) -> Observer | None:
     return OBSERVER.record.read(cursor)
 
 
-def _check(cursor: Cursor, observer: Observer) -> None:
-    """Note when a finished observer does not fit the model."""
+def _check(cursor: Cursor, observer: Any) -> None:
+    """Note when a finished observer of tables does not fit the model."""
+    if not isinstance(observer, Observer):
+        return
     states, actions = cursor.names.states, cursor.names.actions
     after, signs, pairs = observer.after_action, observer.action_emission, len(states) * len(actions)
     if states.index is not None and observer.emission.num_rows != len(states):
@@ -157,19 +159,11 @@ def _observations(fields: Fields) -> Known | None:
 
 def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
     """What is seen after every action, [action * num_states + state, observation]."""
-    entries, actions, states = cursor.entries(), cursor.names.actions, cursor.names.states
-    if entries is None:
+    actions, states, listed = cursor.names.actions, cursor.names.states, Known.of("observation", seen.names)
+    shown = by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
+    if shown is None or None in shown.values() or actions.index is None:
         return None
-    listed, tables = Known.of("observation", seen.names), dict[int, SparseRows]()
-    for key, entry in entries.items():
-        shown = read_rows(entry, given=states, listed=listed)
-        action = None if key == "*" else actions.find(cursor.child(key, key))
-        if shown is None or (action is None and key != "*"):
-            return None
-        for index in range(len(actions)) if action is None else (action,):
-            if key != "*" or index not in tables:
-                tables[index] = shown.table
-    parts = [tables.get(action, seen.table) for action in range(len(actions))]
+    parts = [(shown.get(action) or seen).table for action in range(len(actions))]
     if too_many(cursor, sum(part.columns.size for part in parts)):
         return None
     rows = np.concatenate([part.row_of_entry() + action * len(states) for action, part in enumerate(parts)])
@@ -255,4 +249,4 @@ observer:
     B: {covers: goal, detects: 0.7, false_alarm: 0.01}
   "null": quiet""",
 )
-ANY_OBSERVER: Shape[Observer] = or_made(dataclasses.replace(OBSERVER.shape, read=_read), Observer, _check)
+ANY_OBSERVER: Shape[Observer] = or_made(dataclasses.replace(OBSERVER.shape, read=_read), OBSERVER.is_made, _check)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from opaq.errors import Faults
@@ -19,7 +18,7 @@ from opaq.spec.names import Names, Sources
 from opaq.spec.observer_part import ANY_OBSERVER
 from opaq.spec.policy_part import ANY_POLICY
 from opaq.spec.rewards import check_rewards
-from opaq.spec.secret_part import SECRET, may_have_automaton, read_secret
+from opaq.spec.secret_part import ANY_SECRET, may_have_automaton
 from opaq.spec.shapes import NAME, TEXT, unread, whole
 from opaq.spec.task_part import ANY_TASK
 from opaq.spec.uncertainty_part import check_uncertainty
@@ -153,7 +152,6 @@ _MODEL: Shape[Any] = Shape(
 _DISCOUNT: Shape[float] = Shape(
     "a number above 0 and up to 1", _read_discount, {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 )
-_SECRET = replace(SECRET.shape, read=read_secret)
 _KEYS = (
     Key("opaq", unread(f"`{VERSION}`", {"const": VERSION}), "The version of the format."),
     Key("name", NAME, "A short name; otherwise the file's name.", default=""),
@@ -161,7 +159,7 @@ _KEYS = (
     Key("model", _MODEL, "The plant; exactly one of this, `grid` and the models of other tools is needed."),
     Key("grid", GRID.shape, "The plant as a grid."),
     Key("observer", ANY_OBSERVER, "What the eavesdropper sees.", required="say what the observer sees"),
-    Key("secret", _SECRET, "What must stay hidden.", required="say what must stay hidden"),
+    Key("secret", ANY_SECRET, "What must stay hidden.", required="say what must stay hidden"),
     Key(
         "horizon",
         whole(0, MAX_HORIZON),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from opaq.errors import Faults
 from opaq.model.mdp import MDP
@@ -14,7 +14,7 @@ from opaq.spec.cursor import Cursor, gather
 from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union, attributes, each
 from opaq.spec.names import Names
 from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, label_or_states, written_states
-from opaq.spec.shapes import one_of, unread
+from opaq.spec.shapes import one_of, or_made, unread
 
 MAX_TIME = 1_000_000
 
@@ -30,18 +30,7 @@ def build_secret(
     faults: collects every fault instead of raising InputError; the secret is then None when it is unusable.
     path: what faults call the secret.
     """
-    start = Names.of(mdp, horizon=horizon).at_start(spec, path)
-    secret: Secret = gather(cast("Any", read_secret), start, faults)
-    return secret
-
-
-def read_secret(cursor: Cursor) -> Secret | None:
-    """A secret from its mapping, or a finished one checked."""
-    if not SECRET.is_made(cursor.value):
-        return SECRET.record.read(cursor)
-    _check(cursor, cursor.value)
-    secret: Secret = cursor.value
-    return secret
+    return gather(ANY_SECRET.read, Names.of(mdp, horizon=horizon).at_start(spec, path), faults)
 
 
 def may_have_automaton(secret: Any) -> bool:
@@ -149,3 +138,4 @@ SECRET: Union[Any] = Union.of(
     ),
     example='secret: {ltlf: "F(p & F q)", reveal: acceptance}',
 )
+ANY_SECRET: Shape[Secret] = or_made(SECRET.shape, SECRET.is_made, _check)

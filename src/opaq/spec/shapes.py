@@ -97,17 +97,17 @@ def unread(words: str, schema: Any, **others: Any) -> Shape[Any]:
     return Shape(words, lambda cursor: None, schema, **others)
 
 
-def or_made(shape: Shape[T], of: Any, check: Callable[[Cursor, Any], object], **changes: Any) -> Shape[T]:
-    """The same shape where a finished value (of the class or classes `of`) may stand too, which is checked."""
+def or_made(shape: Shape[T], is_made: type | Callable[[Any], bool], check: Callable[[Cursor, Any], object]) -> Shape[T]:
+    """The same shape where a finished value (of a class, or told by a function) may stand too, which is checked."""
 
     def read(cursor: Cursor) -> T | None:
-        if not isinstance(cursor.value, of):
+        if not (isinstance(cursor.value, is_made) if isinstance(is_made, type) else is_made(cursor.value)):
             return shape.read(cursor)
         check(cursor, cursor.value)
         made: T = cursor.value
         return made
 
-    return replace(shape, read=read, **changes)
+    return replace(shape, read=read)
 
 
 def several(form: Any) -> Plain:

@@ -178,7 +178,7 @@ REQUIREMENT: Shape[Requirement] = or_made(
         ref="requirement",
         inside=(RETURN.shape, EVENT.shape),
     ),
-    (ReturnAtLeast, Reach, Satisfy),
+    lambda value: isinstance(value, ReturnAtLeast | Reach | Satisfy),
     _check,
 )
 _NEEDS: Mapping[str, Any] = {
