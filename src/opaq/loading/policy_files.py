@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
 from opaq.loading.kinds import refuse_other_format, refuse_other_kind
+from opaq.loading.located import located
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.spec.policy_table import policy_from_dict, policy_to_dict
-from opaq.spec.yaml_reader import load_yaml, located
+from opaq.spec.yaml_reader import load_yaml
 
 
 def load_policy(

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from opaq.errors import Fault, Faults, InputError
 from opaq.formats.registry import FORMATS, endings
 from opaq.loading.kinds import refuse_other_format, refuse_other_kind
-from opaq.spec.yaml_reader import Document, located, parse_yaml, read_text
+from opaq.loading.located import located
+from opaq.spec.yaml_reader import Document, parse_yaml, read_text
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem

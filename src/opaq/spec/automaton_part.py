@@ -16,12 +16,13 @@ from opaq.errors import BudgetError, Faults
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import Guard, GuardError, parse_guard
 from opaq.spec.cursor import Cursor, gather, shown, suggestion
-from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, each, plainly
+from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, plainly
 from opaq.spec.names import Known, Names
 from opaq.spec.shapes import (
     FLAG,
     WRITTEN,
     all_named,
+    each,
     list_of,
     one_named,
     one_of,

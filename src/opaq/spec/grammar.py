@@ -256,21 +256,6 @@ def lazily(title: str, record: Callable[[], Record[T]]) -> Shape[T]:
     )
 
 
-def each(make: Callable[..., T], *names: str) -> Callable[[Fields], T | None]:
-    """Make a value of the keys named, in order, when all of them are usable."""
-
-    def made(fields: Fields) -> T | None:
-        values = [fields.read(name) for name in names]
-        return None if any(value is None for value in values) else make(*values)
-
-    return made
-
-
-def attributes(*names: str) -> Callable[[Any, Names], Plain]:
-    """The keys are the attributes of the value."""
-    return lambda value, _: {name: getattr(value, name) for name in names}
-
-
 def any_required(names: Iterable[str]) -> Plain:
     """The schema that one of these keys is there."""
     return {"anyOf": [{"required": [name]} for name in names]}

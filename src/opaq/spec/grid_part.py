@@ -12,11 +12,11 @@ from opaq.errors import Faults
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor, gather, given, shown
-from opaq.spec.grammar import Fields, Key, Record, Shape, any_required, each
+from opaq.spec.grammar import Fields, Key, Record, Shape, any_required
 from opaq.spec.model_part import LABELS, Plant, assemble, known_names, mdp_of
 from opaq.spec.names import Names, cell
 from opaq.spec.sets import START, STATE, STATES, start, state_set
-from opaq.spec.shapes import FLAG, REWARD, complete, list_of, map_of, mapping_to, number, several, unread, whole
+from opaq.spec.shapes import FLAG, REWARD, complete, each, list_of, map_of, mapping_to, number, several, unread, whole
 from opaq.spec.transitions import Choices, choices_of
 
 MAX_CELLS = 1_000_000

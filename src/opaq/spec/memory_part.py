@@ -80,8 +80,14 @@ def free_memory(mdp: MDP, count: int) -> Memory:
     """
     size = mdp.num_states
     start = SparseRows.from_entries(range(size), [0] * size, [1.0] * size, shape=(size, count))
-    stay = np.broadcast_to(np.arange(count)[:, None, None], (count, size, len(mdp.actions)))
-    return Memory(_numbered(count), start, stay, SparseRows.from_dense(np.eye(count)), free=True)
+    return Memory(_numbered(count), start, *_staying((count, size, len(mdp.actions))), free=True)
+
+
+def _staying(sizes: tuple[int, int, int]) -> Updates:
+    """Every node is kept."""
+    nodes = np.arange(sizes[0])
+    rows = SparseRows.from_entries(nodes, nodes, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
+    return np.broadcast_to(nodes[:, None, None], sizes), rows
 
 
 def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
@@ -106,7 +112,8 @@ def _make(fields: Fields) -> Memory | None:
     update: Updates | None
     if free:
         _check_joint(fields.at("nodes"), nodes or ())
-        update = _lay_rules([], _sizes(fields.cursor.naming(**known).names), copied=False)
+        sizes = _sizes(fields.cursor.naming(**known).names)
+        update = _staying(sizes) if min(sizes) else None
     else:
         stated = fields.at("update").value if "update" in fields else []
         update = _read_update(fields.cursor.child("update", stated).naming(**known))
@@ -162,16 +169,12 @@ def _read_update(cursor: Cursor) -> Updates | None:
     return None if rules is None else _lay_rules(rules, sizes)
 
 
-def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int], *, copied: bool = True) -> Updates | None:
+def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int]) -> Updates | None:
     """The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay"."""
     if not min(sizes):
         return None
     updates: list[dict[int, float]] = [{node: 1.0} for node in range(sizes[0])]
-    stay = np.broadcast_to(np.arange(sizes[0])[:, None, None], sizes)
-    if not copied:
-        same = np.arange(sizes[0])
-        return stay, SparseRows.from_entries(same, same, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
-    update_of = stay.copy()
+    update_of = _staying(sizes)[0].copy()
     for rule in reversed(rules):
         states = ints(range(sizes[1])) if rule.states is None else rule.states
         actions = ints(range(sizes[2]) if rule.actions is None else rule.actions)

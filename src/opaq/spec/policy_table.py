@@ -90,39 +90,26 @@ class _Rows:
             return cls(policy_class, problem.mdp, Known.of("action", actions))
         return cls(policy_class, problem.mdp, Known.of("choice", joint_actions(actions, memory)))
 
-    def record(self) -> Record[Any]:
-        """One row, with a key for every condition."""
-        conditions = [
-            Key(condition.key, _PART, CONDITIONS[condition.key].help, required="every row needs it")
-            for condition in self.policy_class.conditions
-        ]
-        return Record("row", "A row of a policy.", (*conditions, _PROBABILITIES), lambda fields: fields)
-
     def read(self, cursor: Cursor) -> tuple[RowKey, dict[str, float] | None] | None:
         """The key of a row and its probabilities; None when the key is unusable."""
-        fields = self.record().open(cursor)
+        kinds = [(condition, CONDITIONS[condition.key]) for condition in self.policy_class.conditions]
+        keys = [Key(kind.of.key, _PART, kind.help, required="every row needs it") for _, kind in kinds]
+        fields = Record("row", "A row of a policy.", (*keys, _PROBABILITIES), lambda opened: opened).open(cursor)
         if fields is None:
             return None
-        parts, state = [], None
-        for condition in self.policy_class.conditions:
-            kind = CONDITIONS[condition.key]
-            part = kind.row(fields.at(condition.key), condition) if condition.key in fields else None
-            parts.append(part)
-            if part is not None and kind.state is not None:
-                state = kind.state(part)
-        key = tuple(part for part in parts if part is not None)
-        complete = len(key) == len(parts)
-        row = self._probabilities(fields, state if complete else None) if "probabilities" in fields else None
-        return (key, row) if complete else None
+        given = [(fields.at(kind.of.key), condition, kind) for condition, kind in kinds if kind.of.key in fields]
+        parts = [part for at, condition, kind in given if (part := kind.row(at, condition)) is not None]
+        usable = len(parts) == len(kinds)
+        named = zip(kinds, parts, strict=True) if usable else ()
+        state = [kind.state(part) for (_, kind), part in named if kind.state is not None]
+        row = self._probabilities(fields.at("probabilities"), state) if "probabilities" in fields else None
+        return (tuple(parts), row) if usable else None
 
-    def _probabilities(self, fields: Fields, state: str | None) -> dict[str, float] | None:
-        cursor = fields.at("probabilities")
+    def _probabilities(self, cursor: Cursor, state: list[str]) -> dict[str, float] | None:
         row = distribution(cursor, self.choices)
-        if row is None:
-            return None
-        if state is not None:
-            self._check_enabled(cursor, row, state)
-        return {self.choices.listed[choice]: share for choice, share in row.items()}
+        if row is not None and state:
+            self._check_enabled(cursor, row, state[-1])
+        return None if row is None else {self.choices.listed[choice]: share for choice, share in row.items()}
 
     def _check_enabled(self, cursor: Cursor, row: Mapping[int, float], state: str) -> None:
         mdp, names = self.mdp, self.choices.listed

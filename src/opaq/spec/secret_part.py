@@ -11,10 +11,10 @@ from opaq.model.mdp import MDP
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.spec.automaton_part import LANGUAGE_KEYS, LANGUAGES, MINIMAL, check_guards, read_language
 from opaq.spec.cursor import Cursor, gather
-from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union, attributes, each
+from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union
 from opaq.spec.names import Names
 from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, label_or_states, written_states
-from opaq.spec.shapes import one_of, or_made, unread
+from opaq.spec.shapes import attributes, each, one_of, or_made, unread
 
 MAX_TIME = 1_000_000
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, spread
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Key, Record, each
+from opaq.spec.grammar import Key, Record
 from opaq.spec.sets import STATES
-from opaq.spec.shapes import PROBABILITY, map_of
+from opaq.spec.shapes import PROBABILITY, each, map_of
 
 MAX_OUTCOMES = 1_024  # in one state
 MAX_PAIRS = 20_000_000  # states x sensors

@@ -1,4 +1,4 @@
-"""The library of shapes: numbers, names, lists, mappings, and schemas of the forms they are written in."""
+"""The library of shapes: numbers, names, lists, mappings; their schemas; and what records are most often made of."""
 
 from __future__ import annotations
 
@@ -7,10 +7,25 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from opaq.spec.cursor import Cursor, is_flag, number_range
-from opaq.spec.grammar import Plain, Shape
+from opaq.spec.grammar import Fields, Plain, Shape
 from opaq.spec.names import Names
 
 T = TypeVar("T")
+
+
+def each(make: Callable[..., T], *names: str) -> Callable[[Fields], T | None]:
+    """Make a value of the keys named, in order, when all of them are usable."""
+
+    def made(fields: Fields) -> T | None:
+        values = [fields.read(name) for name in names]
+        return None if any(value is None for value in values) else make(*values)
+
+    return made
+
+
+def attributes(*names: str) -> Callable[[Any, Names], Plain]:
+    """The keys are the attributes of the value."""
+    return lambda value, _: {name: getattr(value, name) for name in names}
 
 
 def number(low: float = float("-inf"), high: float = float("inf")) -> Shape[float]:

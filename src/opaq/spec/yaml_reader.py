@@ -10,14 +10,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
-from opaq.errors import Fault, Faults, InputError
+from opaq.errors import Fault, InputError
 from opaq.files import read_bytes
 
 try:
@@ -85,20 +84,6 @@ def parse_yaml(text: str, *, source: str = "") -> Document:
     if builder.faults:
         raise InputError(builder.faults, source)
     return Document(builder.root, builder.lines)
-
-
-@contextmanager
-def located(document: Document, source: str, warnings: Faults | None) -> Iterator[Faults]:
-    """A list of faults to note: with their lines, errors are raised in the end and warnings go to `warnings`."""
-    noted = Faults()
-    try:
-        yield noted
-        noted.raise_if_any()
-    except InputError as error:
-        raise InputError(with_lines(error.faults, document.lines), source) from None
-    finally:
-        if warnings is not None:
-            warnings.warnings.extend(with_lines(noted.warnings, document.lines))
 
 
 def with_lines(faults: Iterable[Fault], lines: Mapping[str, int]) -> list[Fault]:
