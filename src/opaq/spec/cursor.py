@@ -59,6 +59,12 @@ class Cursor:
         """Note that the value is not what was expected."""
         self.error(f"is {shown(self.value)}, not {expected}", advice)
 
+    def beyond(self, count: float, most: float, finding: str, advice: str = "") -> bool:
+        """Whether there are more of something than there may be, which is noted."""
+        if count > most:
+            self.error(finding, advice)
+        return count > most
+
     def entries(self) -> dict[str, Cursor] | None:
         """The values of a mapping by name; keys that are no names are noted and left out."""
         if not isinstance(self.value, Mapping):

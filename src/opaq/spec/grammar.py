@@ -118,7 +118,7 @@ class Record(Generic[T]):
     title: str
     help: str
     keys: tuple[Key, ...]
-    make: Callable[[Fields], T | None]
+    make: Callable[[Fields], T | None] = lambda fields: None  # not needed where the fields are opened by hand
     parts: Callable[[Any, Names], Plain] | None = None  # the values of the keys, to be written
     one_of: tuple[str, ...] = ()  # exactly one of these keys is there
     example: str = ""

@@ -16,7 +16,7 @@ from opaq.spec.grammar import Fields, Key, Record, Shape, any_required
 from opaq.spec.model_part import LABELS, Plant, assemble, known_names, mdp_of
 from opaq.spec.names import Names, cell
 from opaq.spec.sets import START, STATE, STATES, start, state_set
-from opaq.spec.shapes import FLAG, REWARD, complete, each, list_of, map_of, mapping_to, number, several, unread, whole
+from opaq.spec.shapes import FLAG, REWARD, complete, list_of, map_of, mapping_to, number, several, unread, whole
 from opaq.spec.transitions import Choices, choices_of
 
 MAX_CELLS = 1_000_000
@@ -225,7 +225,6 @@ LINE: Record[Any] = Record(
     "line",
     "The free cells of a column, of a row, or of both.",
     (Key("column", _INDEX, "The column, from 0."), Key("row", _INDEX, "The row, from 0.")),
-    each(dict),
 )
 CELL_REWARD: Record[Any] = Record(
     "cell_reward",
@@ -234,7 +233,6 @@ CELL_REWARD: Record[Any] = Record(
         Key("cells", STATES, "The cells.", required="list the cells"),
         Key("reward", REWARD, "What each of them earns.", required="say how much"),
     ),
-    each(dict),
 )
 GRID_REWARDS: Shape[FloatArray] = Shape(
     '`{label or cell: number}` where `"*"` is every other cell, or `[{cells: [...], reward: 1}]`. A cell has one '

@@ -123,9 +123,8 @@ def _make(fields: Fields) -> Memory | None:
 def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
     num_actions = len(cursor.names.actions)
     joint = num_actions * len(nodes)
-    if joint > MAX_JOINT:
-        finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
-        cursor.error(finding, "use fewer nodes")
+    finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
+    cursor.beyond(joint, MAX_JOINT, finding, "use fewer nodes")
     for node in nodes:
         if ">" in node:
             cursor.error(f"'{node}' cannot name a node", "'>' joins an action with the next node")

@@ -94,10 +94,8 @@ def flattened(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any, In
 
 def too_many(cursor: Cursor, entries: int) -> bool:
     """Whether a table of probabilities is larger than opaq reads."""
-    if entries > MAX_ENTRIES:
-        finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
-        cursor.error(finding, "let states show fewer observations")
-    return entries > MAX_ENTRIES
+    finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
+    return cursor.beyond(entries, MAX_ENTRIES, finding, "let states show fewer observations")
 
 
 def read_rows(cursor: Cursor, *, given: Known, listed: Known | None, kind: str = "observation") -> Shown | None:

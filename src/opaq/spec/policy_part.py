@@ -110,8 +110,7 @@ def _key(cursor: Cursor) -> str | None:
     """The word of a condition; those that need a value are mappings with one key."""
     valued = {key: kind for key, kind in CONDITIONS.items() if kind.value is not None}
     if isinstance(cursor.value, Mapping):
-        record = Record("condition", "", tuple(map(_valued_key, valued.values())), lambda fields: fields)
-        opened = record.open(cursor)
+        opened = Record("condition", "", tuple(map(_valued_key, valued.values()))).open(cursor)
         given = cursor.value if opened is not None and set(opened.given) == set(map(str, cursor.value)) else {}
         return one_key(cursor, given, valued) if given or not cursor.value else None
     if not isinstance(cursor.value, str):

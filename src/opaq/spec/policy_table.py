@@ -94,7 +94,7 @@ class _Rows:
         """The key of a row and its probabilities; None when the key is unusable."""
         kinds = [(condition, CONDITIONS[condition.key]) for condition in self.policy_class.conditions]
         keys = [Key(kind.of.key, _PART, kind.help, required="every row needs it") for _, kind in kinds]
-        fields = Record("row", "A row of a policy.", (*keys, _PROBABILITIES), lambda opened: opened).open(cursor)
+        fields = Record("row", "A row of a policy.", (*keys, _PROBABILITIES)).open(cursor)
         if fields is None:
             return None
         given = [(fields.at(kind.of.key), condition, kind) for condition, kind in kinds if kind.of.key in fields]
@@ -240,7 +240,6 @@ POLICY_FILE: Record[Any] = Record(
         *POLICY.keys,
         Key("rows", unread("a list of rows", {"type": "array"}), "One per case.", required="list the rows"),
     ),
-    lambda fields: fields,
     example="""\
 {"format": "opaq-policy", "version": 1,
  "rows": [{"state": "q0", "probabilities": {"a": 0.3, "b": 0.7}}]}""",

@@ -91,9 +91,8 @@ def _too_many(cursor: Cursor, patterns: FloatArray, pattern_of: IntArray) -> boo
         cursor.error(f"{state} would have {outcomes:,} joint outcomes, more than {MAX_OUTCOMES:,}{rest}", _FEWER)
         return True
     total = int((2**uncertain)[pattern_of].sum())
-    if total > MAX_ENTRIES:
-        cursor.error(f"all states together would have {total:,} joint outcomes, more than {MAX_ENTRIES:,}", _FEWER)
-    return total > MAX_ENTRIES
+    finding = f"all states together would have {total:,} joint outcomes, more than {MAX_ENTRIES:,}"
+    return cursor.beyond(total, MAX_ENTRIES, finding, _FEWER)
 
 
 def _firing(sensors: dict[str, Sensor], *, num_states: int) -> FloatArray:

@@ -74,7 +74,6 @@ LOSSES: Record[Any] = Record(
     "loss",
     "The expected loss of the observer's best guess.",
     (Key("loss", _ROWS, "Every guess with its losses by secret value; those not named are 0."),),
-    lambda fields: fields,
     example="task: {of: {loss: {yes: {no: 1}, no: {yes: 5}}}}",
 )
 UNCERTAINTY: Shape[Uncertainty] = Shape(
