@@ -138,9 +138,7 @@ pomdp: FILE
 observer: {from: model}                  # the observer sees the model's own observations
 secret: {initial_state: true}
 horizon: 10"""
-_AUTOMATON_EXAMPLE = "secret: {automaton: {file: FILE}}"
-_HOA_OF = {"automaton": "automaton", "problem": "secret"}  # what of each kind of thing is written
-_DOT_OF = {"automaton": "automaton", "problem": "model", "model": "model"}
+_DOT, _HOA, _UMB = "opaq.formats.dot", "opaq.formats.hoa", "opaq.formats.umb"
 _EXPORT = "opaq.reports.policy_export"
 
 
@@ -161,11 +159,9 @@ def _model(name: str, *endings: str, reader: str, **others: Any) -> Format:
     return Format(name, f"a {name.upper()} model", "model", endings, reader, **how)
 
 
-def _automaton(name: str, title: str, *endings: str, module: str, **writers: str) -> Format:
-    """Automata of other tools; {} in the module's name is "reader" or "writer", `writers` say of what each kind is."""
-    reader = f"{module.format('reader')}:read_{name}"
-    functions = {kind: f"{module.format('writer')}:{name}_of_{thing}" for kind, thing in writers.items()}
-    return Format(name, title, "automaton", endings, reader, functions, example=_AUTOMATON_EXAMPLE)
+def _automaton(name: str, title: str, *endings: str, reader: str, **writers: str) -> Format:
+    """An automaton, which a problem file names where it says what is secret."""
+    return Format(name, title, "automaton", endings, reader, writers, example="secret: {automaton: {file: FILE}}")
 
 
 def _built_by_storm(name: str, *endings: str, **others: Any) -> Format:
@@ -185,8 +181,8 @@ for _format in (
     _model(
         "umb",
         ".umb",
-        reader="opaq.formats.umb.umb_reader:read_umb",
-        writers={kind: f"opaq.formats.umb.umb_writer:umb_of_{kind}" for kind in ("problem", "model")},
+        reader=f"{_UMB}.umb_reader:read_umb",
+        writers={"problem": f"{_UMB}.umb_writer:umb_of_problem", "model": f"{_UMB}.umb_writer:umb_of_model"},
         options=(_REWARD,),
     ),
     _model("pomdp", ".pomdp", reader="opaq.formats.pomdp.pomdp_reader:read_pomdp", example=_POMDP_EXAMPLE),
@@ -199,8 +195,24 @@ for _format in (
         extra="gym",
         is_file=False,
     ),
-    _automaton("hoa", "an automaton", ".hoa", module="opaq.formats.hoa.hoa_{}", **_HOA_OF),
-    _automaton("dot", "a drawing of an automaton", ".dot", ".gv", module="opaq.formats.dot", **_DOT_OF),
+    _automaton(
+        "hoa",
+        "an automaton",
+        ".hoa",
+        reader=f"{_HOA}.hoa_reader:read_hoa",
+        automaton=f"{_HOA}.hoa_writer:hoa_of_automaton",
+        problem=f"{_HOA}.hoa_writer:hoa_of_secret",
+    ),
+    _automaton(
+        "dot",
+        "a drawing of an automaton",
+        ".dot",
+        ".gv",
+        reader=f"{_DOT}:read_dot",
+        automaton=f"{_DOT}:dot_of_automaton",
+        problem=f"{_DOT}:dot_of_model",
+        model=f"{_DOT}:dot_of_model",
+    ),
     Format("html", "a web page", "other", (".html",)),
     Format("npz", "a store of arrays", "other", (".npz",)),
     Format("npy", "an array", "other", (".npy",)),

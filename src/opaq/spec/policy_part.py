@@ -13,11 +13,11 @@ from opaq.model.mdp import MDP
 from opaq.model.policy import PolicyClass
 from opaq.model.secret import Secret
 from opaq.spec.cursor import Cursor, gather, suggestion
-from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, one_key
+from opaq.spec.grammar import Key, Plain, Record, Shape, one_key
 from opaq.spec.memory_part import MACHINE
 from opaq.spec.names import Names
 from opaq.spec.secret_part import may_have_automaton
-from opaq.spec.shapes import complete, only_key, or_made, whole
+from opaq.spec.shapes import complete, each, only_key, or_made, whole
 
 MAX_LAST_STATES = 1_000
 MAX_OBSERVATIONS = 1_000
@@ -188,10 +188,6 @@ def _schema(definitions: Plain) -> Plain:
     return {"type": "array", "items": {"anyOf": [{"enum": words}, *mappings]}, "minItems": 1}
 
 
-def _make(fields: Fields) -> PolicyClass | None:
-    return fields.read("conditions_on") if "conditions_on" in fields else PolicyClass()
-
-
 _COUNT = whole(1, MAX_OBSERVATIONS)
 _COUNT_OR_ALL: Shape[Any] = Shape(f"{_COUNT.words}, or `all`", _read_count, (_COUNT, {"const": "all"}))
 CONDITIONS: dict[str, ConditionKind] = {
@@ -235,8 +231,8 @@ _CONDITIONS: Shape[PolicyClass] = Shape(
 POLICY: Record[PolicyClass] = Record(
     "policy",
     "What the policy may look at.",
-    (Key("conditions_on", _CONDITIONS, "By default `[state]`."),),
-    _make,
+    (Key("conditions_on", _CONDITIONS, "By default `[state]`.", default=PolicyClass()),),
+    each(lambda policy_class: policy_class, "conditions_on"),
     lambda policy_class, _: {"conditions_on": policy_class},
     example="policy: {conditions_on: [state, time]}",
 )
