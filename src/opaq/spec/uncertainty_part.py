@@ -80,7 +80,7 @@ UNCERTAINTY: Shape[Uncertainty] = Shape(
     "`opacity` (bits), `guess_error` (the probability that the best guess is wrong), `guesswork` (the mean number of "
     "guesses), or `{loss: ...}`",
     _read,
-    ({"enum": list(UNCERTAINTIES)}, lambda known: LOSSES.schema(known) | {"required": ["loss"]}),
+    (lambda known: {"enum": list(UNCERTAINTIES)}, lambda known: LOSSES.schema(known) | {"required": ["loss"]}),
     _write,
     inside=(LOSSES.shape,),
 )
