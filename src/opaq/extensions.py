@@ -32,29 +32,14 @@ from opaq.solvers.policy_classes import SIZED_CONDITIONS, SizedCondition
 from opaq.solvers.solver_registry import SOLVERS, register_solver
 from opaq.spec import imported_part, policy_part
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import (
-    NAME,
-    PROBABILITY,
-    Fields,
-    Key,
-    Kind,
-    Record,
-    Shape,
-    Union,
-    attributes,
-    each,
-    list_of,
-    map_of,
-    number,
-    one_of,
-    whole,
-)
+from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union
 from opaq.spec.names import Names
 from opaq.spec.observer_part import OBSERVER
 from opaq.spec.policy_part import CONDITIONS, ConditionKind
 from opaq.spec.problem_part import problem_record
 from opaq.spec.secret_part import SECRET
 from opaq.spec.sets import STATES
+from opaq.spec.shapes import NAME, PROBABILITY, attributes, each, list_of, map_of, number, one_of, whole
 
 __all__ = [
     "NAME",

@@ -20,7 +20,7 @@ from opaq.model.secret import Language
 from opaq.spec import build_mdp, build_observer
 from opaq.spec.imported_part import plant_of
 from opaq.spec.names import Names
-from opaq.spec.observer_part import read_observer
+from opaq.spec.observer_part import ANY_OBSERVER
 from opaq.spec.sets import state_set
 
 TIGER = """\
@@ -149,7 +149,7 @@ def test_an_automaton_of_its_own_file(folder: Path) -> None:
 
 def observer_of(spec: dict[str, Any], imported: Imported | None = None) -> Observer:
     cursor = plant_of(imported or chain(), Names()).names.at_start(spec, "observer")
-    found = read_observer(cursor)
+    found = ANY_OBSERVER.read(cursor)
     assert [str(fault) for fault in cursor.faults] == []
     assert found is not None
     return found

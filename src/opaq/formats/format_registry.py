@@ -138,29 +138,34 @@ pomdp: FILE
 observer: {from: model}                  # the observer sees the model's own observations
 secret: {initial_state: true}
 horizon: 10"""
-_AUTOMATON_EXAMPLE = "secret: {automaton: {file: FILE}}"
-_STORM = "opaq.formats.prism.storm:read_prism"
-_PLAIN = "opaq.formats.plain"
-_HOA = "opaq.formats.hoa.hoa_writer"
-_UMB = "opaq.formats.umb.umb_writer"
+_DOT, _HOA, _UMB = "opaq.formats.dot", "opaq.formats.hoa", "opaq.formats.umb"
+_EXPORT = "opaq.reports.policy_export"
 
 
 def _plain(name: str, *endings: str) -> Format:
     """Our own mappings, as YAML or as JSON."""
-    writers = {kind: f"{_PLAIN}:{kind}_as_{name}" for kind in ("problem", "model", "automaton")}
+    writers = {kind: f"opaq.formats.plain:{kind}_as_{name}" for kind in ("problem", "model", "automaton")}
     return Format(name, "a problem", "problem", endings, writers=writers)
-
-
-def _built_by_storm(name: str, *endings: str, options: tuple[ReaderOption, ...], **others: Any) -> Format:
-    example = _MODEL_EXAMPLE.format(key=name)
-    title = f"a {name.upper()} model"
-    return Format(name, title, "model", endings, _STORM, options=options, extra="storm", example=example, **others)
 
 
 def _exported(name: str, ending: str, title: str, holds: Content) -> Format:
     """What policies are written as, and never read from."""
-    writers = {"policy": f"opaq.reports.policy_export:{name}_of_policy"}
-    return Format(name, title, holds, (ending,), writers=writers)
+    return Format(name, title, holds, (ending,), writers={"policy": f"{_EXPORT}:{name}_of_policy"})
+
+
+def _model(name: str, *endings: str, reader: str, **others: Any) -> Format:
+    """A model of another tool, named in a problem file under the name of its format."""
+    how = {"example": _MODEL_EXAMPLE.format(key=name)} | others
+    return Format(name, f"a {name.upper()} model", "model", endings, reader, **how)
+
+
+def _automaton(name: str, title: str, *endings: str, reader: str, **writers: str) -> Format:
+    """An automaton, which a problem file names where it says what is secret."""
+    return Format(name, title, "automaton", endings, reader, writers, example="secret: {automaton: {file: FILE}}")
+
+
+def _built_by_storm(name: str, *endings: str, **others: Any) -> Format:
+    return _model(name, *endings, reader="opaq.formats.prism.storm:read_prism", extra="storm", **others)
 
 
 # The order is that of lists in messages.
@@ -172,25 +177,15 @@ for _format in (
     _exported("scheduler", ".storm.json", "a scheduler of Storm", "policy"),
     _built_by_storm("prism", ".prism", ".nm", ".pm", ".sm", options=(_CONSTANTS, _REWARD)),
     _built_by_storm("jani", ".jani", options=(_CONSTANTS, _REWARD)),
-    _built_by_storm("drn", ".drn", options=(_REWARD,), writers={"policy": "opaq.reports.policy_export:drn_of_policy"}),
-    Format(
+    _built_by_storm("drn", ".drn", options=(_REWARD,), writers={"policy": f"{_EXPORT}:drn_of_policy"}),
+    _model(
         "umb",
-        "a UMB model",
-        "model",
-        (".umb",),
-        "opaq.formats.umb.umb_reader:read_umb",
-        {"problem": f"{_UMB}:umb_of_problem", "model": f"{_UMB}:umb_of_model"},
+        ".umb",
+        reader=f"{_UMB}.umb_reader:read_umb",
+        writers={"problem": f"{_UMB}.umb_writer:umb_of_problem", "model": f"{_UMB}.umb_writer:umb_of_model"},
         options=(_REWARD,),
-        example=_MODEL_EXAMPLE.format(key="umb"),
     ),
-    Format(
-        "pomdp",
-        "a POMDP model",
-        "model",
-        (".pomdp",),
-        "opaq.formats.pomdp.pomdp_reader:read_pomdp",
-        example=_POMDP_EXAMPLE,
-    ),
+    _model("pomdp", ".pomdp", reader="opaq.formats.pomdp.pomdp_reader:read_pomdp", example=_POMDP_EXAMPLE),
     Format(
         "gymnasium",
         "a Gymnasium environment",
@@ -200,30 +195,23 @@ for _format in (
         extra="gym",
         is_file=False,
     ),
-    Format(
+    _automaton(
         "hoa",
         "an automaton",
-        "automaton",
-        (".hoa",),
-        "opaq.formats.hoa.hoa_reader:read_hoa",
-        {
-            "automaton": f"{_HOA}:hoa_of_automaton",
-            "problem": f"{_HOA}:hoa_of_secret",
-        },
-        example=_AUTOMATON_EXAMPLE,
+        ".hoa",
+        reader=f"{_HOA}.hoa_reader:read_hoa",
+        automaton=f"{_HOA}.hoa_writer:hoa_of_automaton",
+        problem=f"{_HOA}.hoa_writer:hoa_of_secret",
     ),
-    Format(
+    _automaton(
         "dot",
         "a drawing of an automaton",
-        "automaton",
-        (".dot", ".gv"),
-        "opaq.formats.dot:read_dot",
-        {
-            "automaton": "opaq.formats.dot:dot_of_automaton",
-            "problem": "opaq.formats.dot:dot_of_model",
-            "model": "opaq.formats.dot:dot_of_model",
-        },
-        example=_AUTOMATON_EXAMPLE,
+        ".dot",
+        ".gv",
+        reader=f"{_DOT}:read_dot",
+        automaton=f"{_DOT}:dot_of_automaton",
+        problem=f"{_DOT}:dot_of_model",
+        model=f"{_DOT}:dot_of_model",
     ),
     Format("html", "a web page", "other", (".html",)),
     Format("npz", "a store of arrays", "other", (".npz",)),

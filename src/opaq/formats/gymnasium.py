@@ -12,10 +12,11 @@ import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
 from opaq.formats.format_registry import FORMATS
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, frozen, ints
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, frozen, ints
 from opaq.model.distributions import normalise, normalise_rows
 from opaq.model.imported import Imported
 from opaq.model.mdp import MAX_REWARD, MDP
+from opaq.spec.transitions import choices_of
 
 END = "end"  # the label of states where the episode is over
 MAX_STATES = 1_000_000
@@ -146,12 +147,9 @@ def _moves(environment: Any, faults: Faults) -> _Moves | None:
     if set(map(int, table)) != set(range(len(table))) or len(table) > MAX_STATES or not columns:
         faults.error("P", f"its states are not numbered 0 to {len(table) - 1}, or are too many")
         return None
-    source, action, probability, target, reward, ends = columns
-    moves = _Moves(len(table), num_actions, source, action, probability, target, reward, ends)
-    _check(moves, faults)
-    kept = probability > 0
-    parts = (source, action, probability, target, reward, ends)
-    return _Moves(len(table), num_actions, *(part[kept] for part in parts))
+    _check(_Moves(len(table), num_actions, *columns), faults)
+    kept = columns[2] > 0
+    return _Moves(len(table), num_actions, *(column[kept] for column in columns))
 
 
 def _check(moves: _Moves, faults: Faults) -> None:
@@ -197,30 +195,27 @@ def _over(moves: _Moves, start: FloatArray) -> BoolArray:
 
 def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished: BoolArray, copied: IntArray) -> MDP:
     """The arrays: rows repeat targets, which are summed; finished states stay where they are and earn nothing."""
-    running = ~finished[moves.source]
-    source, action, ends = moves.source[running], moves.action[running], moves.ends[running]
-    target = moves.target[running]
+    running, staying, count = ~finished[moves.source], np.flatnonzero(finished), len(actions)
+    kept: tuple[Any, ...] = (moves.source, moves.action, moves.target, moves.probability, moves.reward, moves.ends)
+    source, action, target, probability, reward, ends = (part[running] for part in kept)
     moved = ends & ~finished[target]
     target = np.where(moved, moves.num_states + np.searchsorted(copied, target), target)
-    staying = np.flatnonzero(finished)
-    enabled = np.unique(source * len(actions) + action)
-    idle = (staying[:, None] * len(actions) + np.arange(len(actions))).reshape(-1)
-    choices = np.sort(np.concatenate((enabled, idle)))
-    row = np.searchsorted(choices, source * len(actions) + action)
-    share = normalise_rows(row, moves.probability[running], choices.size).values
-    rows = np.concatenate((row, np.searchsorted(choices, idle)))
-    columns = np.concatenate((target, np.repeat(staying, len(actions))))
-    values = np.concatenate((share, np.ones(idle.size)))
-    per_state = np.bincount(choices // len(actions), minlength=finished.size)
+    idle = np.repeat(staying, count)
+    source, target = np.concatenate((source, idle)), np.concatenate((target, idle))
+    action = np.concatenate((action, np.tile(np.arange(count), staying.size)))
+    enabled, row = np.unique(source * count + action, return_inverse=True)
+    share = normalise_rows(row, np.concatenate((probability, np.ones(idle.size))), enabled.size).values
+    choices = choices_of(source, action, target, share, num_states=finished.size, num_actions=count)
+    earned = share * np.concatenate((reward, np.zeros(idle.size)))
     names = (*map(str, range(moves.num_states)), *(f"{state}.{END}" for state in copied.tolist()))
     return MDP(
         states=names,
         actions=actions,
         start=floats(np.concatenate((start, np.zeros(copied.size)))),
-        choice_start=ints(np.concatenate(([0], np.cumsum(per_state)))),
-        choice_action=ints(choices % len(actions)),
-        transitions=SparseRows.from_entries(rows, columns, values, shape=(choices.size, finished.size)),
-        rewards=floats(np.bincount(row, weights=share * moves.reward[running], minlength=choices.size)),
+        choice_start=choices.choice_start,
+        choice_action=choices.choice_action,
+        transitions=choices.transitions,
+        rewards=floats(np.bincount(row, weights=earned, minlength=enabled.size)),
         labels={},
     )
 

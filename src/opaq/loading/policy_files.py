@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
 from opaq.loading.kinds import refuse_other_format, refuse_other_kind
+from opaq.loading.located import located
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.spec.policy_table import policy_from_dict, policy_to_dict
-from opaq.spec.yaml_reader import load_yaml, with_lines
+from opaq.spec.yaml_reader import load_yaml
 
 
 def load_policy(
@@ -25,19 +26,12 @@ def load_policy(
     A file that says it is for another model is refused unless `any_model`.
     """
     refuse_other_kind(path, expected="a policy")
-    source, document, noted = os.fspath(path), load_yaml(path), Faults()
+    source, document = os.fspath(path), load_yaml(path)
     refuse_other_format(document.data, source, expected="a policy")
     if not isinstance(document.data, Mapping):
         raise InputError([Fault("", "expected the keys format, version and rows")], source)
-    try:
-        policy = policy_from_dict(document.data, problem, any_model=any_model, faults=noted)
-        noted.raise_if_any()
-    except InputError as error:
-        raise InputError(with_lines(error.faults, document.lines), source) from None
-    finally:
-        if faults is not None:
-            faults.warnings.extend(with_lines(noted.warnings, document.lines))
-    return policy
+    with located(document, source, faults) as noted:
+        return policy_from_dict(document.data, problem, any_model=any_model, faults=noted)
 
 
 def as_policy(policy: object, problem: Problem) -> Policy:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from opaq.errors import Fault, Faults, InputError
 from opaq.formats.format_registry import FORMATS, endings
 from opaq.loading.kinds import refuse_other_format, refuse_other_kind
-from opaq.spec.yaml_reader import Document, parse_yaml, read_text, with_lines
+from opaq.loading.located import located
+from opaq.spec.yaml_reader import Document, parse_yaml, read_text
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
@@ -54,15 +55,8 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     refuse_other_kind(source, expected="a problem")
     document = parse_yaml(problem_text(source), source=source)
     refuse_other_format(document.data, source, expected="a problem")
-    noted = Faults()
-    try:
+    with located(document, source, faults) as noted:
         problem = build_problem(_mapping(document), sources=FolderSources(Path(source).parent), faults=noted)
-        noted.raise_if_any()
-    except InputError as error:
-        raise InputError(with_lines(error.faults, document.lines), source) from None
-    finally:
-        if faults is not None:
-            faults.warnings.extend(with_lines(noted.warnings, document.lines))
     return problem if problem.name else dataclasses.replace(problem, name=Path(source).stem)
 
 

@@ -56,9 +56,8 @@ def _read(
 ) -> Problem | Imported | Automaton | Policy:
     format = format_of(source)
     if format is not None and format.reader:
-        thing: Imported | Automaton = format.read(
-            source, **({"constants": constants} if format.takes("constants") else {})
-        )
+        options = {"constants": constants} if format.takes("constants") else {}
+        thing: Imported | Automaton = format.read(source, **options)
         faults.warnings.extend(thing.warnings if isinstance(thing, Imported) else ())
         return thing
     if format is not None and format.holds == "problem" and Path(source).is_file() and _is_policy(source):

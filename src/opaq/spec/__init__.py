@@ -3,25 +3,14 @@
 What users state (mappings, lists, arrays) comes in, `model` data go out, and back. Imports: model, automata.
 """
 
-from opaq.spec.automaton_part import build_automaton
-from opaq.spec.grid_part import build_grid
-from opaq.spec.memory_part import build_memory, free_memory
-from opaq.spec.model_part import build_mdp
-from opaq.spec.observer_part import build_observer
-from opaq.spec.policy_part import build_policy_class
-from opaq.spec.problem_part import build_problem, problem_schema, problem_to_dict
-from opaq.spec.secret_part import build_secret
-
-__all__ = [
-    "build_automaton",
-    "build_grid",
-    "build_mdp",
-    "build_memory",
-    "build_observer",
-    "build_policy_class",
-    "build_problem",
-    "build_secret",
-    "free_memory",
-    "problem_schema",
-    "problem_to_dict",
-]
+from opaq.spec.automaton_part import build_automaton as build_automaton
+from opaq.spec.grid_part import build_grid as build_grid
+from opaq.spec.memory_part import build_memory as build_memory
+from opaq.spec.memory_part import free_memory as free_memory
+from opaq.spec.model_part import build_mdp as build_mdp
+from opaq.spec.observer_part import build_observer as build_observer
+from opaq.spec.policy_part import build_policy_class as build_policy_class
+from opaq.spec.problem_part import build_problem as build_problem
+from opaq.spec.problem_part import problem_schema as problem_schema
+from opaq.spec.problem_part import problem_to_dict as problem_to_dict
+from opaq.spec.secret_part import build_secret as build_secret

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -15,21 +16,21 @@ from opaq.errors import BudgetError, Faults
 from opaq.model.automaton import Automaton, Edge
 from opaq.model.guard import Guard, GuardError, parse_guard
 from opaq.spec.cursor import Cursor, gather, shown, suggestion
-from opaq.spec.grammar import (
-    FLAG,
-    NAME,
-    Fields,
-    Key,
-    Plain,
-    Record,
-    Shape,
-    each,
-    either,
-    list_of,
-    one_of,
-    unique_names,
-)
+from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, plainly
 from opaq.spec.names import Known, Names
+from opaq.spec.shapes import (
+    FLAG,
+    WRITTEN,
+    all_named,
+    each,
+    list_of,
+    one_named,
+    one_of,
+    only_key,
+    or_made,
+    unique_names,
+    unread,
+)
 
 LANGUAGES = ("automaton", "ltlf", "regex")
 MAX_STATES = 100_000
@@ -69,10 +70,7 @@ def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
 
 
 def _read_drawn(cursor: Cursor) -> Automaton | None:
-    """An automaton as it is drawn, in another file, or finished."""
-    if isinstance(cursor.value, Automaton):
-        check_guards(cursor, cursor.value)
-        return cursor.value
+    """An automaton as it is drawn, or in another file."""
     if not isinstance(cursor.value, Mapping) or set(cursor.value) != {"file"} or cursor.names.sources is None:
         return AUTOMATON.read(cursor)
     automaton = cursor.names.sources.automaton(cursor.child("file", cursor.value["file"]))
@@ -163,8 +161,9 @@ def _parts(automaton: Automaton, names: Names) -> Plain:
     }
 
 
-_NODE: Shape[Any] = Shape(
-    "a state of the automaton", lambda cursor: cursor.names.automaton.find(cursor), NAME.described
+_NODE = one_named("automaton", "a state of the automaton")
+_GUARD: Shape[Guard] = Shape(
+    "a guard: labels joined with `! & | ( )`, or `true`", _read_guard, {"type": ["string", "boolean"]}
 )
 EDGE: Record[Edge] = Record(
     "edge",
@@ -172,43 +171,21 @@ EDGE: Record[Edge] = Record(
     (
         Key("from", _NODE, "Where it leaves.", required="name a state"),
         Key("to", _NODE, "Where it leads.", required="name a state"),
-        Key(
-            "when",
-            Shape("a guard: labels joined with `! & | ( )`, or `true`", _read_guard, {"type": ["string", "boolean"]}),
-            "The label sets it reads.",
-            required="write a guard, e.g. 'true'",
-        ),
+        Key("when", _GUARD, "The label sets it reads.", required="write a guard, e.g. 'true'"),
     ),
     each(Edge, "from", "to", "when"),
 )
-_EDGES = list_of(EDGE.shape, "a list of edges")
+_EDGES = dataclasses.replace(list_of(EDGE.shape, "a list of edges"), write=plainly)
+_READS = "Which label moves it: of the state entered (first that of the start), or of the state left."
 AUTOMATON: Record[Automaton] = Record(
     "automaton",
     "A deterministic automaton over labels.",
     (
         Key("states", unique_names("state", MAX_STATES), "Its states.", required="list its states"),
         Key("initial", _NODE, "Where it starts.", required="name the state it starts in"),
-        Key(
-            "accepting",
-            Shape(
-                "a list of states",
-                lambda cursor: cursor.names.automaton.find_all(cursor),
-                lambda known: either(NAME, {"type": "array", "items": NAME.described(known)})(known),
-            ),
-            "The states in which it accepts.",
-        ),
-        Key(
-            "edges",
-            Shape(_EDGES.words, _EDGES.read, _EDGES.schema, inside=(EDGE.shape,)),
-            "Tried in order; no match means stay.",
-            required="list its edges",
-        ),
-        Key(
-            "reads",
-            one_of("entered", "left"),
-            "Which label moves it: of the state entered (first that of the start), or of the state left.",
-            default="entered",
-        ),
+        Key("accepting", all_named("automaton", "a list of states"), "The states in which it accepts."),
+        Key("edges", _EDGES, "Tried in order; no match means stay.", required="list its edges"),
+        Key("reads", one_of("entered", "left"), _READS, default="entered"),
     ),
     _make,
     _parts,
@@ -219,34 +196,22 @@ automaton:
   accepting: [y]
   edges: [{from: x, to: y, when: goal}]""",
 )
-DRAWN: Shape[Automaton] = Shape(
-    "a mapping: [automaton](#automaton), or `{file: x.hoa}` or `{file: x.dot}`, relative to the problem file",
-    _read_drawn,
-    either(
-        AUTOMATON.shape,
-        {
-            "type": "object",
-            "properties": {"file": {"type": "string", "minLength": 1}},
-            "required": ["file"],
-            "additionalProperties": False,
-        },
+DRAWN: Shape[Automaton] = or_made(
+    Shape(
+        "a mapping: [automaton](#automaton), or `{file: x.hoa}` or `{file: x.dot}`, relative to the problem file",
+        _read_drawn,
+        (AUTOMATON.shape, only_key("file", WRITTEN)),
+        AUTOMATON.write,
+        inside=(AUTOMATON.shape,),
     ),
-    AUTOMATON.write,
-    inside=(AUTOMATON.shape,),
+    Automaton,
+    check_guards,
 )
-_TEXT = {"type": "string", "minLength": 1}
+_LTLF, _REGEX = (unread(f"text, e.g. `{_EXAMPLES[kind]}`", WRITTEN) for kind in ("ltlf", "regex"))
 LANGUAGE_KEYS = {
     "automaton": Key("automaton", DRAWN, "An automaton over labels."),
-    "ltlf": Key(
-        "ltlf",
-        Shape('text, e.g. `"F(p & F q)"`', lambda cursor: None, _TEXT),
-        "A formula of linear temporal logic on finite runs.",
-    ),
-    "regex": Key(
-        "regex",
-        Shape('text, e.g. `"p .* q"`', lambda cursor: None, _TEXT),
-        "A regular expression over labels.",
-    ),
+    "ltlf": Key("ltlf", _LTLF, "A formula of linear temporal logic on finite runs."),
+    "regex": Key("regex", _REGEX, "A regular expression over labels."),
 }
 MINIMAL = Key(
     "minimal",

@@ -10,8 +10,8 @@ import numpy as np
 from opaq.model.arrays import SparseRows
 from opaq.model.observer import Observer
 from opaq.spec.cursor import Cursor, is_number
+from opaq.spec.named_rows import rows_by_name
 from opaq.spec.names import Known
-from opaq.spec.sets import rows_by_name
 
 MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
 _MAX_ALIKE = 2_000  # observations that noise may take for each other
@@ -87,9 +87,8 @@ def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
     after = observer.after_action
     shown = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
     entries = int(np.diff(channel.starts)[shown].sum())
-    if entries > MAX_ENTRIES:
-        cursor.error(f"makes {entries:,} emissions, more than {MAX_ENTRIES:,}", "mix up fewer observations")
-    return entries > MAX_ENTRIES
+    finding = f"makes {entries:,} emissions, more than {MAX_ENTRIES:,}"
+    return cursor.beyond(entries, MAX_ENTRIES, finding, "mix up fewer observations")
 
 
 def _seen_through(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:

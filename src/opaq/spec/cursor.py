@@ -59,6 +59,12 @@ class Cursor:
         """Note that the value is not what was expected."""
         self.error(f"is {shown(self.value)}, not {expected}", advice)
 
+    def beyond(self, count: float, most: float, finding: str, advice: str = "") -> bool:
+        """Whether there are more of something than there may be, which is noted."""
+        if count > most:
+            self.error(finding, advice)
+        return count > most
+
     def entries(self) -> dict[str, Cursor] | None:
         """The values of a mapping by name; keys that are no names are noted and left out."""
         if not isinstance(self.value, Mapping):
@@ -193,6 +199,11 @@ def gather(read: Callable[[Cursor], T | None], start: Cursor, faults: Faults | N
     if faults is None:
         noted.raise_if_any()
     return cast("T", result if len(noted.errors) == before else None)
+
+
+def given(**stated: Any) -> dict[str, Any]:
+    """The arguments that are not None, as the keys of a mapping."""
+    return {name: value for name, value in stated.items() if value is not None}
 
 
 def shown(value: object) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from opaq.spec.cursor import Cursor, is_flag, nearest, number_range
+from opaq.spec.cursor import Cursor, nearest
 from opaq.spec.names import Names
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Shape(Generic[T]):
 
     words: str
     read: Callable[[Cursor], T | None]
-    schema: Plain | Callable[[Plain], Plain]  # given the definitions, to which it may add
+    schema: Any  # a JSON schema in which shapes may stand for theirs, and tuples for any of several; see `resolved`
     write: Callable[[T, Names], Any] = plainly
     ref: str = ""  # its name among the definitions of the schema
     inside: tuple[Shape[Any], ...] = ()  # what it is made of
@@ -41,11 +41,24 @@ class Shape(Generic[T]):
             return {"$ref": f"#/$defs/{self.ref}"}
         if self.ref:
             definitions[self.ref] = {}  # it may refer to itself
-        schema = self.schema(definitions) if callable(self.schema) else dict(self.schema)
+        schema: Plain = resolved(self.schema, definitions)
         if not self.ref:
             return schema
         definitions[self.ref] = schema
         return {"$ref": f"#/$defs/{self.ref}"}
+
+
+def resolved(form: Any, definitions: Plain) -> Any:
+    """A JSON schema with its shapes, functions of the definitions and alternatives (tuples) written out."""
+    if isinstance(form, Shape):
+        return form.described(definitions)
+    if callable(form):
+        return form(definitions)
+    if isinstance(form, tuple):
+        return {"anyOf": resolved(list(form), definitions)}
+    if isinstance(form, list):
+        return [resolved(part, definitions) for part in form]
+    return {key: resolved(part, definitions) for key, part in form.items()} if isinstance(form, dict) else form
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +118,7 @@ class Record(Generic[T]):
     title: str
     help: str
     keys: tuple[Key, ...]
-    make: Callable[[Fields], T | None]
+    make: Callable[[Fields], T | None] = lambda fields: None  # not needed where the fields are opened by hand
     parts: Callable[[Any, Names], Plain] | None = None  # the values of the keys, to be written
     one_of: tuple[str, ...] = ()  # exactly one of these keys is there
     example: str = ""
@@ -115,7 +128,7 @@ class Record(Generic[T]):
     @property
     def shape(self) -> Shape[T]:
         """This mapping as the value of a key."""
-        return Shape(_see(self.title), self.read, self.schema, self.write, self.title, record=lambda: self)
+        return lazily(self.title, lambda: self)
 
     def read(self, cursor: Cursor) -> T | None:
         """What the mapping states."""
@@ -195,11 +208,9 @@ class Union(Generic[T]):
     example: str = ""
 
     @classmethod
-    def of(
-        cls, title: str, help: str, kinds: Iterable[Kind[T]], keys: tuple[Key, ...] = (), example: str = ""
-    ) -> Union[T]:
-        """A union of kinds, each under its key."""
-        return cls(title, help, {kind.key.name: kind for kind in kinds}, keys, example)
+    def of(cls, title: str, help: str, kinds: Iterable[Kind[T]], *others: Any, **more: Any) -> Union[T]:
+        """A union of kinds, each under its key; the other arguments are those of Union."""
+        return cls(title, help, {kind.key.name: kind for kind in kinds}, *others, **more)
 
     def add(self, kind: Kind[T]) -> None:
         """One more kind; its key must be new."""
@@ -210,29 +221,14 @@ class Union(Generic[T]):
     @property
     def record(self) -> Record[T]:
         """The mapping with the kinds there are now."""
-        keys = (*(kind.key for kind in self.kinds.values()), *self.keys)
-        return Record(
-            self.title,
-            self.help,
-            keys,
-            self._make,
-            self._parts,
-            tuple(self.kinds),
-            self.example,
-            offered=lambda name, names: self.kinds[name].offered(names),
-        )
+        keys, kinds = (*(kind.key for kind in self.kinds.values()), *self.keys), tuple(self.kinds)
+        record = Record(self.title, self.help, keys, self._make, self._parts, kinds, self.example)
+        return replace(record, offered=lambda name, names: self.kinds[name].offered(names))
 
     @property
     def shape(self) -> Shape[T]:
         """This mapping as the value of a key."""
-        return Shape(
-            _see(self.title),
-            lambda cursor: self.record.read(cursor),
-            lambda definitions: self.record.schema(definitions),
-            lambda value, names: self.record.write(value, names),
-            self.title,
-            record=lambda: self.record,
-        )
+        return lazily(self.title, lambda: self.record)
 
     def is_made(self, value: Any) -> bool:
         """Whether a value is a finished one of some kind."""
@@ -248,111 +244,16 @@ class Union(Generic[T]):
         raise TypeError(f"no kind of '{self.title}' writes {type(value).__name__}")
 
 
-def _see(title: str) -> str:
-    """How the reference page names a mapping that has a section of its own."""
-    return f"a mapping: [{title}](#{title})"
-
-
-def read_by(shape: Shape[T], read: Callable[[Cursor], T | None], **changes: Any) -> Shape[T]:
-    """The same shape, read in another way."""
-    return replace(shape, read=read, **changes)
-
-
-def each(make: Callable[..., T], *names: str) -> Callable[[Fields], T | None]:
-    """Make a value of the keys named, in order, when all of them are usable."""
-
-    def made(fields: Fields) -> T | None:
-        values = [fields.read(name) for name in names]
-        return None if any(value is None for value in values) else make(*values)
-
-    return made
-
-
-def attributes(*names: str) -> Callable[[Any, Names], Plain]:
-    """The keys are the attributes of the value."""
-    return lambda value, _: {name: getattr(value, name) for name in names}
-
-
-def number(low: float = float("-inf"), high: float = float("inf")) -> Shape[float]:
-    """A finite number from `low` to `high`."""
-    bounds = {"minimum": low, "maximum": high}
-    schema = {"type": "number"} | {key: bound for key, bound in bounds.items() if abs(bound) != float("inf")}
-    return Shape(number_range(low, high), lambda cursor: cursor.number(low=low, high=high), schema)
-
-
-def whole(low: int, high: int) -> Shape[int]:
-    """A whole number from `low` to `high`."""
-    schema = {"type": "integer", "minimum": low, "maximum": high}
-    return Shape(f"a whole number from {low}", lambda cursor: cursor.whole(low=low, high=high), schema)
-
-
-def one_of(*options: str) -> Shape[str]:
-    """One of a few words."""
-    words = " or ".join(f"'{word}'" for word in options)
-
-    def read(cursor: Cursor) -> str | None:
-        known = isinstance(cursor.value, str) and cursor.value in options
-        return str(cursor.value) if known else cursor.wrong(words)
-
-    return Shape(" or ".join(f"`{word}`" for word in options), read, {"enum": list(options)})
-
-
-def unique_names(kind: str, most: int) -> Shape[tuple[str, ...]]:
-    """A list of distinct names."""
+def lazily(title: str, record: Callable[[], Record[T]]) -> Shape[T]:
+    """A mapping as the value of a key, as its record is when it is used."""
     return Shape(
-        "a list of names",
-        lambda cursor: cursor.unique_names(kind=kind, most=most),
-        lambda definitions: NAMES.described(definitions),
-        lambda names, _: list(names),
+        f"a mapping: [{title}](#{title})",
+        lambda cursor: record().read(cursor),
+        lambda definitions: record().schema(definitions),
+        lambda value, names: record().write(value, names),
+        title,
+        record=record,
     )
-
-
-def list_of(shape: Shape[T], words: str) -> Shape[list[T]]:
-    """A list of values of one shape; None when some are unusable."""
-
-    def read(cursor: Cursor) -> list[T] | None:
-        entries = cursor.items()
-        return None if entries is None else complete([shape.read(entry) for entry in entries])
-
-    def write(values: list[T], names: Names) -> Any:
-        return [shape.write(value, names) for value in values]
-
-    return Shape(words, read, lambda known: {"type": "array", "items": shape.described(known)}, write, inside=(shape,))
-
-
-def map_of(shape: Shape[T], words: str, *, ref: str = "") -> Shape[dict[str, T]]:
-    """A mapping from any name to values of one shape; None when some are unusable."""
-
-    def read(cursor: Cursor) -> dict[str, T] | None:
-        entries = cursor.entries()
-        if entries is None:
-            return None
-        values = complete([shape.read(entry) for entry in entries.values()])
-        return None if values is None else dict(zip(entries, values, strict=True))
-
-    def write(values: Mapping[str, T], names: Names) -> Any:
-        return {name: shape.write(value, names) for name, value in values.items()}
-
-    def schema(definitions: Plain) -> Plain:
-        return {"type": "object", "additionalProperties": shape.described(definitions)}
-
-    return Shape(words, read, schema, write, ref, (shape,))
-
-
-def complete(values: list[T | None]) -> list[T] | None:
-    """The values when all of them are usable."""
-    usable = [value for value in values if value is not None]
-    return usable if len(usable) == len(values) else None
-
-
-def either(*forms: Any) -> Callable[[Plain], Plain]:
-    """The schema of a value that has one of several forms: shapes, schemas, or functions of the definitions."""
-
-    def schema(known: Plain) -> Plain:
-        shapes = (form.described if isinstance(form, Shape) else form for form in forms)
-        return {"anyOf": [form(known) if callable(form) else form for form in shapes]}
-
-    return schema
 
 
 def any_required(names: Iterable[str]) -> Plain:
@@ -391,51 +292,3 @@ def _is_default(value: Any, default: Any) -> bool:
     if value is None or default is None:
         return value is None or (isinstance(value, dict | list | tuple | str) and not value)
     return isinstance(value, bool | int | float | str) and value == default
-
-
-NAME: Shape[str] = Shape(
-    "a name",
-    Cursor.name,
-    {"description": "A name; whole numbers count as names.", "type": ["string", "integer"], "minLength": 1},
-    ref="name",
-)
-NAMES: Shape[tuple[str, ...]] = Shape(
-    "a list of names",
-    lambda cursor: cursor.unique_names(kind="name", most=1_000_000),
-    lambda known: {
-        "type": "array",
-        "description": "Distinct names.",
-        "items": NAME.described(known),
-        "minItems": 1,
-        "uniqueItems": True,
-    },
-    ref="names",
-)
-TEXT: Shape[str] = Shape(
-    "text",
-    lambda cursor: cursor.value if isinstance(cursor.value, str) else cursor.wrong("text"),
-    {"type": "string"},
-)
-FLAG: Shape[bool] = Shape(
-    "`true` or `false`",
-    lambda cursor: bool(cursor.value) if is_flag(cursor.value) else cursor.wrong("true or false"),
-    {"type": "boolean"},
-)
-REWARD: Shape[float] = Shape("a number", Cursor.reward, {"type": "number"})
-PROBABILITY: Shape[float] = Shape(
-    "a number from 0 to 1",
-    Cursor.probability,
-    {"description": "A number from 0 to 1.", "type": "number", "minimum": 0, "maximum": 1},
-    ref="probability",
-)
-NUMBERS: Plain = {
-    "description": "An array of numbers, as nested lists.",
-    "type": "array",
-    "items": {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/numbers"}]},
-}
-
-
-def array_schema(definitions: Plain) -> Plain:
-    """The schema of an array written as nested lists."""
-    definitions.setdefault("numbers", NUMBERS)
-    return {"$ref": "#/$defs/numbers"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,25 +11,12 @@ import numpy as np
 from opaq.errors import Faults
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor, gather, shown
-from opaq.spec.grammar import (
-    FLAG,
-    REWARD,
-    Fields,
-    Key,
-    Record,
-    Shape,
-    any_required,
-    each,
-    either,
-    list_of,
-    map_of,
-    number,
-    whole,
-)
-from opaq.spec.model_part import LABELS, Plant, assemble, usable_labels, warn_unreachable
-from opaq.spec.names import Known, Names, cell
+from opaq.spec.cursor import Cursor, gather, given, shown
+from opaq.spec.grammar import Fields, Key, Record, Shape, any_required
+from opaq.spec.model_part import LABELS, Plant, assemble, known_names, mdp_of
+from opaq.spec.names import Names, cell
 from opaq.spec.sets import START, STATE, STATES, start, state_set
+from opaq.spec.shapes import FLAG, REWARD, complete, list_of, map_of, mapping_to, number, several, unread, whole
 from opaq.spec.transitions import Choices, choices_of
 
 MAX_CELLS = 1_000_000
@@ -94,49 +81,22 @@ def build_grid(
     faults: collects every fault instead of raising InputError; the model is then None when it is unusable.
     path: what faults call the grid.
     """
-    stated = {"width": width, "height": height, "size": size, "rewards": rewards, "labels": labels}
-    stated["named_rewards"] = named_rewards
     spec = {"start": start, "walls": walls, "traps": traps, "slip": slip, "stay": stay}
-    spec |= {key: value for key, value in stated.items() if value is not None}
-
-    def read(cursor: Cursor) -> MDP | None:
-        plant = GRID.read(cursor)
-        return None if plant is None else plant.mdp
-
-    return gather(read, Names().at_start(spec, path), faults)
+    spec |= given(width=width, height=height, size=size, rewards=rewards, named_rewards=named_rewards, labels=labels)
+    return gather(lambda cursor: mdp_of(GRID.read(cursor)), Names().at_start(spec, path), faults)
 
 
 def _make(fields: Fields) -> Plant:
     board = _read_board(fields)
     stay, slip = fields.read("stay"), fields.read("slip")
-    actions = Known.of("action", ("N", "E", "S", "W", "stay") if stay else ("N", "E", "S", "W"))
-    states = Known.of("state", None if board is None else board.names(), cells=True)
-    known: dict[str, Any] = {"states": states, "actions": actions, "labels": {}, "variables": {}}
-    labels = fields.read("labels", **known) if "labels" in fields else {}
-    known["labels"] = labels
-    names = fields.cursor.naming(**known).names
-    traps = fields.read("traps", **known) if "traps" in fields else np.zeros(0, dtype=np.int64)
+    actions = ("N", "E", "S", "W", "stay") if stay else ("N", "E", "S", "W")
+    known = known_names(fields, None if board is None else board.names(), actions, cells=True)
+    traps = fields.read("traps", **known)
     begun = _read_start(fields.at("start").naming(**known), board) if "start" in fields else None
-    rewards = fields.read("rewards", **known) if "rewards" in fields else np.zeros(len(states))
-    further = fields.read("named_rewards", **known) if "named_rewards" in fields else {}
-    carriers = usable_labels(labels)
-    if board is None or slip is None or traps is None or begun is None:
-        return Plant(names, None)
-    if rewards is None or further is None or carriers is None:
-        return Plant(names, None)
-    choices = _choices(board, slip=slip, stay=bool(stay), traps=traps)
-    counts = np.diff(choices.choice_start)
-    plant = assemble(
-        names,
-        choices,
-        start=begun,
-        rewards=floats(np.repeat(rewards, counts)),
-        named_rewards={name: floats(np.repeat(amounts, counts)) for name, amounts in further.items()},
-        labels=carriers,
-    )
-    if plant.mdp is not None:
-        warn_unreachable(fields.cursor, plant.mdp)
-    return Plant(replace(names, rewards=tuple(further)), plant.mdp)
+    choices = None
+    if board is not None and slip is not None and traps is not None:
+        choices = _choices(board, slip=slip, stay=bool(stay), traps=traps)
+    return assemble(fields, known, choices=choices, start=begun, where=fields.cursor)
 
 
 def _read_board(fields: Fields) -> Board | None:
@@ -167,9 +127,8 @@ def _read_size(fields: Fields) -> tuple[int, int] | None:
         for key in ("width", "height"):
             fields.require(key, "say how many cells")
         sides = [fields.at(key) for key in by_side]
-    read = [side.whole(low=1, high=MAX_CELLS) for side in sides or []]
-    usable = [side for side in read if side is not None]
-    return (usable[0], usable[1]) if len(usable) == 2 else None
+    read = complete([side.whole(low=1, high=MAX_CELLS) for side in sides or []])
+    return None if read is None or len(read) < 2 else (read[0], read[1])
 
 
 def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
@@ -261,12 +220,11 @@ def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> Choic
     return choices_of(states, actions, targets, shares, num_states=num_states, num_actions=4 + stay)
 
 
-_INDEX = whole(0, MAX_CELLS)
+_INDEX, _SIDE = whole(0, MAX_CELLS), whole(1, MAX_CELLS)
 LINE: Record[Any] = Record(
     "line",
     "The free cells of a column, of a row, or of both.",
     (Key("column", _INDEX, "The column, from 0."), Key("row", _INDEX, "The row, from 0.")),
-    each(dict),
 )
 CELL_REWARD: Record[Any] = Record(
     "cell_reward",
@@ -275,19 +233,17 @@ CELL_REWARD: Record[Any] = Record(
         Key("cells", STATES, "The cells.", required="list the cells"),
         Key("reward", REWARD, "What each of them earns.", required="say how much"),
     ),
-    each(dict),
 )
 GRID_REWARDS: Shape[FloatArray] = Shape(
     '`{label or cell: number}` where `"*"` is every other cell, or `[{cells: [...], reward: 1}]`. A cell has one '
     "reward, earned on every step there",
     _read_rewards,
-    either(
-        list_of(CELL_REWARD.shape, ""),
-        {"type": "object", "additionalProperties": {"type": "number"}},
-    ),
+    (several(CELL_REWARD.shape), mapping_to(REWARD)),
     ref="grid_rewards",
 )
-_SIDE = whole(1, MAX_CELLS)
+_NAMED_REWARDS = map_of(GRID_REWARDS, "name -> rewards, in the same form")
+_SIZE = unread("`[width, height]`", several({"type": "integer", "minimum": 1}) | {"minItems": 2, "maxItems": 2})
+_BEGIN = unread("cells (each as likely), `{cell: probability}`, `{column: c}` or `{row: r}`", (LINE.shape, START))
 GRID: Record[Plant] = Record(
     "grid",
     "A grid world with the actions N, E, S, W. Cells are `[column, row]`, row 0 on top, and are called `(column,row)`; "
@@ -295,35 +251,14 @@ GRID: Record[Plant] = Record(
     (
         Key("width", _SIDE, "How many columns."),
         Key("height", _SIDE, "How many rows."),
-        Key(
-            "size",
-            Shape(
-                "`[width, height]`",
-                lambda cursor: None,
-                {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2},
-            ),
-            "Both, instead of the two.",
-        ),
+        Key("size", _SIZE, "Both, instead of the two."),
         Key("walls", list_of(STATE, "a list of cells"), "Cells that cannot be entered; they are not states."),
-        Key("traps", STATES, "Cells that hold the agent for ever."),
+        Key("traps", STATES, "Cells that hold the agent for ever.", default=()),
         Key("slip", number(0, 0.5), "The probability to move to each side of the intended direction.", default=0.0),
         Key("stay", FLAG, 'Whether there is an action "stay" that always succeeds.', default=False),
-        Key(
-            "start",
-            Shape(
-                "cells (each as likely), `{cell: probability}`, `{column: c}` or `{row: r}`",
-                start,
-                either(LINE.shape, START),
-            ),
-            "Where the run starts.",
-            required=_START,
-        ),
+        Key("start", _BEGIN, "Where the run starts.", required=_START),
         Key("rewards", GRID_REWARDS, "What is earned at every time 0 .. horizon."),
-        Key(
-            "named_rewards",
-            map_of(GRID_REWARDS, "name -> rewards, in the same form"),
-            "Further rewards, to which requirements of the task refer.",
-        ),
+        Key("named_rewards", _NAMED_REWARDS, "Further rewards, to which requirements of the task refer."),
         Key("labels", LABELS, "Secrets, sensors, rewards, guards and formulas refer to labels."),
     ),
     _make,

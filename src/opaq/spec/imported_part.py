@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from opaq.model.imported import Imported
-from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor, is_number, shown
-from opaq.spec.grammar import NAME, Fields, Key, Kind, Plain, Record, Shape, Union, map_of
+from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Shape, Union, lazily
 from opaq.spec.model_part import LABELS, Plant, usable_labels
 from opaq.spec.names import Names
 from opaq.spec.rewards import NAMED_REWARDS, REWARDS, spread_rewards
 from opaq.spec.sets import START
+from opaq.spec.shapes import NAME, WRITTEN, map_of
 from opaq.spec.transitions import Choices
 
 
@@ -21,7 +21,7 @@ def add_imported(
     name: str, help: str, options: tuple[str, ...] = (), words: str = "a file name, relative to the problem file"
 ) -> None:
     """One more kind of model file, read by the sources of a problem with some of the keys of OPTIONS beside it."""
-    IMPORTED.add(Kind(Key(name, Shape(words, Cursor.name, {"type": "string", "minLength": 1}), help), _make))
+    IMPORTED.add(Kind(Key(name, Shape(words, Cursor.name, WRITTEN), help), _make))
     _TAKEN[name] = options
 
 
@@ -55,17 +55,16 @@ def plant_of(imported: Imported, names: Names) -> Plant:
 def _make(fields: Fields) -> Plant:
     """Read the file; then lay over it what the problem says."""
     cursor, kind = fields.cursor, str(fields.kind)
-    before = len(cursor.faults.errors)
+    before, sources = len(cursor.faults.errors), cursor.names.sources
     source = cursor.child(kind, fields.at(kind).value)
     source.name()
     options = {key.name: fields.read(key.name) for key in OPTIONS if key.name in fields}
-    if cursor.names.sources is None:
+    if sources is None:
         source.error("is read by load_problem only", "read it first and give its model as 'model'")
-    if len(cursor.faults.errors) > before or cursor.names.sources is None:
-        return Plant(Names(sources=cursor.names.sources), None)
-    imported = cursor.names.sources.model(source, kind, options)
+    usable = sources is not None and len(cursor.faults.errors) == before
+    imported = sources.model(source, kind, options) if sources is not None and usable else None
     if imported is None:
-        return Plant(Names(sources=cursor.names.sources), None)
+        return Plant(Names(sources=sources), None)
     plant = overlaid(imported, fields)
     return plant if len(cursor.faults.errors) == before else Plant(plant.names, None)
 
@@ -75,31 +74,29 @@ def overlaid(imported: Imported, fields: Fields) -> Plant:
     names, mdp = plant_of(imported, fields.cursor.names)
     if mdp is None:
         return Plant(names, mdp)
+
+    def at(key: str) -> Cursor:
+        return dataclasses.replace(fields.at(key), names=names)
+
     if "labels" in fields:
-        labels = usable_labels(LABELS.read(_known(fields.at("labels"), names)))
+        labels = usable_labels(LABELS.read(at("labels")))
         mdp = mdp if labels is None else dataclasses.replace(mdp, labels=labels)
         names = dataclasses.replace(names, labels=mdp.labels)
-    if "start" in fields:
-        start = START.read(_known(fields.at("start"), names))
-        mdp = mdp if start is None else dataclasses.replace(mdp, start=start)
-    mdp = _with_rewards(mdp, fields, names)
-    return Plant(dataclasses.replace(names, rewards=mdp.named_rewards), mdp)
-
-
-def _with_rewards(mdp: MDP, fields: Fields, names: Names) -> MDP:
-    choices, actions = Choices.of(mdp), names.actions
-    if "rewards" in fields:
-        rewards = REWARDS.read(_by_state(_known(fields.at("rewards"), names)))
-        mdp = dataclasses.replace(mdp, rewards=spread_rewards(rewards, choices, actions))
-    entries = _known(fields.at("named_rewards"), names).entries() if "named_rewards" in fields else None
-    further = {
-        key: spread_rewards(REWARDS.read(_by_state(entry)), choices, actions) for key, entry in (entries or {}).items()
+    start = START.read(at("start")) if "start" in fields else None
+    choices = Choices.of(mdp)
+    rewards = {"": at("rewards")} if "rewards" in fields else {}
+    further = (at("named_rewards").entries() or {}) if "named_rewards" in fields else {}
+    stated = {
+        key: spread_rewards(REWARDS.read(_by_state(entry)), choices, names.actions)
+        for key, entry in (rewards | further).items()
     }
-    return dataclasses.replace(mdp, named_rewards={**mdp.named_rewards, **further})
-
-
-def _known(cursor: Cursor, names: Names) -> Cursor:
-    return dataclasses.replace(cursor, names=names)
+    mdp = dataclasses.replace(
+        mdp,
+        start=mdp.start if start is None else start,
+        rewards=stated.pop("", mdp.rewards),
+        named_rewards={**mdp.named_rewards, **stated},
+    )
+    return Plant(dataclasses.replace(names, rewards=mdp.named_rewards), mdp)
 
 
 def _by_state(cursor: Cursor) -> Cursor:
@@ -128,12 +125,9 @@ def _anything(cursor: Cursor) -> Plain | None:
 
 
 _CONSTANT: Shape[Any] = Shape("a number, true or false", _read_constant, {"type": ["number", "boolean"]})
+_CONSTANTS = map_of(_CONSTANT, "name -> number, true or false")
 OPTIONS = (
-    Key(
-        "constants",
-        map_of(_CONSTANT, "name -> number, true or false"),
-        "Values for the constants a model leaves open.",
-    ),
+    Key("constants", _CONSTANTS, "Values for the constants a model leaves open."),
     Key("reward", NAME, "Which of the file's rewards is the return; the first if left out."),
     Key("options", Shape("a mapping", _anything, {"type": "object"}), "Arguments of the environment."),
 )
@@ -156,6 +150,4 @@ add_imported("drn", "A DRN file, read by Storm.", ("reward",))
 add_imported("umb", "A UMB file.", ("reward",))
 add_imported("pomdp", "A file of pomdp.org.")
 add_imported("gymnasium", "A registered tabular environment.", ("options",), "the id of an environment")
-IMPORTED_SHAPE: Shape[Plant] = dataclasses.replace(
-    IMPORTED.shape, schema=lambda known: imported_record().schema(known), record=imported_record
-)
+IMPORTED_SHAPE: Shape[Plant] = lazily("imported", imported_record)

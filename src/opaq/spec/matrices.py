@@ -77,10 +77,8 @@ def right_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...
 
 def too_large(cursor: Cursor, entries: int) -> bool:
     """Whether an array has more entries than opaq reads."""
-    if entries <= MAX_ENTRIES:
-        return False
-    cursor.error(f"has {entries:,} entries, more than {MAX_ENTRIES:,}", "use a sparse array or a smaller model")
-    return True
+    finding = f"has {entries:,} entries, more than {MAX_ENTRIES:,}"
+    return cursor.beyond(entries, MAX_ENTRIES, finding, "use a sparse array or a smaller model")
 
 
 def scaled_rows(

@@ -12,24 +12,21 @@ from opaq.errors import Faults
 from opaq.model.arrays import IntArray, SparseRows, ints
 from opaq.model.mdp import MDP
 from opaq.model.memory import Memory
-from opaq.spec.cursor import Cursor, gather, is_int
-from opaq.spec.grammar import (
-    NAME,
-    NAMES,
-    Fields,
-    Key,
-    Plain,
-    Record,
-    Shape,
-    array_schema,
-    either,
-    list_of,
-    map_of,
-    read_by,
-)
+from opaq.spec.cursor import Cursor, gather, given, is_int
+from opaq.spec.grammar import Fields, Key, Plain, Record, Shape
 from opaq.spec.matrices import dense, is_array, right_shape, scaled_table
+from opaq.spec.named_rows import (
+    DISTRIBUTION,
+    array_rows,
+    distribution,
+    rows_by_name,
+    shares,
+    written_rows,
+    written_shares,
+)
 from opaq.spec.names import Known, Names
-from opaq.spec.sets import DISTRIBUTION, STATES, distribution, rows_by_name, shares, written_shares, written_states
+from opaq.spec.sets import STATES, written_states
+from opaq.spec.shapes import ARRAY, NAMES, all_named, list_of, map_of, one_named, or_made, unread
 
 MAX_NODES = 10_000
 MAX_UPDATES = 10_000_000  # nodes x states x actions
@@ -71,8 +68,7 @@ def build_memory(
     faults: collects every fault instead of raising InputError; the memory is then None when it is unusable.
     path: what faults call the memory.
     """
-    stated = zip(("nodes", "start", "start_in", "update"), (nodes, start, start_in, update), strict=True)
-    spec = {key: value for key, value in stated if value is not None}
+    spec = given(nodes=nodes, start=start, start_in=start_in, update=update)
     return gather(MEMORY.read, Names.of(mdp).at_start(spec, path), faults)
 
 
@@ -84,8 +80,14 @@ def free_memory(mdp: MDP, count: int) -> Memory:
     """
     size = mdp.num_states
     start = SparseRows.from_entries(range(size), [0] * size, [1.0] * size, shape=(size, count))
-    stay = np.broadcast_to(np.arange(count)[:, None, None], (count, size, len(mdp.actions)))
-    return Memory(_numbered(count), start, stay, SparseRows.from_dense(np.eye(count)), free=True)
+    return Memory(_numbered(count), start, *_staying((count, size, len(mdp.actions))), free=True)
+
+
+def _staying(sizes: tuple[int, int, int]) -> Updates:
+    """Every node is kept."""
+    nodes = np.arange(sizes[0])
+    rows = SparseRows.from_entries(nodes, nodes, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
+    return np.broadcast_to(nodes[:, None, None], sizes), rows
 
 
 def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
@@ -93,16 +95,13 @@ def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
     return tuple(f"{action}>{node}" for action in actions for node in memory.nodes)
 
 
-def _read_memory(cursor: Cursor) -> Memory | None:
-    """A memory machine from its mapping, or a finished one checked."""
-    if not isinstance(cursor.value, Memory):
-        return MEMORY.read(cursor)
-    memory, states, actions = cursor.value, cursor.names.states, cursor.names.actions
+def _check(cursor: Cursor, memory: Memory) -> None:
+    """Note when a finished machine does not fit the model."""
+    states, actions = cursor.names.states, cursor.names.actions
     if states.index is not None and actions.index is not None:
         expected = (len(memory.nodes), len(states), len(actions))
         right_shape(cursor.child("update", None), memory.update_of.shape, expected)
         right_shape(cursor.child("start", None), (memory.start.num_rows,), (len(states),))
-    return memory
 
 
 def _make(fields: Fields) -> Memory | None:
@@ -113,7 +112,8 @@ def _make(fields: Fields) -> Memory | None:
     update: Updates | None
     if free:
         _check_joint(fields.at("nodes"), nodes or ())
-        update = _lay_rules([], _sizes(fields.cursor.naming(**known).names), copied=False)
+        sizes = _sizes(fields.cursor.naming(**known).names)
+        update = _staying(sizes) if min(sizes) else None
     else:
         stated = fields.at("update").value if "update" in fields else []
         update = _read_update(fields.cursor.child("update", stated).naming(**known))
@@ -123,9 +123,8 @@ def _make(fields: Fields) -> Memory | None:
 def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
     num_actions = len(cursor.names.actions)
     joint = num_actions * len(nodes)
-    if joint > MAX_JOINT:
-        finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
-        cursor.error(finding, "use fewer nodes")
+    finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
+    cursor.beyond(joint, MAX_JOINT, finding, "use fewer nodes")
     for node in nodes:
         if ">" in node:
             cursor.error(f"'{node}' cannot name a node", "'>' joins an action with the next node")
@@ -146,23 +145,11 @@ def _read_start(fields: Fields, nodes: Known) -> SparseRows | None:
     """The node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
     cursor, states = fields.at("start"), fields.cursor.names.states
     if is_array(cursor.value):
-        return _start_matrix(cursor, nodes)
+        stated = None if nodes.index is None else array_rows(cursor, given=states, listed=nodes, blank="is all zero")
+        return None if stated is None else stated.table
     common = {0: 1.0} if cursor.value is None else distribution(cursor, nodes)
     exceptions = fields.at("start_in") if "start_in" in fields else fields.cursor.child("start_in", {})
     return rows_by_name(exceptions, states, nodes, rest=dict.fromkeys(range(len(states)), common))
-
-
-def _start_matrix(cursor: Cursor, nodes: Known) -> SparseRows | None:
-    matrix, states = dense(cursor, axes=("state", "node")), cursor.names.states
-    if matrix is None or states.index is None or nodes.index is None:
-        return None
-    if not right_shape(cursor, matrix.shape, (len(states), len(nodes))):
-        return None
-    scaled = scaled_table(cursor, matrix)
-    empty = np.flatnonzero(matrix.sum(axis=1) == 0).tolist()
-    for state in empty:
-        cursor.item(state).error("is all zero", "make the row sum to 1")
-    return None if scaled is None or empty else SparseRows.from_dense(scaled)
 
 
 def _sizes(names: Names) -> tuple[int, int, int]:
@@ -181,16 +168,12 @@ def _read_update(cursor: Cursor) -> Updates | None:
     return None if rules is None else _lay_rules(rules, sizes)
 
 
-def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int], *, copied: bool = True) -> Updates | None:
+def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int]) -> Updates | None:
     """The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay"."""
     if not min(sizes):
         return None
     updates: list[dict[int, float]] = [{node: 1.0} for node in range(sizes[0])]
-    stay = np.broadcast_to(np.arange(sizes[0])[:, None, None], sizes)
-    if not copied:
-        same = np.arange(sizes[0])
-        return stay, SparseRows.from_entries(same, same, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
-    update_of = stay.copy()
+    update_of = _staying(sizes)[0].copy()
     for rule in reversed(rules):
         states = ints(range(sizes[1])) if rule.states is None else rule.states
         actions = ints(range(sizes[2]) if rule.actions is None else rule.actions)
@@ -233,7 +216,7 @@ def _parts(memory: Memory, names: Names) -> Plain:
     if not states:
         parts["start"] = memory.start.dense().tolist()
         return parts | {"update": FREE if memory.free else memory.updates.dense()[memory.update_of].tolist()}
-    parts["start_in"] = {name: written_shares(*memory.start.row(state), nodes) for state, name in enumerate(states)}
+    parts["start_in"] = written_rows(memory.start, states, nodes)
     rules = [rule for node in range(len(nodes)) for rule in _written_rules(memory, node, names)]
     return parts | {"update": FREE if memory.free else rules}
 
@@ -259,74 +242,42 @@ def _written_rules(memory: Memory, node: int, names: Names) -> list[Plain]:
 
 
 def _rule(fields: Fields) -> Rule | None:
-    values = {name: fields.read(name) for name in ("from", "to", "state", "action")}
-    needed = {"from", "to", *(name for name in ("state", "action") if name in fields)}
-    if any(values[name] is None for name in needed):
-        return None
-    return Rule(values["from"], values["to"], values["state"], values["action"])
+    values = {key: fields.read(key) for key in fields.keys}
+    unusable = any(values[key] is None for key in ("from", "to", *fields.given))
+    return None if unusable else Rule(values["from"], values["to"], values["state"], values["action"])
 
 
+_NODE = one_named("nodes", "a node")
+_TO = shares("nodes", "a node, or `{node: probability}`")
+_ACTIONS = all_named("actions", "an action or a list of actions")
 RULE: Record[Rule] = Record(
     "rule",
     "A move of the memory.",
     (
-        Key(
-            "from",
-            Shape("a node", lambda cursor: cursor.names.nodes.find(cursor), NAME.described),
-            "The node it leaves.",
-            required="name a node",
-        ),
-        Key(
-            "to",
-            shares(lambda names: names.nodes, "a node, or `{node: probability}`"),
-            "The node it goes to.",
-            required="name a node, or {node: probability}",
-        ),
+        Key("from", _NODE, "The node it leaves.", required="name a node"),
+        Key("to", _TO, "The node it goes to.", required="name a node, or {node: probability}"),
         Key("state", STATES, "In which states; left out, in all."),
-        Key(
-            "action",
-            Shape(
-                "an action or a list of actions",
-                lambda cursor: cursor.names.actions.find_all(cursor),
-                lambda known: either(NAME, {"type": "array", "items": NAME.described(known)})(known),
-            ),
-            "On which actions; left out, on all.",
-        ),
+        Key("action", _ACTIONS, "On which actions; left out, on all."),
     ),
     _rule,
 )
 _RULES = list_of(RULE.shape, "rules tried in order; no match keeps the node")
+_NODES: Shape[Any] = Shape("names, or how many", _read_nodes, ({"type": "integer", "minimum": 1}, NAMES))
+_START = unread("a node, `{node: probability}`, or an array `[state][node]`", (DISTRIBUTION, ARRAY))
+_UPDATE = unread(
+    f"{_RULES.words}. `free`: the policy chooses the next node together with the action. Also an array "
+    "`[node][state][action][node]`",
+    (_RULES, ARRAY, {"const": FREE}),
+    inside=(RULE.shape,),
+)
 MEMORY: Record[Memory] = Record(
     "memory",
     "A machine the policy carries, moved by the state and the action of each step.",
     (
-        Key(
-            "nodes",
-            Shape("names, or how many", _read_nodes, either({"type": "integer", "minimum": 1}, NAMES)),
-            "The nodes.",
-            required="list the nodes, or say how many",
-        ),
-        Key(
-            "start",
-            Shape(
-                "a node, `{node: probability}`, or an array `[state][node]`",
-                lambda cursor: None,
-                either(DISTRIBUTION, array_schema),
-            ),
-            "The node at the start; the first if left out.",
-        ),
+        Key("nodes", _NODES, "The nodes.", required="list the nodes, or say how many"),
+        Key("start", _START, "The node at the start; the first if left out."),
         Key("start_in", map_of(DISTRIBUTION, "state -> node"), "The node at the start, where it differs."),
-        Key(
-            "update",
-            Shape(
-                f"{_RULES.words}. `free`: the policy chooses the next node together with the action. Also an array "
-                "`[node][state][action][node]`",
-                lambda cursor: None,
-                either(_RULES, array_schema, {"const": FREE}),
-                inside=(RULE.shape,),
-            ),
-            "How the node changes.",
-        ),
+        Key("update", _UPDATE, "How the node changes."),
     ),
     _make,
     _parts,
@@ -335,4 +286,4 @@ memory:
   nodes: [calm, alert]
   update: [{from: calm, to: alert, state: goal}]""",
 )
-MACHINE: Shape[Memory] = read_by(MEMORY.shape, _read_memory)
+MACHINE: Shape[Memory] = or_made(MEMORY.shape, Memory, _check)

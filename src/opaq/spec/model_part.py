@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,12 @@ import numpy as np
 from opaq.errors import Faults
 from opaq.model.arrays import FloatArray, IntArray, spread
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor, gather, some
-from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, map_of, unique_names
+from opaq.spec.cursor import Cursor, gather, given, some
+from opaq.spec.grammar import Fields, Key, Plain, Record, Shape
 from opaq.spec.names import Known, Names
 from opaq.spec.rewards import NAMED_REWARDS, REWARDS, spread_rewards, written_rewards
 from opaq.spec.sets import START, START_ADVICE, STATES, state_set
+from opaq.spec.shapes import map_of, unique_names
 from opaq.spec.transitions import TRANSITIONS, Choices, Entries, entry_choices, is_array_form, read_entries
 
 MAX_STATES = 5_000_000
@@ -54,16 +56,14 @@ def build_mdp(
     faults: collects every fault instead of raising InputError; the model is then None when it is unusable.
     path: what faults call the model.
     """
-    stated = {"states": states, "actions": actions, "rewards": rewards, "labels": labels}
-    stated["named_rewards"] = named_rewards
     spec = {"transitions": transitions, "start": start}
-    spec |= {key: value for key, value in stated.items() if value is not None}
+    spec |= given(states=states, actions=actions, rewards=rewards, named_rewards=named_rewards, labels=labels)
+    return gather(lambda cursor: mdp_of(MODEL.read(cursor)), Names().at_start(spec, path), faults)
 
-    def read(cursor: Cursor) -> MDP | None:
-        plant = MODEL.read(cursor)
-        return None if plant is None else plant.mdp
 
-    return gather(read, Names().at_start(spec, path), faults)
+def mdp_of(plant: Plant | None) -> MDP | None:
+    """The model, unless it is unusable."""
+    return None if plant is None else plant.mdp
 
 
 def check_label(cursor: Cursor, label: str) -> None:
@@ -111,20 +111,28 @@ def warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
         cursor.warn(f"{count} never reached from the start: {some(missed)}")
 
 
+def known_names(fields: Fields, states: tuple[str, ...] | None, actions: tuple[str, ...] | None, **how: Any) -> Plain:
+    """The names that the other parts of a model may use: its states and actions, and the labels, which are read."""
+    listed = {"states": Known.of("state", states, **how), "actions": Known.of("action", actions)}
+    known = {**listed, "labels": {}, "variables": {}}
+    return known | ({"labels": fields.read("labels", **known)} if "labels" in fields else {})
+
+
 def assemble(
-    names: Names,
-    choices: Choices,
-    *,
-    start: FloatArray,
-    rewards: FloatArray,
-    named_rewards: Mapping[str, FloatArray],
-    labels: Mapping[str, IntArray],
+    fields: Fields, known: Plain, *, choices: Choices | None, start: FloatArray | None, where: Cursor
 ) -> Plant:
-    """Put the parts of a model together."""
+    """The model of these choices and this start with the rewards, which are read here; `where` gets warnings."""
+    names = fields.cursor.naming(**known).names
+    rewards, further = fields.read("rewards", **known), fields.read("named_rewards", **known)
+    labels, states, actions = usable_labels(names.labels), names.states, names.actions
+    if choices is None or start is None or labels is None or states.index is None or actions.index is None:
+        return Plant(names, None)
+    own = spread_rewards(rewards, choices, actions)
+    earned = {name: spread_rewards(amounts, choices, actions) for name, amounts in (further or {}).items()}
     placed = (choices.choice_start, choices.choice_action, choices.transitions)
-    further = dict(named_rewards)
-    mdp = MDP(names.states.listed, names.actions.listed, start, *placed, rewards, dict(labels), further)
-    return Plant(Names.of(mdp, sources=names.sources), mdp)
+    mdp = MDP(states.listed, actions.listed, start, *placed, own, labels, earned)
+    warn_unreachable(where, mdp)
+    return Plant(replace(names, rewards=earned), mdp)
 
 
 def _make(fields: Fields) -> Plant:
@@ -133,34 +141,14 @@ def _make(fields: Fields) -> Plant:
         fields.require("states", "list the states")
         fields.require("actions", "list the actions")
     entries = read_entries(fields.at("transitions")) if by_array else None
-    states = Known.of("state", _listed(fields, "states", entries))
-    actions = Known.of("action", _listed(fields, "actions", entries))
-    known: Plain = {"states": states, "actions": actions, "labels": {}, "variables": {}}
-    labels = fields.read("labels", **known)
-    known["labels"] = {} if "labels" not in fields else labels
-    cursor = fields.cursor.naming(**known)
+    known = known_names(fields, *(_listed(fields, key, entries) for key in ("states", "actions")))
     choices = None
     if entries is not None:
         choices = entry_choices(fields.at("transitions").naming(**known), entries)
     elif not by_array:
         choices = fields.read("transitions", **known)
-    start, rewards = fields.read("start", **known), fields.read("rewards", **known)
-    further = fields.read("named_rewards", **known)
-    carriers = usable_labels(known["labels"])
-    plant = Plant(cursor.names, None)
-    if states.index is None or actions.index is None or start is None or choices is None or carriers is None:
-        return plant
-    plant = assemble(
-        cursor.names,
-        choices,
-        start=start,
-        rewards=spread_rewards(rewards, choices, actions),
-        named_rewards={name: spread_rewards(amounts, choices, actions) for name, amounts in (further or {}).items()},
-        labels=carriers,
-    )
-    if plant.mdp is not None:
-        warn_unreachable(fields.at("states"), plant.mdp)
-    return plant
+    start = fields.read("start", **known)
+    return assemble(fields, known, choices=choices, start=start, where=fields.at("states"))
 
 
 def _listed(fields: Fields, key: str, entries: Entries | None) -> tuple[str, ...] | None:
@@ -188,10 +176,9 @@ def _parts(mdp: MDP, names: Names) -> Plain:
     }
 
 
-_LABEL_STATES = map_of(STATES, "label -> states")
-LABELS: Shape[Any] = Shape(
-    _LABEL_STATES.words, read_labels, _LABEL_STATES.schema, _LABEL_STATES.write, "labels", (STATES,)
-)
+_LABELS: Shape[Any] = map_of(STATES, "label -> states", ref="labels")
+LABELS: Shape[Any] = replace(_LABELS, read=read_labels)
+_LEADS = "say where every action leads: {state: {action: {next: probability}}}"
 MODEL: Record[Any] = Record(
     "model",
     "A Markov decision process, state by state.",
@@ -199,12 +186,7 @@ MODEL: Record[Any] = Record(
         Key("states", unique_names("state", MAX_STATES), "The states; may be left out with arrays."),
         Key("actions", unique_names("action", MAX_ACTIONS), "The actions; may be left out with arrays."),
         Key("start", START, "Where the run starts.", required=START_ADVICE),
-        Key(
-            "transitions",
-            TRANSITIONS,
-            "Where every action leads.",
-            required="say where every action leads: {state: {action: {next: probability}}}",
-        ),
+        Key("transitions", TRANSITIONS, "Where every action leads.", required=_LEADS),
         Key("rewards", REWARDS, "What is earned at every time 0 .. horizon."),
         Key("named_rewards", NAMED_REWARDS, "Further rewards, to which requirements of the task refer."),
         Key("labels", LABELS, "Secrets, sensors, guards and formulas refer to labels."),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,35 +13,14 @@ from opaq.model.arrays import SparseRows
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.spec.channels import noisy, shared
-from opaq.spec.cursor import Cursor, gather, is_int, suggestion
-from opaq.spec.grammar import (
-    NAME,
-    PROBABILITY,
-    Fields,
-    Key,
-    Kind,
-    Plain,
-    Shape,
-    Union,
-    array_schema,
-    either,
-    map_of,
-    one_of,
-    unique_names,
-)
-from opaq.spec.matrices import is_array, matrix_entries, right_shape, scaled_rows
+from opaq.spec.cursor import Cursor, gather, given, suggestion
+from opaq.spec.grammar import Fields, Key, Kind, Plain, Shape, Union
+from opaq.spec.named_rows import DISTRIBUTION, TABLE, Shown, by_name, mentioned, read_rows, too_many, written_rows
 from opaq.spec.names import Known, Names
 from opaq.spec.sensors import SENSORS, combined
-from opaq.spec.sets import DISTRIBUTION, rows_by_name, too_many, written_shares
+from opaq.spec.shapes import NAME, PROBABILITY, map_of, mapping_to, one_of, or_made, several, unique_names, unread
 
 MAX_OBSERVATIONS = 5_000_000
-
-
-class Shown(NamedTuple):
-    """What is shown for every state or action: names, and a table [given, name]."""
-
-    names: tuple[str, ...]
-    table: SparseRows
 
 
 def build_observer(
@@ -72,27 +51,22 @@ def build_observer(
     faults: collects every fault instead of raising InputError; the observer is then None when it is unusable.
     path: what faults call the observer.
     """
-    keys = ("emissions", "observations", "sensors", "null", "actions", "signs", "after_action")
-    stated = (emissions, observations, sensors, null, actions, signs, after_action)
-    spec = {key: value for key, value in zip(keys, stated, strict=True) if value is not None}
-    return gather(read_observer, Names.of(mdp).at_start(spec, path), faults)
+    spec = given(emissions=emissions, observations=observations, sensors=sensors, null=null, actions=actions)
+    spec |= given(signs=signs, after_action=after_action)
+    return gather(ANY_OBSERVER.read, Names.of(mdp).at_start(spec, path), faults)
 
 
-def read_observer(cursor: Cursor) -> Observer | None:
-    """An observer from its mapping, or a finished one checked (where it is one of tables)."""
-    if OBSERVER.is_made(cursor.value):
-        if isinstance(cursor.value, Observer):
-            _check(cursor, cursor.value)
-        finished: Observer = cursor.value
-        return finished
+def _read(cursor: Cursor) -> Observer | None:
     if isinstance(cursor.value, Mapping) and None in cursor.value:  # YAML reads the key null as nothing
         named = {("null" if key is None else key): entry for key, entry in cursor.value.items()}
         cursor = dataclasses.replace(cursor, value=named)
     return OBSERVER.record.read(cursor)
 
 
-def _check(cursor: Cursor, observer: Observer) -> None:
-    """Note when a finished observer does not fit the model."""
+def _check(cursor: Cursor, observer: Any) -> None:
+    """Note when a finished observer of tables does not fit the model."""
+    if not isinstance(observer, Observer):
+        return
     states, actions = cursor.names.states, cursor.names.actions
     after, signs, pairs = observer.after_action, observer.action_emission, len(states) * len(actions)
     if states.index is not None and observer.emission.num_rows != len(states):
@@ -106,7 +80,7 @@ def _check(cursor: Cursor, observer: Observer) -> None:
 def _by_emissions(fields: Fields) -> Observer | None:
     listed = _observations(fields)
     cursor = fields.at("emissions")
-    seen = _read_table(cursor, given=cursor.names.states, listed=listed)
+    seen = read_rows(cursor, given=cursor.names.states, listed=listed)
     signs = _read_signs(fields)
     if seen is None or signs is None:
         return None
@@ -180,24 +154,16 @@ def _observations(fields: Fields) -> Known | None:
     if not isinstance(after, Mapping) or not isinstance(emissions, Mapping):
         return None
     tables = [emissions, *(table for table in after.values() if isinstance(table, Mapping))]
-    return Known.of("observation", _mentioned(entry for table in tables for entry in table.values()))
+    return Known.of("observation", mentioned(entry for table in tables for entry in table.values()))
 
 
 def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
     """What is seen after every action, [action * num_states + state, observation]."""
-    entries, actions, states = cursor.entries(), cursor.names.actions, cursor.names.states
-    if entries is None:
+    actions, states, listed = cursor.names.actions, cursor.names.states, Known.of("observation", seen.names)
+    shown = by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
+    if shown is None or None in shown.values() or actions.index is None:
         return None
-    listed, tables = Known.of("observation", seen.names), dict[int, SparseRows]()
-    for key, entry in entries.items():
-        shown = _read_table(entry, given=states, listed=listed)
-        action = None if key == "*" else actions.find(cursor.child(key, key))
-        if shown is None or (action is None and key != "*"):
-            return None
-        for index in range(len(actions)) if action is None else (action,):
-            if key != "*" or index not in tables:
-                tables[index] = shown.table
-    parts = [tables.get(action, seen.table) for action in range(len(actions))]
+    parts = [(shown.get(action) or seen).table for action in range(len(actions))]
     if too_many(cursor, sum(part.columns.size for part in parts)):
         return None
     rows = np.concatenate([part.row_of_entry() + action * len(states) for action, part in enumerate(parts)])
@@ -212,72 +178,22 @@ def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | N
     if cursor.value is False or cursor.value is None:
         return (), None
     if cursor.value is not True:
-        return _read_table(cursor, given=actions, listed=listed, kind="sign")
+        return read_rows(cursor, given=actions, listed=listed, kind="sign")
     if actions.index is None:
         return None
     same = range(len(actions))
     return actions.listed, SparseRows.from_entries(same, same, [1.0] * len(same), shape=(len(same), len(same)))
 
 
-def _read_table(cursor: Cursor, *, given: Known, listed: Known | None, kind: str = "observation") -> Shown | None:
-    """What is shown for every state or action: {given: {shown: probability}}, or an array [given, shown]."""
-    if is_array(cursor.value):
-        return _read_matrix(cursor, given=given, listed=listed)
-    stated = cursor.value.values() if isinstance(cursor.value, Mapping) else ()
-    seen = listed or Known.of(kind, _mentioned(stated))
-    table = rows_by_name(cursor, given, seen)
-    return None if table is None else Shown(seen.listed, table)
-
-
-def _mentioned(entries: Iterable[Any]) -> tuple[str, ...]:
-    """Every observation named, in order; what is no name is left for the reader of its row to note."""
-    mentioned: dict[str, None] = {}
-    for entry in entries:
-        for key in entry if isinstance(entry, Mapping) else [entry]:
-            if isinstance(key, str) or is_int(key):
-                mentioned[str(key)] = None
-    return tuple(mentioned)
-
-
-def _read_matrix(cursor: Cursor, *, given: Known, listed: Known | None) -> Shown | None:
-    entries = matrix_entries(cursor, axes=(given.kind, "observation"))
-    if entries is None:
-        return None
-    rows, columns, values, shape = entries
-    names = tuple(str(index) for index in range(shape[1])) if listed is None else listed.listed
-    if given.index is None or not right_shape(cursor, shape, (len(given), len(names))):
-        return None
-
-    def spell(row: int, entry: int | None) -> Cursor:
-        return cursor.item(row) if entry is None else cursor.item(row, int(columns[entry]))
-
-    scaled = scaled_rows(cursor, rows, values, num_rows=shape[0], spell=spell)
-    blank = sorted(set(range(shape[0])) - set(rows.tolist()))
-    for row in blank:
-        cursor.item(row, value=0).wrong("a distribution", "make the row sum to 1")
-    if scaled is None or blank:
-        return None
-    return Shown(names, SparseRows.from_entries(rows, columns, scaled, shape=shape))
-
-
 def _parts(observer: Observer, names: Names) -> Plain:
     states, actions = names.states.listed, names.actions.listed
-    signs, after = observer.action_emission, observer.after_action
-
-    def rows(table: SparseRows, given: tuple[str, ...], shown: tuple[str, ...], first: int = 0) -> Plain:
-        return {name: written_shares(*table.row(first + index), shown) for index, name in enumerate(given)}
-
-    parts: Plain = {
-        "observations": observer.observations,
-        "emissions": rows(observer.emission, states, observer.observations),
-    }
+    seen, signs, after = observer.observations, observer.action_emission, observer.after_action
+    parts: Plain = {"observations": seen, "emissions": written_rows(observer.emission, states, seen)}
     if signs is not None:
-        parts |= {"signs": observer.action_signs, "actions": rows(signs, actions, observer.action_signs)}
+        parts |= {"signs": observer.action_signs, "actions": written_rows(signs, actions, observer.action_signs)}
     if after is not None:
-        parts["after_action"] = {
-            name: rows(after, states, observer.observations, action * len(states))
-            for action, name in enumerate(actions)
-        }
+        firsts = {name: action * len(states) for action, name in enumerate(actions)}
+        parts["after_action"] = {name: written_rows(after, states, seen, first=row) for name, row in firsts.items()}
     return parts
 
 
@@ -289,38 +205,26 @@ def _imported(key: Key) -> Kind[Observer]:
 _TABLES = ("emissions", "sensors", "from", "variables")  # the kinds that end in tables, of the actions as well
 _MODEL = one_of("model")
 _VARIABLES = unique_names("variable", 1_000)
-_TABLE: Shape[Any] = Shape(
+_TABLE = unread(
     'state -> `{observation: probability}`; `"*"` stands for every state not listed. Also an array '
     "`[state][observation]`",
-    lambda cursor: None,
-    lambda known: either(
-        {"type": "object", "additionalProperties": DISTRIBUTION.described(known), "minProperties": 1}, array_schema
-    )(known),
+    TABLE,
 )
-_ACTIONS: Shape[Any] = Shape(
+_ACTIONS = unread(
     '`true`, or action -> `{sign: probability}` (`"*"` stands for the rest), or an array `[action][sign]`',
-    lambda cursor: None,
-    either({"type": "boolean"}, _TABLE),
+    ({"type": "boolean"}, TABLE),
 )
-_NULL: Shape[str] = Shape("a name", Cursor.name, either(NAME, {"type": "null"}))
-_SHARE: Shape[Any] = Shape(
-    "common name -> observations that look the same",
-    lambda cursor: None,
-    lambda known: {
-        "type": "object",
-        "additionalProperties": {"type": "array", "items": NAME.described(known)},
-    },
-)
-_NOISE: Shape[Any] = Shape(
+_AFTER = map_of(_TABLE, 'action -> emissions by state; `"*"` stands for every action not listed')
+_NULL: Shape[str] = Shape("a name", Cursor.name, (NAME, {"type": "null"}))
+_SHARE = unread("common name -> observations that look the same", mapping_to(several(NAME)))
+_NOISE = unread(
     "`{keep: p}` (right with probability p, else any other observation), or observation -> "
     "`{observation: probability}`",
-    lambda cursor: None,
-    lambda known: {
-        "type": "object",
-        "additionalProperties": either(PROBABILITY, DISTRIBUTION)(known),
-        "minProperties": 1,
-    },
+    mapping_to((PROBABILITY, DISTRIBUTION), least=1),
 )
+_OBSERVATIONS, _SIGNS = (unique_names(kind, MAX_OBSERVATIONS) for kind in ("observation", "sign"))
+_LISTED = "The observations, in order; left out, they are those mentioned."
+_AFTER_HELP = "What each state shows after the action that led there; emissions is then for time 0 and other actions."
 OBSERVER: Union[Observer] = Union.of(
     "observer",
     "What the eavesdropper sees at every time, the start included.",
@@ -331,21 +235,11 @@ OBSERVER: Union[Observer] = Union.of(
         _imported(Key("variables", _VARIABLES, "State variables of the imported model, seen exactly.")),
     ],
     (
-        Key(
-            "observations",
-            unique_names("observation", MAX_OBSERVATIONS),
-            "The observations, in order; left out, they are those mentioned.",
-            goes_with=("emissions",),
-        ),
+        Key("observations", _OBSERVATIONS, _LISTED, goes_with=("emissions",)),
         Key("null", _NULL, 'The observation when no sensor fires; "null" if left out.', goes_with=("sensors",)),
         Key("actions", _ACTIONS, "What is seen of the actions; left out, nothing.", goes_with=_TABLES),
-        Key("signs", unique_names("sign", MAX_OBSERVATIONS), "The signs of actions, in order.", goes_with=_TABLES),
-        Key(
-            "after_action",
-            map_of(_TABLE, 'action -> emissions by state; `"*"` stands for every action not listed'),
-            "What each state shows after the action that led there; emissions is then for time 0 and other actions.",
-            goes_with=("emissions",),
-        ),
+        Key("signs", _SIGNS, "The signs of actions, in order.", goes_with=_TABLES),
+        Key("after_action", _AFTER, _AFTER_HELP, goes_with=("emissions",)),
         Key("share", _SHARE, "Observations that cannot be told apart.", goes_with=("from", "variables")),
         Key("noise", _NOISE, "Observations taken for others; comes after share.", goes_with=("from", "variables")),
     ),
@@ -356,3 +250,4 @@ observer:
     B: {covers: goal, detects: 0.7, false_alarm: 0.01}
   "null": quiet""",
 )
+ANY_OBSERVER: Shape[Observer] = or_made(dataclasses.replace(OBSERVER.shape, read=_read), OBSERVER.is_made, _check)

@@ -7,24 +7,17 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from opaq.errors import Faults
-from opaq.model.conditions import (
-    AutomatonState,
-    Condition,
-    CurrentState,
-    LastStates,
-    MemoryNode,
-    Observations,
-    StartState,
-    Time,
-)
+from opaq.model import conditions
+from opaq.model.conditions import AutomatonState, Condition, LastStates, MemoryNode, Observations
 from opaq.model.mdp import MDP
 from opaq.model.policy import PolicyClass
 from opaq.model.secret import Secret
 from opaq.spec.cursor import Cursor, gather, suggestion
-from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, one_key, whole
+from opaq.spec.grammar import Key, Plain, Record, Shape, one_key
 from opaq.spec.memory_part import MACHINE
 from opaq.spec.names import Names
 from opaq.spec.secret_part import may_have_automaton
+from opaq.spec.shapes import complete, each, only_key, or_made, whole
 
 MAX_LAST_STATES = 1_000
 MAX_OBSERVATIONS = 1_000
@@ -72,13 +65,15 @@ def build_policy_class(
 
 def read_policy_class(cursor: Cursor) -> PolicyClass | None:
     """A policy class from {conditions_on: [...]}, or a finished one checked."""
-    if not isinstance(cursor.value, PolicyClass):
-        return POLICY.read(cursor)
-    for condition in cursor.value.conditions:
+    return ANY_POLICY.read(cursor)
+
+
+def _check(cursor: Cursor, policy_class: PolicyClass) -> None:
+    """Note when a finished policy class does not fit the model or the secret."""
+    for condition in policy_class.conditions:
         _check_automaton(cursor, condition)
         if isinstance(condition, MemoryNode):
             MACHINE.read(replace(cursor, value=condition.memory))
-    return cursor.value
 
 
 def read_conditions(cursor: Cursor) -> PolicyClass | None:
@@ -88,14 +83,14 @@ def read_conditions(cursor: Cursor) -> PolicyClass | None:
         return None
     if not entries:
         return cursor.error("is empty", "list at least one, e.g. [state]")
-    conditions: dict[str, Condition | None] = {}
+    stated: dict[str, Condition | None] = {}
     for entry in entries:
         key = _key(entry)
-        if key is not None and key in conditions:
+        if key is not None and key in stated:
             entry.error(f"'{key}' is listed twice", "keep one of them")
         if key is not None:
-            conditions[key] = _read_condition(entry, CONDITIONS[key])
-    usable = [condition for condition in conditions.values() if condition is not None]
+            stated[key] = _read_condition(entry, CONDITIONS[key])
+    usable = [condition for condition in stated.values() if condition is not None]
     return PolicyClass(usable) if len(usable) == len(entries) else None
 
 
@@ -115,7 +110,7 @@ def _key(cursor: Cursor) -> str | None:
     """The word of a condition; those that need a value are mappings with one key."""
     valued = {key: kind for key, kind in CONDITIONS.items() if kind.value is not None}
     if isinstance(cursor.value, Mapping):
-        opened = _valued_record(valued).open(cursor)
+        opened = Record("condition", "", tuple(map(_valued_key, valued.values()))).open(cursor)
         given = cursor.value if opened is not None and set(opened.given) == set(map(str, cursor.value)) else {}
         return one_key(cursor, given, valued) if given or not cursor.value else None
     if not isinstance(cursor.value, str):
@@ -128,9 +123,10 @@ def _key(cursor: Cursor) -> str | None:
     return cursor.value
 
 
-def _valued_record(kinds: Mapping[str, ConditionKind]) -> Record[Any]:
-    keys = tuple(Key(key, kind.value, kind.help) for key, kind in kinds.items() if kind.value is not None)
-    return Record("condition", "", keys, lambda fields: fields)
+def _valued_key(kind: ConditionKind) -> Key:
+    """A condition that takes a value, as the only key of a mapping."""
+    assert kind.value is not None
+    return Key(kind.of.key, kind.value, kind.help)
 
 
 def _read_condition(cursor: Cursor, kind: ConditionKind) -> Condition | None:
@@ -147,8 +143,9 @@ def _check_automaton(cursor: Cursor, condition: Condition) -> None:
         cursor.error("'automaton' needs a secret with an automaton", "use another condition or another secret")
 
 
-def _spelled_state(cursor: Cursor, condition: Condition) -> str | None:
-    return cursor.names.states.spell(cursor)
+def _spelled(kind: str) -> Callable[[Cursor, Any], str | None]:
+    """A row names one of the names of a kind, a field of Names."""
+    return lambda cursor, _: getattr(cursor.names, kind).spell(cursor)
 
 
 def _time(cursor: Cursor, condition: Condition) -> int | None:
@@ -156,28 +153,25 @@ def _time(cursor: Cursor, condition: Condition) -> int | None:
 
 
 def _last_states(cursor: Cursor, condition: LastStates) -> tuple[str, ...] | None:
-    entries = cursor.items()
-    if entries is None:
-        return None
-    if not 1 <= len(entries) <= condition.count:
-        finding = f"has {len(entries)} states, not 1 to {condition.count}"
-        return cursor.error(finding, "list the latest states, oldest first")
-    names = tuple(name for entry in entries if (name := cursor.names.states.spell(entry)) is not None)
-    return names if len(names) == len(entries) else None
+    return _latest(cursor, cursor.names.states.spell, kind="states", most=condition.count)
 
 
 def _observations(cursor: Cursor, condition: Observations) -> tuple[str, ...] | None:
-    entries, times = cursor.items(), (cursor.names.horizon or 0) + 1
+    known, most = cursor.names.observations, condition.count
+    spell = Cursor.name if known.index is None else known.spell
+    return _latest(cursor, spell, kind="observations", most=(cursor.names.horizon or 0) + 1 if most == "all" else most)
+
+
+def _latest(cursor: Cursor, spell: Callable[[Cursor], str | None], *, kind: str, most: int) -> tuple[str, ...] | None:
+    """A list of the latest names."""
+    entries = cursor.items()
     if entries is None:
         return None
-    most = times if condition.count == "all" else condition.count
     if not 1 <= len(entries) <= most:
-        finding = f"has {len(entries)} observations, not 1 to {most}"
-        return cursor.error(finding, "list the latest observations, oldest first")
-    known = cursor.names.observations
-    spelled = [entry.name() if known.index is None else known.spell(entry) for entry in entries]
-    names = tuple(name for name in spelled if name is not None)
-    return names if len(names) == len(entries) else None
+        finding = f"has {len(entries)} {kind}, not 1 to {most}"
+        return cursor.error(finding, f"list the latest {kind}, oldest first")
+    names = complete([spell(entry) for entry in entries])
+    return None if names is None else tuple(names)
 
 
 def _read_count(cursor: Cursor) -> int | Literal["all"] | None:
@@ -187,39 +181,22 @@ def _read_count(cursor: Cursor) -> int | Literal["all"] | None:
 
 
 def _schema(definitions: Plain) -> Plain:
+    """Of the conditions there are now."""
     words = [key for key, kind in CONDITIONS.items() if kind.value is None]
-    mappings = [
-        {
-            "type": "object",
-            "properties": {key: kind.value.described(definitions) | {"description": kind.help}},
-            "required": [key],
-            "additionalProperties": False,
-        }
-        for key, kind in CONDITIONS.items()
-        if kind.value is not None
-    ]
+    valued = [_valued_key(kind) for kind in CONDITIONS.values() if kind.value is not None]
+    mappings = [only_key(key.name, key.schema(definitions)) for key in valued]
     return {"type": "array", "items": {"anyOf": [{"enum": words}, *mappings]}, "minItems": 1}
 
 
-def _make(fields: Fields) -> PolicyClass | None:
-    return fields.read("conditions_on") if "conditions_on" in fields else PolicyClass()
-
-
 _COUNT = whole(1, MAX_OBSERVATIONS)
-_COUNT_OR_ALL: Shape[Any] = Shape(
-    f"{_COUNT.words}, or `all`", _read_count, lambda definitions: {"anyOf": [_COUNT.schema, {"const": "all"}]}
-)
+_COUNT_OR_ALL: Shape[Any] = Shape(f"{_COUNT.words}, or `all`", _read_count, (_COUNT, {"const": "all"}))
 CONDITIONS: dict[str, ConditionKind] = {
     kind.of.key: kind
     for kind in (
-        ConditionKind(CurrentState, "The state.", _spelled_state, state=str),
-        ConditionKind(Time, "The time, from 0.", _time),
-        ConditionKind(
-            AutomatonState,
-            "The state of the secret's automaton.",
-            lambda cursor, _: cursor.names.automaton.spell(cursor),
-        ),
-        ConditionKind(StartState, "The state in which the run began.", _spelled_state),
+        ConditionKind(conditions.CurrentState, "The state.", _spelled("states"), state=str),
+        ConditionKind(conditions.Time, "The time, from 0.", _time),
+        ConditionKind(AutomatonState, "The state of the secret's automaton.", _spelled("automaton")),
+        ConditionKind(conditions.StartState, "The state in which the run began.", _spelled("states")),
         ConditionKind(
             LastStates,
             "The last k states, the current one included.",
@@ -231,7 +208,7 @@ CONDITIONS: dict[str, ConditionKind] = {
         ConditionKind(
             MemoryNode,
             "The node of a machine that the policy carries.",
-            lambda cursor, _: cursor.names.nodes.spell(cursor),
+            _spelled("nodes"),
             MACHINE,
             "give the machine: {memory: {nodes: [...], update: [...]}}",
         ),
@@ -244,24 +221,19 @@ CONDITIONS: dict[str, ConditionKind] = {
         ),
     )
 }
+_CONDITIONS: Shape[PolicyClass] = Shape(
+    "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}`, `{memory: {...}}` and `{observations: k}`",
+    read_conditions,
+    _schema,
+    written_conditions,
+    inside=(MACHINE,),
+)
 POLICY: Record[PolicyClass] = Record(
     "policy",
     "What the policy may look at.",
-    (
-        Key(
-            "conditions_on",
-            Shape(
-                "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}`, `{memory: {...}}` and "
-                "`{observations: k}`",
-                read_conditions,
-                _schema,
-                written_conditions,
-                inside=(MACHINE,),
-            ),
-            "By default `[state]`.",
-        ),
-    ),
-    _make,
+    (Key("conditions_on", _CONDITIONS, "By default `[state]`.", default=PolicyClass()),),
+    each(lambda policy_class: policy_class, "conditions_on"),
     lambda policy_class, _: {"conditions_on": policy_class},
     example="policy: {conditions_on: [state, time]}",
 )
+ANY_POLICY: Shape[PolicyClass] = or_made(POLICY.shape, PolicyClass, _check)

@@ -14,12 +14,13 @@ from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.spec.cursor import Cursor, gather, some
-from opaq.spec.grammar import NAME, TEXT, Fields, Key, Record, Shape
+from opaq.spec.grammar import Fields, Key, Record
 from opaq.spec.memory_part import joint_actions
 from opaq.spec.model_fingerprint import model_fingerprint
+from opaq.spec.named_rows import distribution, shares
 from opaq.spec.names import Known, Names, cell_name
 from opaq.spec.policy_part import CONDITIONS, MAX_LAST_STATES, MAX_OBSERVATIONS, POLICY, written_conditions
-from opaq.spec.sets import distribution, shares
+from opaq.spec.shapes import NAME, TEXT, unread
 
 FORMAT = "opaq-policy"
 VERSION = 1
@@ -89,39 +90,26 @@ class _Rows:
             return cls(policy_class, problem.mdp, Known.of("action", actions))
         return cls(policy_class, problem.mdp, Known.of("choice", joint_actions(actions, memory)))
 
-    def record(self) -> Record[Any]:
-        """One row, with a key for every condition."""
-        conditions = [
-            Key(condition.key, _PART, CONDITIONS[condition.key].help, required="every row needs it")
-            for condition in self.policy_class.conditions
-        ]
-        return Record("row", "A row of a policy.", (*conditions, _PROBABILITIES), lambda fields: fields)
-
     def read(self, cursor: Cursor) -> tuple[RowKey, dict[str, float] | None] | None:
         """The key of a row and its probabilities; None when the key is unusable."""
-        fields = self.record().open(cursor)
+        kinds = [(condition, CONDITIONS[condition.key]) for condition in self.policy_class.conditions]
+        keys = [Key(kind.of.key, _PART, kind.help, required="every row needs it") for _, kind in kinds]
+        fields = Record("row", "A row of a policy.", (*keys, _PROBABILITIES)).open(cursor)
         if fields is None:
             return None
-        parts, state = [], None
-        for condition in self.policy_class.conditions:
-            kind = CONDITIONS[condition.key]
-            part = kind.row(fields.at(condition.key), condition) if condition.key in fields else None
-            parts.append(part)
-            if part is not None and kind.state is not None:
-                state = kind.state(part)
-        key = tuple(part for part in parts if part is not None)
-        complete = len(key) == len(parts)
-        row = self._probabilities(fields, state if complete else None) if "probabilities" in fields else None
-        return (key, row) if complete else None
+        given = [(fields.at(kind.of.key), condition, kind) for condition, kind in kinds if kind.of.key in fields]
+        parts = [part for at, condition, kind in given if (part := kind.row(at, condition)) is not None]
+        usable = len(parts) == len(kinds)
+        named = zip(kinds, parts, strict=True) if usable else ()
+        state = [kind.state(part) for (_, kind), part in named if kind.state is not None]
+        row = self._probabilities(fields.at("probabilities"), state) if "probabilities" in fields else None
+        return (tuple(parts), row) if usable else None
 
-    def _probabilities(self, fields: Fields, state: str | None) -> dict[str, float] | None:
-        cursor = fields.at("probabilities")
+    def _probabilities(self, cursor: Cursor, state: list[str]) -> dict[str, float] | None:
         row = distribution(cursor, self.choices)
-        if row is None:
-            return None
-        if state is not None:
-            self._check_enabled(cursor, row, state)
-        return {self.choices.listed[choice]: share for choice, share in row.items()}
+        if row is not None and state:
+            self._check_enabled(cursor, row, state[-1])
+        return None if row is None else {self.choices.listed[choice]: share for choice, share in row.items()}
 
     def _check_enabled(self, cursor: Cursor, row: Mapping[int, float], state: str) -> None:
         mdp, names = self.mdp, self.choices.listed
@@ -233,10 +221,10 @@ def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:
     return str(name) not in states and cell_name(str(name)) not in states
 
 
-_PART: Shape[Any] = Shape("what the row is for", lambda cursor: cursor.value, {})
+_PART = unread("what the row is for", {})
 _PROBABILITIES = Key(
     "probabilities",
-    shares(lambda names: names.actions, "`{action: probability}`; with a free memory `{action>node: probability}`"),
+    shares("actions", "`{action: probability}`; with a free memory `{action>node: probability}`"),
     "What the policy does; actions left out have probability 0.",
     required="give {action: probability}",
 )
@@ -244,22 +232,14 @@ POLICY_FILE: Record[Any] = Record(
     "policy file",
     "A policy: what it conditions on, and one row per case.",
     (
-        Key("format", Shape(f"`{FORMAT}`", NAME.read, {"const": FORMAT}), "The format.", required=f'write "{FORMAT}"'),
-        Key(
-            "version", Shape(f"`{VERSION}`", NAME.read, {"const": VERSION}), "Its version.", required=f"write {VERSION}"
-        ),
+        Key("format", unread(f"`{FORMAT}`", {"const": FORMAT}), "The format.", required=f'write "{FORMAT}"'),
+        Key("version", unread(f"`{VERSION}`", {"const": VERSION}), "Its version.", required=f"write {VERSION}"),
         Key("name", NAME, "A short name."),
         Key("description", TEXT, "What the policy is about."),
         Key("model", TEXT, "The fingerprint of the model it was made for."),
         *POLICY.keys,
-        Key(
-            "rows",
-            Shape("a list of rows", lambda cursor: None, {"type": "array"}),
-            "One per case.",
-            required="list the rows",
-        ),
+        Key("rows", unread("a list of rows", {"type": "array"}), "One per case.", required="list the rows"),
     ),
-    lambda fields: fields,
     example="""\
 {"format": "opaq-policy", "version": 1,
  "rows": [{"state": "q0", "probabilities": {"a": 0.3, "b": 0.7}}]}""",

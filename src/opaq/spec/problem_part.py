@@ -10,16 +10,17 @@ from opaq.model.mdp import MDP
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Task
 from opaq.spec.cursor import Cursor, gather, shown
-from opaq.spec.grammar import NAME, TEXT, Fields, Key, Plain, Record, Shape, either, one_key, read_by, whole
+from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, one_key
 from opaq.spec.grid_part import GRID
 from opaq.spec.imported_part import IMPORTED, IMPORTED_SHAPE, read_imported
 from opaq.spec.model_part import MODEL, Plant
 from opaq.spec.names import Names, Sources
-from opaq.spec.observer_part import OBSERVER, read_observer
-from opaq.spec.policy_part import POLICY, read_policy_class
+from opaq.spec.observer_part import ANY_OBSERVER
+from opaq.spec.policy_part import ANY_POLICY
 from opaq.spec.rewards import check_rewards
-from opaq.spec.secret_part import SECRET, may_have_automaton, read_secret
-from opaq.spec.task_part import TASK, read_task
+from opaq.spec.secret_part import ANY_SECRET, may_have_automaton
+from opaq.spec.shapes import NAME, TEXT, unread, whole
+from opaq.spec.task_part import ANY_TASK
 from opaq.spec.uncertainty_part import check_uncertainty
 
 VERSION = 1
@@ -132,16 +133,9 @@ def _read_discount(cursor: Cursor) -> float | None:
 
 
 def _parts(problem: Problem, names: Names) -> Plain:
-    return {
-        "name": problem.name,
-        "model": problem.mdp,
-        "observer": problem.observer,
-        "secret": problem.secret,
-        "horizon": problem.horizon,
-        "discount": problem.discount,
-        "task": problem.task,
-        "policy": problem.policy_class,
-    }
+    own = {"model": "mdp", "policy": "policy_class"}
+    keys = ("name", "model", "observer", "secret", "horizon", "discount", "task", "policy")
+    return {key: getattr(problem, own.get(key, key)) for key in keys}
 
 
 _HELP = "A Markov decision process, an observer, a secret and a task."
@@ -151,46 +145,30 @@ _GRID_ONLY: Record[Plant] = Record(
 _MODEL: Shape[Any] = Shape(
     "a mapping: [model](#model), `{grid: ...}`, or [imported](#imported)",
     _read_model,
-    lambda known: either(MODEL.shape, _GRID_ONLY.schema, IMPORTED_SHAPE)(known),
+    (MODEL.shape, _GRID_ONLY.schema, IMPORTED_SHAPE),
     MODEL.write,
     inside=(MODEL.shape, IMPORTED_SHAPE),
 )
+_DISCOUNT: Shape[float] = Shape(
+    "a number above 0 and up to 1", _read_discount, {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+)
 _KEYS = (
-    Key("opaq", Shape(f"`{VERSION}`", lambda cursor: cursor.value, {"const": VERSION}), "The version of the format."),
+    Key("opaq", unread(f"`{VERSION}`", {"const": VERSION}), "The version of the format."),
     Key("name", NAME, "A short name; otherwise the file's name.", default=""),
     Key("description", TEXT, "What the problem is about."),
     Key("model", _MODEL, "The plant; exactly one of this, `grid` and the models of other tools is needed."),
     Key("grid", GRID.shape, "The plant as a grid."),
-    Key(
-        "observer",
-        read_by(OBSERVER.shape, read_observer),
-        "What the eavesdropper sees.",
-        required="say what the observer sees",
-    ),
-    Key(
-        "secret",
-        read_by(SECRET.shape, read_secret),
-        "What must stay hidden.",
-        required="say what must stay hidden",
-    ),
+    Key("observer", ANY_OBSERVER, "What the eavesdropper sees.", required="say what the observer sees"),
+    Key("secret", ANY_SECRET, "What must stay hidden.", required="say what must stay hidden"),
     Key(
         "horizon",
         whole(0, MAX_HORIZON),
         "How many transitions a run has; the observer sees one observation more.",
         required="say how many transitions a run has",
     ),
-    Key(
-        "discount",
-        Shape(
-            "a number above 0 and up to 1",
-            _read_discount,
-            {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-        ),
-        "The discount of the return.",
-        default=1.0,
-    ),
-    Key("task", read_by(TASK.shape, read_task), "What must get done.", default=Task()),
-    Key("policy", read_by(POLICY.shape, read_policy_class), "What the policy may look at.", default=PolicyClass()),
+    Key("discount", _DISCOUNT, "The discount of the return.", default=1.0),
+    Key("task", ANY_TASK, "What must get done.", default=Task()),
+    Key("policy", ANY_POLICY, "What the policy may look at.", default=PolicyClass()),
 )
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from opaq.model.arrays import FloatArray, floats
 from opaq.model.mdp import MAX_REWARD, MDP
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Plain, Shape, array_schema, either, map_of
+from opaq.spec.grammar import Plain, Shape
 from opaq.spec.matrices import dense, is_array, right_shape
 from opaq.spec.names import Known
+from opaq.spec.shapes import ARRAY, REWARD, map_of, mapping_to
 from opaq.spec.transitions import Choices
 
 
@@ -117,15 +118,7 @@ REWARDS: Shape[Rewards] = Shape(
     'state -> number, or state -> action -> number; `"*"` stands for the rest; not listed: 0. Also an array `[state]` '
     "or `[state][action]`",
     read_rewards,
-    either(
-        {
-            "type": "object",
-            "additionalProperties": {
-                "anyOf": [{"type": "number"}, {"type": "object", "additionalProperties": {"type": "number"}}]
-            },
-        },
-        array_schema,
-    ),
+    (mapping_to((REWARD, mapping_to(REWARD))), ARRAY),
     ref="rewards",
 )
 NAMED_REWARDS: Shape[dict[str, Any]] = map_of(REWARDS, "name -> rewards, in the same form")

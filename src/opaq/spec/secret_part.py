@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from opaq.errors import Faults
 from opaq.model.mdp import MDP
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.spec.automaton_part import LANGUAGE_KEYS, LANGUAGES, MINIMAL, check_guards, read_language
 from opaq.spec.cursor import Cursor, gather
-from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union, attributes, each, one_of
+from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union
 from opaq.spec.names import Names
 from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, label_or_states, written_states
+from opaq.spec.shapes import attributes, each, one_of, or_made, unread
 
 MAX_TIME = 1_000_000
 
@@ -29,18 +30,7 @@ def build_secret(
     faults: collects every fault instead of raising InputError; the secret is then None when it is unusable.
     path: what faults call the secret.
     """
-    start = Names.of(mdp, horizon=horizon).at_start(spec, path)
-    secret: Secret = gather(cast("Any", read_secret), start, faults)
-    return secret
-
-
-def read_secret(cursor: Cursor) -> Secret | None:
-    """A secret from its mapping, or a finished one checked."""
-    if not SECRET.is_made(cursor.value):
-        return SECRET.record.read(cursor)
-    _check(cursor, cursor.value)
-    secret: Secret = cursor.value
-    return secret
+    return gather(ANY_SECRET.read, Names.of(mdp, horizon=horizon).at_start(spec, path), faults)
 
 
 def may_have_automaton(secret: Any) -> bool:
@@ -120,7 +110,8 @@ def _spoken(name: str, of: type | None = None) -> Kind[Any]:
 
 
 _TIME: Shape[int] = Shape("a whole number up to the horizon", _read_time, {"type": "integer", "minimum": 0})
-_VISITED: Shape[Any] = Shape(STATES.words, lambda cursor: None, STATES.described, _write_visited)
+_VISITED = unread(STATES.words, STATES, write=_write_visited)
+_EVER = "Hide whether any of these states was ever visited."
 SECRET: Union[Any] = Union.of(
     "secret",
     "What must stay hidden: exactly one kind.",
@@ -129,12 +120,7 @@ SECRET: Union[Any] = Union.of(
         _of_classes("initial_state", InitialState, "Hide where the run starts."),
         _timed("state_at", "time", StateAt, "Hide the state at one time."),
         _timed("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
-        Kind(
-            Key("visited", _VISITED, "Hide whether any of these states was ever visited."),
-            _visited,
-            Visited,
-            lambda secret, _: {"visited": secret},
-        ),
+        Kind(Key("visited", _VISITED, _EVER), _visited, Visited, lambda secret, _: {"visited": secret}),
         _spoken("automaton", Language),
         _spoken("ltlf"),
         _spoken("regex"),
@@ -152,3 +138,4 @@ SECRET: Union[Any] = Union.of(
     ),
     example='secret: {ltlf: "F(p & F q)", reveal: acceptance}',
 )
+ANY_SECRET: Shape[Secret] = or_made(SECRET.shape, SECRET.is_made, _check)

@@ -8,12 +8,14 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, spread
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import PROBABILITY, Key, Record, each, map_of
+from opaq.spec.grammar import Key, Record
 from opaq.spec.sets import STATES
+from opaq.spec.shapes import PROBABILITY, each, map_of
 
 MAX_OUTCOMES = 1_024  # in one state
 MAX_PAIRS = 20_000_000  # states x sensors
 MAX_ENTRIES = 20_000_000  # outcomes of all states together
+_DETECTS = "give the probability that it fires in its range"
 _FEWER = "let fewer sensors overlap or give no false alarms"
 
 
@@ -30,12 +32,7 @@ SENSOR: Record[Sensor] = Record(
     "Sensors fire independently; the observation is the set that fired, e.g. `A+B`.",
     (
         Key("covers", STATES, "Where it can detect.", required="list the states, cells or labels in its range"),
-        Key(
-            "detects",
-            PROBABILITY,
-            "The probability that it fires where it covers.",
-            required="give the probability that it fires in its range",
-        ),
+        Key("detects", PROBABILITY, "The probability that it fires where it covers.", required=_DETECTS),
         Key("false_alarm", PROBABILITY, "The probability that it fires elsewhere.", default=0.0),
     ),
     each(Sensor, "covers", "detects", "false_alarm"),
@@ -94,9 +91,8 @@ def _too_many(cursor: Cursor, patterns: FloatArray, pattern_of: IntArray) -> boo
         cursor.error(f"{state} would have {outcomes:,} joint outcomes, more than {MAX_OUTCOMES:,}{rest}", _FEWER)
         return True
     total = int((2**uncertain)[pattern_of].sum())
-    if total > MAX_ENTRIES:
-        cursor.error(f"all states together would have {total:,} joint outcomes, more than {MAX_ENTRIES:,}", _FEWER)
-    return total > MAX_ENTRIES
+    finding = f"all states together would have {total:,} joint outcomes, more than {MAX_ENTRIES:,}"
+    return cursor.beyond(total, MAX_ENTRIES, finding, _FEWER)
 
 
 def _firing(sensors: dict[str, Sensor], *, num_states: int) -> FloatArray:

@@ -1,96 +1,24 @@
-"""Sets of states, distributions over names, and partitions of the states."""
+"""Sets of states, the start, and partitions of the states."""
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, floats, ints
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, ints
 from opaq.model.secret import StateClasses
 from opaq.spec.cursor import Cursor, is_int, suggestion
-from opaq.spec.grammar import NAME, PROBABILITY, Shape, array_schema, either
+from opaq.spec.grammar import Shape
 from opaq.spec.matrices import dense, right_shape
+from opaq.spec.named_rows import SHARES, distribution, written_shares
 from opaq.spec.names import Known, Names, cell_name
+from opaq.spec.shapes import ARRAY, NAME, WRITTEN, mapping_to, only_key, several, unread
 from opaq.spec.variables import ExpressionError, holds
 
-MAX_ENTRIES = 20_000_000  # of a table of probabilities
 CLASS_FORMS = "true, a label, a list of states, or a mapping {class: states}"
 START_ADVICE = "say where the run starts: a state, or {state: probability}"
-
-
-def distribution(cursor: Cursor, names: Known) -> dict[int, float] | None:
-    """A distribution {name: probability}, or one name for probability 1, as position -> probability."""
-    if isinstance(cursor.value, str) or is_int(cursor.value):
-        index = names.find(cursor)
-        return None if index is None else {index: 1.0}
-    if not isinstance(cursor.value, Mapping):
-        return cursor.wrong(f"a mapping {{{names.kind}: probability}}")
-    if not cursor.value:
-        return cursor.error("is empty", "give probabilities that sum to 1")
-    entries = cursor.entries() or {}
-    shares = [entry.probability() for entry in entries.values()]
-    indices = [names.find(cursor.child(key, key)) for key in entries]
-    usable = [share for share in shares if share is not None]
-    if len(usable) < len(cursor.value):
-        return None  # the sum of some of them means nothing
-    scale = cursor.scale_to_one(math.fsum(usable))
-    if scale is None or None in indices:
-        return None
-    if len(set(indices)) < len(indices):
-        return cursor.error(f"names a {names.kind} twice, spelled differently", "keep one of them")
-    return {index: share * scale for index, share in zip(indices, usable, strict=True) if index is not None}
-
-
-def rows_by_name(
-    cursor: Cursor, given: Known, shown: Known, *, rest: Mapping[int, dict[int, float] | None] | None = None
-) -> SparseRows | None:
-    """{given: distribution over shown} as a table [given, shown]; "*" and then `rest` stand for names not listed."""
-    entries = cursor.entries()
-    if entries is None:
-        return None
-    others = distribution(entries.pop("*"), shown) if (starred := "*" in entries) else None
-    rows: dict[int, dict[int, float] | None] = {}
-    for key, entry in entries.items():
-        shares = distribution(entry, shown)
-        index = given.find(cursor.child(key, key))
-        if index is not None and index in rows:
-            entry.error(f"the same {given.kind} is there twice", "keep one of them")
-        if index is not None:
-            rows[index] = shares
-    for name, index in (given.index or {}).items():
-        if index not in rows and not starred and rest is None:
-            cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
-        rows.setdefault(index, others if starred or rest is None else rest[index])
-    return None if given.index is None else _table(cursor, rows, shape=(len(given), len(shown)))
-
-
-def _table(
-    cursor: Cursor, rows: Mapping[int, Mapping[int, float] | None], *, shape: tuple[int, int]
-) -> SparseRows | None:
-    """Rows as a table, when all of them could be read and they are not too many."""
-    size = sum(len(shares or ()) for shares in rows.values())
-    if too_many(cursor, size) or None in rows.values() or not size:
-        return None
-    columns, values = array("q"), array("d")
-    for shares in rows.values():
-        columns.extend((shares or {}).keys())
-        values.extend((shares or {}).values())
-    owner = np.repeat(list(rows), [len(shares or ()) for shares in rows.values()])
-    column, chance = np.array(columns), np.array(values)
-    used = chance > 0
-    return SparseRows.from_entries(owner[used], column[used], chance[used], shape=shape)
-
-
-def too_many(cursor: Cursor, entries: int) -> bool:
-    """Whether a table of probabilities is larger than opaq reads."""
-    if entries > MAX_ENTRIES:
-        finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
-        cursor.error(finding, "let states show fewer observations")
-    return entries > MAX_ENTRIES
 
 
 def state_set(cursor: Cursor) -> IntArray | None:
@@ -172,11 +100,6 @@ def written_states(states: Any, names: Names) -> list[str]:
     """The names of states."""
     listed = names.states.listed
     return [listed[state] for state in np.asarray(states).tolist()]
-
-
-def written_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str, float]:
-    """A row of probabilities by name."""
-    return {names[column]: float(value) for column, value in zip(columns.tolist(), values.tolist(), strict=True)}
 
 
 def _write_start(chances: FloatArray, names: Names) -> dict[str, float]:
@@ -297,59 +220,37 @@ def _partition(cursor: Cursor) -> StateClasses | None:
     return StateClasses(classes, ints(of_state))
 
 
-def shares(names: Callable[[Names], Known], words: str) -> Shape[dict[int, float]]:
-    """A distribution over names of one kind."""
-    return Shape(words, lambda cursor: distribution(cursor, names(cursor.names)), DISTRIBUTION.described)
-
-
-_CELL = {
+_CELL = several({"type": "integer", "minimum": 0}) | {
     "description": "A grid cell [column, row], row 0 on top.",
-    "type": "array",
-    "items": {"type": "integer", "minimum": 0},
     "minItems": 2,
     "maxItems": 2,
 }
-_SHARES: Shape[Any] = Shape(
-    "",
-    lambda cursor: None,
-    lambda known: {"type": "object", "additionalProperties": PROBABILITY.described(known), "minProperties": 1},
-)
-_WHERE: Shape[Any] = Shape(
+_WHERE: Shape[Any] = unread(
     "`{where: expression}` over state variables",
-    lambda cursor: None,
-    {
-        "type": "object",
+    only_key("where", WRITTEN)
+    | {
         "description": "The states of an imported model in which an expression over its state variables holds, "
-        'e.g. {where: "x + y < 3"}.',
-        "properties": {"where": {"type": "string", "minLength": 1}},
-        "required": ["where"],
-        "additionalProperties": False,
+        'e.g. {where: "x + y < 3"}.'
     },
     ref="where",
 )
 STATE: Shape[int] = Shape(
     "a state, or a grid cell `[column, row]`",
     lambda cursor: cursor.names.states.find(cursor),
-    lambda known: either(NAME, _CELL)(known) | {"description": "A state, or a grid cell [column, row]."},
+    {"anyOf": [NAME, _CELL], "description": "A state, or a grid cell [column, row]."},
     ref="state",
 )
 STATES: Shape[IntArray] = Shape(
     "a label, a state, a grid cell, a list of these, or `{where: expression}`",
     state_set,
-    lambda known: either(STATE, {"type": "array", "items": STATE.described(known)}, _WHERE)(known),
+    (STATE, several(STATE), _WHERE),
     written_states,
     ref="states",
-)
-DISTRIBUTION: Shape[Any] = Shape(
-    "`{name: probability}`, or one name for probability 1",
-    lambda cursor: None,
-    lambda known: either(NAME, _SHARES)(known) | {"description": "Probabilities that sum to 1, or one name."},
-    ref="distribution",
 )
 START: Shape[FloatArray] = Shape(
     "a state, a list of states (each as likely), `{state: probability}`, or an array `[state]`",
     start,
-    either(STATES, _SHARES, array_schema),
+    (STATES, SHARES, ARRAY),
     _write_start,
     ref="start",
 )
@@ -357,11 +258,7 @@ CLASSES: Shape[StateClasses] = Shape(
     "`true` (the state itself), a set of states (whether it is among them), or `{class: states}` (which class it is "
     'in; states in none are "other")',
     state_classes,
-    lambda known: either(
-        {"const": True},
-        STATES,
-        {"type": "object", "additionalProperties": STATES.described(known), "minProperties": 1},
-    )(known),
+    ({"const": True}, STATES, mapping_to(STATES, least=1)),
     _write_classes,
     ref="classes",
 )

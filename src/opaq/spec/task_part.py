@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from opaq.model.problem import Reach, Requirement, ReturnAtLeast, Satisfy, Task
 from opaq.model.uncertainty import Shannon
 from opaq.spec.automaton_part import LANGUAGE_KEYS, MINIMAL, check_guards, read_language
 from opaq.spec.cursor import Cursor, suggestion
-from opaq.spec.grammar import (
-    NAME,
-    PROBABILITY,
-    REWARD,
-    Fields,
-    Key,
-    Kind,
-    Plain,
-    Record,
-    Shape,
-    Union,
-    either,
-    list_of,
-    one_of,
-)
+from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Shape, Union, any_required
 from opaq.spec.names import Names
 from opaq.spec.sets import STATES, label_or_states
+from opaq.spec.shapes import NAME, PROBABILITY, REWARD, list_of, one_of, or_made
 from opaq.spec.uncertainty_part import UNCERTAINTY
 
 
-def read_task(cursor: Cursor) -> Task | None:
-    """A task from its mapping, or a finished one checked."""
-    if not isinstance(cursor.value, Task):
-        return TASK.read(cursor)
-    task = cursor.value
+def _check_task(cursor: Cursor, task: Task) -> None:
+    """Note when a finished task does not fit the model."""
     _check_forever(cursor, task.over)
     if task.return_at_least is not None:
         cursor.child("return_at_least", task.return_at_least).reward()
     requirements = cursor.child("requirements", None)
     for index, requirement in enumerate(task.requirements):
         _check(requirements.item(index), requirement)
-    return task
 
 
 def _make(fields: Fields) -> Task | None:
@@ -74,13 +57,6 @@ def _check(cursor: Cursor, requirement: Requirement) -> None:
             if states.index is not None and members.max(initial=-1) >= len(states):
                 finding = f"names state {members.max()}, but the model has {len(states):,}"
                 cursor.child("reach", None).error(finding)
-
-
-def _read_requirement(cursor: Cursor) -> Requirement | None:
-    if not isinstance(cursor.value, ReturnAtLeast | Reach | Satisfy):
-        return _EITHER.read(cursor)
-    _check(cursor, cursor.value)
-    return cursor.value
 
 
 def _requirement(fields: Fields) -> Requirement | None:
@@ -126,11 +102,8 @@ def _reach(fields: Fields) -> Reach | None:
 
 def _satisfy(fields: Fields) -> Satisfy | None:
     automaton, text = read_language(fields, accepts=True), fields.at(str(fields.kind)).value
-    return (
-        None
-        if automaton is None
-        else Satisfy(automaton, 0.0, text.strip() if isinstance(text, str) else "the automaton")
-    )
+    title = text.strip() if isinstance(text, str) else "the automaton"
+    return None if automaton is None else Satisfy(automaton, 0.0, title)
 
 
 def _written(states: Any) -> str:
@@ -140,11 +113,9 @@ def _written(states: Any) -> str:
     return ", ".join(map(str, states)) if 0 < len(states) <= 4 else "the states"
 
 
-def _event_parts(key: str, attribute: str) -> Any:
-    def parts(event: Any, names: Names) -> Plain:
-        return {key: getattr(event, attribute), "probability_at_least": event.threshold, "name": event.name}
-
-    return parts
+def _event_parts(key: str, attribute: str) -> Callable[[Any, Names], Plain]:
+    keys = {key: attribute, "probability_at_least": "threshold", "name": "name"}
+    return lambda event, _: {name: getattr(event, part) for name, part in keys.items()}
 
 
 def _parts(task: Task, names: Names) -> Plain:
@@ -168,16 +139,12 @@ _CHANCE = Key(
     "The probability with which it must happen within the horizon.",
     required="give the threshold, a number from 0 to 1",
 )
+_REACH = Key("reach", STATES, "States of which some must be visited.")
 EVENT: Union[Any] = Union.of(
     "event",
     "Something that must happen with at least some probability.",
     [
-        Kind(
-            Key("reach", STATES, "States of which some must be visited."),
-            _reach,
-            Reach,
-            _event_parts("reach", "states"),
-        ),
+        Kind(_REACH, _reach, Reach, _event_parts("reach", "states")),
         Kind(LANGUAGE_KEYS["automaton"], _satisfy, Satisfy, _event_parts("automaton", "automaton")),
         Kind(LANGUAGE_KEYS["ltlf"], _satisfy),
         Kind(LANGUAGE_KEYS["regex"], _satisfy),
@@ -202,47 +169,37 @@ def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
 
 
 _EITHER: Record[Any] = Record("requirement", "", _optional((*RETURN.keys, *EVENT.record.keys)), _requirement)
-REQUIREMENT: Shape[Requirement] = Shape(
-    "a mapping: [return](#return) or [event](#event)",
-    _read_requirement,
-    either(RETURN.shape, EVENT.shape),
-    _write_requirement,
-    ref="requirement",
-    inside=(RETURN.shape, EVENT.shape),
+REQUIREMENT: Shape[Requirement] = or_made(
+    Shape(
+        "a mapping: [return](#return) or [event](#event)",
+        _EITHER.read,
+        (RETURN.shape, EVENT.shape),
+        _write_requirement,
+        ref="requirement",
+        inside=(RETURN.shape, EVENT.shape),
+    ),
+    lambda value: isinstance(value, ReturnAtLeast | Reach | Satisfy),
+    _check,
 )
 _NEEDS: Mapping[str, Any] = {
     **{name: {"required": ["probability_at_least"]} for name in EVENT.kinds},
     "probability_at_least": {"oneOf": [{"required": [name]} for name in EVENT.kinds]},
-    "minimal": {"anyOf": [{"required": [name]} for name in MINIMAL.goes_with]},
-    "name": {"anyOf": [{"required": [name]} for name in EVENT.kinds]},
+    "minimal": any_required(MINIMAL.goes_with),
+    "name": any_required(EVENT.kinds),
 }
+_RETURN: Shape[float] = Shape("a number", Cursor.reward, {"type": ["number", "null"]})
+_OVER = "The return of the horizon, or of ever (needs a discount below 1)."
+_OBJECTIVE = "Maximise the uncertainty of the observer, or minimise it (transparency)."
+_LISTED = list_of(REQUIREMENT, "a list of returns and events")
 TASK: Record[Task] = Record(
     "task",
     "What must get done: a return, and requirements; one event may stand here directly.",
     (
-        Key(
-            "return_at_least",
-            Shape("a number", Cursor.reward, {"type": ["number", "null"]}),
-            "The threshold on the expected return; left out, there is none.",
-        ),
-        Key(
-            "over",
-            one_of("horizon", "forever"),
-            "The return of the horizon, or of ever (needs a discount below 1).",
-            default="horizon",
-        ),
-        Key(
-            "objective",
-            one_of("maximise", "minimise"),
-            "Maximise the uncertainty of the observer, or minimise it (transparency).",
-            default="maximise",
-        ),
+        Key("return_at_least", _RETURN, "The threshold on the expected return; left out, there is none."),
+        Key("over", one_of("horizon", "forever"), _OVER, default="horizon"),
+        Key("objective", one_of("maximise", "minimise"), _OBJECTIVE, default="maximise"),
         Key("of", UNCERTAINTY, "Which uncertainty; opacity if left out.", default=Shannon()),
-        Key(
-            "requirements",
-            list_of(REQUIREMENT, "a list of returns and events"),
-            "Further requirements, all of which must be met.",
-        ),
+        Key("requirements", _LISTED, "Further requirements, all of which must be met."),
         *_optional(EVENT.record.keys),
     ),
     _make,
@@ -255,3 +212,4 @@ task:
     - {reach: goal, probability_at_least: 0.9}""",
     constraints={"dependentSchemas": _NEEDS},
 )
+ANY_TASK: Shape[Task] = or_made(TASK.shape, Task, _check_task)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,10 +11,11 @@ import numpy as np
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, ints
 from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Shape, array_schema, complete, either
+from opaq.spec.grammar import Shape
 from opaq.spec.matrices import dense, is_array, matrix_entries, scaled_rows, too_large
+from opaq.spec.named_rows import TABLE, by_name, distribution, flattened, written_shares
 from opaq.spec.names import Names
-from opaq.spec.sets import DISTRIBUTION, distribution, written_shares
+from opaq.spec.shapes import ARRAY, complete, mapping_to
 
 MAX_TRANSITIONS = 20_000_000
 
@@ -158,39 +158,21 @@ def _in_listed_order(cursor: Cursor, entries: Entries) -> Entries | None:
 
 def _read_state(cursor: Cursor) -> dict[int, dict[int, float] | None]:
     """The distribution of every enabled action of one state; None where it is unusable."""
-    entries, actions = cursor.entries(), cursor.names.actions
-    if entries is not None and not entries:
+    if isinstance(cursor.value, Mapping) and not cursor.value:
         cursor.error("no action is enabled", "list at least one")
-    rows: dict[int, dict[int, float] | None] = {}
-    for key, entry in (entries or {}).items():
-        action = None if key == "*" else actions.find(cursor.child(key, key))
-        shares = distribution(entry, cursor.names.states)
-        if key == "*":
-            rows |= {other: shares for other in (actions.index or {}).values() if other not in rows}
-        elif action is not None:
-            rows[action] = shares
-    return rows
+    names = cursor.names
+    return by_name(cursor, names.actions, lambda entry: distribution(entry, names.states)) or {}
 
 
-def _assemble(found: Mapping[int, Mapping[int, Mapping[int, float] | None]], names: Names) -> Choices | None:
+def _assemble(stated: Mapping[int, Mapping[int, Mapping[int, float] | None]], names: Names) -> Choices | None:
     """The choices, when every state and every distribution could be read."""
     num_states, num_actions = len(names.states), len(names.actions)
-    if len(found) < num_states or not num_states or not num_actions:
+    owners = [(state, action) for state, enabled in stated.items() for action in enabled]
+    rows = complete([shares for enabled in stated.values() for shares in enabled.values()])
+    if len(stated) < num_states or not num_states or not num_actions or not rows or not all(stated.values()):
         return None
-    rows: list[tuple[int, int, int]] = []  # state, action, how many transitions
-    nexts, values = array("q"), array("d")
-    for state, enabled in found.items():
-        for action, shares in enabled.items():
-            if shares is None:
-                return None
-            rows.append((state, action, len(shares)))
-            nexts.extend(shares.keys())
-            values.extend(shares.values())
-        if not enabled:
-            return None
-    state_of, action_of, counts = np.array(rows, dtype=np.int64).T
-    entries = (np.repeat(state_of, counts), np.repeat(action_of, counts), np.array(nexts), np.array(values))
-    return choices_of(*entries, num_states=num_states, num_actions=num_actions)
+    owner, nexts, values = flattened(owners, rows)
+    return choices_of(owner[:, 0], owner[:, 1], nexts, values, num_states=num_states, num_actions=num_actions)
 
 
 def _matrices(cursor: Cursor) -> Entries | None:
@@ -224,7 +206,7 @@ def _write(choices: Choices, names: Names) -> dict[str, dict[str, dict[str, floa
     return {
         name: {
             actions[choices.choice_action[choice]]: written_shares(*choices.transitions.row(choice), states)
-            for choice in range(*choices.of_state(state).indices(choices.choice_action.size))
+            for choice in range(*choices.choice_start[state : state + 2].tolist())
         }
         for state, name in enumerate(states)
     }
@@ -235,18 +217,6 @@ TRANSITIONS: Shape[Choices] = Shape(
     "actions that are not there are not enabled. Also an array `[state][action][next]`, or action -> `[state][next]`, "
     "where rows of zeros are actions not enabled",
     read_transitions,
-    lambda known: either(
-        {
-            "type": "object",
-            "additionalProperties": {
-                "anyOf": [
-                    {"type": "object", "additionalProperties": DISTRIBUTION.described(known), "minProperties": 1},
-                    array_schema(known),
-                ]
-            },
-            "minProperties": 1,
-        },
-        array_schema,
-    )(known),
+    (mapping_to(TABLE, least=1), ARRAY),
     _write,
 )

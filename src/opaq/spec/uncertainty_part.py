@@ -8,8 +8,9 @@ from typing import Any
 from opaq.model.secret import Language, Secret, Visited
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Uncertainty
 from opaq.spec.cursor import Cursor, suggestion
-from opaq.spec.grammar import REWARD, Key, Plain, Record, Shape, either, map_of
+from opaq.spec.grammar import Key, Record, Shape
 from opaq.spec.names import Names
+from opaq.spec.shapes import REWARD, map_of
 
 _LOSS_ADVICE = "loss: {GUESS: {VALUE: number, ...}, ...}"
 
@@ -35,9 +36,8 @@ def _read(cursor: Cursor) -> Uncertainty | None:
         return UNCERTAINTIES[value]
     if isinstance(value, str):
         known = suggestion(value, (*UNCERTAINTIES, "loss"), kind="uncertainty")
-        return cursor.error(
-            f"unknown uncertainty '{value}'", f"give the losses: {_LOSS_ADVICE}" if value == "loss" else known
-        )
+        advice = f"give the losses: {_LOSS_ADVICE}" if value == "loss" else known
+        return cursor.error(f"unknown uncertainty '{value}'", advice)
     return cursor.wrong(f"one of {', '.join(UNCERTAINTIES)}, or a mapping with 'loss'")
 
 
@@ -69,23 +69,18 @@ def _secret_values(secret: Secret) -> tuple[str, ...] | None:
     return None if classes is None else tuple(classes.names)
 
 
-def _schema(known: Plain) -> Plain:
-    return either({"enum": list(UNCERTAINTIES)}, LOSSES.schema(known) | {"required": ["loss"]})(known)
-
-
 _ROWS = map_of(map_of(REWARD, "value -> number"), "guess -> `{secret value: number}`")
 LOSSES: Record[Any] = Record(
     "loss",
     "The expected loss of the observer's best guess.",
     (Key("loss", _ROWS, "Every guess with its losses by secret value; those not named are 0."),),
-    lambda fields: fields,
     example="task: {of: {loss: {yes: {no: 1}, no: {yes: 5}}}}",
 )
 UNCERTAINTY: Shape[Uncertainty] = Shape(
     "`opacity` (bits), `guess_error` (the probability that the best guess is wrong), `guesswork` (the mean number of "
     "guesses), or `{loss: ...}`",
     _read,
-    _schema,
+    (lambda known: {"enum": list(UNCERTAINTIES)}, lambda known: LOSSES.schema(known) | {"required": ["loss"]}),
     _write,
     inside=(LOSSES.shape,),
 )

@@ -6,8 +6,10 @@ From tight to loose: `* + ? {n} {n,m}`, then one after the other (a space or `;`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from opaq.automata.minimise import minimise
 from opaq.automata.readable import readable
@@ -165,10 +167,8 @@ class _Positions:
 
     def link(self, before: int, after: int) -> None:
         """Let any letter of `after` follow any of `before`."""
-        while before:
-            low = before & -before
-            self.follow[low.bit_length() - 1] |= after
-            before ^= low
+        for letter in _letters(before):
+            self.follow[letter] |= after
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +186,19 @@ def _ends(regex: Regex, positions: _Positions) -> _Ends:
         return _Ends(False, bit, bit)
     if regex.kind == "or":
         ends = [_ends(part, positions) for part in regex.parts]
-        return _Ends(any(end.empty for end in ends), _union(e.first for e in ends), _union(e.last for e in ends))
+        first, last = (reduce(or_, (getattr(end, side) for end in ends)) for side in ("first", "last"))
+        return _Ends(any(end.empty for end in ends), first, last)
     if regex.kind == "then":
         return _chained([_ends(part, positions) for part in regex.parts], positions)
     return _repeat_ends(regex, positions)
 
 
-def _union(sets: Iterable[int]) -> int:
-    joined = 0
-    for each in sets:
-        joined |= each
-    return joined
+def _letters(bits: int) -> Iterator[int]:
+    """The letters of a set."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
 
 
 def _chained(ends: Sequence[_Ends], positions: _Positions) -> _Ends:
@@ -232,16 +234,7 @@ def _table(regex: Regex, letters: Sequence[Letter]) -> Table:
     ]
 
     def successors(state: int) -> list[int]:
-        after = ends.first if state < 0 else _after(state, positions.follow)
+        after = ends.first if state < 0 else reduce(or_, (positions.follow[letter] for letter in _letters(state)), 0)
         return [after & match for match in matches]
 
     return explore(-1, successors, lambda state: state >= 0 and bool(state & ends.last), num_letters=len(letters))
-
-
-def _after(state: int, follow: Sequence[int]) -> int:
-    joined = 0
-    while state:
-        low = state & -state
-        joined |= follow[low.bit_length() - 1]
-        state ^= low
-    return joined

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,9 +15,9 @@ from opaq.formats.umb.umb_values import kind_of, numbers
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, frozen, ints
 from opaq.model.distributions import normalise_rows
 from opaq.model.mdp import MDP
+from opaq.spec.cursor import some
 
 _SHOWN = 5
-_SHOWN_NAMES = 8
 
 
 def read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
@@ -89,24 +90,21 @@ def without_deadlocks(mdp: MDP, faults: Faults) -> MDP:
     if not stuck.size:
         return mdp
     faults.warn("states", deadlock_warning([mdp.states[state] for state in stuck]))
-    before = mdp.choice_start[stuck]
-    name = distinct([*mdp.actions, "stay"])[-1]
-    rows = mdp.transitions
+    before, rows = mdp.choice_start[stuck], mdp.transitions
     entry = rows.starts[before]
-    return MDP(
-        states=mdp.states,
-        actions=(*mdp.actions, name),
-        start=mdp.start,
+    stay = SparseRows(
+        ints(np.concatenate(([0], np.cumsum(np.insert(np.diff(rows.starts), before, 1))))),
+        ints(np.insert(rows.columns, entry, stuck)),
+        floats(np.insert(rows.values, entry, 1.0)),
+        rows.num_columns,
+    )
+    return replace(
+        mdp,
+        actions=(*mdp.actions, distinct([*mdp.actions, "stay"])[-1]),
         choice_start=ints(mdp.choice_start + np.concatenate(([0], np.cumsum(np.diff(mdp.choice_start) == 0)))),
         choice_action=ints(np.insert(mdp.choice_action, before, len(mdp.actions))),
-        transitions=SparseRows(
-            ints(np.concatenate(([0], np.cumsum(np.insert(np.diff(rows.starts), before, 1))))),
-            ints(np.insert(rows.columns, entry, stuck)),
-            floats(np.insert(rows.values, entry, 1.0)),
-            rows.num_columns,
-        ),
+        transitions=stay,
         rewards=floats(np.insert(mdp.rewards, before, 0.0)),
-        labels=mdp.labels,
     )
 
 
@@ -114,13 +112,7 @@ def deadlock_warning(states: Sequence[str]) -> str:
     """What is done about states in which nothing can happen."""
     count = "1 state has" if len(states) == 1 else f"{len(states):,} states have"
     stay = "stays" if len(states) == 1 else "stay"
-    return f"{count} no choice (a deadlock) and {stay} for ever, where the state's reward is earned: {_some(states)}"
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first few names, for a message."""
-    rest = f" and {len(names) - _SHOWN_NAMES:,} more" if len(names) > _SHOWN_NAMES else ""
-    return ", ".join(names[:_SHOWN_NAMES]) + rest
+    return f"{count} no choice (a deadlock) and {stay} for ever, where the state's reward is earned: {some(states)}"
 
 
 def read_emission(reading: Reading, states: int, count: int) -> SparseRows:

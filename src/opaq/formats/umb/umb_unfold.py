@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,14 @@ def induced_chain(mdp: MDP, policy: Any) -> MDP:
     choice_of = rows.row_of_entry()
     weights = rows.values * policy[choice_of]
     shape = (mdp.num_states, mdp.num_states)
-    return MDP(
-        states=mdp.states,
+    return replace(
+        mdp,
         actions=("step",),
-        start=mdp.start,
         choice_start=ints(np.arange(mdp.num_states + 1)),
         choice_action=ints(np.zeros(mdp.num_states)),
         transitions=SparseRows.from_entries(state_of[choice_of], rows.columns, weights, shape=shape),
         rewards=floats(expected_rewards(mdp, policy, mdp.rewards)),
-        labels=mdp.labels,
+        named_rewards={},
     )
 
 

@@ -16,7 +16,6 @@ from opaq.formats.format_registry import Export
 from opaq.formats.naming import entry_names
 from opaq.formats.umb.umb_archive import archive_bytes
 from opaq.formats.umb.umb_unfold import expected_rewards, induced_chain, refuse_watching_actions
-from opaq.model.arrays import IntArray
 from opaq.model.imported import Imported
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer, with_tables
@@ -26,6 +25,7 @@ from opaq.version import __version__
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_\-]*")
 _BOOL = {"type": "bool", "size": 1}
 _DOUBLE = {"type": "double", "size": 64}
+_NUMBERED = {"aps": "label", "rewards": "reward"}  # group -> what names that make no folder are called
 
 
 def umb_of_problem(problem: Problem, export: Export) -> bytes:
@@ -107,15 +107,18 @@ def _members(
         **_text("actions/choices", mdp.actions),
         **_own(mdp, variables),
     }
+    marked = {label: _packed(mdp.mask(states)) for label, states in mdp.labels.items()}
+    labels, label_members = _annotated("aps", "states", _BOOL, marked)
+    amounts = {name: _doubles(values) for name, values in rewards.items()}
+    earned, reward_members = _annotated("rewards", "choices", _DOUBLE, amounts)
     index: dict[str, Any] = {
         "format-version": 1,
         "format-revision": 0,
         "file-data": {"tool": "opaq", "tool-version": __version__},
         "transition-system": _system(mdp, players),
-        "annotations": {},
+        "annotations": {"aps": labels, "rewards": earned},
     }
-    _add_labels(index, members, mdp.labels, mdp.num_states)
-    _add_rewards(index, members, rewards)
+    members |= label_members | reward_members
     if variables:
         _add_variables(index, members, variables)
     if observer is not None:
@@ -163,20 +166,13 @@ def _keys(names: Sequence[str], other: str) -> list[str]:
     return [name if _PLAIN.fullmatch(name) else f"{other}.{place}" for place, name in enumerate(names)]
 
 
-def _add_labels(index: dict[str, Any], members: dict[str, bytes], labels: Mapping[str, IntArray], count: int) -> None:
-    group = index["annotations"].setdefault("aps", {})
-    for key, (label, states) in zip(_keys(list(labels), "label"), labels.items(), strict=True):
-        marked = np.zeros(count, dtype=bool)
-        marked[states] = True
-        group[key] = {"alias": label, "applies-to": ["states"], "type": _BOOL}
-        members[f"annotations/aps/{key}/states/values.bin"] = _packed(marked)
-
-
-def _add_rewards(index: dict[str, Any], members: dict[str, bytes], rewards: Mapping[str, Any]) -> None:
-    group = index["annotations"].setdefault("rewards", {})
-    for key, (name, values) in zip(_keys(list(rewards), "reward"), rewards.items(), strict=True):
-        group[key] = {"alias": name, "applies-to": ["choices"], "type": _DOUBLE}
-        members[f"annotations/rewards/{key}/choices/values.bin"] = _doubles(values)
+def _annotated(group: str, entity: str, type: dict[str, Any], values: Mapping[str, bytes]) -> tuple[Any, Any]:
+    """The description and the members of one group of annotations."""
+    described, members = {}, {}
+    for key, (name, content) in zip(_keys(list(values), _NUMBERED[group]), values.items(), strict=True):
+        described[key] = {"alias": name, "applies-to": [entity], "type": type}
+        members[f"annotations/{group}/{key}/{entity}/values.bin"] = content
+    return described, members
 
 
 def _own(mdp: MDP, variables: Mapping[str, Any]) -> dict[str, bytes]:
