@@ -1,4 +1,4 @@
 """How far from the best possible: upper bounds on the opacity of every policy, with proof.
 
-In: problems, and policies to compare with. Out: certificates. May import everything before the reports.
+Problems, and policies to compare with, come in; certificates go out. Imports: solvers and what they import.
 """

@@ -134,7 +134,7 @@ def certify(
     begun, own = perf_counter(), Stop()
     stated = as_problem(problem)
     chosen = None if policy is None else as_policy(policy, stated)
-    _check_task(stated)
+    check_certifiable(stated)
     aware = aware or (chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions))
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own
@@ -151,7 +151,12 @@ def _say_nothing(rung: Rung) -> None:
     """For callers who do not listen."""
 
 
-def _check_task(problem: Problem) -> None:
+def check_certifiable(problem: Problem) -> None:
+    """Raise InputError where there can be no certificate, whatever the policy.
+
+    problem: the problem.
+    """
+    decoder_of(problem.task.of, ("",))
     if problem.task.minimise:
         found = "asks for as little as possible; only the most that policies can reach has a certificate"
         raise InputError([Fault("task.objective", found, "write 'objective: maximise'")])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from opaq.certificates.certificate import certify
 from opaq.certificates.ladder import Rung
+from opaq.certificates.uncertainty_decoders import has_certificate
 from opaq.model.problem import Problem
 from opaq.solvers.comparison import Comparison
 from opaq.stop import Stop
@@ -20,12 +21,13 @@ def with_bound(
     stop: Stop | None = None,
     on_progress: Callable[[Rung], None] | None = None,
 ) -> Comparison:
-    """The comparison with a certified bound; without one where the task minimises or is met by no class.
+    """The comparison with a certified bound; without one where the task minimises, is met by no class, or
+    is about an uncertainty that has no certificate.
 
     problem: the problem that was compared. time: seconds for the certificate. stop, on_progress: as in `certify`.
     """
     feasible = [rung for rung in comparison.rungs if rung.measurement.feasible]
-    if problem.task.minimise or not feasible:
+    if problem.task.minimise or not has_certificate(problem.task.of) or not feasible:
         return comparison
     best = max(feasible, key=lambda rung: rung.measurement.uncertainty.lower)
     conditions = [one for rung in comparison.rungs for one in rung.policy.policy_class.conditions]

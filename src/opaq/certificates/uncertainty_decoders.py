@@ -29,6 +29,11 @@ def decoder_of(uncertainty: object, secret_values: Sequence[str]) -> Shifted:
     raise InputError([Fault("task.of", finding, "register a decoder for it, or certify another uncertainty")])
 
 
+def has_certificate(uncertainty: object) -> bool:
+    """Whether there is a decoder for an uncertainty."""
+    return decoder_of.dispatch(type(uncertainty)) is not decoder_of.dispatch(object)
+
+
 @decoder_of.register
 def _(uncertainty: kinds.Shannon, secret_values: Sequence[str]) -> Shifted:
     return Shifted(Entropy())

@@ -64,7 +64,7 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
-    """Measure, maximise and certify opacity: how little an eavesdropper learns about a secret of a Markov decision process.
+    """Measure, maximise and certify opacity: how little an eavesdropper learns about a secret of a Markov process.
 
     PROBLEM is a YAML or JSON file, or the name of a bundled scenario (see `opaq examples`).
     """
