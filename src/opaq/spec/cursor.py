@@ -37,11 +37,11 @@ class Cursor:
 
     def child(self, key: object, value: Any) -> Cursor:
         """A value below a key."""
-        return replace(self, value=value, path=f"{self.path}.{key}" if self.path else str(key))
+        return Cursor(value, f"{self.path}.{key}" if self.path else str(key), self.faults, self.names)
 
     def item(self, *index: int, value: Any = None) -> Cursor:
         """An entry of a list or an array."""
-        return replace(self, value=value, path=f"{self.path}[{', '.join(str(position) for position in index)}]")
+        return Cursor(value, f"{self.path}[{', '.join(map(str, index))}]", self.faults, self.names)
 
     def naming(self, **names: Any) -> Cursor:
         """The same place, with more names known."""
@@ -179,7 +179,7 @@ class Cursor:
             return f"({key[0]},{key[1]})"
         if key is None or isinstance(key, bool | float):
             return self.error(f"the key {'null' if key is None else shown(key)} is not a name", "put it in quotes")
-        return replace(self, value=key).name()
+        return Cursor(key, self.path, self.faults, self.names).name()
 
     def _not_a_number(self) -> None:
         if not isinstance(self.value, str):

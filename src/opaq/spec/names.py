@@ -40,6 +40,8 @@ class Known:
 
     def spell(self, cursor: Cursor) -> str | None:
         """The name meant by a name, or by a cell written [c, r], (c,r) or c,r; None if it is unknown or unchecked."""
+        if self.index is not None and isinstance(cursor.value, str) and cursor.value in self.index:
+            return cursor.value
         pair = isinstance(cursor.value, list | tuple)
         wanted = cell_name(cursor.value) if pair else cursor.name()
         if wanted is None and pair:
