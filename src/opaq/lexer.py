@@ -7,6 +7,7 @@ from array import array
 from dataclasses import dataclass
 
 from opaq.errors import Fault, InputError
+from opaq.escapes import printable
 
 MAX_LINE = 20_000  # characters of a guard, a formula or an expression
 MAX_FILE = 5_000_000  # characters of a file
@@ -139,7 +140,7 @@ class Tokens:
 
     def shown(self, at: int | None = None) -> str:
         """A token (the next one) as a message quotes it."""
-        text = self.texts[self.at if at is None else at]
+        text = printable(self.texts[self.at if at is None else at])
         short = text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
         return f"'{short}'" if text else self._style.end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,12 @@ def test_solve_and_certify_in_one_go(opaq) -> None:
 
 def test_compare_ends_with_the_bound(opaq) -> None:
     classes = ["--classes", "state; state,time", "--starts", "2", "-q"]
-    last = opaq("compare", "two-sink", *classes).stdout.splitlines()[-1]
-    assert last.split() == ["any", "policy", "<=", "0.55147", "certified", "bound"]
+    page = opaq("compare", "two-sink", *classes, COLUMNS="200").stdout
+    assert re.split("  +", page.splitlines()[-1]) == [
+        "no policy exceeds",
+        "0.55147",
+        "certified for any policy that does not see the observations, whatever it remembers",
+    ]
     assert json.loads(opaq("compare", "two-sink", *classes, "--no-certify", "--json").stdout)["bound"] is None
 
 
@@ -89,3 +94,25 @@ def test_another_uncertainty(opaq, tmp_path: Path) -> None:
     assert found["of"] == "guess_error"
     assert found["upper_bound"] == pytest.approx(0.25, abs=2e-4)
     assert found["gap"] == pytest.approx(found["upper_bound"] - found["guess_error"], abs=1e-12)
+
+
+def test_the_bound_of_another_measure_stands_in_its_column(opaq, tmp_path: Path) -> None:
+    text = scenarios.text("two-sink")
+    loss = '{loss: {g: {"yes": -1}}}'
+    classes = ["--classes", "state,time", "--starts", "2", "-q", "--time", "20"]
+    for of, column in (("guess_error", "guess error"), ("guesswork", "guesswork"), (loss, "expected loss")):
+        (tmp_path / "p.yaml").write_text(text.replace("return_at_least: 0}", f"return_at_least: 0, of: {of}}}"))
+        done = opaq("compare", "p.yaml", *classes, COLUMNS="220")
+        head, line, last = done.stdout.splitlines()
+        at = head.index(column) + len(column)
+        reached, bound = float(line[:at].split()[-1]), float(last[:at].split()[-1])
+        assert reached <= bound + 1e-5, (of, done.stdout)
+
+
+def test_losses_below_zero_have_no_relative_gap(opaq, tmp_path: Path) -> None:
+    losses = '{g: {"no": -1, "yes": 1}, h: {"no": 1, "yes": -1}}'
+    text = scenarios.text("two-sink").replace("return_at_least: 0}", f"return_at_least: 0, of: {{loss: {losses}}}}}")
+    (tmp_path / "p.yaml").write_text(text)
+    found = json.loads(opaq("certify", "p.yaml", "--json", "-q", "--time", "5").stdout)
+    assert found["upper_bound"] < 0 < found["gap"]
+    assert found["relative_gap"] is None

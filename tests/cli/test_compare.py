@@ -26,8 +26,8 @@ TWO = ("--classes", "state; state,time")
 def test_the_table(opaq) -> None:
     done = opaq("compare", "two-sink", *TWO)
     assert done.returncode == 0
-    head, *lines, bound = done.stdout.splitlines()
-    assert bound.split()[:4] == ["any", "policy", "<=", "0.55147"]
+    head, *lines, bound = (line for line in done.stdout.splitlines() if not line.startswith(" "))
+    assert bound.split()[:4] == ["no", "policy", "exceeds", "0.55147"]
     assert head.split() == ["class", "opacity", "return", "guess", "error", "rows", "seconds", "status"]
     assert [re.split(r"  +", line)[:2] for line in lines] == [["state", "0.40883"], ["state, time", "0.55146"]]
     assert all(line.endswith("converged") for line in lines)
@@ -37,7 +37,9 @@ def test_the_table(opaq) -> None:
 def test_json(opaq, tmp_path: Path) -> None:
     done = opaq("compare", "graph", "--classes", "state,automaton; memory:2;", "--json", "-q", "--policy-out", "out/p")
     told = json.loads(done.stdout)
-    assert set(told) == {"problem", "seed", "seconds", "interrupted", "bound", "classes", "unreached"}
+    assert set(told) == {
+        "problem", "seed", "seconds", "interrupted", "of", "bound", "bound_scope", "classes", "unreached"
+    }  # fmt: skip
     assert (told["problem"], told["seed"], told["unreached"]) == ("graph", 0, [])
     assert told["bound"] == pytest.approx(1.18505, abs=1e-3)
     assert [rung["class"] for rung in told["classes"]] == ["state, automaton", "state, memory:2"]
@@ -158,9 +160,11 @@ def test_a_bound_is_the_last_line_of_the_table() -> None:
     import opaq
 
     found = compare(opaq.load_problem("two-sink"), classes=["state"], num_starts=1)
-    assert "bound" not in render_comparison(found)
-    shown = render_comparison(replace(found, bound=0.6, unreached=(Unreached("state, time", "too large"),)))
-    assert re.fullmatch(r"any policy  <= 0\.60000 +certified bound", shown.splitlines()[-2])
+    assert "certified" not in render_comparison(found)
+    shown = render_comparison(
+        replace(found, bound=0.6, bound_scope="all", unreached=(Unreached("state, time", "too large"),))
+    )
+    assert re.fullmatch(r"no policy exceeds  0\.60000 +certified for all", shown.splitlines()[-2])
     assert shown.splitlines()[-1] == "no answer for state, time: too large"
 
 

@@ -37,6 +37,7 @@ from opaq.stop import Stop, StoppedError, on_signals
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
 _SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
+_CLOSE = 1e-4
 _TOLERANCE = 1e-7  # bound and policy this close on the finest machine: nothing is left to gain
 
 
@@ -52,6 +53,7 @@ class Ending(Enum):
     INFEASIBLE = "no policy meets the task"
 
 
+_Turn = tuple[ObservationMachine | None, float, int | None]  # machine, share of the time that remains, memory limit
 STATES_ONLY = "any policy that does not see the observations, whatever it remembers"
 ANY_POLICY = "any policy, also one that sees the observations"
 
@@ -64,7 +66,7 @@ class Certificate:
     of: str  # the uncertainty that is bounded: opacity, or what the task is about
     unit: str
     upper_bound: float  # -inf: no policy meets the task
-    upper_bound_aware: float  # the same for policies that see the observations
+    upper_bound_aware: float | None  # the same for policies that see the observations; None: not looked for
     aware: bool  # whether the bound holds for policies that see the observations
     measurement: Measurement | None  # of the policy given, else of the uniform one; None if there was no time for it
     given: bool  # whether a policy was given
@@ -93,8 +95,10 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float | None:
-        """The gap as a share of the bound."""
-        return None if self.gap is None else (self.gap / self.upper_bound if self.upper_bound > 0 else 0.0)
+        """The gap as a share of the bound; None where the bound is not positive, but for a gap of 0."""
+        if self.gap is None or (self.upper_bound <= 0 and self.gap > 0):
+            return None
+        return self.gap / self.upper_bound if self.gap > 0 else 0.0
 
     def __repr__(self) -> str:
         gap = "" if self.relative_gap is None else f", gap {self.relative_gap:.2%}"
@@ -214,14 +218,16 @@ class _Search:
     def _climb(self, machines: tuple[ObservationMachine, ...] | None, deadline: float) -> Ending:
         ladder = self.ladder
         tolerance = max(self.gap / 20.0, _TOLERANCE)
-        if machines is None and not ladder.done:
-            optimum = climb_histories(ladder, self.product.problem, seconds=0.5 * (deadline - perf_counter()))
-            if optimum is not None and optimum.status is HistoryStatus.OPTIMAL:
-                return Ending.OPTIMUM
         climbs = self._chosen() if machines is None else _in_turn(machines)
         for machine, share, memory in climbs:
-            if ladder.done:
+            close = ladder.best.bound - ladder.achieved <= _CLOSE  # the optimum of a small problem is cheap
+            if ladder.done and (machine is not None or ladder.infeasible or close):
                 break
+            if machine is None:
+                optimum = climb_histories(ladder, self.product.problem, seconds=share * (deadline - perf_counter()))
+                if optimum is not None and optimum.status is HistoryStatus.OPTIMAL:
+                    return Ending.OPTIMUM
+                continue
             fits = ladder.climb(
                 machine, seconds=share * (deadline - perf_counter()), tolerance=tolerance, memory=memory
             )
@@ -229,10 +235,11 @@ class _Search:
                 return Ending.CONVERGED if ladder.best.bound - ladder.reached <= tolerance else Ending.TIME
         return Ending.FINEST
 
-    def _chosen(self) -> Iterator[tuple[ObservationMachine, float, int | None]]:
-        """Machines with the share of the remaining time for each, and a memory limit."""
+    def _chosen(self) -> Iterator[_Turn]:
+        """From cheap to fine; no machine stands for the history program."""
         process, memory, stop = self.product.process, self.budget.memory, self.ladder.stop
         yield Window(1, process.num_observations), 0.05, None
+        yield None, 0.5, None
         yield ObservationTree(), 1.0, _SMALL
         if process.num_observations**3 < 2**62:
             yield Window(2, process.num_observations), 0.05, memory // 8
@@ -258,6 +265,13 @@ class _Search:
             product = compile_problem(self.product.problem, self.policy.policy_class, stop=self.ladder.stop)
             yield product, product.policy_vector(self.policy), "beliefs of the policy", 0.8
 
+    def _aware_bound(self, *, infeasible: bool) -> float | None:
+        """The bound for policies that see the observations, if it was looked for."""
+        if infeasible:
+            return -math.inf
+        heard = self.ladder.aware or any(rung.sees_observations for rung in self.ladder.rungs)
+        return _less(self.ladder.aware_bound, self.shift) if heard else None
+
     def certificate(self, status: Ending, seconds: float) -> Certificate:
         """What is proven by now."""
         ladder = self.ladder
@@ -268,7 +282,7 @@ class _Search:
             of=of.name,
             unit=of.unit,
             upper_bound=-math.inf if infeasible else _less(ladder.bound, self.shift),
-            upper_bound_aware=-math.inf if infeasible else _less(ladder.aware_bound, self.shift),
+            upper_bound_aware=self._aware_bound(infeasible=infeasible),
             aware=ladder.aware,
             measurement=self.measurement,
             given=self.policy is not None,
@@ -280,7 +294,7 @@ class _Search:
         )
 
 
-def _in_turn(machines: tuple[ObservationMachine, ...]) -> Iterator[tuple[ObservationMachine, float, int | None]]:
+def _in_turn(machines: tuple[ObservationMachine, ...]) -> Iterator[_Turn]:
     """Given machines, each with its share of the time that remains."""
     for index, machine in enumerate(machines):
         yield machine, 1.0 / (len(machines) - index), None

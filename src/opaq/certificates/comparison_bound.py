@@ -39,4 +39,4 @@ def with_bound(
         stop=stop,
         on_progress=on_progress,
     )
-    return replace(comparison, bound=certificate.upper_bound)
+    return replace(comparison, bound=certificate.upper_bound, bound_scope=certificate.scope)

@@ -133,8 +133,9 @@ class ExpectedLoss:
         return np.asarray(self.loss.min(axis=0))
 
     def most(self, num_secrets: int) -> float:
-        """No guess does worse than the one whose largest loss is least."""
-        return float(self.loss.max(axis=1).min())
+        """No guess does worse than the one whose largest loss is least, nor than a guess at random."""
+        random = float(self.loss.mean(axis=0).max()) * (1.0 + 4.0 * _UNIT * (self.loss.shape[0] + 4))
+        return float(min(self.loss.max(axis=1).min(), random))
 
     def _losses(self, masses: FloatArray, cells: Cells) -> FloatArray:
         """[node, guess]."""

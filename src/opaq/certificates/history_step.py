@@ -16,6 +16,7 @@ from opaq.stop import StoppedError
 
 MACHINE = "history program: all state histories"
 _MOST_HISTORIES = 1_500  # seconds of work
+_LEAST_SECONDS = 1.5  # loading the solver alone takes about as long, and cannot be interrupted
 _NAMES = {"opacity": "shannon", "guess_error": "guess_error"}  # of a task's uncertainty -> of the program
 
 
@@ -23,6 +24,8 @@ def climb_histories(ladder: Ladder, problem: Problem, *, seconds: float) -> Hist
     """Bound the policies that do not see the observations by the history program; None where it does not apply."""
     name = _NAMES.get(problem.task.of.name)
     if ladder.aware or name is None or problem.task.over == "forever" or find_spec("cvxpy") is None:
+        return None
+    if seconds < _LEAST_SECONDS:
         return None
     begun = perf_counter()
     try:

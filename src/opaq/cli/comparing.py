@@ -16,11 +16,11 @@ from opaq.files import check_writable
 from opaq.loading.policy_files import save_policy
 from opaq.model.problem import Problem
 from opaq.reports.comparison_text import (
-    HEAD,
-    NUMBERS,
+    comparison_head,
     comparison_rows,
     comparison_to_dict,
     missing_lines,
+    number_columns,
     render_comparison,
 )
 from opaq.solvers.comparison import Comparison, Rung
@@ -92,5 +92,5 @@ def deliver(comparison: Comparison, folder: PolicyFolder, *, as_json: bool) -> i
 def _page(comparison: Comparison) -> str:
     if not on_terminal():
         return render_comparison(comparison, width=page_width())
-    shown = table(HEAD, comparison_rows(comparison), numbers=NUMBERS)
+    shown = table(comparison_head(comparison), comparison_rows(comparison), numbers=number_columns(comparison))
     return "\n".join([shown, *missing_lines(comparison, width=page_width())])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from opaq.errors import Fault, InputError
+from opaq.errors import Fault, Faults, InputError
 from opaq.model.arrays import FloatArray, IntArray
+from opaq.model.distributions import SLACK
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
 from opaq.product.process import HiddenProcess
@@ -60,20 +62,35 @@ def _vector(product: Product, policy: Policy) -> FloatArray:
     """A policy table as a vector over slots."""
     if policy.policy_class.conditions_on != product.policy_class.conditions_on:
         raise InputError([_other_class(product, policy)])
-    pi, missing = np.zeros(product.process.num_slots), []
+    pi, missing, faults = np.zeros(product.process.num_slots), [], Faults()
     for row, key in enumerate(product.rows):
         first, last = product.process.row_start[row : row + 2]
         row_actions = [product.actions[action] for action in product.slot_action[first:last]]
         probabilities = policy.rows.get(key)
         if probabilities is not None:
             pi[first:last] = [probabilities.get(action, 0.0) for action in row_actions]
+            _check_row(faults, row_name(product.policy_class, key), probabilities, row_actions)
         elif _indifferent(product.process, int(first), int(last)):
             pi[first:last] = 1.0 / (last - first)
         else:
             missing.append(row_name(product.policy_class, key))
     if missing:
-        raise InputError([_missing_rows(missing)])
+        faults.errors.append(_missing_rows(missing))
+    faults.raise_if_any()
     return pi
+
+
+def _check_row(faults: Faults, name: str, probabilities: Mapping[str, float], actions: list[str]) -> None:
+    """Note a row that is no distribution over the actions that are enabled."""
+    chances = np.array(list(probabilities.values()), dtype=np.float64)
+    strange = [action for action, chance in probabilities.items() if chance != 0 and action not in actions]
+    if strange:
+        faults.error(
+            f"policy row {name}", f"'{strange[0]}' is not enabled there", f"enabled are {', '.join(actions[:8])}"
+        )
+    elif not (np.isfinite(chances).all() and (chances >= 0).all() and abs(chances.sum() - 1) <= SLACK):
+        finding = f"probabilities sum to {chances.sum():.7g}, not 1, or some are negative"
+        faults.error(f"policy row {name}", finding, "give numbers from 0 to 1 that sum to 1")
 
 
 def _missing_rows(names: list[str]) -> Fault:

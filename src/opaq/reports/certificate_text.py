@@ -62,12 +62,17 @@ def render_certificate(certificate: Certificate, *, width: int = WIDTH) -> str:
 def certificate_lines(certificate: Certificate, *, width: int = WIDTH) -> str:
     """The bound, for which policies it holds and how it was found."""
     rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
-    heard = any(rung.sees_observations for rung in certificate.ladder)
-    if heard and not certificate.aware and certificate.upper_bound_aware > certificate.upper_bound:
-        rows.append(("", f"policies that see the observations cannot exceed {_upwards(certificate.upper_bound_aware)}"))
+    heard = certificate.upper_bound_aware
+    if heard is not None and not certificate.aware and heard > certificate.upper_bound:
+        rows.append(("", f"policies that see the observations cannot exceed {_upwards(heard)}"))
     rows.append(("how", certificate.status.value))
-    rows += [("", f"{_upwards(rung.bound)} after {rung.seconds:.1f} s: {rung.machine}") for rung in certificate.ladder]
+    rows += [("", _rung_words(rung)) for rung in certificate.ladder]
     return "\n".join(line for label, text in rows for line in row(label, text, width=width))
+
+
+def _rung_words(rung: Any) -> str:
+    heard = ", policies that see the observations" if rung.sees_observations else ""
+    return f"{_upwards(rung.bound)} after {rung.seconds:.1f} s: {rung.machine}{heard}"
 
 
 def _uniform(certificate: Certificate, width: int) -> list[str]:
@@ -89,6 +94,8 @@ def certificate_sentence(certificate: Certificate) -> str:
     value = f"{reached.value:.{_DIGITS}f}{_unit(certificate)}, {reached.method}."
     if certificate.gap <= 1e-3:
         return f"{value} {bound}: this policy is optimal to within {_share(certificate.gap)}.{_price(certificate)}"
+    if certificate.relative_gap is None:
+        return f"{value} {bound}: this one is at most {certificate.gap:.2g} from the best.{_price(certificate)}"
     share = f"within {100 * certificate.relative_gap:.1f}% of the best possible"
     return f"{value} {bound}: this one is {share}.{_price(certificate)}"
 
@@ -116,5 +123,5 @@ def _upwards(value: float) -> str:
     return f"{math.ceil(value * 10**_DIGITS - 1e-9) / 10**_DIGITS:.{_DIGITS}f}" if math.isfinite(value) else str(value)
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -61,6 +61,9 @@ def replay(
     """
     check_numbers({"seed": (seed, 0, 2**64)}, whole=("seed",))
     product, pi = compiled(problem, policy)
+    if observations is not None and (isinstance(observations, str) or runs != 3):
+        finding = "is a text" if isinstance(observations, str) else "is given beside runs"
+        raise InputError([Fault("observations", finding, "give a list of observations, and no runs")])
     if observations is not None:
         return replayed(product, pi, [Run((), (), tuple(observations), "")])
     if isinstance(runs, Sequence):

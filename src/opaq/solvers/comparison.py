@@ -63,7 +63,8 @@ class Comparison(ByContent):
     seed: int
     seconds: float
     interrupted: bool = False
-    bound: float | None = None  # bits that no policy of any class exceeds, where it was certified
+    bound: float | None = None  # what no policy exceeds of what the task is about, where it was certified
+    bound_scope: str = ""  # which policies that holds for
 
     def __repr__(self) -> str:
         rungs = ", ".join(f"{rung.name} {rung.measurement.opacity.value:.4g}" for rung in self.rungs[:4])
@@ -104,7 +105,8 @@ def compare(
     """
     chosen = (options or SolveOptions()).changed(num_starts=num_starts, seed=seed, processes=processes, time=time)
     stated = as_problem(problem)
-    wanted = default_classes(stated) if classes is None else named_classes(classes, stated)
+    listed = [classes] if isinstance(classes, str | PolicyClass) else classes
+    wanted = default_classes(stated) if listed is None else named_classes(listed, stated)
     _check(stated, wanted)
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():

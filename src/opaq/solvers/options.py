@@ -30,8 +30,8 @@ LIMITS: dict[str, tuple[float, float]] = {  # number -> least, most
     "processes": (1, 10**6),
     "sequences": (0, 10**6),
     "iterations": (1, 10**12),
-    "eta": (0, math.inf),
-    "kappa": (0, math.inf),
+    "eta": (0, 1e9),
+    "kappa": (0, 1e9),
     "exponent": (0, 1),
 }
 _FRACTIONS = ("mass", "time", "eta", "kappa", "exponent")  # the other numbers are whole
@@ -91,6 +91,8 @@ class SolveOptions:
 
         data: name -> value. Raises InputError with every unknown name and every value of the wrong type or size.
         """
+        if not isinstance(data, Mapping):
+            raise InputError([Fault("options", f"is of the type {type(data).__name__}", "give a mapping")])
         faults = Faults()
         names = [each.name for each in fields(cls)]
         for unknown in (name for name in data if name not in names):

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 
 from opaq.beliefs.graph import Budget
-from opaq.errors import Fault, InputError
+from opaq.errors import Fault, Faults, InputError
 from opaq.loading.policy_files import as_policy
 from opaq.loading.scenarios import as_problem
 from opaq.model.arrays import FloatArray
@@ -108,6 +108,7 @@ def solve(
     The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
     begun = perf_counter()
+    _check_types(options=(options, SolveOptions), budget=(budget, Budget), stop=(stop, Stop))
     named = {"solver": solver} if isinstance(solver, str) else {}
     limits = {} if budget is None else {"nodes": budget.nodes, "memory": budget.memory, "mass": budget.mass}
     chosen = (options or SolveOptions()).changed(
@@ -141,6 +142,15 @@ def solve(
         return _run(search, path, on_step=on_step, begun=begun)
 
     return _interruptible(answer, stop, time=chosen.time)
+
+
+def _check_types(**given: tuple[object, type]) -> None:
+    """Raise InputError for arguments of another kind than they can be."""
+    faults = Faults()
+    for name, (value, kind) in given.items():
+        if value is not None and not isinstance(value, kind):
+            faults.error(name, f"is of the type {type(value).__name__}", f"give an opaq.{kind.__name__}")
+    faults.raise_if_any()
 
 
 def _interruptible(answer: Callable[[Stop], Solution], stop: Stop | None, *, time: float | None) -> Solution:

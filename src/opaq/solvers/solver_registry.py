@@ -29,6 +29,9 @@ def factory_of(solver: Solver | str) -> SolverFactory:
     """The factory of a name, or one for a strategy with settings of its own: all its starts run to their end."""
     if isinstance(solver, str):
         return SOLVERS[choose("solver", solver, tuple(SOLVERS))]
+    if not callable(getattr(solver, "step", None)):
+        finding = f"is of the type {type(solver).__name__}"
+        raise InputError([Fault("solver", finding, f"use one of {', '.join(SOLVERS)}, or a solver object")])
     return _of_strategy(solver)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from opaq.model.arrays import SparseRows
 from opaq.model.observer import Observer
-from opaq.spec.cursor import Cursor, is_number
+from opaq.spec.cursor import Cursor
 from opaq.spec.named_rows import rows_by_name
 from opaq.spec.names import Known
 
@@ -50,7 +50,7 @@ def noisy(cursor: Cursor, observer: Observer) -> Observer | None:
     entries = cursor.entries()
     if entries is None:
         return None
-    if set(entries) == {"keep"} and is_number(entries["keep"].value):
+    if set(entries) == {"keep"} and "keep" not in observer.observations:
         keep = entries["keep"].probability()
         return None if keep is None else _evenly(cursor, observer, keep)
     values = [entry.value for entry in entries.values()]

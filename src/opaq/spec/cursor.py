@@ -237,13 +237,13 @@ def suggestion(name: str, options: Iterable[str], *, kind: str, faults: Faults |
     """
     if faults is not None and len(faults.errors) > _MOST_SUGGESTED:
         return ""
-    listed = list(options)
+    listed, several = list(options), f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
     near = nearest(name, listed) if len(listed) <= _MOST_COMPARED and len(name) <= _LONGEST_COMPARED else []
     if near:
         return f"did you mean '{near[0]}'?"
     if not listed:
-        return f"there are no {kind}s"
-    return f"the {kind}s are {', '.join(listed)}" if len(listed) <= _MOST_SHOWN else ""
+        return f"there are no {several}"
+    return f"the {several} are {', '.join(listed)}" if len(listed) <= _MOST_SHOWN else ""
 
 
 def nearest(name: str, options: Sequence[str]) -> list[str]:

@@ -79,9 +79,10 @@ def overlaid(imported: Imported, fields: Fields) -> Plant:
         return dataclasses.replace(fields.at(key), names=names)
 
     if "labels" in fields:
-        labels = usable_labels(LABELS.read(at("labels")))
+        read = LABELS.read(at("labels"))
+        labels = usable_labels(read)
         mdp = mdp if labels is None else dataclasses.replace(mdp, labels=labels)
-        names = dataclasses.replace(names, labels=mdp.labels)
+        names = dataclasses.replace(names, labels=read)  # a label that is unusable is known all the same
     start = START.read(at("start")) if "start" in fields else None
     choices = Choices.of(mdp)
     rewards = {"": at("rewards")} if "rewards" in fields else {}

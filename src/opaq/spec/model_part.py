@@ -132,7 +132,8 @@ def assemble(
     placed = (choices.choice_start, choices.choice_action, choices.transitions)
     mdp = MDP(states.listed, actions.listed, start, *placed, own, labels, earned)
     warn_unreachable(where, mdp)
-    return Plant(replace(names, rewards=earned), mdp)
+    unread = further is None and "named_rewards" in fields
+    return Plant(replace(names, rewards=None if unread else earned), mdp)
 
 
 def _make(fields: Fields) -> Plant:

@@ -241,9 +241,9 @@ STATE: Shape[int] = Shape(
     ref="state",
 )
 STATES: Shape[IntArray] = Shape(
-    "a label, a state, a grid cell, a list of these, or `{where: expression}`",
+    "a label, a state, a grid cell, `{where: expression}`, or a list of these",
     state_set,
-    (STATE, several(STATE), _WHERE),
+    (STATE, _WHERE, several((STATE, _WHERE))),
     written_states,
     ref="states",
 )
