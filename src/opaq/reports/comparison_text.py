@@ -59,8 +59,8 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     if comparison.bound is not None:
         bound = math.ceil(comparison.bound * 1e5) / 1e5  # what is read must still be a bound
         cells = dict.fromkeys(head, "")
-        cells |= {head[0]: "no policy exceeds", head[head.index(_COLUMNS.get(of.name, of.title))]: f"{bound:.5f}"}
-        rows.append((*list(cells.values())[:-1], f"certified for {comparison.bound_scope}"))
+        cells |= {head[0]: "any policy", head[head.index(_COLUMNS.get(of.name, of.title))]: f"<= {bound:.5f}"}
+        rows.append((*list(cells.values())[:-1], "certified bound"))
     return rows
 
 
@@ -70,8 +70,10 @@ def _of(comparison: Comparison) -> Any:
 
 
 def missing_lines(comparison: Comparison, *, width: int = WIDTH) -> list[str]:
-    """Which classes have no answer, and why."""
+    """Which policies the bound holds for; which classes have no answer, and why."""
     lines: list[str] = []
+    if comparison.bound is not None:
+        lines += wrapped(f"the bound holds for {comparison.bound_scope}", rest="  ", width=width)
     for missed in comparison.unreached:
         lines += wrapped(f"no answer for {missed.name}: {missed.reason}", rest="  ", width=width)
     return lines
