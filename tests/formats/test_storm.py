@@ -231,17 +231,28 @@ def test_memory_is_limited(tmp_path) -> None:
 def test_an_interrupt_stops_the_child(tmp_path) -> None:
     file = written(tmp_path, UNBOUNDED)
     code = f"from opaq.formats.prism.storm import read_prism\nread_prism({str(file)!r}, constants={{}})"
-    parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
-    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-    deadline = time.monotonic() + 30
-    while not (found := children.read_text().split()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    time.sleep(1)
-    parent.send_signal(signal.SIGINT)
-    _, told = parent.communicate(timeout=30)
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as parent:
+        try:
+            child = running_storm(parent.pid)
+            parent.send_signal(signal.SIGINT)
+            _, told = parent.communicate(timeout=60)
+        finally:
+            parent.kill()
     assert b"KeyboardInterrupt" in told
-    assert found
-    assert not Path(f"/proc/{found[0]}").exists()
+    assert not Path(f"/proc/{child}").exists()
+
+
+def running_storm(parent: int) -> str:
+    """The child that runs Storm, once it is there: before that, the parent is still importing modules."""
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for child in children.read_text().split():
+            if b"storm_child" in Path(f"/proc/{child}/cmdline").read_bytes():
+                time.sleep(1)  # it loads the model
+                return child
+        time.sleep(0.1)
+    raise AssertionError("Storm was not started")
 
 
 DRN = """@type: MDP
