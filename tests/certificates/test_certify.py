@@ -37,7 +37,7 @@ def test_no_policy_exceeds_the_bound(seed: int) -> None:
     problem = random_problem(rng)
     certificate = certify(problem, gap=0.02, time=0.5)
     assert not math.isnan(certificate.upper_bound)
-    assert certificate.upper_bound <= certificate.upper_bound_aware
+    assert certificate.upper_bound_aware is None or certificate.upper_bound <= certificate.upper_bound_aware
     for _ in range(4):
         measurement = opaq.measure(problem, random_policy(rng, problem), sequences=0)
         if measurement.feasible:

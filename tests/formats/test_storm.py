@@ -231,7 +231,9 @@ def test_memory_is_limited(tmp_path) -> None:
 def test_an_interrupt_stops_the_child(tmp_path) -> None:
     file = written(tmp_path, UNBOUNDED)
     code = f"from opaq.formats.prism.storm import read_prism\nread_prism({str(file)!r}, constants={{}})"
-    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as parent:
+    # A shell without job control starts background work with SIGINT ignored, and that is inherited.
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, **heeding) as parent:
         try:
             child = running_storm(parent.pid)
             parent.send_signal(signal.SIGINT)
