@@ -10,11 +10,13 @@ import typer
 from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
 from opaq.cli.shared_options import given, in_bytes
-from opaq.cli.shell import INTERRUPTED, MISSES_TASK, about, answer, expect_answer, page_width, warn
-from opaq.errors import Faults
+from opaq.cli.shell import INTERRUPTED, MISSES_TASK, about, answer, expect_answer, page_width
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opaq.certificates.ladder import Rung
+    from opaq.cli.progress import ProgressPrinter
 
 
 def command(
@@ -41,20 +43,11 @@ def command(
     """
     import json
 
+    from opaq.cli.inputs import read_inputs
     from opaq.cli.progress import ProgressPrinter
-    from opaq.loading.policy_files import load_policy
-    from opaq.loading.scenarios import load_problem
 
     expect_answer()
-    faults, policy_faults, chosen = Faults(), Faults(), None
-    try:
-        with ProgressPrinter("reading", quiet=quiet, since=BEGUN):
-            stated = load_problem(problem, faults=faults)
-            if policy is not None:
-                chosen = load_policy(policy, stated, any_model=any_model, faults=policy_faults)
-    finally:
-        warn(faults.warnings, problem)
-        warn(policy_faults.warnings, str(policy))
+    stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.beliefs.graph import Budget
         from opaq.certificates.certificate import certify
@@ -69,7 +62,7 @@ def command(
             chosen,
             aware=aware,
             stop=stop,
-            on_progress=lambda rung: progress.show(rung_words(rung)),
+            on_progress=rung_progress(progress),
             **given({"gap": gap, "time": time, "budget": budget}),
         )
     page = render_certificate(certificate, width=page_width())
@@ -80,6 +73,6 @@ def command(
         raise typer.Exit(MISSES_TASK)
 
 
-def rung_words(rung: Rung) -> str:
-    """Where the search for a bound is."""
-    return f"bound {rung.bound:.5f}, {rung.machine}, round {rung.rounds:,}"
+def rung_progress(printer: ProgressPrinter) -> Callable[[Rung], None]:
+    """Shows where the search for a bound is."""
+    return lambda rung: printer.show(f"bound {rung.bound:.5f}, {rung.machine}, round {rung.rounds:,}")

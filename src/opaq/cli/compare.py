@@ -99,14 +99,12 @@ def command(
 def _certified(comparison: Comparison, problem: Problem, time: float | None, *, quiet: bool) -> Comparison:
     """The comparison with its last line; a second Ctrl-C gives the bound so far."""
     from opaq.certificates.comparison_bound import with_bound
-    from opaq.cli.certify import rung_words
+    from opaq.cli.certify import rung_progress
     from opaq.cli.progress import ProgressPrinter
 
     seconds = _LAST_SECONDS if time is None else time * _LAST_SHARE
     with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress:
-        return with_bound(
-            comparison, problem, time=seconds, stop=stop, on_progress=lambda rung: progress.show(rung_words(rung))
-        )
+        return with_bound(comparison, problem, time=seconds, stop=stop, on_progress=rung_progress(progress))
 
 
 def _split(classes: str) -> list[str]:

@@ -16,9 +16,10 @@ from opaq.model.problem import Problem
 from opaq.reports.certificate_text import certificate_figures, certificate_lines
 from opaq.reports.solution_text import render_solution, solution_to_dict
 from opaq.solvers.solution import Solution
+from opaq.solvers.status import UNPROVEN
 from opaq.spec.policy_table import policy_to_dict
 
-_UNPROVEN, _CERTIFIED = "not proven globally optimal", "the certificate says how good"
+_CERTIFIED = "the certificate says how good"
 
 
 def deliver(
@@ -36,7 +37,7 @@ def deliver(
     A policy that could not be written is printed with the answer, as JSON: under "policy", or below the text.
     """
     if certificate is not None:
-        solution = replace(solution, status_text=solution.status_text.replace(_UNPROVEN, _CERTIFIED))
+        solution = replace(solution, status_text=solution.status_text.replace(UNPROVEN, _CERTIFIED))
     found = solution_to_dict(solution) | ({} if certificate is None else certificate_figures(certificate))
     unwritten = policy_out is not None and _failed(
         lambda: save_policy(solution.policy, policy_out, problem=problem, overwrite=overwrite)

@@ -11,8 +11,8 @@ import typer
 from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
 from opaq.cli.shared_options import given, in_bytes, without_effect
-from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, page_width, warn
-from opaq.errors import Faults, InputError
+from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, page_width
+from opaq.errors import InputError
 
 
 class Mode(StrEnum):
@@ -63,23 +63,14 @@ def command(
     """
     import json
 
+    from opaq.cli.inputs import read_inputs
     from opaq.cli.progress import ProgressPrinter
-    from opaq.loading.policy_files import load_policy
-    from opaq.loading.scenarios import load_problem
 
     options = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
     options |= {"memory": None if memory is None else in_bytes(memory), "time": time}
     _check(mode, options)
     expect_answer()
-    faults, policy_faults, chosen = Faults(), Faults(), None
-    try:
-        with ProgressPrinter("reading", quiet=quiet, since=BEGUN):
-            stated = load_problem(problem, faults=faults)
-            if policy is not None:
-                chosen = load_policy(policy, stated, any_model=any_model, faults=policy_faults)
-    finally:
-        warn(faults.warnings, problem)
-        warn(policy_faults.warnings, str(policy))
+    stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.measurement import measure  # slow to import: a fault in a file is told before
         from opaq.opacity.warm import compile_kernels

@@ -157,13 +157,13 @@ def _solve(problem: Problem, folder: RunFolder, *, processes: int | None, time: 
 def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) -> Certificate | None:
     """How good the policy is; nothing where it misses the task or the search was interrupted."""
     from opaq.certificates.certificate import certify
-    from opaq.cli.certify import rung_words
+    from opaq.cli.certify import rung_progress
     from opaq.cli.progress import ProgressPrinter
 
     if code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED):
         return None
     with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress, about(source):
-        return certify(problem, solution.policy, stop=stop, on_progress=lambda rung: progress.show(rung_words(rung)))
+        return certify(problem, solution.policy, stop=stop, on_progress=rung_progress(progress))
 
 
 def with_a_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:

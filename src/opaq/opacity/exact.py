@@ -136,14 +136,25 @@ def hessian(process: HiddenProcess, theta: FloatArray, *, budget: Budget | None 
 
 
 def policy_slope(
-    process: HiddenProcess, pi: Any, *, leaf: Leaf | None = None, budget: Budget | None = None, stop: Stop | None = None
+    process: HiddenProcess,
+    pi: Any,
+    *,
+    leaf: Leaf | None = None,
+    budget: Budget | None = None,
+    whole: bool = False,
+    stop: Stop | None = None,
 ) -> tuple[float, Any]:
-    """H(Z | Y), or a leaf, and its derivative by the policy vector: as `gradient`, but not by logits."""
+    """H(Z | Y), or a leaf, and its derivative by the policy vector: as `gradient`, but not by logits.
+
+    With `whole`, BudgetError is raised where a given budget does not hold the whole graph.
+    """
     chain = Chain.of(process, pi, stop=stop)
-    graph = unroll(chain, steps=process.horizon, budget=budget, keep=True)
+    graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, whole=whole)
     chain.stop.check()
     if budget is None and not graph.whole:
         raise BudgetError("the belief graph does not fit the default budget; pass a Budget or use sampled gradients")
+    if whole and not graph.whole:
+        raise BudgetError("the belief graph does not fit the budget; allow a larger one")
     leaf = leaf or EntropyLeaf(process.num_secrets)
     amounts, flow_slope = slope_of_leaf(chain, graph, leaf)
     value, slope = float(np.real(graph.last.mass) @ amounts), process.edge_slots.T @ flow_slope

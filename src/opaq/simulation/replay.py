@@ -21,6 +21,8 @@ from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess
 from opaq.simulation.runs import MOST_RUNS, Run, compiled, simulated
 
+_FEW_RUNS = 3  # replayed where it is not said how many
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Moment(ByContent):
@@ -45,7 +47,7 @@ def replay(
     problem: Problem | str | os.PathLike[str],
     policy: Policy | str | os.PathLike[str] | None = None,
     *,
-    runs: int | Sequence[Run] = 3,
+    runs: int | Sequence[Run] | None = None,
     observations: Sequence[str] | None = None,
     seed: int = 0,
 ) -> tuple[Replay, ...]:
@@ -53,7 +55,7 @@ def replay(
 
     problem: an object, the name of a file, or the name of a scenario.
     policy: the policy the observer expects, an object or the name of a file; None is the uniform policy.
-    runs: how many to sample, or runs that `simulate` gave.
+    runs: how many to sample (3 unless given), or runs that `simulate` gave.
     observations: instead of runs, what was seen, o_0 .. o_t; it may be shorter than a run.
     seed: the same seed gives the same sampled runs.
 
@@ -61,15 +63,16 @@ def replay(
     """
     check_numbers({"seed": (seed, 0, 2**64)}, whole=("seed",))
     product, pi = compiled(problem, policy)
-    if observations is not None and (isinstance(observations, str) or runs != 3):
+    if observations is not None and (isinstance(observations, str) or runs is not None):
         finding = "is a text" if isinstance(observations, str) else "is given beside runs"
         raise InputError([Fault("observations", finding, "give a list of observations, and no runs")])
     if observations is not None:
         return replayed(product, pi, [Run((), (), tuple(observations), "")])
     if isinstance(runs, Sequence):
         return replayed(product, pi, runs)
-    check_numbers({"runs": (runs, 1, MOST_RUNS)}, whole=("runs",))
-    return replayed(product, pi, simulated(product, pi, count=runs, rng=np.random.default_rng(seed)))
+    count = _FEW_RUNS if runs is None else runs
+    check_numbers({"runs": (count, 1, MOST_RUNS)}, whole=("runs",))
+    return replayed(product, pi, simulated(product, pi, count=count, rng=np.random.default_rng(seed)))
 
 
 def replayed(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tuple[Replay, ...]:

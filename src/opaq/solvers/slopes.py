@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 
 from opaq.beliefs.graph import Budget
-from opaq.errors import BudgetError
 from opaq.model.policy import Policy, RowKey
 from opaq.model.problem import Problem
-from opaq.opacity.exact import evaluate, policy_slope
+from opaq.opacity.exact import policy_slope
 from opaq.simulation.runs import compiled
 from opaq.solvers.optimality import LEAST_PROBABILITY, with_least
 
@@ -33,7 +32,5 @@ def gradient(
     product, pi = compiled(problem, policy)
     process = product.process
     pi = process.softmax(with_least(process, process.logits(pi), LEAST_PROBABILITY))
-    if budget is not None and not evaluate(process, pi, budget=budget, whole=True).whole:
-        raise BudgetError("the belief graph does not fit the budget; allow a larger one")
-    _, slope = policy_slope(process, pi, budget=budget)
+    _, slope = policy_slope(process, pi, budget=budget, whole=True)
     return {row: dict(actions) for row, actions in product.policy(slope).rows.items()}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from enum import Enum
 
+UNPROVEN = "not proven globally optimal"  # what a certificate can say more about
+
 
 class Status(Enum):
     """The value is the sentence users read; a solution adds its figures."""
 
-    CONVERGED = "converged: no small change of the policy does better (a local optimum; not proven globally optimal)"
+    CONVERGED = f"converged: no small change of the policy does better (a local optimum; {UNPROVEN})"
     COMPLETED = "completed: the search came to its end; convergence is not tested"
     SETTLED = "stopped gaining: the search finds nothing better, but the policy is not a local optimum"
     STOPPED = "stopped at the iteration limit: more iterations may do better"

@@ -12,7 +12,7 @@ from opaq.solvers.judge import Candidate
 from opaq.solvers.objective import Objective
 from opaq.solvers.optimality import MAX_HESSIAN, Optimality, optimality
 from opaq.solvers.polish import Polished, polish
-from opaq.solvers.status import Status
+from opaq.solvers.status import UNPROVEN, Status
 
 _CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
 _FEWEST_EVALUATIONS = 30
@@ -107,7 +107,7 @@ def _converged(found: Optimality, of: Uncertainty) -> str:
         return f"converged: {gain} (a stationary point; its curvature is not tested)"
     if found.curvature is None:
         return f"converged: {gain} (a stationary point; too large a problem to test its curvature)"
-    return f"converged: {gain} and no direction curves upwards (a local optimum; not proven globally optimal)"
+    return f"converged: {gain} and no direction curves upwards (a local optimum; {UNPROVEN})"
 
 
 def _unit(of: Uncertainty) -> str:

@@ -25,7 +25,6 @@ from opaq.spec.uncertainty_part import check_uncertainty
 
 VERSION = 1
 MAX_HORIZON = 1_000_000
-PARTS = ("observer", "secret", "task", "policy")
 
 
 def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, faults: Faults | None = None) -> Problem:
