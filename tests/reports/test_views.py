@@ -1,0 +1,63 @@
+"""Grids and policies as pictures see them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.reports.grid_view import GridView
+from opaq.reports.policy_view import PolicyView
+from opaq.simulation.runs import compiled, simulated
+
+
+def test_the_grid_of_the_paper() -> None:
+    problem = opaq.load_problem("grid-last-state")
+    view = GridView.of(problem)
+    assert view is not None
+    assert (view.width, view.height, len(view.cells)) == (6, 6, 34)
+    assert view.walls == ((5, 2), (1, 3))
+    assert {view.cells[state] for state in view.traps} == {(1, 1), (3, 2), (1, 4)}
+    assert {view.cells[state] for state in view.coverage["B"]} == {(3, 3), (4, 3), (3, 4), (4, 4)}
+    assert set(view.coverage["B"].values()) == {0.7}
+    assert "null" not in view.coverage
+    assert {view.cells[state] for state in view.starts} == {(0, row) for row in range(6)}
+
+
+def test_other_models_are_no_grid() -> None:
+    assert GridView.of(opaq.load_problem("two-sink")) is None
+
+
+@pytest.mark.parametrize("conditions", [("state",), ("state", "time"), ("state", "memory")])
+def test_shares_are_those_of_sampled_runs(conditions: tuple[str, ...]) -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    memory = opaq.free_memory(2) if "memory" in conditions else None
+    product = opaq.compile_problem(problem, opaq.PolicyClass(conditions, memory=memory))
+    rng = np.random.default_rng(3)
+    pi = product.process.softmax(rng.normal(size=product.process.num_slots))
+    view = PolicyView(product, pi)
+    assert view.changes_with_time == (conditions != ("state",))
+    counts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    for run in simulated(product, pi, count=20_000, rng=rng):
+        for time, (state, action) in enumerate(zip(run.states, run.actions, strict=True)):
+            counts[time, state][action.partition(">")[0]] += 1
+            counts[-1, state][action.partition(">")[0]] += 1
+    shares = [*view.by_time(), view.average()]
+    mdp = problem.mdp
+    compared = 0
+    for (time, state), drawn in counts.items():
+        total = drawn.total()
+        for action, share in shares[time][mdp.states.index(state)].items():
+            error = 5 * np.sqrt(0.25 / total)
+            assert abs(drawn[mdp.actions[action]] / total - share) < error
+            compared += 1
+    assert compared > 100
+    assert all(abs(sum(row.values()) - 1) < 1e-12 for time in shares for row in time.values())
+
+
+def test_states_that_cannot_occur_have_no_arrows() -> None:
+    product, pi = compiled("two-sink", None)
+    first = next(PolicyView(product, pi).by_time())
+    assert {product.problem.mdp.states[state] for state in first} == {"q0"}
