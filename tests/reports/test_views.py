@@ -33,7 +33,7 @@ def test_other_models_are_no_grid() -> None:
 @pytest.mark.parametrize("conditions", [("state",), ("state", "time"), ("state", "memory")])
 def test_shares_are_those_of_sampled_runs(conditions: tuple[str, ...]) -> None:
     problem = opaq.load_problem("grid-last-state-4")
-    memory = opaq.free_memory(2) if "memory" in conditions else None
+    memory = opaq.free_memory(problem.mdp, 2) if "memory" in conditions else None
     product = opaq.compile_problem(problem, opaq.PolicyClass(conditions, memory=memory))
     rng = np.random.default_rng(3)
     pi = product.process.softmax(rng.normal(size=product.process.num_slots))
