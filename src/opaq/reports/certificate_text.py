@@ -64,7 +64,7 @@ def certificate_lines(certificate: Certificate, *, width: int = WIDTH) -> str:
     rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
     heard = certificate.upper_bound_aware
     if heard is not None and not certificate.aware and heard > certificate.upper_bound:
-        rows.append(("", f"policies that see the observations cannot exceed {_upwards(heard)}"))
+        rows.append(("", f"policies that see the observations cannot exceed {rounded_up(heard)}"))
     rows.append(("how", certificate.status.value))
     rows += [("", _rung_words(rung)) for rung in certificate.ladder]
     return "\n".join(line for label, text in rows for line in row(label, text, width=width))
@@ -72,7 +72,7 @@ def certificate_lines(certificate: Certificate, *, width: int = WIDTH) -> str:
 
 def _rung_words(rung: Any) -> str:
     heard = ", policies that see the observations" if rung.sees_observations else ""
-    return f"{_upwards(rung.bound)} after {rung.seconds:.1f} s: {rung.machine}{heard}"
+    return f"{rounded_up(rung.bound)} after {rung.seconds:.1f} s: {rung.machine}{heard}"
 
 
 def _uniform(certificate: Certificate, width: int) -> list[str]:
@@ -87,7 +87,7 @@ def certificate_sentence(certificate: Certificate) -> str:
     """What the certificate says, in one or two sentences."""
     if certificate.upper_bound == -math.inf:
         return "No policy meets the task."
-    bound = f"No policy can exceed {_upwards(certificate.upper_bound)}{_unit(certificate)}"
+    bound = f"No policy can exceed {rounded_up(certificate.upper_bound)}{_unit(certificate)}"
     if certificate.gap is None or not certificate.given:
         return f"{bound}.{_price(certificate)}"
     reached = certificate.reached
@@ -118,7 +118,7 @@ def _share(gap: float) -> str:
     return "1e-6" if gap <= 1e-6 else f"{gap:.1g}"
 
 
-def _upwards(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Rounded up, so that the number that is read is a bound."""
     return f"{math.ceil(value * 10**_DIGITS - 1e-9) / 10**_DIGITS:.{_DIGITS}f}" if math.isfinite(value) else str(value)
 

@@ -1,0 +1,97 @@
+"""Questions and answers as sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import opaq
+from opaq.reports.certificate_text import certificate_to_dict
+from opaq.reports.sentences import answer_sentence, question_sentence, secret_label
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("two-sink", "hide whether the run ends in “secret” from an observer who sees one of 3 observations"),
+        ("graph", "how far the run brings an automaton of 4 states"),
+        ("grid-initial-state", "hide where the run starts from"),
+    ],
+)
+def test_the_question_names_the_secret_and_the_observer(name: str, secret: str) -> None:
+    question = question_sentence(opaq.load_problem(name))
+    assert secret in question
+    assert question.endswith("?")
+    assert "at each of" in question
+
+
+def spec(**changes: object) -> opaq.Problem:
+    return opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {
+                "states": ["a", "b", "c"],
+                "actions": ["go"],
+                "start": {"a": 1},
+                "transitions": {"a": {"go": {"b": 0.5, "c": 0.5}}, "b": {"go": "b"}, "c": {"go": "c"}},
+                "labels": {"home\n<b>": ["b"], "x" * 100: ["c"]},
+            },
+            "observer": {"emissions": {"a": "o", "b": "o", "c": "p"}},
+            "secret": {"visited": "home\n<b>"},
+            "horizon": 2,
+        }
+        | changes
+    )
+
+
+def test_names_are_printable_and_short() -> None:
+    question = question_sentence(spec(task={"reach": "x" * 100, "probability_at_least": 0.5}))
+    assert "“home\\n<b>”" in question
+    assert "x" * 41 not in question
+    assert "must be reached with probability 0.5 or more" in question
+    assert question.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("secret", "words"),
+    [
+        ({"last_state": ["b", "c"]}, "whether the run ends in one of 2 secret states"),
+        ({"state_at": {"time": 1, "states": "home\n<b>"}}, "whether the run is at time 1 in “home\\n<b>”"),
+        ({"steps_ago": {"steps": 1, "states": True}}, "where the run is 1 step before its end"),
+        ({"visited": ["b", "c"]}, "whether the run ever visits one of 2 states"),
+        ({"visited": "b"}, "whether the run ever visits “home\\n<b>”"),
+        ({"regex": "true*", "reveal": "acceptance"}, "whether the run satisfies a formula"),
+    ],
+)
+def test_every_kind_of_secret_has_words(secret: dict, words: str) -> None:
+    assert f"hide {words} from" in question_sentence(spec(secret=secret))
+
+
+def test_the_label_that_is_secret() -> None:
+    grid = opaq.load_problem("grid-last-state-4")
+    assert secret_label(grid.secret, grid.mdp) == "secret"
+    graph = opaq.load_problem("graph")
+    assert secret_label(graph.secret, graph.mdp) is None
+
+
+def test_the_answer_says_bits_guesses_return_and_proof() -> None:
+    solution = opaq.solve("two-sink", conditions="state,time", num_starts=2)
+    certificate = opaq.certify("two-sink", solution.policy)
+    plain = answer_sentence(solution.measurement)
+    assert plain.startswith(
+        "This policy hides 0.5515 of 0.9638 bits of the secret; the observer's best guess is wrong in 19.4% of"
+    )
+    assert "meets the threshold 0" in plain
+    proven = answer_sentence(solution.measurement, certificate)
+    assert "no policy that meets the task exceeds 0.5515 bits, so that this one is proven optimal to within" in proven
+    assert proven == answer_sentence(solution.measurement, certificate_to_dict(certificate))
+
+
+def test_the_answer_says_how_sure_it_is() -> None:
+    measurement = opaq.measure("two-sink", mode="sampled", samples=100)
+    assert "hides about 0." in answer_sentence(measurement)
+    between = replace(measurement, opacity=opaq.Amount.between(0.25, 0.5))
+    assert "hides between 0.25 and 0.5 of" in answer_sentence(between)
+    known = replace(measurement, guess_error=opaq.Amount.exact(0.0))
+    assert "best guess is always right" in answer_sentence(known)
