@@ -7,18 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
 
-from opaq.beliefs.returns import moves
 from opaq.choices import check_numbers
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
 from opaq.model.content import ByContent
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.opacity.operators import filtered
 from opaq.product.compile import Product
-from opaq.product.process import HiddenProcess
+from opaq.simulation.belief_trace import trace_beliefs
 from opaq.simulation.runs import MOST_RUNS, Run, compiled, simulated
 
 _FEW_RUNS = 3  # replayed where it is not said how many
@@ -77,12 +74,10 @@ def replay(
 
 def replayed(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tuple[Replay, ...]:
     """Runs of a compiled problem with the beliefs of an observer who expects a policy vector."""
-    beliefs = [_beliefs(product, pi, run.observations) for run in runs]
-    posteriors = _posteriors(product.process, pi, beliefs)
-    return tuple(_replay(product, run, after) for run, after in zip(runs, posteriors, strict=True))
+    return tuple(_replay(product, trace.run, trace.secrets) for trace in trace_beliefs(product, pi, runs))
 
 
-def _replay(product: Product, run: Run, posteriors: list[FloatArray]) -> Replay:
+def _replay(product: Product, run: Run, posteriors: FloatArray) -> Replay:
     blank = ("",) * len(run.observations)
     moments = zip(run.states or blank, run.actions or blank, run.observations, posteriors, strict=True)
     return Replay(
@@ -92,32 +87,3 @@ def _replay(product: Product, run: Run, posteriors: list[FloatArray]) -> Replay:
         ),
         run.secret,
     )
-
-
-def _beliefs(product: Product, pi: FloatArray, observations: Sequence[str]) -> list[csr_array]:
-    """P(x_t | o_0 .. o_t) over product states, one sparse row for every time."""
-    steps = filtered(product, pi, observations)
-    for time, (_, log_probability) in enumerate(steps):
-        if not np.isfinite(log_probability):
-            where, found = (
-                f"observations[{time}]",
-                f"'{observations[time]}' has probability 0 after what was seen before it",
-            )
-            raise InputError([Fault(where, found, "give what can be seen of this policy")])
-    return [csr_array(now.reshape(1, -1)) for now, _ in steps]
-
-
-def _posteriors(process: HiddenProcess, pi: FloatArray, beliefs: list[list[csr_array]]) -> list[list[FloatArray]]:
-    """P(Z = z | o_0 .. o_t) for every run and time, from the beliefs over states: one sweep from the horizon back."""
-    onward = moves(process, process.flow(pi))
-    size = process.num_states
-    outlook = csr_array((np.ones(size), (np.arange(size), process.secret)), shape=(size, process.num_secrets))
-    posteriors: list[list[FloatArray]] = [[] for _ in beliefs]
-    for time in range(process.horizon, -1, -1):
-        seen = [number for number, run in enumerate(beliefs) if time < len(run)]
-        if seen:
-            weights = (vstack([beliefs[number][time] for number in seen]) @ outlook).toarray()
-            for number, row in zip(seen, weights / weights.sum(axis=1, keepdims=True), strict=True):
-                posteriors[number].append(row)
-        outlook = onward @ outlook
-    return [run[::-1] for run in posteriors]

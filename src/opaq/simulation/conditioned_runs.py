@@ -1,0 +1,75 @@
+"""Runs drawn given what was observed: forward filtering, backward sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from opaq.beliefs.returns import moves
+from opaq.model.arrays import FloatArray
+from opaq.product.compile import Product
+from opaq.simulation.belief_trace import filtered_beliefs
+from opaq.simulation.runs import Run
+
+
+def conditioned_run(product: Product, pi: FloatArray, observations: Sequence[str], rng: np.random.Generator) -> Run:
+    """A run x_0 .. x_t drawn from P(run | o_0 .. o_t), in the user's names.
+
+    Observations may end before the run does; the run ends with them, and its secret is named only where it is settled
+    by then. Raises InputError when the observations have probability 0 under the policy.
+    """
+    process = product.process
+    beliefs = filtered_beliefs(product, pi, observations)
+    into = moves(process, process.flow(pi)).tocsc()  # the ways into a state are together
+    states = [_drawn(beliefs[[len(observations) - 1]], rng)]
+    slots = [_last_slot(product, pi, states[0], rng)]
+    for time in range(len(observations) - 2, -1, -1):
+        after = states[-1]
+        weights = beliefs[[time]].multiply(into[:, [after]].reshape(1, -1))
+        states.append(_drawn(weights, rng))
+        slots.append(_taken_slot(product, pi, states[-1], after, rng))
+    states, slots = states[::-1], slots[::-1]
+    return Run(
+        states=tuple(product.problem.mdp.states[product.state_of[state]] for state in states),
+        actions=tuple(product.actions[product.slot_action[slot]] for slot in slots),
+        observations=tuple(observations),
+        secret=_secret(product, states),
+    )
+
+
+def _secret(product: Product, states: Sequence[int]) -> str:
+    """What the secret is at the end of the run, or certain to be; empty where that is still open."""
+    process, last = product.process, states[-1]
+    value = process.secret[last] if len(states) == process.horizon + 1 else process.settled[last]
+    return product.secret_values[value] if value >= 0 else ""
+
+
+def _drawn(weights: Any, rng: np.random.Generator) -> int:
+    """A column of a sparse row, drawn by its weight."""
+    row = weights.tocoo()
+    return int(row.col[_pick(row.data, rng)])
+
+
+def _last_slot(product: Product, pi: FloatArray, state: int, rng: np.random.Generator) -> int:
+    """What the policy does in the last state of the run; nothing follows from it."""
+    first, last = product.process.row_start[product.process.row[state] :][:2]
+    return int(first) + _pick(pi[first:last], rng)
+
+
+def _taken_slot(product: Product, pi: FloatArray, state: int, after: int, rng: np.random.Generator) -> int:
+    """The slot that led from one state to the next."""
+    process = product.process
+    first, last = process.edge_start[state], process.edge_start[state + 1]
+    edge = int(first) + int(np.flatnonzero(process.edge_target[first:last] == after)[0])
+    begin, end = process.edge_slots.indptr[edge : edge + 2]
+    slots = process.edge_slots.indices[begin:end]
+    return int(slots[_pick(process.edge_slots.data[begin:end] * pi[slots], rng)])
+
+
+def _pick(weights: FloatArray, rng: np.random.Generator) -> int:
+    """An index by its weight; rounding goes to the last that is not 0."""
+    sums = np.cumsum(weights)
+    index = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
+    return min(index, int(np.flatnonzero(weights)[-1]))
