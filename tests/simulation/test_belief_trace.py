@@ -11,9 +11,10 @@ import pytest
 import opaq
 import oracles
 from opaq.beliefs.outlooks import secret_outlooks
+from opaq.beliefs.returns import secret_distribution
 from opaq.opacity.sequences import observed_sequences
 from opaq.simulation.belief_trace import filtered_beliefs, trace_beliefs
-from opaq.simulation.conditioned_runs import conditioned_run
+from opaq.simulation.conditioned_runs import conditioned_runs
 from opaq.simulation.runs import simulated
 from random_problems import SECRETS, random_policy, random_problem
 
@@ -86,7 +87,7 @@ def test_runs_given_observations_have_the_right_frequencies() -> None:
         actions = tuple(problem.mdp.actions[action] for action in run.actions)
         wanted[states, actions] += mass
     total = sum(wanted.values())
-    drawn = [conditioned_run(product, pi, seen[0], rng) for _ in range(count)]
+    drawn = conditioned_runs(product, pi, seen[0], count=count, rng=rng)
     assert {run.observations for run in drawn} == {seen[0]}
     found = Counter((run.states, run.actions) for run in drawn)
     assert set(found) <= set(wanted)
@@ -102,10 +103,10 @@ def test_runs_of_shown_sequences_are_possible_and_have_their_secret(seed: int) -
     policy = random_policy(rng, problem)
     product = opaq.compile_problem(problem, policy.policy_class)
     pi, truth = product.policy_vector(policy), enumerated(problem, policy)
-    prior = opaq.opacity.measurement.secret_distribution(product.process, pi)
+    prior = secret_distribution(product.process, pi)
     for group in observed_sequences(product, pi, prior, count=5, budget=opaq.Budget()):
         for sequence in group:
-            run = conditioned_run(product, pi, sequence.observations, rng)
+            (run,) = conditioned_runs(product, pi, sequence.observations, count=1, rng=rng)
             length = len(sequence.observations)
             possible = {
                 (tuple(problem.mdp.states[state] for state in one.states[:length])): oracles.secret_value(
@@ -125,6 +126,6 @@ def test_policies_that_hear_the_observations() -> None:
     problem = opaq.load_problem("two-sink")
     product = opaq.compile_problem(problem, opaq.PolicyClass(("state", opaq.Observations(2))))
     pi = product.process.softmax(np.random.default_rng(1).normal(size=product.process.num_slots))
-    run = conditioned_run(product, pi, ("N", "N", "R"), np.random.default_rng(2))
+    (run,) = conditioned_runs(product, pi, ("N", "N", "R"), count=1, rng=np.random.default_rng(2))
     assert run.states[-1] == "q1"
     assert run.secret == "yes"

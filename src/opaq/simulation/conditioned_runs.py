@@ -14,21 +14,36 @@ from opaq.simulation.belief_trace import filtered_beliefs
 from opaq.simulation.runs import Run
 
 
-def conditioned_run(product: Product, pi: FloatArray, observations: Sequence[str], rng: np.random.Generator) -> Run:
-    """A run x_0 .. x_t drawn from P(run | o_0 .. o_t), in the user's names.
+def conditioned_runs(
+    product: Product, pi: FloatArray, observations: Sequence[str], *, count: int, rng: np.random.Generator
+) -> tuple[Run, ...]:
+    """Independent runs x_0 .. x_t drawn from P(run | o_0 .. o_t), in the user's names.
 
-    Observations may end before the run does; the run ends with them, and its secret is named only where it is settled
+    Observations may end before the run does; the runs end with them, and a secret is named only where it is settled
     by then. Raises InputError when the observations have probability 0 under the policy.
     """
     process = product.process
-    beliefs = filtered_beliefs(product, pi, observations)
+    beliefs = filtered_beliefs(product, pi, observations).toarray()
     into = moves(process, process.flow(pi)).tocsc()  # the ways into a state are together
-    states = [_drawn(beliefs[[len(observations) - 1]], rng)]
+    return tuple(_conditioned_run(product, pi, observations, beliefs, into, rng) for _ in range(count))
+
+
+def _conditioned_run(
+    product: Product,
+    pi: FloatArray,
+    observations: Sequence[str],
+    beliefs: FloatArray,
+    into: Any,
+    rng: np.random.Generator,
+) -> Run:
+    """One run, from its last state backwards: P(x_t | x_t+1, o_0 .. o_t) ~ belief(x_t) P(x_t+1 | x_t)."""
+    states = [_pick(beliefs[-1], rng)]
     slots = [_last_slot(product, pi, states[0], rng)]
-    for time in range(len(observations) - 2, -1, -1):
+    for belief in beliefs[-2::-1]:
         after = states[-1]
-        weights = beliefs[[time]].multiply(into[:, [after]].reshape(1, -1))
-        states.append(_drawn(weights, rng))
+        ways = slice(into.indptr[after], into.indptr[after + 1])
+        before = into.indices[ways]
+        states.append(int(before[_pick(belief[before] * into.data[ways], rng)]))
         slots.append(_taken_slot(product, pi, states[-1], after, rng))
     states, slots = states[::-1], slots[::-1]
     return Run(
@@ -44,12 +59,6 @@ def _secret(product: Product, states: Sequence[int]) -> str:
     process, last = product.process, states[-1]
     value = process.secret[last] if len(states) == process.horizon + 1 else process.settled[last]
     return product.secret_values[value] if value >= 0 else ""
-
-
-def _drawn(weights: Any, rng: np.random.Generator) -> int:
-    """A column of a sparse row, drawn by its weight."""
-    row = weights.tocoo()
-    return int(row.col[_pick(row.data, rng)])
 
 
 def _last_slot(product: Product, pi: FloatArray, state: int, rng: np.random.Generator) -> int:

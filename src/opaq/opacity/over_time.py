@@ -1,0 +1,225 @@
+"""What the observer knows after every observation, and how sure it is in the end.
+
+Level t + 1 of the belief graph holds every belief after o_0 .. o_t, so that H(Z | o_0 .. o_t) is a sum over its nodes.
+Beliefs that settle the secret are not in the graph: they add no bits, and in the end the observer is sure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from opaq.beliefs.graph import Budget, Chain, Graph
+from opaq.beliefs.outlooks import backward_cost, forward_cost, secret_outlooks
+from opaq.beliefs.unrolling import unroll
+from opaq.model.arrays import FloatArray, floats
+from opaq.model.content import ByContent
+from opaq.opacity.amount import Amount
+from opaq.opacity.entropies import plogp
+from opaq.opacity.measurement import Measurement
+from opaq.product.process import HiddenProcess
+from opaq.stop import Stop, StoppedError
+
+_MOST_NODES = 300_000  # beliefs of a graph that is looked at as a whole
+_SOME_NODES = 1000  # per level, where an interval is tried
+_MEMORY = 512 << 20
+_NARROW = 0.02  # an interval of at most this share of H(Z) is worth showing
+_MOST_RUNS, _LEAST_RUNS = 1000, 30  # sampled, where the graph is too large
+_OPERATIONS = 2e9  # multiplications that the estimate may take
+_TWO_SIDED = 1.96  # standard errors to each end of a 95% interval
+_SURE, _UNSURE = 0.99, 0.5
+_BINS = 20
+
+TimeMethod = Literal["exact", "interval", "estimate"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpacityOverTime(ByContent):
+    """H(Z | o_0 .. o_t) and the guess error after o_0 .. o_t, for t = 0 .. horizon."""
+
+    method: TimeMethod
+    explanation: str
+    opacity: FloatArray  # [time], bits; never rises
+    lower: FloatArray  # [time]: certified, or where it lies with 95% if it is an estimate
+    upper: FloatArray  # [time]
+    guess_error: FloatArray  # [time]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Confidences(ByContent):
+    """How sure the observer is after the last observation: the distribution of max P(z | o_0 .. o_T)."""
+
+    method: TimeMethod
+    explanation: str
+    edges: FloatArray  # [bin + 1]
+    right: FloatArray  # [bin]: probability of this confidence, and that the best guess is right
+    wrong: FloatArray  # [bin]: the same and that it is wrong
+    sure: float  # probability of a confidence of at least 0.99
+    unsure: float  # probability of a confidence of at most 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Levels:
+    """The beliefs after o_0 .. o_t for every t, each with its weight."""
+
+    graph: Graph
+    method: TimeMethod
+    explanation: str
+    runs: int = 0  # how many were sampled
+
+    def weight(self, time: int) -> FloatArray:
+        """P(belief), or the share of the runs that hold it."""
+        nodes = self.graph.levels[time + 1].nodes
+        return nodes.runs / self.runs if self.runs else np.real(nodes.mass)
+
+
+def knowledge_over_time(
+    process: HiddenProcess, pi: FloatArray, measurement: Measurement, *, rng: np.random.Generator, stop: Stop
+) -> tuple[OpacityOverTime | None, Confidences | None]:
+    """Opacity and guess error after every observation, and the final confidences, for a policy that was measured.
+
+    Exact where the belief graph is small enough; otherwise an interval where a part of the graph gives a narrow one,
+    and an estimate from sampled runs where it does not. None where the work was asked to stop, or is too much.
+    """
+    try:
+        whole = _whole(process, pi, measurement, stop)
+        if whole is not None:
+            return _both(process, pi, measurement, whole, whole)
+        sampled = _sampled(process, pi, rng, stop)
+        part = _part(process, pi, stop) if measurement.opacity.method != "sampled" else None
+        return _both(process, pi, measurement, part, sampled)
+    except StoppedError:
+        return None, None
+
+
+def _both(
+    process: HiddenProcess, pi: FloatArray, measurement: Measurement, first: _Levels | None, second: _Levels | None
+) -> tuple[OpacityOverTime | None, Confidences | None]:
+    """Over time from the first levels where their interval is narrow, else from the second; the end from the second."""
+    spread = None if second is None else _uncertainties(process, pi, second)
+    over = None
+    if first is not None and first is not second:
+        over = _over_time(measurement, first, _uncertainties(process, pi, first))
+        if (over.upper - over.lower).max() > _NARROW * max(measurement.secret_entropy, 1e-300):
+            over = None
+    if second is None or spread is None:
+        return over, None
+    return over or _over_time(measurement, second, spread), _confidences(second, spread[-1][1])
+
+
+def _whole(process: HiddenProcess, pi: FloatArray, measurement: Measurement, stop: Stop) -> _Levels | None:
+    """The whole graph, where it is known to be small and its beliefs are quickly turned to the secret."""
+    if measurement.opacity.method != "exact" or measurement.num_nodes > _MOST_NODES:
+        return None
+    if backward_cost(process) > _OPERATIONS:
+        return None
+    budget = Budget(nodes=_MOST_NODES, memory=_MEMORY)
+    graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon + 1, budget=budget, keep=True, whole=True)
+    stop.check()
+    if not graph.whole:
+        return None
+    return _Levels(graph, "exact", f"exact: every belief of the observer, {graph.num_nodes:,} of them")
+
+
+def _part(process: HiddenProcess, pi: FloatArray, stop: Stop) -> _Levels | None:
+    """What matters most of a large graph."""
+    if backward_cost(process) > _OPERATIONS:
+        return None
+    budget = Budget(nodes=_SOME_NODES, memory=_MEMORY)
+    graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon + 1, budget=budget, keep=True)
+    stop.check()
+    what = f"{graph.num_nodes:,} beliefs kept, {graph.dropped_mass:.2g} of the probability dropped"
+    return _Levels(graph, "interval", f"certified intervals: {what}")
+
+
+def _sampled(process: HiddenProcess, pi: FloatArray, rng: np.random.Generator, stop: Stop) -> _Levels | None:
+    """As many sampled runs as can be followed in a short time; none where those would be too few."""
+    spent = backward_cost(process)
+    each = process.horizon * process.edge_target.size + (forward_cost(process, 1) if spent > _OPERATIONS else 0.0)
+    runs = min(_MOST_RUNS, int(_OPERATIONS // max(each, 1.0)))
+    if runs < _LEAST_RUNS:
+        return None
+    chain = Chain.of(process, pi, stop=stop)
+    graph = unroll(chain, steps=process.horizon + 1, keep=True, samples=runs, rng=rng)
+    stop.check()
+    return _Levels(graph, "estimate", f"estimated from {runs:,} sampled runs", runs)
+
+
+def _uncertainties(process: HiddenProcess, pi: FloatArray, levels: _Levels) -> list[tuple[FloatArray, FloatArray]]:
+    """For every time, per belief: H(Z | belief) and max P(z | belief)."""
+    blocks = [_rows(process, levels.graph.levels[time + 1].nodes) for time in range(process.horizon + 1)]
+    spread = [(np.zeros(block.shape[0]), np.zeros(block.shape[0])) for block in blocks]
+    backwards = backward_cost(process) <= _OPERATIONS
+    for time, first, rows in secret_outlooks(process, pi, blocks, backwards=backwards):
+        entropy, largest = spread[time]
+        entropy[first : first + rows.shape[0]] = np.maximum(0.0, -plogp(rows).sum(axis=1))
+        largest[first : first + rows.shape[0]] = np.minimum(1.0, rows.max(axis=1, initial=0.0))
+    return spread
+
+
+def _rows(process: HiddenProcess, nodes: Any) -> Any:
+    """The beliefs of a level as sparse rows over product states."""
+    from scipy.sparse import csr_array
+
+    shape = (nodes.mass.size, process.num_states)
+    return csr_array((np.real(nodes.belief), process.pairs.state[nodes.pair], nodes.start), shape=shape)
+
+
+def _over_time(
+    measurement: Measurement, levels: _Levels, spread: list[tuple[FloatArray, FloatArray]]
+) -> OpacityOverTime:
+    """The means over beliefs; the last time is the measurement's own."""
+    weights = [levels.weight(time) for time in range(len(spread))]
+    opacity = np.array([weight @ entropy for weight, (entropy, _) in zip(weights, spread, strict=True)])
+    error = np.array([weight @ (1.0 - largest) for weight, (_, largest) in zip(weights, spread, strict=True)])
+    lower = upper = opacity
+    if levels.method == "interval":
+        upper = opacity + levels.graph.dropped[1]
+        opacity, error = opacity + 0.5 * levels.graph.dropped[1], error + 0.5 * levels.graph.dropped[2]
+    if levels.method == "estimate":
+        squares = np.array([weight @ entropy**2 for weight, (entropy, _) in zip(weights, spread, strict=True)])
+        margin = _TWO_SIDED * np.sqrt(np.maximum(squares - opacity**2, 0.0) / max(levels.runs - 1, 1))
+        lower, upper = opacity - margin, opacity + margin
+    most, (least, largest) = measurement.secret_entropy, _ends(measurement.opacity)
+    return OpacityOverTime(
+        levels.method,
+        levels.explanation,
+        opacity=_falling(opacity, measurement.opacity.value, most),
+        lower=_falling(lower, least, most),
+        upper=_falling(upper, largest, most),
+        guess_error=_falling(error, measurement.guess_error.value, 1.0),
+    )
+
+
+def _ends(amount: Amount) -> tuple[float, float]:
+    """What is certain of an amount, or where it lies with 95% if it is an estimate."""
+    if amount.standard_error is None:
+        return amount.lower, amount.upper
+    margin = _TWO_SIDED * amount.standard_error
+    return max(amount.lower, amount.value - margin), min(amount.upper, amount.value + margin)
+
+
+def _falling(values: FloatArray, last: float, most: float) -> FloatArray:
+    """The values with the last one known better; knowing more never raises an uncertainty."""
+    falling = np.minimum.accumulate(np.minimum(values, most))
+    return np.append(np.maximum(falling[:-1], last), last)
+
+
+def _confidences(levels: _Levels, largest: FloatArray) -> Confidences:
+    """The final confidences in bins; what is missing of the probability settled the secret before the end."""
+    weight = levels.weight(len(levels.graph.levels) - 2)
+    settled = max(0.0, 1.0 - float(weight.sum()))
+    weight, largest = np.append(weight, settled), np.append(largest, 1.0)
+    edges = np.linspace(0.0, 1.0, _BINS + 1)
+    index = np.clip((largest * _BINS + 1e-9).astype(np.int64), 0, _BINS - 1)
+    return Confidences(
+        levels.method,
+        levels.explanation,
+        edges,
+        right=floats(np.bincount(index, weights=weight * largest, minlength=_BINS)),
+        wrong=floats(np.bincount(index, weights=weight * (1.0 - largest), minlength=_BINS)),
+        sure=float(weight[largest >= _SURE].sum()),
+        unsure=float(weight[largest <= _UNSURE + 1e-12].sum()),
+    )
