@@ -68,6 +68,8 @@ from .product.compile import Product as Product
 from .product.compile import compile_problem as compile_problem
 from .product.process import HiddenProcess as HiddenProcess
 from .reports.conversion import convert as convert
+from .reports.report_page import Report as Report
+from .reports.report_page import report as report
 from .simulation.agent import Agent as Agent
 from .simulation.agent import GymAdapter as GymAdapter
 from .simulation.replay import Moment as Moment

@@ -1,0 +1,194 @@
+"""The data of a report: one object of plain values that the page shows (docs/answers.md)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.model.policy import Policy
+from opaq.opacity.measurement import Measurement
+from opaq.opacity.over_time import Confidences, OpacityOverTime, knowledge_over_time
+from opaq.product.compile import Product
+from opaq.reports.given_answers import GivenAnswers
+from opaq.reports.measurement_text import amount_to_dict, measurement_to_dict
+from opaq.reports.model_picture import model_to_dict
+from opaq.reports.policy_view import PolicyView, Shares
+from opaq.reports.replay_data import runs_of_report
+from opaq.reports.report_limits import LIMITS, ReportLimits
+from opaq.reports.sentences import answer_sentence, question_sentence
+from opaq.spec.policy_table import policy_to_dict
+from opaq.stop import Stop
+from opaq.version import __version__
+
+FORMAT, VERSION = "opaq-report", 1
+_DIGITS = 4  # of a policy's probabilities
+_NEGLIGIBLE = 5e-4  # actions below are left out of the policy
+
+
+@dataclass(frozen=True, slots=True)
+class ReportInputs:
+    """What a report is about."""
+
+    product: Product
+    pi: FloatArray
+    policy: Policy | None  # None: the uniform policy
+    measurement: Measurement
+    answers: GivenAnswers
+    problem_text: str
+
+
+def report_data(
+    inputs: ReportInputs,
+    *,
+    runs: int | None = None,
+    seed: int = 0,
+    stop: Stop | None = None,
+    limits: ReportLimits = LIMITS,
+) -> dict[str, Any]:
+    """The object that the page shows, made of what JSON can hold; its keys are a promise (docs/answers.md).
+
+    runs: how many sampled runs; None leaves that to the limits. Raises InputError where the answers do not fit.
+    """
+    product, pi, measurement, answers = inputs.product, inputs.pi, inputs.measurement, inputs.answers
+    answers.check(measurement)
+    view = PolicyView(product, pi)
+    average = view.average()
+    replays, info = runs_of_report(
+        product, pi, measurement, runs=runs, rng=np.random.default_rng([seed, 0]), limits=limits
+    )
+    over, confidences = knowledge_over_time(
+        product.process, pi, measurement, rng=np.random.default_rng([seed, 1]), stop=stop or Stop()
+    )
+    certificate = answers.shown_certificate(measurement)
+    data = {
+        "format": FORMAT,
+        "version": VERSION,
+        "opaq": __version__,
+        "kind": "problem",
+        "title": measurement.problem or "problem",
+        "problem": measurement.problem,
+        "opacity": amount_to_dict(measurement.opacity),
+        "question": question_sentence(product.problem),
+        "answer": answer_sentence(measurement, certificate),
+        "measurement": _measurement(measurement, limits),
+        "solution": answers.shown_solution(measurement, limits),
+        "certificate": certificate,
+        "comparison": answers.shown_comparison(),
+        "model": model_to_dict(product, average, limits=limits),
+        "policy": _policy(view, average, given=inputs.policy is not None, limits=limits),
+        "runs": replays,
+        "run_info": info,
+        "over_time": None if over is None else _over_time(over, limits),
+        "posteriors": None if confidences is None else _posteriors(confidences, measurement),
+        "how": _how(measurement, over, confidences, certificate),
+        **_texts(inputs, limits),
+    }
+    plain: dict[str, Any] = _plain(data)
+    return plain
+
+
+def _measurement(measurement: Measurement, limits: ReportLimits) -> dict[str, Any]:
+    """As `measure` prints it; posteriors of very many values are cut to the likeliest."""
+    data = measurement_to_dict(measurement)
+    for sequence in (*data["revealing"], *data["confusing"]):
+        posterior = sequence["posterior"]
+        if len(posterior) > limits.all_secrets:
+            likely = sorted(posterior.items(), key=lambda item: -item[1])[: limits.all_secrets // 10]
+            sequence["posterior"] = {name: share for name, share in likely if share > 0}
+            sequence["posterior_rest"] = max(0.0, 1.0 - sum(sequence["posterior"].values()))
+    return data
+
+
+def _policy(view: PolicyView, average: Shares, *, given: bool, limits: ReportLimits) -> dict[str, Any]:
+    entries, times = sum(map(len, average.values())), view.product.process.horizon + 1
+    fits = entries * times <= limits.policy_entries
+    return {
+        "conditions_on": list(view.product.policy_class.conditions_on),
+        "given": given,
+        "average": _shares(average),
+        "by_time": [_shares(shares) for shares in view.by_time()] if fits and view.changes_with_time else None,
+        "by_time_left_out": view.changes_with_time and not fits,
+    }
+
+
+def _shares(shares: Shares) -> list[list[Any]]:
+    return [
+        [state, [[action, round(p, _DIGITS)] for action, p in sorted(row.items()) if p >= _NEGLIGIBLE]]
+        for state, row in sorted(shares.items())
+    ]
+
+
+def _over_time(over: OpacityOverTime, limits: ReportLimits) -> dict[str, Any]:
+    last = over.opacity.size - 1
+    every = -(-over.opacity.size // limits.time_points)
+    columns = (over.opacity.tolist(), over.lower.tolist(), over.upper.tolist(), over.guess_error.tolist())
+    points = [
+        {"time": time, "opacity": opacity, "lower": lower, "upper": upper, "guess_error": error}
+        for time, (opacity, lower, upper, error) in enumerate(zip(*columns, strict=True))
+        if (last - time) % every == 0
+    ]
+    return {"method": over.method, "explanation": over.explanation, "points": points}
+
+
+def _posteriors(confidences: Confidences, measurement: Measurement) -> dict[str, Any]:
+    edges = confidences.edges.tolist()
+    columns = zip(edges, edges[1:], confidences.right.tolist(), confidences.wrong.tolist(), strict=False)
+    wrong = measurement.guess_error.value if confidences.method == "exact" else float(confidences.wrong.sum())
+    return {
+        "method": confidences.method,
+        "explanation": confidences.explanation,
+        "bins": [{"from": low, "to": high, "right": right, "wrong": wrong} for low, high, right, wrong in columns],
+        "sure": confidences.sure,
+        "unsure": confidences.unsure,
+        "wrong": wrong,
+    }
+
+
+def _how(
+    measurement: Measurement,
+    over: OpacityOverTime | None,
+    confidences: Confidences | None,
+    certificate: Mapping[str, Any] | None,
+) -> list[dict[str, str]]:
+    """How every number came about, in words."""
+    missing = "left out: the time was up, or the model is too large for it"
+    rows = [
+        ("opacity", measurement.explanation),
+        ("return", "exact, by a sweep over the model's states"),
+        ("opacity over time", missing if over is None else over.explanation),
+        ("final beliefs", missing if confidences is None else confidences.explanation),
+        ("runs", "beliefs by Bayes' rule from the policy, the model and what was observed so far"),
+    ]
+    if certificate is not None:
+        rows.append(("upper bound", f"{certificate.get('status_text', '')}; holds for {certificate['scope']}"))
+    return [{"number": number, "text": text} for number, text in rows]
+
+
+def _texts(inputs: ReportInputs, limits: ReportLimits) -> dict[str, Any]:
+    """The files, where they are short enough to be read."""
+    problem: str | None = inputs.problem_text
+    if problem is not None and len(problem) > limits.problem_text:
+        problem = None
+    policy = None
+    if inputs.policy is not None and len(inputs.policy.rows) <= limits.policy_text // 20:
+        table = policy_to_dict(inputs.policy, problem=inputs.product.problem)
+        policy = json.dumps(table, indent=1, ensure_ascii=False)
+        policy = policy if len(policy) <= limits.policy_text else None
+    return {"problem_text": problem, "policy_text": policy}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that JSON does not know become null; everything else stays."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_plain(part) for part in value]
+    return value

@@ -1,0 +1,169 @@
+"""A policy shown: the call `opaq.report`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from opaq.choices import check_numbers
+from opaq.errors import Fault, InputError
+from opaq.files import check_writable, write_text
+from opaq.loading.policy_files import as_policy
+from opaq.loading.scenarios import as_problem, problem_text
+from opaq.model.content import Brief
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
+from opaq.opacity.measurement import Measurement, measure_product
+from opaq.product.compile import Product, compile_problem
+from opaq.reports.given_answers import GivenAnswers
+from opaq.reports.page.render import render_report
+from opaq.reports.report_data import ReportInputs, report_data
+from opaq.reports.report_limits import LIMITS
+from opaq.stop import Stop, StoppedError, on_signals
+
+Answer = Any  # of a solver or a certificate, or its JSON; reports know only what they are given
+
+MOST_RUNS = 200
+_MEASURING = 0.6  # of the time where it is limited
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Brief):
+    """A report: the data it shows, and the page that shows them."""
+
+    data: Mapping[str, Any]  # docs/answers.md explains the keys
+    html: str  # one file that opens offline
+
+    def __repr__(self) -> str:
+        size = len(self.html.encode()) / 1e6
+        return f"<Report of '{self.data['title'][:40]}': {len(self.data['runs'])} runs, {size:.2f} MB>"
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the page to a file in one step; an existing file stays unless `overwrite`."""
+        write_text(path, self.html, overwrite=overwrite)
+
+
+def report(
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    to: str | os.PathLike[str] | None = None,
+    solution: Answer | None = None,
+    certificate: Answer | None = None,
+    comparison: Answer | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    time: float | None = None,
+    stop: Stop | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Report:
+    """A page that shows what a policy hides and gives away: one HTML file that opens offline.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    policy: an object or the name of a file; None is that of the solution, if one is given, else the uniform policy.
+    to: the file to write; without it, `Report.save` does. overwrite: whether it may be there already.
+    solution, certificate, comparison: what `solve`, `certify` and `compare` found, objects or the mappings that their
+        commands print as JSON; the report shows the search, the proof and the ladder of policy classes.
+    runs: how many sampled runs are replayed (6, fewer where they are long, unless given; at most 200); the most
+        revealing and the most confusing observations are replayed beside them. seed: makes the runs repeatable.
+    time: seconds for all of it; what is not done by then is left out. `stop` does the same when it is requested;
+        without one, Ctrl-C raises KeyboardInterrupt.
+    on_progress: called with words that say how far the work is.
+
+    Raises InputError when an argument does not fit, when an answer is about another problem or policy, and when the
+    file cannot be written; StoppedError when the time was up before anything was known.
+    """
+    begun = perf_counter()
+    check_numbers(
+        {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time": (time, 0, math.inf)}, whole=("runs", "seed")
+    )
+    if to is not None:
+        check_writable(to, overwrite=overwrite)
+    answers = GivenAnswers.of(solution, certificate, comparison)
+    stated = as_problem(problem)
+    text = problem_text(problem) if isinstance(problem, str | os.PathLike) else _written(stated)
+    chosen = _policy(policy, stated, solution)
+    tell = on_progress or (lambda words: None)
+    own = Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        asked = stop or own
+        with asked.limit(time):
+            try:
+                product, pi = _compiled(stated, chosen, solution, asked)
+                left = None if time is None else _MEASURING * (time - (perf_counter() - begun))
+                measurement = _measured(product, pi, solution, time=left, stop=asked, tell=tell)
+                tell("replaying runs")
+                inputs = ReportInputs(product, pi, chosen, measurement, answers, text)
+                data = report_data(inputs, runs=runs, seed=seed, stop=asked)
+            except StoppedError:
+                if not own.interrupted:
+                    raise
+    if own.interrupted:
+        raise KeyboardInterrupt
+    tell("writing the page")
+    made = Report(data, render_report(data))
+    if to is not None:
+        made.save(to, overwrite=overwrite)
+    return made
+
+
+def _policy(policy: Policy | str | os.PathLike[str] | None, problem: Problem, solution: Answer | None) -> Policy | None:
+    """The policy to show: as given, or the solution's."""
+    found = getattr(solution, "policy", None)
+    if policy is None:
+        return found if isinstance(found, Policy) else None
+    chosen = as_policy(policy, problem)
+    if isinstance(found, Policy) and found != chosen:
+        raise InputError([Fault("policy", "is not that of the solution", "leave it out, or leave the solution out")])
+    return chosen
+
+
+def _compiled(problem: Problem, policy: Policy | None, solution: Answer | None, stop: Stop) -> tuple[Product, Any]:
+    """The product and the policy vector; those of a solution need not be made again."""
+    product = getattr(solution, "product", None)
+    if isinstance(product, Product):
+        if product.problem != problem:
+            found = f"is about the problem '{product.problem.name}' as it was then"
+            raise InputError([Fault("solution", found, "give the problem that was solved")])
+        return product, solution.pi if solution is not None else None
+    product = compile_problem(problem, None if policy is None else policy.policy_class, stop=stop)
+    return product, product.policy_vector(policy)
+
+
+def _measured(
+    product: Product,
+    pi: Any,
+    solution: Answer | None,
+    *,
+    time: float | None,
+    stop: Stop,
+    tell: Callable[[str], None],
+) -> Measurement:
+    """The measurement of a solution, or a new one."""
+    found = getattr(solution, "measurement", None)
+    if isinstance(found, Measurement):
+        return found
+    rng = np.random.default_rng(0)
+    return measure_product(product, pi, rng=rng, time=time, stop=stop, on_progress=tell)
+
+
+def _written(problem: Problem) -> str:
+    """A problem made in Python as a file would state it; nothing where that would be long or cannot be written."""
+    import json
+
+    from opaq.spec.problem_part import problem_to_dict
+
+    if problem.mdp.transitions.values.size > LIMITS.problem_text // 20:
+        return ""
+    try:
+        return json.dumps(problem_to_dict(problem), indent=1, ensure_ascii=False)
+    except InputError:
+        return ""
