@@ -10,8 +10,9 @@ from pathlib import Path
 from opaq.certificates.certificate import Certificate
 from opaq.cli.run_folder import RunFolder
 from opaq.cli.shell import BAD_INPUT, answer, code_of_status, complain, note, page_width
-from opaq.errors import InputError
+from opaq.errors import Fault, InputError, OpaqError
 from opaq.loading.policy_files import save_policy
+from opaq.loading.scenarios import problem_text
 from opaq.model.problem import Problem
 from opaq.reports.certificate_text import certificate_figures, certificate_lines
 from opaq.reports.solution_text import render_solution, solution_to_dict
@@ -29,12 +30,14 @@ def deliver(
     certificate: Certificate | None,
     folder: RunFolder,
     policy_out: Path | None,
+    report_out: Path | None,
     overwrite: bool,
     as_json: bool,
 ) -> int:
-    """Write the policy and the run's result, print the answer, return the exit code.
+    """Write the policy, the run's result and the report, print the answer, return the exit code.
 
-    A policy that could not be written is printed with the answer, as JSON: under "policy", or below the text.
+    A policy that could not be written is printed with the answer, as JSON: under "policy", or below the text. A report
+    that could not be written only changes the exit code: `opaq report` makes it again.
     """
     if certificate is not None:
         solution = replace(solution, status_text=solution.status_text.replace(UNPROVEN, _CERTIFIED))
@@ -42,12 +45,15 @@ def deliver(
     unwritten = policy_out is not None and _failed(
         lambda: save_policy(solution.policy, policy_out, problem=problem, overwrite=overwrite)
     )
-    unkept = _failed(lambda: folder.finish(found))
+    unkept = _failed(lambda: folder.finish(found, solution.policy, problem))
     if policy_out is not None:
         wrote = f"wrote the policy to {policy_out}"
         note("the policy could not be written; it is printed with the answer" if unwritten else wrote)
     if folder.path is not None and not unkept:
         note(f"the run is kept in {folder.path}")
+    unshown = report_out is not None and _failed(
+        lambda: _report(solution, problem, certificate, folder.source, report_out, overwrite=overwrite)
+    )
     policy = {"policy": policy_to_dict(solution.policy, problem=problem)} if unwritten else {}
     if as_json:
         answer(json.dumps(found | policy, indent=2))
@@ -57,7 +63,37 @@ def deliver(
             answer("\n" + certificate_lines(certificate, width=page_width()))
         if unwritten:
             answer(json.dumps(policy["policy"]))
-    return BAD_INPUT if unwritten or unkept else code_of_status(solution.status)
+    return BAD_INPUT if unwritten or unkept or unshown else code_of_status(solution.status)
+
+
+def _report(
+    solution: Solution,
+    problem: Problem,
+    certificate: Certificate | None,
+    source: str,
+    path: Path,
+    *,
+    overwrite: bool,
+) -> None:
+    """Write the report of a solution; running out of memory or of luck costs the report, never the answer."""
+    from opaq.reports.report_page import make_report
+
+    try:
+        made = make_report(problem, text=_text(source), solution=solution, certificate=certificate)
+        made.save(path, overwrite=overwrite)
+    except (OpaqError, MemoryError, OSError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError([Fault("", f"the report could not be made: {error}")], str(path)) from error
+    note(f"wrote the report to {path}")
+
+
+def _text(source: str) -> str | None:
+    """The problem's file, if it is still there."""
+    try:
+        return problem_text(source)
+    except InputError:
+        return None
 
 
 def _failed(write: Callable[[], None]) -> bool:

@@ -12,10 +12,13 @@ from opaq.cli.shared_options import flag, given
 from opaq.cli.solving import FIELD_OF, defaults, solve_options
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
+from opaq.loading.policy_files import save_policy
+from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 
 _PROBLEM = "problem.yaml"
-_FOUND = "result.json"
+ANSWER_FILE = "result.json"
+POLICY_FILE = "policy.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,11 @@ class RunFolder:
         begin_run(self.path, {"problem": source, "options": dict(self.options)})
         write_text(self.path / _PROBLEM, problem_text(self.source), overwrite=True)
 
-    def finish(self, found: Mapping[str, Any]) -> None:
-        """Keep the answer."""
+    def finish(self, found: Mapping[str, Any], policy: Policy, problem: Problem) -> None:
+        """Keep the answer, and the policy that it is about."""
         if self.path is not None:
-            write_text(self.path / _FOUND, json.dumps(found, indent=1) + "\n", overwrite=True)
+            save_policy(policy, self.path / POLICY_FILE, problem=problem, overwrite=True)
+            write_text(self.path / ANSWER_FILE, json.dumps(found, indent=1) + "\n", overwrite=True)
 
 
 def _checked(options: Mapping[str, Any], path: Path) -> Mapping[str, Any]:

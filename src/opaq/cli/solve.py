@@ -28,6 +28,9 @@ def command(
         str | None, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")
     ] = None,
     policy_out: Annotated[Path | None, typer.Option(help="Write the policy found to this file.")] = None,
+    report_out: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write a report of the policy to this HTML file.")
+    ] = None,
     conditions: shared.Conditions = None,
     memory_nodes: shared.MemoryNodes = None,
     solver: shared.SolverName = None,
@@ -52,7 +55,7 @@ def command(
     ] = False,
     run: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the policy file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the policy file and the report.")] = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -69,6 +72,8 @@ def command(
     expect_answer()
     if policy_out is not None:
         check_writable(policy_out, overwrite=force)
+    if report_out is not None:
+        check_writable(report_out, overwrite=force)
     folder = _folder(problem, run, resume, asked)
     stated = _read(folder, quiet=quiet)
     if certify:
@@ -90,6 +95,7 @@ def command(
         certificate=certificate,
         folder=folder,
         policy_out=policy_out,
+        report_out=report_out,
         overwrite=force,
         as_json=as_json,
     )

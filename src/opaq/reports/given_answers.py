@@ -20,10 +20,28 @@ from opaq.reports.solution_text import solution_to_dict
 Answer = Any  # an object of opaq, or the mapping that its --json prints
 
 _SAME = 1e-6  # bits by which two measurements of one policy may differ, beside their intervals
-_NEEDED = {
-    "solution": ("opacity", "status", "status_text", "solver", "trace", "starts"),
-    "certificate": ("upper_bound", "status", "scope", "ladder"),
-    "comparison": ("classes", "unreached"),
+_NUMBER, _TEXT = (int, float), str
+_NEEDED: dict[str, dict[str, Any]] = {  # key -> its types, or of a list what every part has at least
+    "solution": {
+        "opacity": Mapping,
+        "status": _TEXT,
+        "status_text": _TEXT,
+        "solver": _TEXT,
+        "trace": ("iteration", "slack", "multipliers"),
+        "starts": ("kind", "status", "feasible"),
+    },
+    "certificate": {
+        "upper_bound": (*_NUMBER, type(None)),
+        "of": _TEXT,
+        "status": _TEXT,
+        "status_text": _TEXT,
+        "scope": _TEXT,
+        "ladder": ("machine", "upper_bound", "seconds"),
+    },
+    "comparison": {
+        "classes": ("class", "opacity", "return", "guess_error", "feasible", "status"),
+        "unreached": ("class", "reason"),
+    },
 }
 _PRINTED_BY = {"solution": "solve", "certificate": "certify", "comparison": "compare"}
 
@@ -46,9 +64,9 @@ class GivenAnswers:
         }
         faults = Faults()
         for kind, answer in given.items():
-            missing = [] if answer is None else [key for key in _NEEDED[kind] if key not in answer]
-            if missing:
-                found = f"is no {kind}: it has no {', '.join(missing)}"
+            unfit = [] if answer is None else _unfit(answer, _NEEDED[kind])
+            if unfit:
+                found = f"is no {kind}: {', '.join(unfit)} is missing or of another type"
                 faults.error(kind, found, f"give what opaq {_PRINTED_BY[kind]} found, an object or its JSON")
         faults.raise_if_any()
         return cls(**given)
@@ -106,7 +124,18 @@ _CERTIFICATE = ("upper_bound", "gap", "relative_gap", "certificate")
 
 def kind_of_answer(answer: Mapping[str, Any]) -> str | None:
     """Which of the answers a mapping is: "solution", "certificate", "comparison", or None."""
-    return next((kind for kind, keys in _NEEDED.items() if all(key in answer for key in keys)), None)
+    return next((kind for kind, needed in _NEEDED.items() if all(key in answer for key in needed)), None)
+
+
+def _unfit(answer: Mapping[str, Any], needed: Mapping[str, Any]) -> list[str]:
+    """The keys that an answer lacks, or that hold something else than they should."""
+    return [key for key, kind in needed.items() if key not in answer or not _fits(answer[key], kind)]
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if isinstance(kind, type) or not isinstance(kind[0], str):
+        return isinstance(value, kind) and not isinstance(value, bool)
+    return isinstance(value, list) and all(isinstance(part, Mapping) and {*kind} <= part.keys() for part in value)
 
 
 def certificate_in(solution: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -124,13 +153,12 @@ def _as_dict(answer: Answer, to_dict: Any) -> Mapping[str, Any] | None:
 
 def _value(answer: Mapping[str, Any]) -> float:
     opacity = answer["opacity"]
-    value = opacity.get("value") if isinstance(opacity, Mapping) else None
-    return float(value) if isinstance(value, int | float) else float("nan")
+    return float(value) if isinstance(value := opacity.get("value"), int | float) else float("nan")
 
 
 def _same_policy(answer: Mapping[str, Any], measurement: Measurement) -> bool:
     """Whether two measurements can be of one policy: as close as their intervals and errors allow."""
     opacity, mine = answer["opacity"], measurement.opacity
-    errors = [error for error in (opacity.get("standard_error"), mine.standard_error) if error is not None]
+    errors = [error for error in (opacity.get("standard_error"), mine.standard_error) if isinstance(error, float)]
     width = mine.width if mine.standard_error is None else 0.0
     return abs(_value(answer) - mine.value) <= _SAME + width + 6.0 * sum(errors)

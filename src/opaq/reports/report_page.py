@@ -81,27 +81,60 @@ def report(
     Raises InputError when an argument does not fit, when an answer is about another problem or policy, and when the
     file cannot be written; StoppedError when the time was up before anything was known.
     """
+    if to is not None:
+        check_writable(to, overwrite=overwrite)
+    stated = as_problem(problem)
+    made = make_report(
+        stated,
+        None if policy is None else as_policy(policy, stated),
+        text=problem_text(problem) if isinstance(problem, str | os.PathLike) else None,
+        solution=solution,
+        certificate=certificate,
+        comparison=comparison,
+        runs=runs,
+        seed=seed,
+        time=time,
+        stop=stop,
+        on_progress=on_progress,
+    )
+    if to is not None:
+        made.save(to, overwrite=overwrite)
+    return made
+
+
+def make_report(
+    problem: Problem,
+    policy: Policy | None = None,
+    *,
+    text: str | None = None,
+    solution: Answer | None = None,
+    certificate: Answer | None = None,
+    comparison: Answer | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    time: float | None = None,
+    stop: Stop | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Report:
+    """The same for a problem that has been read; `text` is its file, where there is one."""
     begun = perf_counter()
     check_numbers(
         {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time": (time, 0, math.inf)}, whole=("runs", "seed")
     )
-    if to is not None:
-        check_writable(to, overwrite=overwrite)
     answers = GivenAnswers.of(solution, certificate, comparison)
-    stated = as_problem(problem)
-    text = problem_text(problem) if isinstance(problem, str | os.PathLike) else _written(stated)
-    chosen = _policy(policy, stated, solution)
+    chosen = _policy(policy, solution)
     tell = on_progress or (lambda words: None)
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         asked = stop or own
         with asked.limit(time):
             try:
-                product, pi = _compiled(stated, chosen, solution, asked)
+                product, pi = _compiled(problem, chosen, solution, asked)
                 left = None if time is None else _MEASURING * (time - (perf_counter() - begun))
                 measurement = _measured(product, pi, solution, time=left, stop=asked, tell=tell)
                 tell("replaying runs")
-                inputs = ReportInputs(product, pi, chosen, measurement, answers, text)
+                stated = _written(problem) if text is None else text
+                inputs = ReportInputs(product, pi, chosen, measurement, answers, stated)
                 data = report_data(inputs, runs=runs, seed=seed, stop=asked)
             except StoppedError:
                 if not own.interrupted:
@@ -109,21 +142,17 @@ def report(
     if own.interrupted:
         raise KeyboardInterrupt
     tell("writing the page")
-    made = Report(data, render_report(data))
-    if to is not None:
-        made.save(to, overwrite=overwrite)
-    return made
+    return Report(data, render_report(data))
 
 
-def _policy(policy: Policy | str | os.PathLike[str] | None, problem: Problem, solution: Answer | None) -> Policy | None:
+def _policy(policy: Policy | None, solution: Answer | None) -> Policy | None:
     """The policy to show: as given, or the solution's."""
     found = getattr(solution, "policy", None)
-    if policy is None:
-        return found if isinstance(found, Policy) else None
-    chosen = as_policy(policy, problem)
-    if isinstance(found, Policy) and found != chosen:
+    if not isinstance(found, Policy):
+        return policy
+    if policy is not None and found != policy:
         raise InputError([Fault("policy", "is not that of the solution", "leave it out, or leave the solution out")])
-    return chosen
+    return found
 
 
 def _compiled(problem: Problem, policy: Policy | None, solution: Answer | None, stop: Stop) -> tuple[Product, Any]:

@@ -1,0 +1,139 @@
+"""`opaq report`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opaq.cli import shared_options as shared
+from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli.shared_options import given
+from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer
+from opaq.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from opaq.cli.progress import ProgressPrinter
+    from opaq.model.policy import Policy
+    from opaq.model.problem import Problem
+    from opaq.stop import Stop
+
+
+def command(
+    problem: shared.ProblemName,
+    policy: shared.PolicyFile = None,
+    to: Annotated[
+        Path | None, typer.Option("-o", "--to", metavar="FILE", help="The HTML file (default: NAME-report.html here).")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    runs: Annotated[int | None, typer.Option(min=1, max=200, help="How many sampled runs to replay.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Makes the runs repeatable.")] = None,
+    time: Annotated[
+        float | None, shared.time_limit("Seconds for all of it; what is not done by then is left out.")
+    ] = None,
+    certify: Annotated[bool, typer.Option("--certify", help="Prove how far from the best possible it is.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Compare what other policy classes can hide.")] = False,
+    with_answers: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with", metavar="FILE", help="An answer of solve, certify or compare (--json), or a run folder."
+        ),
+    ] = None,
+    any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Write a page that shows what a policy hides: one HTML file that opens offline; its path is the answer.
+
+    Ctrl-C, and --time when it is over, end the work with what is known by then.
+    Exit codes: 0 done, 2 bad input, 3 no time for anything, 74 no stdout, 130 interrupted.
+    """
+    from opaq.cli.inputs import read_inputs
+    from opaq.cli.progress import ProgressPrinter
+    from opaq.files import check_writable
+
+    expect_answer()
+    if to is not None:
+        check_writable(to, overwrite=force)
+
+    from opaq.cli.report_answers import policy_file, read_answers
+
+    paths = with_answers or []
+    answers: dict[str, Any] = read_answers(paths)
+    _refuse_twice(answers, certify=certify, compare=compare)
+    policy = policy or policy_file(paths)
+    stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
+    if to is None:
+        to = Path(default_name(stated.name))
+        check_writable(to, overwrite=force)
+    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+        from opaq.loading.scenarios import problem_text
+        from opaq.opacity.warm import compile_kernels
+        from opaq.reports.report_page import make_report
+
+        compile_kernels(derivatives=compare)
+    share = None if time is None else time / (1 + certify + compare)
+    with interrupts.computing() as stop, ProgressPrinter("measuring", quiet=quiet) as progress, about(problem):
+        if certify:
+            answers["certificate"] = _certified(stated, chosen, share, stop, progress)
+        if compare:
+            answers["comparison"] = _compared(stated, share, stop, progress)
+        progress.show("", label="reporting")
+        made = make_report(
+            stated,
+            chosen,
+            text=problem_text(problem),
+            time=share,
+            stop=stop,
+            on_progress=progress.show,
+            solution=answers.get("solution"),
+            certificate=answers.get("certificate"),
+            comparison=answers.get("comparison"),
+            **given({"runs": runs, "seed": seed}),
+        )
+    made.save(to, overwrite=force)
+    answer(_summary(made.data, to) if as_json else str(to))
+    if stop.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def default_name(name: str) -> str:
+    """The file of a report that is not named: the problem's name, as far as file names go."""
+    plain = re.sub(r"[^\w.()-]+", "-", name).strip("-.")[:100]
+    return f"{plain or 'problem'}-report.html"
+
+
+def _refuse_twice(answers: dict[str, Any], *, certify: bool, compare: bool) -> None:
+    """What is to be computed is not also given."""
+    asked = {"certificate": ("--certify", certify), "comparison": ("--compare", compare)}
+    faults = [
+        Fault(flag, f"a {kind} is given by --with already", "leave one of them out")
+        for kind, (flag, wanted) in asked.items()
+        if wanted and kind in answers
+    ]
+    if faults:
+        raise InputError(faults)
+
+
+def _certified(problem: Problem, policy: Policy | None, time: float | None, stop: Stop, shown: ProgressPrinter) -> Any:
+    from opaq.certificates.certificate import certify
+    from opaq.cli.certify import rung_progress
+
+    shown.show("", label="certifying")
+    return certify(problem, policy, stop=stop, on_progress=rung_progress(shown), **given({"time": time}))
+
+
+def _compared(problem: Problem, time: float | None, stop: Stop, shown: ProgressPrinter) -> Any:
+    from opaq.solvers.comparison import compare
+
+    shown.show("", label="comparing")
+    return compare(problem, time=time, stop=stop, on_rung=lambda rung: shown.show(f"{rung.name} done"))
+
+
+def _summary(data: Any, path: Path) -> str:
+    import json
+
+    kept = ("title", "problem", "opacity", "question", "answer")
+    return json.dumps({"report": str(path), **{key: data[key] for key in kept}}, indent=2)

@@ -1,0 +1,59 @@
+"""What `opaq report --with` names: answers that other commands printed, or folders of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opaq.cli.run_folder import ANSWER_FILE, POLICY_FILE
+from opaq.errors import Fault, Faults, InputError
+from opaq.files import read_bytes
+from opaq.reports.given_answers import certificate_in, kind_of_answer
+
+_LIMIT = 64 << 20
+
+
+def read_answers(paths: Sequence[Path]) -> dict[str, Any]:
+    """Kind of answer -> the answer; InputError names every file that holds none, or one of a kind named before."""
+    answers: dict[str, Mapping[str, Any]] = {}
+    faults = Faults()
+    for path in paths:
+        try:
+            answer = _read(path / ANSWER_FILE if path.is_dir() else path)
+        except InputError as error:
+            faults.errors += [Fault(error.source, fault.found, fault.advice) for fault in error.faults]
+            continue
+        kind = kind_of_answer(answer)
+        if kind is None:
+            found = "holds no answer of solve, certify or compare"
+            faults.error(str(path), found, "give what they print with --json, or the folder of solve --run")
+        elif kind in answers:
+            faults.error(str(path), f"holds a second {kind}", "name one of each kind")
+        else:
+            answers[kind] = answer
+    faults.raise_if_any()
+    return _with_certificate(answers)
+
+
+def policy_file(paths: Sequence[Path]) -> Path | None:
+    """The policy kept in a folder of a run, if one is named that has it."""
+    return next((path / POLICY_FILE for path in paths if (path / POLICY_FILE).is_file()), None)
+
+
+def _with_certificate(answers: dict[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """A solve may have printed a certificate with its answer; one that is named itself comes first."""
+    inside = certificate_in(answers["solution"]) if "solution" in answers else None
+    return answers if inside is None else {"certificate": inside} | answers
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    content = read_bytes(path, max_bytes=_LIMIT, advice="no answer is so large")
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        raise InputError([Fault("", "is not JSON", "give what a command printed with --json")], str(path)) from None
+    if not isinstance(answer, Mapping):
+        raise InputError([Fault("", "is a list or a value, not an answer")], str(path))
+    return answer
