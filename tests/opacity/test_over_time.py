@@ -92,7 +92,7 @@ def test_intervals_hold_the_truth(nodes: int) -> None:
         part = over_time._part(product.process, pi, opaq.Stop())
     assert part is not None
     assert not part.graph.whole
-    over = over_time._over_time(measurement, part, over_time._uncertainties(product.process, pi, part))
+    over = over_time._over_time(measurement, part, over_time._uncertainties(product.process, pi, part, opaq.Stop()))
     assert over.method == "interval"
     assert (over.lower - 1e-12 <= exact.opacity).all()
     assert (exact.opacity <= over.upper + 1e-12).all()

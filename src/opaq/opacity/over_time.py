@@ -86,22 +86,27 @@ def knowledge_over_time(
     try:
         whole = _whole(process, pi, measurement, stop)
         if whole is not None:
-            return _both(process, pi, measurement, whole, whole)
+            return _both(process, pi, measurement, whole, whole, stop)
         sampled = _sampled(process, pi, rng, stop)
         part = _part(process, pi, stop) if measurement.opacity.method != "sampled" else None
-        return _both(process, pi, measurement, part, sampled)
+        return _both(process, pi, measurement, part, sampled, stop)
     except StoppedError:
         return None, None
 
 
 def _both(
-    process: HiddenProcess, pi: FloatArray, measurement: Measurement, first: _Levels | None, second: _Levels | None
+    process: HiddenProcess,
+    pi: FloatArray,
+    measurement: Measurement,
+    first: _Levels | None,
+    second: _Levels | None,
+    stop: Stop,
 ) -> tuple[OpacityOverTime | None, Confidences | None]:
     """Over time from the first levels where their interval is narrow, else from the second; the end from the second."""
-    spread = None if second is None else _uncertainties(process, pi, second)
+    spread = None if second is None else _uncertainties(process, pi, second, stop)
     over = None
     if first is not None and first is not second:
-        over = _over_time(measurement, first, _uncertainties(process, pi, first))
+        over = _over_time(measurement, first, _uncertainties(process, pi, first, stop))
         if (over.upper - over.lower).max() > _NARROW * max(measurement.secret_entropy, 1e-300):
             over = None
     if second is None or spread is None:
@@ -147,12 +152,15 @@ def _sampled(process: HiddenProcess, pi: FloatArray, rng: np.random.Generator, s
     return _Levels(graph, "estimate", f"estimated from {runs:,} sampled runs", runs)
 
 
-def _uncertainties(process: HiddenProcess, pi: FloatArray, levels: _Levels) -> list[tuple[FloatArray, FloatArray]]:
+def _uncertainties(
+    process: HiddenProcess, pi: FloatArray, levels: _Levels, stop: Stop
+) -> list[tuple[FloatArray, FloatArray]]:
     """For every time, per belief: H(Z | belief) and max P(z | belief)."""
     blocks = [_rows(process, levels.graph.levels[time + 1].nodes) for time in range(process.horizon + 1)]
     spread = [(np.zeros(block.shape[0]), np.zeros(block.shape[0])) for block in blocks]
     backwards = backward_cost(process) <= _OPERATIONS
     for time, first, rows in secret_outlooks(process, pi, blocks, backwards=backwards):
+        stop.check()
         entropy, largest = spread[time]
         entropy[first : first + rows.shape[0]] = np.maximum(0.0, -plogp(rows).sum(axis=1))
         largest[first : first + rows.shape[0]] = np.minimum(1.0, rows.max(axis=1, initial=0.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from opaq.simulation.belief_trace import BeliefTrace, trace_beliefs
 from opaq.simulation.conditioned_runs import conditioned_runs
 from opaq.simulation.runs import Run, simulated
 
+_CELLS_AT_ONCE = 20_000_000  # of beliefs
 _DRAWN = "the observations are given; states and actions are one run drawn from all that show them"
 
 
@@ -56,8 +57,16 @@ def runs_of_report(
         limits.states_per_step(steps),
         limits.secrets_per_step(steps, len(product.secret_values)),
     )
-    traces = (trace for one in told for trace in trace_beliefs(product, pi, [one.run]))
-    return [writer.steps(trace) for trace in traces], [_info(one) for one in told]
+    replays = [writer.steps(trace) for trace in _traces(product, pi, [one.run for one in told])]
+    return replays, [_info(one) for one in told]
+
+
+def _traces(product: Product, pi: FloatArray, runs: Sequence[Run]) -> Iterator[BeliefTrace]:
+    """The beliefs along runs, as many runs at a time as memory allows."""
+    longest = max(len(run.observations) for run in runs)
+    at_once = max(1, _CELLS_AT_ONCE // (longest * max(len(product.secret_values), product.problem.mdp.num_states)))
+    for first in range(0, len(runs), at_once):
+        yield from trace_beliefs(product, pi, runs[first : first + at_once])
 
 
 def _sampled(product: Product, pi: FloatArray, count: int, rng: np.random.Generator) -> list[_Told]:

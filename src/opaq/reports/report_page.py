@@ -181,7 +181,17 @@ def _measured(
     if isinstance(found, Measurement):
         return found
     rng = np.random.default_rng(0)
-    return measure_product(product, pi, rng=rng, time=time, stop=stop, on_progress=tell)
+    if time is None:
+        return measure_product(product, pi, rng=rng, stop=stop, on_progress=tell)
+    measuring = Stop()  # ends before the time of the whole report does
+
+    def pass_on(words: str) -> None:
+        if stop.requested:
+            measuring.request(stop.reason)
+        tell(words)
+
+    with measuring.limit(time):
+        return measure_product(product, pi, rng=rng, time=time, stop=measuring, on_progress=pass_on)
 
 
 def _written(problem: Problem) -> str:
