@@ -382,7 +382,7 @@ def large_grid() -> opaq.Problem:
             "grid": {"size": [100, 100], "slip": 0.1, "start": {"column": 0}, "labels": {"secret": cells}},
             "observer": {"sensors": {"A": {"covers": cells, "detects": 0.7}}},
             "secret": {"last_state": True},
-            "horizon": 25,
+            "horizon": 12,
         }
     )
 
@@ -409,7 +409,7 @@ def large_plain() -> opaq.Problem:
             },
             "observer": {"emissions": seen},
             "secret": {"last_state": True},
-            "horizon": 25,
+            "horizon": 12,
         }
     )
 

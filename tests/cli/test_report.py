@@ -1,0 +1,151 @@
+"""`opaq report` and `opaq solve --report`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from opaq.cli.report import default_name
+from opaq.loading import scenarios
+
+
+def data_of(file: Path) -> dict:
+    html = file.read_text(encoding="utf-8")
+    (text,) = re.findall(r'<script type="application/json" id="opaq-report">(.*?)</script>', html, flags=re.DOTALL)
+    return json.loads(text)
+
+
+def test_the_path_is_the_answer(opaq, tmp_path: Path) -> None:
+    done = opaq("report", "two-sink", "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "two-sink-report.html\n", "")
+    data = data_of(tmp_path / "two-sink-report.html")
+    measured = json.loads(opaq("measure", "two-sink", "--json", "-q").stdout)
+    assert data["opacity"] == measured["opacity"]
+    assert data["problem_text"] == scenarios.text("two-sink")
+    assert [info["kind"] for info in data["run_info"]].count("sampled") == 6
+
+
+def test_a_file_that_is_there_stays(opaq, tmp_path: Path) -> None:
+    (tmp_path / "mine.html").write_text("mine")
+    done = opaq("report", "two-sink", "-o", "mine.html", "-q")
+    assert done.returncode == 2
+    assert done.stderr == "opaq: mine.html: exists already; use --force to overwrite it\n"
+    assert (tmp_path / "mine.html").read_text() == "mine"
+    assert opaq("report", "two-sink", "-o", "mine.html", "-q", "--force").returncode == 0
+    assert data_of(tmp_path / "mine.html")["kind"] == "problem"
+    assert opaq("report", "two-sink", "-o", "no/folder.html", "-q").returncode == 2
+    assert opaq("report", "two-sink", "-o", ".", "-q").returncode == 2
+
+
+def test_runs_seed_and_json(opaq, tmp_path: Path) -> None:
+    done = opaq("report", "graph-published", "--runs", "2", "--seed", "7", "-o", "a.html", "--json", "-q")
+    found = json.loads(done.stdout)
+    assert found["report"] == "a.html"
+    assert found["opacity"]["method"] == "exact"
+    assert found["answer"].startswith("This policy hides 0.5822 of 1.474 bits")
+    data = data_of(tmp_path / "a.html")
+    assert [info["kind"] for info in data["run_info"]].count("sampled") == 2
+    opaq("report", "graph-published", "--runs", "2", "--seed", "7", "-o", "b.html", "-q")
+    assert data_of(tmp_path / "b.html")["runs"] == data["runs"]
+
+
+def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
+    solved = opaq(
+        "solve", "two-sink", "--starts", "2", "--certify", "--json", "-q", "--policy-out", "p.json", "--run", "run",
+        "--report", "solved.html",
+    )  # fmt: skip
+    assert solved.returncode == 0
+    (tmp_path / "s.json").write_text(solved.stdout)
+    classes = ("--classes", "state;state,time", "--starts", "1", "--no-certify")
+    compared = opaq("compare", "two-sink", *classes, "--json", "-q")
+    (tmp_path / "c.json").write_text(compared.stdout)
+    files = ("--with", "s.json", "--with", "c.json")
+    done = opaq("report", "two-sink", "--policy", "p.json", *files, "-o", "a.html", "-q")
+    assert (done.returncode, done.stdout) == (0, "a.html\n"), done.stderr
+    found, direct, answer = data_of(tmp_path / "a.html"), data_of(tmp_path / "solved.html"), json.loads(solved.stdout)
+    assert found["opacity"]["value"] == pytest.approx(answer["opacity"]["value"], abs=1e-12)
+    assert found["solution"]["trace"] == direct["solution"]["trace"] == answer["trace"]
+    assert found["certificate"]["upper_bound"] == direct["certificate"]["upper_bound"] == answer["upper_bound"]
+    assert found["certificate"]["ladder"]
+    assert [rung["class"] for rung in found["comparison"]["classes"]] == ["state", "state, time"]
+    assert found["policy"]["given"] is True
+    assert "no policy that meets the task exceeds" in found["answer"]
+    assert opaq("report", "two-sink", "--with", "run", "-o", "b.html", "-q").returncode == 0
+    assert data_of(tmp_path / "b.html")["opacity"] == found["opacity"]
+
+    without = opaq("report", "two-sink", "--with", "s.json", "-o", "x.html", "-q")
+    assert without.returncode == 2
+    assert "solution: is about another policy" in without.stderr
+    other = opaq("report", "graph-published", "--with", "c.json", "-o", "x.html", "-q")
+    assert other.returncode == 2
+    assert "comparison: is about the problem 'two-sink', not 'graph-published'" in other.stderr
+    twice = opaq("report", "two-sink", "--with", "s.json", "--with", "s.json", "-o", "x.html", "-q")
+    assert "holds a second solution" in twice.stderr
+    both = opaq("report", "two-sink", "--with", "run", "--certify", "-o", "x.html", "-q")
+    assert "--certify: a certificate is given by --with already" in both.stderr
+    assert not (tmp_path / "x.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "is a list or a value"),
+        ("{}", "holds no answer of solve, certify or compare"),
+        ('{"classes": 3, "unreached": 4}', "comparison: is no comparison: classes, unreached is missing"),
+    ],
+)
+def test_what_is_no_answer_is_refused(content: str, words: str, opaq, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(content)
+    done = opaq("report", "two-sink", "--with", "bad.json", "-q")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "two-sink-report.html").exists()
+
+
+def test_certificate_and_comparison_are_computed_where_asked(opaq, tmp_path: Path) -> None:
+    done = opaq("report", "two-sink", "--certify", "--compare", "--time", "20", "-q", "-o", "a.html")
+    data = data_of(tmp_path / "a.html")
+    assert done.returncode == 0
+    assert data["certificate"]["upper_bound"] == pytest.approx(0.5515, abs=1e-3)
+    assert data["certificate"]["gap"] == pytest.approx(0.146, abs=2e-3)
+    assert "state, time" in [rung["class"] for rung in data["comparison"]["classes"]]
+
+
+def test_a_report_that_cannot_be_written_does_not_cost_the_answer(opaq, tmp_path: Path) -> None:
+    (tmp_path / "there.html").write_text("mine")
+    early = opaq("solve", "two-sink", "--starts", "1", "--json", "-q", "--report", "there.html")
+    assert (early.returncode, early.stdout) == (2, "")  # said before the work, not after it
+    (tmp_path / "gone").mkdir()
+    from opaq.cli import delivery
+
+    def report_into_nowhere(*arguments: object, **options: object) -> None:
+        (tmp_path / "gone").rmdir()
+        real(*arguments, **options)
+
+    real = delivery._report
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delivery, "_report", report_into_nowhere)
+        late = opaq("solve", "two-sink", "--starts", "1", "--json", "-q", "--report", "gone/r.html")
+    assert late.returncode == 2
+    assert json.loads(late.stdout)["status"] == "converged"
+    assert "gone/r.html" in late.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("two-sink", "two-sink-report.html"),
+        ("../../etc/passwd", "etc-passwd-report.html"),
+        ("", "problem-report.html"),
+        ("a b/c<d>\n", "a-b-c-d-report.html"),
+        ("x" * 300, "x" * 100 + "-report.html"),
+    ],
+)
+def test_the_default_name_is_a_file_here(name: str, file: str) -> None:
+    assert default_name(name) == file
