@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -23,6 +24,16 @@ from opaq.reports.policy_view import PolicyView, Shares
 from opaq.reports.solution_text import solution_to_dict
 from opaq.simulation.replay import Replay, replayed
 from opaq.simulation.runs import Run, compiled, simulated
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A problem and a policy (None: uniform), and what a report holds of them."""
+
+    problem: opaq.Problem
+    policy: opaq.Policy | None
+    data: dict[str, Any]
+
 
 MOST_DRAWN = 400  # states of a graph with a picture
 MOST_BELIEVED = 300  # states listed in one belief
@@ -252,26 +263,31 @@ def _posteriors(runs: Sequence[Replay]) -> dict[str, Any]:
 
 
 @cache
-def grid_example() -> dict[str, Any]:
-    """The grid of the paper with a timed policy, its certificate and a ladder of classes."""
+def grid_example() -> Example:
+    """The grid of the paper with a timed policy and its certificate."""
     problem = opaq.load_problem("grid-last-state-4")
-    solution = opaq.solve(problem, conditions="state,time", num_starts=1, seed=1, time=5)
-    certificate = opaq.certify(problem, solution.policy, time=3)
-    comparison = opaq.compare(problem, classes=["state", "state,time"], num_starts=1, seed=1, time=6)
+    solution = opaq.solve(problem, conditions="state,time", num_starts=1, seed=1)
+    certificate = opaq.certify(problem, solution.policy, gap=0.02, time=3)
     text = opaq.scenarios.text("grid-last-state-4")
-    extras = {"solution": solution, "certificate": certificate, "comparison": comparison}
-    return report_data(problem, solution.policy, text=text, **extras)
+    data = report_data(problem, solution.policy, text=text, solution=solution, certificate=certificate)
+    return Example(problem, solution.policy, data)
 
 
 @cache
-def graph_example() -> dict[str, Any]:
+def graph_example() -> Example:
+    """The graph of the paper with a solved policy and everything else a report can hold."""
     problem = opaq.load_problem("graph")
-    return report_data(problem, text=opaq.scenarios.text("graph"))
+    solution = opaq.solve(problem, num_starts=1, seed=1)
+    certificate = opaq.certify(problem, solution.policy, time=2)
+    comparison = opaq.compare(problem, classes=["state", "state,automaton", "state,time"], num_starts=1)
+    extras = {"solution": solution, "certificate": certificate, "comparison": comparison}
+    data = report_data(problem, solution.policy, text=opaq.scenarios.text("graph"), **extras)
+    return Example(problem, solution.policy, data)
 
 
 @cache
-def chain_example(num_states: int = 300) -> dict[str, Any]:
-    """A generated model: rooms around a ring with short cuts, watched in eight sectors."""
+def ring_example(num_states: int = 300) -> Example:
+    """A generated model: rooms around a ring with short cuts, watched in eight sectors; the uniform policy."""
     rng = np.random.default_rng(3)
     names = [f"room{number}" for number in range(num_states)]
     far = rng.integers(0, num_states, size=num_states)
@@ -283,46 +299,45 @@ def chain_example(num_states: int = 300) -> dict[str, Any]:
         for number, name in enumerate(names)
     }
     sectors = {name: f"sector {number * 8 // num_states}" for number, name in enumerate(names)}
-    return report_data(
-        opaq.build_problem(
-            {
-                "opaq": 1,
-                "name": f"ring of {num_states} rooms",
-                "model": {
-                    "states": names,
-                    "actions": ["on", "leap"],
-                    "start": {names[0]: 0.5, names[num_states // 2]: 0.5},
-                    "transitions": transitions,
-                    "labels": {"vault": names[::7]},
-                },
-                "observer": {"emissions": {name: {sectors[name]: 0.6, "quiet": 0.4} for name in names}},
-                "secret": {"last_state": "vault"},
-                "horizon": 8,
-            }
-        ),
-        samples=100,
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "name": f"ring of {num_states} rooms",
+            "model": {
+                "states": names,
+                "actions": ["on", "leap"],
+                "start": {names[0]: 0.5, names[num_states // 2]: 0.5},
+                "transitions": transitions,
+                "labels": {"vault": names[::7]},
+            },
+            "observer": {"emissions": {name: {sectors[name]: 0.6, "quiet": 0.4} for name in names}},
+            "secret": {"last_state": "vault"},
+            "horizon": 8,
+        }
     )
+    return Example(problem, None, report_data(problem, samples=100))
 
 
 @cache
-def table_example() -> dict[str, Any]:
+def table_example() -> Example:
     """The same model without a picture."""
-    data = chain_example()
-    return data | {"model": data["model"] | {"kind": "table", "graph": None}}
+    ring = ring_example()
+    model = ring.data["model"] | {"kind": "table", "graph": None}
+    return Example(ring.problem, None, ring.data | {"model": model})
 
 
 @cache
-def large_grid_example(side: int = 100) -> dict[str, Any]:
-    """10,000 cells with walls, traps, sensors and secrets here and there."""
+def warehouse_example(side: int = 100) -> Example:
+    """10,000 cells with walls, sensors and a quarter that is secret; the uniform policy."""
     walls = [[column, row] for column in range(4, side, 8) for row in range(2, side) if row % 12 > 2]
-    middle, quarter = side // 2, side // 4
-    blocks = {f"S{i}": (9 + 30 * (i % 3), 5 + 32 * (i // 3)) for i in range(9)}
     taken = {tuple(wall) for wall in walls}
 
     def block(left: int, top: int, size: int) -> list[list[int]]:
         cells = [[x, y] for x in range(left, left + size) for y in range(top, top + size)]
         return [cell for cell in cells if tuple(cell) not in taken and max(cell) < side]
 
+    middle, quarter = side // 2, side // 4
+    corners = {f"S{i}": (9 + 30 * (i % 3), 5 + 32 * (i // 3)) for i in range(9)}
     problem = opaq.build_problem(
         {
             "opaq": 1,
@@ -335,13 +350,14 @@ def large_grid_example(side: int = 100) -> dict[str, Any]:
                 "labels": {"secret": block(0, 0, middle), "goal": block(quarter, quarter, 3)},
             },
             "observer": {
-                "sensors": {name: {"covers": block(*corner, 7), "detects": 0.8} for name, corner in blocks.items()}
+                "sensors": {name: {"covers": block(*corner, 7), "detects": 0.8} for name, corner in corners.items()}
             },
             "secret": {"last_state": "secret"},
             "horizon": 20,
         }
     )
-    return report_data(problem, runs=2, samples=30, text="# generated: 100 x 100 cells\n", samples_only=True)
+    data = report_data(problem, runs=2, samples=30, text="# generated: 100 x 100 cells\n", samples_only=True)
+    return Example(problem, None, data)
 
 
 HOSTILE: Mapping[str, str] = {
@@ -356,7 +372,7 @@ HOSTILE: Mapping[str, str] = {
 
 
 @cache
-def hostile_example() -> dict[str, Any]:
+def hostile_example() -> Example:
     """States, actions, observations and labels called what no one should be called."""
     names = list(HOSTILE.values())
     after = {name: names[(number + 1) % len(names)] for number, name in enumerate(names)}
@@ -379,14 +395,14 @@ def hostile_example() -> dict[str, Any]:
             "horizon": 5,
         }
     )
-    return report_data(problem)
+    return Example(problem, None, report_data(problem))
 
 
 EXAMPLES = {
     "grid": grid_example,
     "graph": graph_example,
-    "ring": chain_example,
+    "ring": ring_example,
     "table": table_example,
-    "warehouse": large_grid_example,
+    "warehouse": warehouse_example,
     "hostile": hostile_example,
 }

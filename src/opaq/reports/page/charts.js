@@ -24,12 +24,12 @@ function extent(values, { zero = false } = {}) {
 
 const chartFrame = { left: 46, right: 14, top: 10, bottom: 38 };
 
-function axes(picture, { width, height, x, y, xTicks, yTicks, xLabel, xWords }) {
+function axes(picture, { width, height, x, y, xTicks, yTicks, xLabel, xWords, yWords }) {
   const { left, right, bottom } = chartFrame;
   for (const tick of yTicks.ticks) {
     picture.append(
       svg('line', { class: 'rule', x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
-      svg('text', { class: 'tick', x: left - 8, y: y(tick) + 4, 'text-anchor': 'end', text: minus(tick.toFixed(yTicks.digits)) }),
+      svg('text', { class: 'tick', x: left - 8, y: y(tick) + 4, 'text-anchor': 'end', text: yWords ? yWords(tick) : minus(tick.toFixed(yTicks.digits)) }),
     );
   }
   for (const tick of xTicks.ticks) {
@@ -51,18 +51,18 @@ const wholeTicks = (ticks) => ({ ticks: ticks.ticks.filter((tick) => Math.abs(ti
  * Lines over a common x. series: [{name, values, kind, low, high}], marks: [{value, name}] are level lines.
  * Gives {cursor(x)}, which moves a vertical line.
  */
-function lineChart(host, { label, xs, xLabel, series, marks = [], height = 220, zero = true, digits = 3, whole = true, top = null }) {
+function lineChart(host, { label, xs, xLabel, series, marks = [], height = 220, zero = true, digits = 3, whole = true }) {
   const all = series.flatMap((line) => [...line.values, ...arrayOf(line.low), ...arrayOf(line.high)]);
-  const [low, high] = extent([...all, ...marks.map((mark) => mark.value), ...(top === null ? [] : [top])], { zero });
+  const [low, high] = extent([...all, ...marks.map((mark) => mark.value)], { zero });
   const readout = el('p', { class: 'readout', 'aria-hidden': 'true' });
   const figure = el('div', { class: 'chart' });
   let at = null;
   let place = () => {};
   const words = (index) => {
-    const values = series.map((line) => `${line.name} ${number(line.values[index], digits)}`);
-    return `${xLabel} ${xs[index].toLocaleString('en')}: ${values.join(', ')}`;
+    const values = series.map((line) => `${line.name} ${number(line.values[index], digits)}${line.unit ? ` ${line.unit}` : ''}`);
+    return `At ${xLabel} ${xs[index].toLocaleString('en')}: ${values.join(', ')}`;
   };
-  const rest = () => (readout.textContent = words(xs.length - 1));
+  const rest = () => (readout.textContent = words(at === null ? xs.length - 1 : Math.max(0, xs.indexOf(at))));
   host.append(legendOf(series, marks), figure, readout);
   onWidth(figure, (width) => {
     const { left, right, bottom } = chartFrame;
@@ -105,12 +105,11 @@ function lineChart(host, { label, xs, xLabel, series, marks = [], height = 220, 
     place(at);
   });
   rest();
-  return { cursor: (value) => place((at = value)) };
+  return { cursor: (value) => (place((at = value)), rest()) };
 }
 
 function legendOf(series, marks = []) {
-  if (series.length + marks.length < 2) return null;
-  const entries = series.map((line, index) => [line.kind ?? `line-${index % 4}`, line.name]);
+  const entries = series.map((line, index) => [line.kind ?? `line-${index % 4}`, line.unit ? `${line.name} (${line.unit})` : line.name]);
   const levels = marks.map((mark) => ['level', mark.name]);
   return el(
     'ul',
@@ -118,6 +117,8 @@ function legendOf(series, marks = []) {
     ...[...entries, ...levels].map(([kind, name]) => el('li', {}, el('span', { class: `stroke ${kind}`, 'aria-hidden': 'true' }), name)),
   );
 }
+
+const inPercent = (share) => `${Math.round(1000 * share) / 10}%`;
 
 /** Stacked bars. bars: [{from, to, parts: [values]}], names: of the parts. */
 function stackedBars(host, { label, bars, names, kinds, xLabel, height = 220 }) {
@@ -135,7 +136,7 @@ function stackedBars(host, { label, bars, names, kinds, xLabel, height = 220 }) 
     const picture = svg('svg', { class: 'plot', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label });
     const yTicks = niceTicks(0, high, 4);
     const xTicks = niceTicks(first, last, Math.max(2, Math.floor(width / 90)));
-    axes(picture, { width, height, x, y, xTicks, yTicks, xLabel, xWords: (tick) => `${Math.round(100 * tick)}%` });
+    axes(picture, { width, height, x, y, xTicks, yTicks, xLabel, xWords: inPercent, yWords: inPercent });
     for (const bar of bars) {
       let below = 0;
       const inner = { x: x(bar.from) + 1, width: Math.max(1, x(bar.to) - x(bar.from) - 2) };

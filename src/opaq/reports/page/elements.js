@@ -30,15 +30,30 @@ function onWidth(host, draw) {
 
 const minus = (text) => text.replace('-', '−');
 
+/** 9.2e-6 as people write it: 9.2 × 10⁻⁶. */
+function powerOfTen(value) {
+  const [digits, exponent] = value.toExponential(1).split('e');
+  const raised = Array.from(String(Number(exponent)), (sign) => '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'['-0123456789'.indexOf(sign)]);
+  return `${minus(digits)} × 10${raised.join('')}`;
+}
+
+/** A text as a sentence: a capital first, a full stop last. */
+function sentence(text) {
+  const words = visible(text).trim();
+  if (!words) return '';
+  return `${words[0].toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? '' : '.'}`;
+}
+
 function number(value, digits = 3) {
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
   if (Math.abs(value) < 5e-7) return '0';
-  if (Math.abs(value) < 0.5 * 10 ** -digits) return minus(value.toExponential(1));
+  if (Math.abs(value) < 0.5 * 10 ** -digits) return powerOfTen(value);
   if (Math.abs(value) >= 1e6) return minus(value.toPrecision(4));
   return minus(value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 }
 
 function percent(share, digits = 1) {
+  if (share === 0 || share === 1) return `${100 * share}%`;
   if (share > 0 && share < 0.5 * 10 ** -(digits + 2)) return `<${10 ** -digits}%`;
   if (share < 1 && share > 1 - 0.5 * 10 ** -(digits + 2)) return `>${100 - 10 ** -digits}%`;
   return `${(100 * share).toFixed(digits)}%`;

@@ -68,7 +68,7 @@ class GraphMap {
       const [start, end] = [on(away - spread, r), on(away + spread, r + 1.5)];
       const [c1, c2] = [on(away - 0.62, r * 2.9), on(away + 0.62, r * 2.9)];
       const path = `M${start.map(fixed)}C${c1.map(fixed)} ${c2.map(fixed)} ${end.map(fixed)}`;
-      return { path, tip: end, aim: unit(end[0] - c2[0], end[1] - c2[1]), middle: on(away, r * 2.55) };
+      return { path, tip: end, aim: unit(end[0] - c2[0], end[1] - c2[1]), middle: on(away, r * 2.55), along: [-0.55, -0.3, 0, 0.3, 0.55].map((turn) => on(away + turn, r * (2.5 - 1.6 * Math.abs(turn)))) };
     }
     const [x2, y2] = this.points[target];
     const [ux, uy] = unit(x2 - x1, y2 - y1);
@@ -79,8 +79,9 @@ class GraphMap {
     const [ex, ey] = unit(x2 - control[0], y2 - control[1]);
     const start = [x1 + sx * r, y1 + sy * r];
     const end = [x2 - ex * (r + 1.5), y2 - ey * (r + 1.5)];
-    const middle = [(start[0] + 2 * control[0] + end[0]) / 4, (start[1] + 2 * control[1] + end[1]) / 4];
-    return { path: `M${start.map(fixed)}Q${control.map(fixed)} ${end.map(fixed)}`, tip: end, aim: [ex, ey], middle };
+    const at = (s) => [0, 1].map((i) => (1 - s) ** 2 * start[i] + 2 * s * (1 - s) * control[i] + s * s * end[i]);
+    const along = [0.08, 0.2, 0.35, 0.5, 0.65, 0.8, 0.92].map(at);
+    return { path: `M${start.map(fixed)}Q${control.map(fixed)} ${end.map(fixed)}`, tip: end, aim: [ex, ey], middle: at(0.5), along };
   }
 
   nodes() {
@@ -92,7 +93,7 @@ class GraphMap {
       const tint = this.role === 'belief' ? null : plan.tintOf(state);
       layer.append(svg('circle', { class: 'node', cx, cy, r: radius }));
       if (tint) layer.append(svg('circle', { class: 'tint', 'data-tint': tint.tint, 'fill-opacity': 0.2 + 0.35 * tint.share, cx, cy, r: radius }));
-      if (plan.starts.has(state)) marks.append(svg('circle', { class: 'start', cx, cy, r: radius, 'stroke-width': radius > 6 ? 2.6 : 2 }));
+      if (plan.starts.has(state) && this.role !== 'belief') marks.append(svg('circle', { class: 'start', cx, cy, r: radius, 'stroke-width': radius > 6 ? 2.6 : 2 }));
       if (plan.traps.has(state)) marks.append(svg('circle', { class: 'trap', cx, cy, r: radius * 0.72, 'stroke-width': 1.2 }));
     });
     const size = Math.max(2.4, Math.min(5.5, radius * 0.36));
@@ -117,10 +118,9 @@ class GraphMap {
     const layer = this.layers.get('words');
     this.inside = new Map(); // state -> its name, where it stands inside the node
     const taken = this.points.map(([x, y]) => [x - radius, y - radius, x + radius, y + radius]);
-    const busy = this.curves.length <= 400 ? this.curves.map(({ middle: [x, y] }) => [x - 2, y - 2, x + 2, y + 2]) : [];
-    const order = [...plan.model.states.keys()];
+    const busy = this.curves.length <= 400 ? this.curves.flatMap(({ along }) => along.map(([x, y]) => [x - 2, y - 2, x + 2, y + 2])) : [];
     if (plan.size > MOST_HEADS) return;
-    for (const state of order) {
+    for (const state of plan.model.states.keys()) {
       const text = shortened(plan.model.states[state], 16);
       const [x, y] = this.points[state];
       const size = radius > 12 ? 12 : 11;
@@ -132,12 +132,11 @@ class GraphMap {
       }
       const spots = [[x, y + radius + size + 1], [x, y - radius - 5], [x + radius + half + 3, y + 4], [x - radius - half - 3, y + 4]];
       const boxes = spots.map(([cx, base]) => [cx - half, base - size + 1, cx + half, base + 3]);
-      const clear = (box, others) => others.every((other) => box[2] < other[0] || other[2] < box[0] || box[3] < other[1] || other[3] < box[1]);
+      const clashes = (box, others) => others.filter((other) => box[2] >= other[0] && other[2] >= box[0] && box[3] >= other[1] && other[3] >= box[1]).length;
       const inside = (box) => box[0] >= 0 && box[1] >= 0 && box[2] <= wide && box[3] <= tall;
-      const fits = boxes.map((box) => inside(box) && clear(box, taken));
-      let choice = fits.findIndex((fit, index) => fit && clear(boxes[index], busy));
-      if (choice < 0) choice = fits.indexOf(true);
-      if (choice < 0) continue;
+      const costs = boxes.map((box) => (inside(box) && clashes(box, taken) === 0 ? clashes(box, busy) : Infinity));
+      const choice = costs.indexOf(Math.min(...costs));
+      if (costs[choice] === Infinity) continue;
       taken.push(boxes[choice]);
       layer.append(svg('text', { class: 'node-name', x: spots[choice][0], y: spots[choice][1], 'text-anchor': 'middle', text }));
     }
@@ -157,9 +156,10 @@ class GraphMap {
 
   hot(state, share) {
     const [cx, cy] = this.points[state];
-    const spot = svg('circle', { class: 'heat', 'data-state': state, 'data-share': share, cx, cy, r: this.radius - 0.5, 'fill-opacity': heatOf(share).toFixed(3) });
+    const spot = svg('circle', { class: 'heat', 'data-state': state, 'data-share': share, cx, cy, r: this.radius > 6 ? this.radius - 0.5 : this.radius * 1.5, 'fill-opacity': heatOf(share).toFixed(3) });
     if (this.radius < 12 || share < 0.005) return [spot];
-    return [spot, svg('text', { class: 'heat-words beside', x: cx, y: cy + this.radius + 13, 'text-anchor': 'middle', text: percent(share, 0) })];
+    const [kind, y] = this.inside.has(state) ? ['beside', cy + this.radius + 13] : [heatOf(share) > 0.5 ? 'hot' : '', cy + 4];
+    return [spot, svg('text', { class: `heat-words ${kind}`, x: cx, y, 'text-anchor': 'middle', text: percent(share, 0) })];
   }
 
   walked(trail) {

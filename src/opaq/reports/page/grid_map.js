@@ -32,7 +32,7 @@ class GridMap {
   draw(width) {
     const { grid } = this;
     this.axis = grid.width > 60 ? 0 : 18;
-    this.cell = Math.max(1, Math.min(68, (Math.min(width, this.most) - this.axis - 2) / grid.width));
+    this.cell = Math.max(1, Math.min(92, (Math.min(width, this.most) - this.axis - 2) / grid.width));
     const wide = this.axis + grid.width * this.cell + 2;
     const tall = this.axis + grid.height * this.cell + 2;
     this.points = grid.cells.map(([column, row]) => [this.axis + 1 + (column + 0.5) * this.cell, this.axis + 1 + (row + 0.5) * this.cell]);
@@ -63,8 +63,9 @@ class GridMap {
     const floor = layers.get('floor');
     floor.append(
       svg('rect', { class: 'wall', x: this.axis + 1, y: this.axis + 1, width: wide - this.axis - 2, height: tall - this.axis - 2 }),
-      svg('path', { class: this.cell >= 5 ? 'cell ruled' : 'cell', d: this.squares(states) }),
+      svg('path', { class: this.cell >= 8 ? 'cell ruled' : 'cell', d: this.squares(states) }),
     );
+    floor.append(svg('rect', { class: 'rim', x: this.axis + 0.5, y: this.axis + 0.5, width: wide - this.axis - 1, height: tall - this.axis - 1 }));
     if (this.axis) this.rulers(floor);
     if (this.role === 'belief') return;
     for (const range of plan.ranges) {
@@ -93,9 +94,9 @@ class GridMap {
   marks() {
     const { plan, cell } = this;
     const marks = this.layers.get('marks');
-    const size = Math.min(6.5, cell * 0.14 + 0.4);
+    const size = Math.min(6.5, cell * 0.085 + 1);
     const inset = Math.min(2.5, cell * 0.06);
-    marks.append(svg('path', { class: 'start', d: this.squares([...plan.starts.keys()], inset), 'stroke-width': Math.min(2.4, cell * 0.08 + 0.3) }));
+    if (this.role !== 'belief') marks.append(svg('path', { class: 'start', d: this.squares([...plan.starts.keys()], inset), 'stroke-width': Math.min(2.4, cell * 0.08 + 0.3) }));
     const reach = cell * 0.2;
     const crosses = [...plan.traps].map((state) => {
       const [x, y] = this.points[state];
@@ -104,21 +105,24 @@ class GridMap {
     marks.append(svg('path', { class: 'trap', d: crosses.join(''), 'stroke-width': Math.min(3, cell * 0.07) }));
     const taken = new Map();
     for (const label of plan.labels) {
+      if (plan.areas) {
+        marks.append(svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} tiny`, d: this.squares(label.states) }));
+        continue;
+      }
       const paths = label.states.map((state) => {
         const slot = taken.get(state) ?? 0;
         taken.set(state, slot + 1);
         const [x, y] = this.corner(state);
-        const small = cell < 12;
-        return shapePath(label.shape, small ? x + cell / 2 : x + size + 4 + slot * 2.4 * size, small ? y + cell / 2 : y + size + 4, small ? cell * 0.3 : size);
+        return shapePath(label.shape, x + size + 3 + slot * 2.4 * size, y + size + 3, size);
       });
-      marks.append(svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} ${label.shape} ${cell < 12 ? 'tiny' : ''}`, d: paths.join('') }));
+      marks.append(svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} ${label.shape}`, d: paths.join('') }));
     }
     if (cell < 30 || this.role !== 'model') return;
     for (const range of plan.ranges) {
       if (Array.from(range.observation).length > 3) continue;
       for (const [state] of range.states) {
         const [x, y] = this.corner(state);
-        marks.append(svg('text', { class: 'sensor-name', x: x + cell - 5, y: y + 14, 'text-anchor': 'end', text: visible(range.observation) }));
+        marks.append(svg('text', { class: 'sensor-name', x: x + cell - 4, y: y + (cell < 56 ? 11 : 14), style: `font-size: ${cell < 56 ? 9 : 11}px`, 'text-anchor': 'end', text: visible(range.observation) }));
       }
     }
   }
@@ -175,7 +179,7 @@ class GridMap {
       return `M${(x - r).toFixed(2)},${y.toFixed(2)}a${r},${r} 0 1 0 ${2 * r},0a${r},${r} 0 1 0 ${-2 * r},0Z`;
     }
     const scale = this.cell * (aim[0] && aim[1] ? 0.74 : 1);
-    const [from, to, wing] = [0.09 * scale, scale * (0.2 + 0.23 * share), this.cell * (0.05 + 0.035 * share)];
+    const [from, to, wing] = [0.09 * scale, scale * (0.2 + 0.19 * share), this.cell * (0.05 + 0.035 * share)];
     const [dx, dy] = aim;
     const [tx, ty] = [x + dx * to, y + dy * to];
     const [bx, by] = [tx - dx * wing, ty - dy * wing];

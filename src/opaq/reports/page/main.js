@@ -44,11 +44,7 @@ function themeButton() {
   const themes = ['auto', 'light', 'dark'];
   const button = document.getElementById('theme');
   const root = document.documentElement;
-  const label = () => {
-    const theme = root.dataset.theme ?? 'auto';
-    button.textContent = `Theme: ${theme}`;
-    button.setAttribute('aria-label', `Theme: ${theme === 'auto' ? 'as the system' : theme}. Change it.`);
-  };
+  const label = () => (button.textContent = `Theme: ${root.dataset.theme ?? 'auto'}`);
   button.addEventListener('click', () => {
     const next = themes[(themes.indexOf(root.dataset.theme ?? 'auto') + 1) % themes.length];
     if (next === 'auto') delete root.dataset.theme;

@@ -1,6 +1,8 @@
 // What pictures of a model have in common: which states are marked, tinted and named, and what is said of a state.
 
-const MOST_TINTS = 8;
+const TINTS = 8; // colours of sensor ranges; beyond, they come again
+const MOST_RANGES = 32;
+const MOST_KEYED = 10; // ranges listed in the key
 const SHAPES = ['star', 'triangle', 'square', 'disc', 'cross'];
 
 /** The data of the model and the policy, ready to be looked up by state. */
@@ -15,6 +17,7 @@ class Plan {
     this.labels = Object.entries(model.labels ?? {}).map(([name, states]) => ({ name, states, secret: name === model.secret_label }));
     let shape = 0;
     for (const label of this.labels) label.shape = label.secret ? 'diamond' : SHAPES[shape++ % SHAPES.length];
+    this.areas = Math.max(model.grid?.width ?? 0, model.grid?.height ?? 0) > 40; // labels fill cells that are too small for signs
     this.seen = new Map();
     const coverage = arrayOf(model.coverage);
     for (const { observation, states } of coverage) {
@@ -24,7 +27,7 @@ class Plan {
       }
     }
     const ranges = coverage.filter(({ states }) => states.length <= Math.max(1, this.size / 2));
-    this.ranges = ranges.length <= MOST_TINTS ? ranges.map((range, tint) => ({ ...range, tint })) : [];
+    this.ranges = ranges.length <= MOST_RANGES ? ranges.map((range, index) => ({ ...range, tint: index % TINTS })) : [];
     this.untinted = coverage.length - this.ranges.length;
     this.actions = model.actions;
     this.average = sharesOf(policy?.average);
@@ -86,7 +89,7 @@ function sharesOf(rows) {
 }
 
 /** How dark a probability is drawn: small ones are still seen, and the scale is the same at all times. */
-const heatOf = (share) => Math.max(0.07, Math.min(1, share ** 0.42));
+const heatOf = (share) => Math.min(1, share ** 0.45);
 
 /** The outline of a mark around (x, y) as a path. */
 function shapePath(shape, x, y, r) {
@@ -113,23 +116,28 @@ function keyOf(plan, { grid }) {
   if (plan.starts.size) {
     const each = new Set([...plan.starts.values()].map(neat));
     const chance = each.size === 1 && plan.starts.size > 1 ? `, ${[...each][0]} each` : '';
-    entries.push(entry(swatch('start'), plan.starts.size === 1 ? 'start' : `possible start${chance}`));
+    entries.push(entry(swatch(grid ? 'start' : 'start round'), plan.starts.size === 1 ? 'start' : `possible start${chance}`));
   }
   for (const label of plan.labels) {
     const words = label.secret && label.name !== 'secret' ? ' (secret)' : '';
-    entries.push(entry(shapeIcon(label.shape, label.secret ? 'secret' : 'label'), named(label.name, 30), words));
+    const kind = label.secret ? 'secret' : 'label';
+    entries.push(entry(plan.areas ? swatch(`area ${kind}`) : shapeIcon(label.shape, kind), named(label.name, 30), words));
   }
   if (plan.traps.size) entries.push(entry(swatch('trap'), 'trap: no action leaves it'));
   if (grid && grid.cells.length < grid.width * grid.height) entries.push(entry(swatch('wall'), 'wall'));
-  const sensors = plan.ranges.map((range) => {
+  const sensors = plan.ranges.slice(0, MOST_KEYED).map((range) => {
     const shares = range.states.map(([, share]) => share);
     const [least, most] = [Math.min(...shares), Math.max(...shares)];
     const chance = least === most ? neat(least) : `${neat(least)} to ${neat(most)}`;
-    return entry(swatch('tint', range.tint), named(range.observation, 24), ` seen with probability ${chance}`);
+    return el('li', {}, swatch('tint', range.tint), el('span', { class: 'grows' }, named(range.observation, 24)), el('span', { class: 'muted', text: chance }));
   });
   const groups = [entries.length ? el('ul', { class: 'key-list' }, ...entries) : null];
-  if (sensors.length) groups.push(el('h3', { text: 'Sensor ranges' }), el('ul', { class: 'key-list' }, ...sensors));
-  else if (plan.untinted > MOST_TINTS) groups.push(el('p', { class: 'small', text: `${count(plan.untinted, 'observation')} tell states apart; point at a state to see which.` }));
+  const more = plan.ranges.length - sensors.length;
+  if (more > 0) sensors.push(el('li', { class: 'muted', text: `and ${more} more` }));
+  if (sensors.length) {
+    const heading = el('h3', {}, grid ? 'Sensor ranges' : 'What is seen', el('span', { class: 'muted', text: ' and how likely' }));
+    groups.push(heading, el('ul', { class: 'key-list' }, ...sensors));
+  } else if (plan.untinted > MOST_KEYED) groups.push(el('p', { class: 'small', text: `${count(plan.untinted, 'observation')} tell states apart; point at a state to see which.` }));
   return groups.filter((group) => group !== null);
 }
 

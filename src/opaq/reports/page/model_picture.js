@@ -18,7 +18,8 @@ function drawModel(data, plan) {
   const map = mapOf(part('model', 'picture'), plan, { role: 'model' });
   if (map === null) return tableOfModel(plan);
   const say = inspector(map, plan, plan.model.grid ? 'cell' : 'state');
-  key.append(...keyOf(plan, { grid: plan.model.grid }), policyKey(data, plan, map, say.again), say.box);
+  part('model', 'picture').append(say.box);
+  key.append(...keyOf(plan, { grid: plan.model.grid }), policyKey(data, plan, map, say.again));
   return undefined;
 }
 
@@ -28,7 +29,7 @@ function policyKey(data, plan, map, again) {
   const sees = plan.conditions.length ? ` looks at ${plan.conditions.map((name) => shortened(name, 30)).join(', ')}.` : ' looks at nothing.';
   const aims = plan.actions.some((action) => aimOf(action) !== null);
   let meaning = 'The wider an edge, the likelier it is taken from its state.';
-  if (plan.model.grid) meaning = aims ? 'The longer and darker an arrow, the likelier the move; a dot is any other action.' : 'Point at a cell to see its actions.';
+  if (plan.model.grid) meaning = aims ? 'The longer and bolder an arrow, the likelier the move; a dot is any other action.' : 'Point at a cell to see its actions.';
   const box = el('div', { class: 'policy-key' }, el('h3', { text: 'Policy' }), el('p', { class: 'small', text: `${whose}${sees} ${meaning}` }));
   if (plan.byTime === null || !plan.model.grid) return box;
   const last = plan.byTime.length - 1;
@@ -64,11 +65,10 @@ function inspector(map, plan, what) {
   map.box.tabIndex = 0;
   map.box.setAttribute('role', 'application');
   map.box.setAttribute('aria-label', `Picture of the model. Arrow keys go from ${what} to ${what}.`);
-  map.box.addEventListener('pointermove', (event) => look(map.stateAt(event)));
-  map.box.addEventListener('pointerleave', () => document.activeElement !== map.box && look(null));
-  map.box.addEventListener('pointerdown', (event) => look(map.stateAt(event)));
+  const point = (event) => look(map.stateAt(event) ?? focus); // between states the last one stays
+  map.box.addEventListener('pointermove', point);
+  map.box.addEventListener('pointerdown', point);
   map.box.addEventListener('focus', () => map.box.matches(':focus-visible') && focus === null && look([...plan.starts.keys()][0] ?? 0));
-  map.box.addEventListener('blur', () => look(null));
   map.box.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') look(null);
     if (!event.key.startsWith('Arrow') || focus === null) return;

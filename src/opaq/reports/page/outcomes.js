@@ -39,7 +39,7 @@ function drawDecline({ over_time: overTime, measurement }) {
     xs: points.map((point) => point.time),
     xLabel: 'time',
     series: [
-      { name: 'opacity, bits', values: points.map((point) => point.opacity), low: inexact ? points.map((point) => point.lower) : null, high: inexact ? points.map((point) => point.upper) : null },
+      { name: 'opacity', unit: 'bits', values: points.map((point) => point.opacity), low: inexact ? points.map((point) => point.lower) : null, high: inexact ? points.map((point) => point.upper) : null },
     ],
     marks: Number.isFinite(before) ? [{ name: 'before observing', value: before }] : [],
   });
@@ -60,7 +60,7 @@ function drawSearch({ solution, measurement }) {
   const names = arrayOf(measurement?.requirements).map((requirement) => visible(requirement.name));
   const xs = trace.map((step) => step.iteration);
   const several = (key) => arrayOf(trace[0][key]).map((_, index) => ({ name: `${key === 'slack' ? 'slack' : 'multiplier'} of ${names[index] ?? index + 1}`, values: trace.map((step) => step[key][index]) }));
-  host.append(lead(`${visible(solution.status_text ?? '')}`));
+  host.append(lead(sentence(solution.status_text ?? '')));
   const row = el('div', { class: 'chart-row' });
   host.append(row);
   const chart = (series, options) => {
@@ -68,7 +68,7 @@ function drawSearch({ solution, measurement }) {
     row.append(el('div'));
     lineChart(row.lastChild, { label: series.map((line) => line.name).join(', '), xs, xLabel: 'iteration', series, height: 190, ...options });
   };
-  if (of) chart([{ name: of.replaceAll('_', ' '), values: trace.map((step) => step[of]) }], { zero: false });
+  if (of) chart([{ name: of.replaceAll('_', ' '), unit: of === 'opacity' ? 'bits' : '', values: trace.map((step) => step[of]) }], { zero: false });
   chart(several('slack'), { digits: 4 });
   chart(several('multipliers'), { digits: 4 });
   const words = [solution.solver ? `solver ${solution.solver}` : null, solution.gradients ? `${solution.gradients} gradients` : null, arrayOf(solution.starts).length ? count(solution.starts.length, 'start') : null, Number.isFinite(solution.seconds) ? `${solution.seconds.toFixed(1)} s` : null];
@@ -113,7 +113,7 @@ function drawCertificate({ certificate, measurement }) {
   const reached = of === 'opacity' ? measurement?.opacity?.value : null;
   const ladder = arrayOf(certificate.ladder);
   if (!Number.isFinite(certificate.upper_bound)) {
-    host.append(lead(`No policy meets the task. ${visible(certificate.status_text ?? '')}`));
+    host.append(lead(`No policy meets the task. ${sentence(certificate.status_text ?? '')}`));
     return;
   }
   const words = Number.isFinite(reached) ? ` This one reaches ${number(reached, 4)}.` : '';
@@ -121,7 +121,7 @@ function drawCertificate({ certificate, measurement }) {
   const top = Math.max(certificate.upper_bound, ...ladder.map((rung) => rung.upper_bound ?? 0), reached ?? 0, 1e-9);
   const low = Number.isFinite(reached) ? Math.max(0, reached - (top - reached) * 0.25 - 0.02 * top) : 0;
   const rows = ladder.map((rung) => [
-    el('bdi', { text: visible(rung.machine) + (rung.sees_observations ? ' (policies that see the observations)' : '') }),
+    el('bdi', { text: sentence(rung.machine).slice(0, -1) + (rung.sees_observations ? ' (policies that see the observations)' : '') }),
     Number.isFinite(rung.upper_bound) ? `≤ ${roundedUp(rung.upper_bound)}` : '–',
     Number.isFinite(rung.upper_bound) ? barOf((rung.upper_bound - low) / (top - low || 1), 'bound', Number.isFinite(reached) ? (reached - low) / (top - low || 1) : null) : '',
     Number.isFinite(rung.entries) ? rung.entries.toLocaleString('en') : '',
@@ -130,5 +130,5 @@ function drawCertificate({ certificate, measurement }) {
   const head = [{ text: 'the bound’s memory of observations' }, { text: of, kind: 'numeric' }, { text: '', kind: 'wide' }, { text: 'entries', kind: 'numeric' }, { text: 'after', kind: 'numeric' }];
   if (rows.length) host.append(tableOf('The ladder of bounds', head, rows));
   if (rows.length && Number.isFinite(reached)) host.append(el('p', { class: 'small', text: `Bars begin at ${number(low)}${unit}; the mark is what this policy reaches.` }));
-  host.append(obtained([certificate.scope ? `Holds for ${certificate.scope}.` : '', certificate.status_text ?? ''].join(' ')));
+  host.append(obtained([certificate.scope ? `Holds for ${certificate.scope}.` : '', sentence(certificate.status_text ?? '')].join(' ')));
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -54,7 +55,20 @@ def render_report(data: Mapping[str, Any]) -> str:
 
 def embedded(data: Mapping[str, Any]) -> str:
     """The data as JSON that no name in it can break out of: it stands inside a script element."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
+    try:
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # JSON has no infinity
+        text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def _finite(value: Any) -> Any:
+    """The data with null for every number that is none, or infinite."""
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _fault(data: Mapping[str, Any]) -> str:
@@ -87,14 +101,18 @@ def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], **values: Any) -> str:
     script, theme = _script(scripts), _text("theme.js")
-    return _environment().get_template(template).render(
-        data=data,
-        embedded=embedded(data),
-        style="\n".join(map(_text, _STYLE)),
-        script=script,
-        theme=theme,
-        hashes=" ".join(f"'sha256-{_digest(source)}'" for source in (theme, script)),
-        **values,
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            data=data,
+            embedded=embedded(data),
+            style="\n".join(map(_text, _STYLE)),
+            script=script,
+            theme=theme,
+            hashes=" ".join(f"'sha256-{_digest(source)}'" for source in (theme, script)),
+            **values,
+        )
     )
 
 

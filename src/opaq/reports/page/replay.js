@@ -54,7 +54,7 @@ class Replay {
     back.dataset.step = 'previous';
     forth.dataset.step = 'next';
     this.live = el('p', { class: 'unseen', role: 'status', 'aria-live': 'polite', 'data-part': 'spoken' });
-    return el('div', { class: 'controls' }, back, this.playButton, forth, this.slider, this.clock, this.live);
+    return el('div', { class: 'controls' }, el('div', { class: 'buttons' }, back, this.playButton, forth), this.slider, this.clock, this.live);
   }
 
   stage() {
@@ -79,8 +79,6 @@ class Replay {
     this.likely = el('div', { class: 'likely' });
     this.bars = el('ul', { class: 'bars' });
     this.right.box.append(this.likely);
-    const secret = el('div', { class: 'secret-belief' }, el('h3', { text: 'Belief about the secret' }), this.bars);
-    (this.agentMap ? this.right.box : this.left.box).append(secret);
     return stage;
   }
 
@@ -88,13 +86,17 @@ class Replay {
     const dot = el('span', { class: 'swatch agent-dot', 'aria-hidden': 'true' });
     let words = 'the agent and where it came from';
     if (this.plan.model.grid) words += this.plan.byTime ? '; arrows: the policy at this time' : '; arrows: the policy';
-    return el('p', { class: 'map-key' }, dot, words);
+    return el('p', { class: 'map-key' }, el('span', { class: 'pair' }, dot, el('span', { text: words })));
   }
 
   timeline() {
     this.chips = el('ol', { class: 'chips', 'aria-label': 'Observations' });
     this.curve = el('div', { class: 'entropy' });
-    return el('div', { class: 'timeline' }, el('h3', { text: 'Observations so far' }), this.chips, this.curve);
+    const seen = el('div', { class: 'side' }, el('h3', { text: 'Observations so far' }), this.chips);
+    const secret = el('div', { class: 'side' }, el('h3', { text: 'Belief about the secret' }), this.bars);
+    const entropy = el('div', { class: 'side entropy-side' }, el('h3', { text: 'What is still unknown of the secret' }), this.curve);
+    if (!this.agentMap) this.left.box.append(secret); // where there is no picture there is room
+    return el('div', { class: 'timeline' }, seen, this.agentMap ? secret : null, entropy);
   }
 
   /** Another run, from a time on. */
@@ -106,16 +108,14 @@ class Replay {
     this.note.replaceChildren(...this.runWords());
     this.drawChips();
     this.curve.replaceChildren();
-    const most = Math.log2(Math.max(2, this.plan.model.secret_values.length));
     const start = this.data.measurement?.secret_entropy;
     this.entropy = lineChart(this.curve, {
       label: 'Entropy of the belief about the secret over time',
       xs: this.moments.map((moment) => moment.time),
       xLabel: 'time',
-      series: [{ name: 'entropy of the belief, bits', values: this.moments.map((moment) => moment.entropy) }],
+      series: [{ name: 'entropy of the belief', unit: 'bits', values: this.moments.map((moment) => moment.entropy) }],
       marks: Number.isFinite(start) ? [{ name: 'before observing', value: start }] : [],
-      height: 150,
-      top: Math.min(most, 1),
+      height: 160,
     });
     this.go(time);
   }
@@ -304,5 +304,5 @@ function heatKey() {
     box.firstChild.style.opacity = heatOf(share);
     return el('span', { class: 'heat-step' }, box, percent(share, 0));
   });
-  return el('p', { class: 'map-key' }, el('span', { class: 'swatch truth-ring', 'aria-hidden': 'true' }), 'where the agent really is', ...steps);
+  return el('p', { class: 'map-key' }, el('span', { class: 'pair' }, el('span', { class: 'swatch truth-ring', 'aria-hidden': 'true' }), 'where the agent really is'), el('span', { class: 'pair' }, ...steps));
 }
