@@ -86,7 +86,7 @@ def open_page(browser: Any, reports: Callable[[str], Path]) -> Iterator[Open]:
         page.on(
             "request", lambda request: None if request.url.startswith(("file:", "data:")) else one.note(request.url)
         )
-        path = reports(file) if isinstance(file, str) else file
+        path = reports(what) if isinstance(what, str) else what
         page.goto(path.as_uri() + address)
         return one
 
