@@ -1,8 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+AXE := 4.14.0
 
-.PHONY: help install demo test bench
+.PHONY: help install demo test bench axe
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -29,11 +30,21 @@ demo: install  ## solve the grid of the paper and set the answer beside the pape
 	$(BIN)/opaq reproduce grid-last-state-4 --quick --to out/demo --force
 	@echo "pictures: out/demo/grid-last-state-4.svg and out/demo/grid-last-state-4-policy.svg; table: out/demo/results.md"
 
-test: $(VENV)/.installed-test  ## style, types and tests
+# axe-core checks the report's page for barriers; the tests that need it are skipped, by name, where there is no npm.
+axe: node_modules/.axe-$(AXE)  ## fetch axe-core for the tests of the report's page
+
+node_modules/.axe-$(AXE):
+	@mkdir -p node_modules
+	@npm install --no-save --no-package-lock --no-audit --no-fund --silent --prefix . axe-core@$(AXE) \
+		&& touch $@ || echo "NOTE: axe-core could not be fetched with npm; tests of the page's accessibility are skipped"
+
+test: $(VENV)/.installed-test axe  ## style, types and tests
+	@command -v chromium >/dev/null \
+		|| echo "NOTE: install Debian's chromium (apt-get install chromium); the browser tests of the report are skipped"
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -rs
 
 bench: $(VENV)/.installed-bench  ## time the numerical core
 	$(BIN)/python benchmarks/run.py

@@ -1,4 +1,5 @@
-"""The page of a report: templates, style and script. The data of a report come in, one HTML file goes out.
+"""The page people look at: the data of a report -> one HTML file that needs nothing else.
 
-Nothing in it is loaded from elsewhere: a report opens offline. Imports: jinja2.
+Plain data come in (docs of the keys: `render.py`), text goes out; style and scripts lie beside as files of their own.
+Imports: `errors` and `version` alone, so that any program can show the data it has.
 """

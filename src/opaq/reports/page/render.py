@@ -1,20 +1,143 @@
-"""The data of a report as one HTML file."""
+"""The data of a report as one HTML page: templates, style and scripts put into one text."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
-_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+from opaq.reports.page.figure_cards import cards
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+FORMAT, VERSION = "opaq-report", 1
+
+_STYLE = ("page.css", "report.css")
+_SCRIPTS = (
+    "elements.js",
+    "charts.js",
+    "map_marks.js",
+    "grid_map.js",
+    "graph_map.js",
+    "model_picture.js",
+    "replay.js",
+    "outcomes.js",
+    "policy_table.js",
+    "main.js",
+)
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def render_report(data: Mapping[str, Any]) -> str:
-    """The whole page; the data stand in it as JSON, in an element that no name can end."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
+    """One self-contained page: it opens from a file, asks nothing of a network and works in light and dark.
 
-    loader = PackageLoader("opaq.reports.page", ".")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    embedded = Markup(json.dumps(data, separators=(",", ":"), allow_nan=False).translate(_ESCAPES))
-    return environment.get_template("report.html.j2").render(data=data, embedded=embedded)
+    data: a report's data, `{"format": "opaq-report", "version": 1, ...}`. What is null or missing is left out of the
+    page; data of another format or of a later version give a page that says so.
+    """
+    fault = _fault(data)
+    sections = [] if fault else [section for section in _sections(data) if section["shown"]]
+    return _render(
+        "report.html.j2",
+        scripts=_SCRIPTS,
+        data=data,
+        fault=fault,
+        cards=[] if fault else cards(data),
+        sections=sections,
+        shown={section["id"] for section in sections},
+    )
+
+
+def embedded(data: Mapping[str, Any]) -> str:
+    """The data as JSON that no name in it can break out of: it stands inside a script element."""
+    try:
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # JSON has no infinity
+        text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def _finite(value: Any) -> Any:
+    """The data with null for every number that is none, or infinite."""
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _fault(data: Mapping[str, Any]) -> str:
+    """Why the data cannot be shown, if they cannot."""
+    if data.get("format") != FORMAT:
+        return "This file does not hold the data of an opaq report."
+    version = data.get("version")
+    if version != VERSION:
+        return f"This report has data of version {version}; this page knows version {VERSION}. Use a newer opaq."
+    return ""
+
+
+def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of the page in their order, and whether there is anything to show in them."""
+    solution, policy = data.get("solution") or {}, data.get("policy") or {}
+    parts: Sequence[tuple[str, str, object]] = (
+        ("model", "The model", data.get("model")),
+        ("replay", "Belief replay", data.get("runs")),
+        ("outcomes", "How sure the observer gets", data.get("posteriors")),
+        ("decline", "Opacity over time", data.get("over_time")),
+        ("search", "The search", solution.get("trace")),
+        ("classes", "What a policy may look at", data.get("comparison")),
+        ("certificate", "How much better could it be?", data.get("certificate")),
+        ("policy", "The policy", policy.get("average")),
+        ("how", "How the numbers were obtained", data.get("how")),
+        ("files", "The problem file", data.get("problem_text")),
+    )
+    return [{"id": name, "title": title, "shown": bool(content)} for name, title, content in parts]
+
+
+def _render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], **values: Any) -> str:
+    script, theme = _script(scripts), _text("theme.js")
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            data=data,
+            embedded=embedded(data),
+            style="\n".join(map(_text, _STYLE)),
+            script=script,
+            theme=theme,
+            hashes=" ".join(f"'sha256-{_digest(source)}'" for source in (theme, script)),
+            **values,
+        )
+    )
+
+
+def _script(files: Sequence[str]) -> str:
+    """The files in one scope of their own, in strict mode."""
+    return "(() => {\n'use strict';\n" + "\n".join(map(_text, files)) + "\n})();"
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@cache
+def _text(name: str) -> str:
+    return (resources.files("opaq.reports.page") / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("opaq.reports", "page"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )

@@ -1,0 +1,161 @@
+"""The page of a report as text: what it holds without a browser."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from importlib import resources
+
+import pytest
+
+from opaq.reports.page.figure_cards import cards, figure, percent
+from opaq.reports.page.render import embedded, render_report
+from reports.page_examples import HOSTILE, Example, graph_example, hostile_example
+
+SECTIONS = ["model", "replay", "outcomes", "decline", "search", "classes", "certificate", "policy", "how", "files"]
+
+
+class Outline(HTMLParser):
+    """Elements, identifiers and what stands in script elements, as a browser would read them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.scripts: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        found = dict(attrs)
+        self.ids += [found["id"]] if found.get("id") else []
+        self.links += [found[name] or "" for name in ("src", "href") if name in found]
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1] == "script":
+            self.scripts.append(data)
+        else:
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def graph() -> Example:
+    return graph_example()
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Example:
+    return hostile_example()
+
+
+def test_the_parts_are_files_of_the_package() -> None:
+    names = {entry.name for entry in (resources.files("opaq.reports") / "page").iterdir()}
+    assert {"base.html.j2", "report.html.j2", "page.css", "report.css", "main.js", "replay.js"} <= names
+
+
+def test_everything_given_is_shown_in_order(graph: Example) -> None:
+    outline = Outline(render_report(graph.data))
+    assert [name for name in outline.ids if name in SECTIONS] == SECTIONS
+    assert graph.data["answer"] in outline.text
+    assert graph.data["question"] in outline.text
+
+
+def test_what_is_not_given_is_left_out(graph: Example) -> None:
+    gone = dict.fromkeys(["solution", "certificate", "comparison", "over_time", "posteriors", "policy_text"])
+    outline = Outline(render_report(graph.data | gone | {"runs": [], "run_info": []}))
+    assert [name for name in outline.ids if name in SECTIONS] == ["model", "policy", "how", "files"]
+
+
+def test_the_page_asks_for_nothing(graph: Example) -> None:
+    page = render_report(graph.data)
+    assert all(link.startswith(("#", "data:")) for link in Outline(page).links)
+    assert "default-src 'none'" in page
+    assert not re.search(r"@import|url\(", page)
+
+
+def test_embedded_data_are_the_data(hostile: Example) -> None:
+    page = render_report(hostile.data)
+    (data, *_) = [script for script in Outline(page).scripts if script.startswith('{"format"')]
+    assert json.loads(data) == json.loads(json.dumps(hostile.data))
+    assert not set("<>&") & set(data)
+
+
+def test_line_separators_are_escaped() -> None:
+    assert embedded({"name": "a\u2028b\u2029</script>&"}) == r'{"name":"a\u2028b\u2029\u003c/script\u003e\u0026"}'
+
+
+def test_numbers_that_json_does_not_have_become_null() -> None:
+    assert json.loads(embedded({"a": [math.inf, 1.5, (math.nan,)]})) == {"a": [None, 1.5, [None]]}
+
+
+def test_hostile_names_add_no_element(hostile: Example) -> None:
+    tame = json.loads(json.dumps(hostile.data))
+    tame |= {"title": "tame", "question": "tame", "answer": "tame", "problem_text": "tame"}
+    assert Outline(render_report(hostile.data)).tags == Outline(render_report(tame)).tags
+    assert HOSTILE["script"] in Outline(render_report(hostile.data)).text
+
+
+def test_no_script_holds_what_would_end_it(graph: Example) -> None:
+    page = render_report(graph.data)
+    assert page.count("</script>") == len([tag for tag in Outline(page).tags if tag == "script"])
+    assert "innerHTML" not in page
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"version": 2}, "data of version 2"), ({"format": "other"}, "does not hold the data of an opaq report")],
+)
+def test_other_data_give_a_message(graph: Example, change: dict[str, object], message: str) -> None:
+    outline = Outline(render_report(graph.data | change))
+    assert message in outline.text
+    assert "model" not in outline.ids
+
+
+def test_data_of_the_future_need_no_key_we_know() -> None:
+    assert "data of version 9" in Outline(render_report({"format": "opaq-report", "version": 9})).text
+
+
+def test_the_cards_say_what_was_measured(graph: Example) -> None:
+    opacity, error, reward, gap = cards(graph.data)
+    measurement, certificate = graph.data["measurement"], graph.data["certificate"]
+    assert opacity["value"] == f"{measurement['opacity']['value']:.3f}"
+    assert opacity["how"] == "exact"
+    assert error["value"] == f"{100 * measurement['guess_error']:.1f}%"
+    assert (reward["state"], reward["notes"][0]["text"]) == ("good", "meets the threshold 0.200")
+    assert gap["value"] == f"≤ {certificate['gap']:.4f}"
+    bound = float(gap["notes"][0]["text"].split()[3])
+    assert certificate["upper_bound"] <= bound <= certificate["upper_bound"] + 1e-4
+    assert cards(graph.data | {"certificate": None})[-1]["title"] == "Leakage"
+
+
+def test_a_missed_threshold_is_marked(graph: Example) -> None:
+    missed = {"name": "return", "value": 0.1, "threshold": 0.2, "holds": False}
+    card = cards(graph.data | {"measurement": graph.data["measurement"] | {"requirements": [missed]}})[2]
+    assert (card["state"], card["notes"][0]["text"]) == ("bad", "misses the threshold 0.200")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.9669, "0.967"), (1e-9, "0"), (2.34e-5, "2.3 × 10⁻⁵"), (-1.5, "−1.500"), (math.inf, "∞"), (1234.5, "1,234.500")],
+)
+def test_figures(value: float, text: str) -> None:
+    assert figure(value) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0, "0%"), (1e-6, "<0.1%"), (0.4631, "46.3%"), (0.99999, ">99.9%"), (1, "100%")]
+)
+def test_shares_are_not_rounded_to_certainty(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+def test_templates_are_loaded_only_when_a_page_is_made() -> None:
+    code = "import sys, opaq.reports.page.render; print('jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

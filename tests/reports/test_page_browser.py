@@ -1,0 +1,423 @@
+"""The page of a report in a browser: Debian's chromium, driven by playwright."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.opacity.operators import belief
+from opaq.reports.page.render import render_report
+from opaq.simulation.runs import compiled
+from reports.page_examples import EXAMPLES, HOSTILE, Example, entropy
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'opaq[test]'")
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="install Debian's chromium: apt-get install chromium")
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+SCREENSHOTS = ROOT / "out" / "screenshots"
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update "
+    "--disable-sync --no-first-run"
+)
+
+
+@dataclass
+class Opened:
+    """A page and all that went wrong on it."""
+
+    page: Any
+    faults: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        self.faults.append(text)
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The file of an example's report, made when first asked for."""
+    folder = tmp_path_factory.mktemp("reports")
+
+    def file(name: str) -> Path:
+        path = folder / f"{name}.html"
+        if not path.exists():
+            path.write_text(render_report(EXAMPLES[name]().data), encoding="utf-8")
+        return path
+
+    return file
+
+
+@pytest.fixture
+def open_page(browser: Any, reports: Callable[[str], Path]) -> Iterator[Open]:
+    """Opens reports; at the end no page may have complained, asked for anything or shown a dialog."""
+    opened: list[Opened] = []
+
+    def opens(
+        what: str | Path, *, width: int = 1400, theme: str = "light", address: str = "", **options: Any
+    ) -> Opened:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **options)
+        page = context.new_page()
+        one = Opened(page)
+        opened.append(one)
+        page.on("console", lambda message: one.note(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: one.note(str(error)))
+        page.on("dialog", lambda dialog: (one.note(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "request", lambda request: None if request.url.startswith(("file:", "data:")) else one.note(request.url)
+        )
+        path = reports(what) if isinstance(what, str) else what
+        page.goto(path.as_uri() + address)
+        return one
+
+    yield opens
+    faults = [fault for one in opened for fault in one.faults]
+    for one in opened:
+        one.page.context.close()
+    assert faults == []
+
+
+def shoot(page: Any, name: str, *, full: bool = True) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=full)
+
+
+def overflow(page: Any) -> int:
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+def position(page: Any) -> tuple[int, int]:
+    run, time = page.evaluate("[opaqReport.run, opaqReport.time]")
+    return run, time
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_report_opens_and_fits(open_page: Open, name: str, theme: str) -> None:
+    page = open_page(name, theme=theme).page
+    assert page.locator("section:visible").count() >= 7
+    assert page.locator(".fault:visible").count() == 0
+    assert overflow(page) == 0
+    shoot(page, f"{name}-1400-{theme}")
+    page.set_viewport_size({"width": 380, "height": 800})
+    assert overflow(page) == 0
+    shoot(page, f"{name}-380-{theme}")
+    page.set_viewport_size({"width": 1600, "height": 900})
+    assert overflow(page) == 0
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is missing: make axe (it needs npm)")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["grid", "graph", "table", "hostile"])
+def test_no_serious_barrier(open_page: Open, name: str, theme: str) -> None:
+    page = open_page(name, theme=theme, width=1000).page
+    page.evaluate("opaqReport.go(3)")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    violations = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then((report) => report.violations)")
+    serious = [
+        f"{rule['id']} ({rule['impact']}): {node['html'][:200]} {node['failureSummary']}"
+        for rule in violations
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"][:3]
+    ]
+    assert serious == []
+
+
+SHOWN = """() => opaqReport && Array.from({length: %d}, (_, run) => {
+  opaqReport.select(run);
+  return Array.from({length: Number(document.getElementById('time').max) + 1}, (_, time) => {
+    opaqReport.go(time);
+    const side = document.querySelector('.side-observer');
+    const facts = [...document.querySelectorAll('#replay .facts dd')].map((fact) => fact.textContent);
+    return {
+      secret: [...document.querySelectorAll('#replay [data-value]')].map((bar) =>
+        [bar.dataset.value, Number(bar.dataset.share), bar.querySelector('.bar-value').textContent]),
+      states: [...side.querySelectorAll('[data-state]')].map((mark) =>
+        [Number(mark.dataset.state), Number(mark.dataset.share)]),
+      state: facts[0], action: facts[1], received: facts[3], entropy: facts[4],
+      seen: document.querySelector('#replay .chip[aria-current]')?.dataset.time,
+    };
+  });
+})"""
+
+
+@pytest.mark.parametrize("name", ["grid", "graph", "ring", "table"])
+def test_the_replay_shows_the_data(open_page: Open, name: str) -> None:
+    data = EXAMPLES[name]().data
+    page = open_page(name).page
+    shown = page.evaluate(SHOWN % len(data["runs"]))
+    assert [len(run) for run in shown] == [len(run) for run in data["runs"]]
+    for run, moments in zip(shown, data["runs"], strict=True):
+        for time, (step, moment) in enumerate(zip(run, moments, strict=True)):
+            assert {value: share for value, share, _ in step["secret"]} == moment["belief"]
+            assert all(abs(_read(words) - share) < 5.1e-4 for _, share, words in step["secret"])
+            most = 10 if name == "table" else len(moment["states"])
+            assert step["states"] == moment["states"][:most]
+            assert (step["state"], step["received"]) == (moment["state"] or "not known", moment["observation"])
+            assert abs(float(step["entropy"].split()[0]) - moment["entropy"]) < 5.1e-4 or "×" in step["entropy"]
+            assert int(step["seen"]) == time
+
+
+def _read(words: str) -> float:
+    """A share as it is shown, such as 46.3% or <0.1%."""
+    return {"<0.1%": 0.0005, ">99.9%": 0.9995}.get(words, float(words.strip("<>%")) / 100)
+
+
+@pytest.mark.parametrize("name", ["grid", "graph", "ring", "warehouse", "hostile"])
+def test_the_data_are_those_of_the_engine(name: str) -> None:
+    example: Example = EXAMPLES[name]()
+    product, pi = compiled(example.problem, example.policy)
+    runs = example.data["runs"] if name != "warehouse" else [example.data["runs"][0][:4]]
+    for run in runs:
+        for time, moment in enumerate(run):
+            observations = [earlier["observation"] for earlier in run[: time + 1]]
+            posterior = opaq.secret_posterior(product, pi, observations)
+            assert moment["belief"] == pytest.approx(posterior, abs=1e-9)
+            assert moment["entropy"] == pytest.approx(entropy(posterior.values()), abs=1e-9)
+            joint = np.bincount(product.state_of, weights=belief(product, pi, observations))
+            shares = joint / joint.sum()
+            listed = [state for state, _ in moment["states"]]
+            assert [share for _, share in moment["states"]] == pytest.approx(shares[listed].tolist(), abs=1e-9)
+            assert moment["rest"] == pytest.approx(1 - shares[listed].sum(), abs=1e-9)
+
+
+def test_stepping_by_mouse(open_page: Open) -> None:
+    page = open_page("grid").page
+    last = len(EXAMPLES["grid"]().data["runs"][0]) - 1
+    page.locator("[data-step=next]").click()
+    page.locator("[data-step=next]").click()
+    assert position(page) == (0, 2)
+    page.locator("[data-step=previous]").click()
+    assert position(page) == (0, 1)
+    page.locator(".chip[data-time='5']").click()
+    assert position(page) == (0, 5)
+    slider = page.locator("#time").bounding_box()
+    page.mouse.click(slider["x"] + slider["width"] - 3, slider["y"] + slider["height"] / 2)
+    assert position(page) == (0, last)
+    page.mouse.move(slider["x"] + slider["width"] - 8, slider["y"] + slider["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(slider["x"] + 4, slider["y"] + slider["height"] / 2, steps=4)
+    page.mouse.up()
+    assert position(page) == (0, 0)
+    page.locator("#run").select_option("3")
+    assert position(page) == (3, 0)
+    assert "probability" in page.locator(".run-note").inner_text()
+
+
+def test_stepping_by_keyboard(open_page: Open) -> None:
+    page = open_page("grid").page
+    last = len(EXAMPLES["grid"]().data["runs"][0]) - 1
+    for focused in ("#time", "[data-step=next]", ".chip[data-time='3']"):
+        page.locator(focused).focus()
+        for key, time in [("Home", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", last)]:
+            page.keyboard.press(key)
+            assert position(page) == (0, time)
+    page.keyboard.press("ArrowRight")
+    assert position(page) == (0, last)
+    page.locator("#time").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("Space")
+    assert page.locator(".play").get_attribute("aria-label") == "Pause"
+    sync_api.expect(page.locator("#time")).not_to_have_value("0")
+    page.keyboard.press("Space")
+    assert page.locator(".play").get_attribute("aria-label") == "Play"
+    page.locator("#run").focus()
+    page.keyboard.press("ArrowDown")
+    assert position(page) == (1, 0)
+    assert page.locator("[data-part=spoken]").inner_text().startswith("Time 0. The agent is in (")
+
+
+def test_playing_ends_at_the_end(open_page: Open) -> None:
+    page = open_page("graph").page
+    last = len(EXAMPLES["graph"]().data["runs"][0]) - 1
+    page.evaluate(f"opaqReport.go({last - 1})")
+    page.locator(".play").click()
+    sync_api.expect(page.locator(".play")).to_have_attribute("aria-label", "Play")
+    assert position(page) == (0, last)
+
+
+def test_the_address_selects_and_follows(open_page: Open) -> None:
+    page = open_page("grid", address="#run=2&t=5").page
+    assert position(page) == (2, 5)
+    page.evaluate("location.hash = '#run=1&t=3'")
+    sync_api.expect(page.locator(".clock")).to_have_text("t = 3 of 11")
+    assert position(page) == (1, 3)
+    page.locator("[data-step=next]").click()
+    assert page.evaluate("location.hash") == "#run=1&t=4"
+    page.evaluate("location.hash = '#run=99&t=nonsense'")
+    sync_api.expect(page.locator("#time")).to_have_value("0")
+    assert position(page)[0] == len(EXAMPLES["grid"]().data["runs"]) - 1
+
+
+def test_arrows_change_with_time(open_page: Open) -> None:
+    page = open_page("grid").page
+    arrows = "[...document.querySelectorAll('#replay .map-agent .arrow')].map((path) => path.getAttribute('d')).join()"
+    seen = {page.evaluate(f"(opaqReport.go({time}), {arrows})") for time in (1, 5, 10)}
+    assert len(seen) == 3
+    before = page.locator("#model .layer-arrows").inner_html()
+    page.locator("#policy-time").focus()
+    page.keyboard.press("End")
+    assert "at time 11 of 11" in page.locator("#model .time-choice").inner_text()
+    assert page.locator("#model .layer-arrows").inner_html() != before
+    page.evaluate("opaqReport.go(6)")
+    page.locator("#replay").scroll_into_view_if_needed()
+    page.locator("#replay").screenshot(path=SCREENSHOTS / "grid-replay.png")
+
+
+def test_pointing_at_a_cell_says_what_it_is(open_page: Open) -> None:
+    page = open_page("grid").page
+    page.locator("#model .map").hover(position={"x": 5, "y": 5})
+    board = page.locator("#model .board").bounding_box()
+    side = (board["width"] - 20) / 6
+    page.mouse.move(board["x"] + 19 + 2.5 * side, board["y"] + 19 + 2.5 * side)
+    words = page.locator(".inspector").inner_text()
+    assert words.startswith("(2,2)")
+    assert "goal" in words
+    assert "D 70%" in words
+    page.locator("#model .map").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".inspected").inner_text() == "(3,2)"
+    page.keyboard.press("ArrowUp")
+    assert page.locator(".inspected").inner_text() == "(3,1)"
+
+
+def test_a_state_of_a_graph_shows_its_edges(open_page: Open) -> None:
+    page = open_page("graph").page
+    model = EXAMPLES["graph"]().data["model"]
+    page.locator("#model .map").focus()
+    page.keyboard.press("ArrowUp")
+    state = model["states"].index(page.locator(".inspected").inner_text())
+    leaving = [edge for edge in model["graph"]["edges"] if edge[0] == state]
+    assert page.locator("#model .edge-words").count() == len(leaving)
+    page.locator("#model").screenshot(path=SCREENSHOTS / "graph-edges.png")
+
+
+def test_hostile_names_are_text(open_page: Open) -> None:
+    page = open_page("hostile").page
+    assert page.locator("script").count() == 3
+    assert page.locator("img, iframe, b, i, object, embed").count() == 0
+    for name in HOSTILE.values():
+        shown = page.evaluate(
+            """(name) => [...document.querySelectorAll('#policy td .name')].filter((cell) =>
+            (cell.title || cell.textContent).includes(name.split('\\n')[0].replace('\\u202e', ''))).length""",
+            name,
+        )
+        assert shown == 1, name
+    data = EXAMPLES["hostile"]().data
+    steps = page.evaluate(SHOWN % len(data["runs"]))
+    for run, moments in zip(steps, data["runs"], strict=True):
+        for step, moment in zip(run, moments, strict=True):
+            assert {value: share for value, share, _ in step["secret"]} == moment["belief"]
+    assert page.title().startswith("</title><script>alert(3)")
+    page.evaluate("opaqReport.go(2)")
+    page.locator("#replay").screenshot(path=SCREENSHOTS / "hostile-replay.png")
+
+
+def test_ten_thousand_states_stay_light(open_page: Open, reports: Callable[[str], Path]) -> None:
+    assert reports("warehouse").stat().st_size < 5_000_000
+    page = open_page("warehouse").page
+    assert page.evaluate("document.querySelectorAll('*').length") < 3000
+    timing = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    (SCREENSHOTS / "warehouse-opened.txt").write_text(f"drawn after {timing:.0f} ms\n", encoding="utf-8")
+
+
+def test_the_theme_is_chosen_and_kept(open_page: Open) -> None:
+    page = open_page("graph").page
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.locator("#theme").click()
+    assert page.evaluate(ground) == light
+    page.locator("#theme").click()
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.reload()
+    assert page.evaluate(ground) == dark
+
+
+def test_the_problem_file_is_copied(open_page: Open) -> None:
+    page = open_page("grid", permissions=["clipboard-read", "clipboard-write"]).page
+    page.locator("[data-copies=problem-text]").click()
+    sync_api.expect(page.locator("[data-part=copied]")).to_have_text("Copied.")
+    assert page.evaluate("navigator.clipboard.readText()") == EXAMPLES["grid"]().data["problem_text"]
+
+
+def test_the_policy_table_opens(open_page: Open) -> None:
+    page = open_page("grid").page
+    assert page.locator("#policy tbody tr").count() == 12
+    page.locator("#policy button").click()
+    assert page.locator("#policy tbody tr").count() == len(EXAMPLES["grid"]().data["policy"]["average"])
+
+
+def test_without_scripts_the_answer_is_there(open_page: Open) -> None:
+    page = open_page("graph", java_script_enabled=False).page
+    data = EXAMPLES["graph"]().data
+    words = page.locator("body").inner_text()
+    assert data["question"] in words
+    assert data["answer"] in words
+    assert data["problem_text"].splitlines()[-1] in words
+    assert "JavaScript" in words
+    assert page.locator("#replay").is_hidden()
+    shoot(page, "graph-no-script")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"version":1', '"version":2', "data of version 2"),
+        ('{"format"', '{"format', "cannot be read"),
+        ('"opaq-report","version"', '"something","version"', "does not hold"),
+    ],
+)
+def test_spoilt_data_are_explained(open_page: Open, tmp_path: Path, old: str, new: str, message: str) -> None:
+    page = render_report(EXAMPLES["graph"]().data)
+    assert page.count(old) == 1
+    file = tmp_path / "spoilt.html"
+    file.write_text(page.replace(old, new), encoding="utf-8")
+    shown = open_page(file).page
+    assert message in shown.locator("#fault").inner_text()
+    assert shown.locator("#replay").is_hidden()
+    assert EXAMPLES["graph"]().data["answer"] in shown.locator("body").inner_text()
+
+
+def test_one_broken_part_leaves_the_others(browser: Any, tmp_path: Path) -> None:
+    data = json.loads(json.dumps(EXAMPLES["graph"]().data))
+    data["posteriors"]["bins"] = None
+    file = tmp_path / "partly.html"
+    file.write_text(render_report(data), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    assert "could not be drawn" in page.locator("#outcomes .fault").inner_text()
+    assert page.locator(".fault:visible").count() == 1
+    assert position(page) == (0, 0)
+    page.close()
+
+
+def test_it_prints(browser: Any, reports: Callable[[str], Path]) -> None:
+    page = browser.new_page(viewport={"width": 794, "height": 1123})
+    page.goto(reports("grid").as_uri())
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.locator(".controls").is_hidden()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert overflow(page) == 0
+    shoot(page, "grid-print")
+    page.close()
