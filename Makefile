@@ -27,7 +27,7 @@ install: $(VENV)/.installed  ## install opaq into .venv
 
 demo: install  ## solve the grid of the paper and set the answer beside the paper's
 	$(BIN)/opaq reproduce grid-last-state-4 --quick --to out/demo --force
-	@echo "pictures: out/demo/grid-last-state-4.svg and out/demo/grid-last-state-4-policy.svg; table: out/demo/results.md"
+	@echo "figures (also .svg, .png): out/demo/grid-last-state-4.pdf, out/demo/grid-last-state-4-policy.pdf; table: out/demo/results.md"
 
 test: $(VENV)/.installed-test  ## style, types and tests
 	$(BIN)/ruff check
