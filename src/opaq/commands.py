@@ -18,6 +18,7 @@ COMMANDS: dict[str, Command] = {
         "certify",
         "simulate",
         "check",
+        "plot",
         "convert",
         "examples",
         "reproduce",
