@@ -24,6 +24,7 @@ _LEAST = 0.02  # an action less likely than this is not drawn
 _SMALLEST, _LARGEST = 3.2, 6.5  # points, of words in cells; smaller ones are left out
 _RANGE_COLOURS = (COLOURS[0], COLOURS[4], COLOURS[2], COLOURS[3], COLOURS[1], COLOURS[5], INK, WALL)
 _MARK = "#9a4400"  # of labels
+_FEWEST = 4  # letters; of a name cut to fewer, nothing is shown
 _GLYPH = 0.58  # the width of a letter as a part of its size, about
 
 
@@ -165,8 +166,9 @@ def _draw_labels(axes: Axes, view: GridView, points: float) -> None:
 def _fitted(text: str, *, room: float, size: float) -> tuple[str, float]:
     """Words made smaller, then cut, until they leave the middle of the cell to the arrows; and their size."""
     smaller = max(_SMALLEST, min(size, room / (_GLYPH * len(text))))
-    most = max(2, int(room / (_GLYPH * smaller) + 1e-6))
-    return shown(text if len(text) <= most else f"{text[: most - 1]}…"), smaller
+    most = int(room / (_GLYPH * smaller) + 1e-6)
+    cut = text if len(text) <= most else f"{text[: most - 1]}…" if most >= _FEWEST else ""
+    return shown(cut), smaller
 
 
 def _word_size(points: float) -> float:

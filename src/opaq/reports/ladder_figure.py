@@ -107,6 +107,7 @@ def _draw_classes(axes: Axes, ladder: PolicyLadder) -> None:
                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
     axes.set_yticks(range(len(ladder.classes)), [shown(rung.name) for rung in ladder.classes])
     axes.set_ylim(max(1, len(ladder.classes)) - 0.4, -0.6)
+    axes.locator_params(axis="x", nbins=5)
     axes.grid(axis="x")
 
 
