@@ -290,6 +290,8 @@ def test_beliefs_of_what_was_seen_mark_nothing_as_true() -> None:
     assert figure.axes[0].get_xlabel() == "time"
     with pytest.raises(opaq.InputError, match="no observation 'nothing'"):
         opaq.plot_beliefs("graph", observations=["nothing"])
+    with pytest.raises(opaq.InputError, match="observations: is a text; give a list"):
+        opaq.plot_beliefs("graph", observations="none")
 
 
 def test_beliefs_over_cells_follow_the_agent() -> None:

@@ -76,6 +76,8 @@ def plot_beliefs(
     choose("column", column, tuple(WIDTHS))
     choose("over", over, OVERS)
     check_numbers({"run": (run, 1, _MOST_RUNS), "seed": (seed, 0, 2**64)}, whole=("run", "seed"))
+    if isinstance(observations, str):
+        raise InputError([Fault("observations", "is a text", "give a list of observations")])
     product, pi = compiled(problem, policy)
     seen = Run((), (), tuple(observations), "") if observations is not None else None
     course = _course(product, pi, seen or simulated(product, pi, count=run, rng=np.random.default_rng(seed))[-1])
