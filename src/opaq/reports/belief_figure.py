@@ -178,8 +178,9 @@ def _boards(course: _Course, view: GridView, times: list[int], *, column: Column
             draw_board(area, view, points=72 * side / view.width)
             if moment.state:
                 x, y = view.cells[place[moment.state]]
-                size = 24 * side / view.width
-                area.plot(x, y, marker="o", color=COLOURS[1], markersize=size, markeredgecolor="white", zorder=5)
+                size = max(3.0, 24 * side / view.width)  # points: seen on large boards as well
+                edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": size / 8}
+                area.plot(x, y, marker="o", color=COLOURS[1], markersize=size, zorder=5, **edge)
             area.set_title(f"t = {time}: {shown(moment.observation, most=8)}", pad=2, fontsize="small")
         figure.colorbar(mesh, ax=areas, label="P(state | seen)", shrink=0.7, aspect=25, pad=0.02)
         if course.secret:
