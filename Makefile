@@ -28,7 +28,7 @@ install: $(VENV)/.installed  ## install opaq into .venv
 
 demo: install  ## solve the grid of the paper and set the answer beside the paper's
 	$(BIN)/opaq reproduce grid-last-state-4 --quick --to out/demo --force
-	@echo "pictures: out/demo/grid-last-state-4.svg and out/demo/grid-last-state-4-policy.svg; table: out/demo/results.md"
+	@echo "figures (also .svg, .png): out/demo/grid-last-state-4.pdf, out/demo/grid-last-state-4-policy.pdf; table: out/demo/results.md"
 
 # axe-core checks the report's page for barriers; the tests that need it are skipped, by name, where there is no npm.
 axe: node_modules/.axe-$(AXE)  ## fetch axe-core for the tests of the report's page

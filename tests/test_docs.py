@@ -19,7 +19,7 @@ from opaq.spec.problem_part import problem_schema
 DOCS = Path(__file__).parent.parent / "docs"
 PROBLEM_FILE = (DOCS / "problem-file.md").read_text(encoding="utf-8")
 REFERENCE = (DOCS / "problem-file-reference.md").read_text(encoding="utf-8")
-PYTHON = (DOCS / "python.md").read_text(encoding="utf-8")
+GUIDES = ["python.md", "figures.md"]
 BLOCKS = re.findall(r"```yaml( \w+)?\n(.*?)```", PROBLEM_FILE, flags=re.DOTALL)
 WHOLE = [text for kind, text in BLOCKS if not kind]
 PARTS = [(kind.strip(), text) for kind, text in BLOCKS if kind and kind != " skip"]
@@ -48,12 +48,14 @@ def test_every_key_of_the_schema_is_explained() -> None:
     assert [key for key in sorted(keys) if f"| `{key}` |" not in REFERENCE] == []
 
 
-def test_python(tmp_path: Path) -> None:
-    code = "\n".join(re.findall(r"```python\n(.*?)```", PYTHON, flags=re.DOTALL))
+@pytest.mark.parametrize("file", GUIDES)
+def test_python(file: str, tmp_path: Path) -> None:
+    text = (DOCS / file).read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=tmp_path, timeout=300)
 
 
-@pytest.mark.parametrize("file", ["problem-file.md", "problem-file-reference.md", "python.md"])
+@pytest.mark.parametrize("file", ["problem-file.md", "problem-file-reference.md", "reproduction.md", *GUIDES])
 def test_links_lead_somewhere(file: str) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", (DOCS / file).read_text(encoding="utf-8"))
     assert [link for link, _ in links if not (DOCS / link).exists()] == []

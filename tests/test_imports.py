@@ -116,7 +116,7 @@ def test_the_wheel_has_the_stub() -> None:
 
 @pytest.mark.parametrize("statement", ["import opaq", "import opaq.cli.main"])
 def test_the_start_is_light(statement: str) -> None:
-    heavy = ["numpy", "scipy", "numba", "yaml", "opaq.spec", "opaq.model"]
+    heavy = ["numpy", "scipy", "numba", "matplotlib", "yaml", "opaq.spec", "opaq.model"]
     code = f"import sys; {statement}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

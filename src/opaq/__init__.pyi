@@ -67,9 +67,16 @@ from .opacity.sequences import ObservedSequence as ObservedSequence
 from .product.compile import Product as Product
 from .product.compile import compile_problem as compile_problem
 from .product.process import HiddenProcess as HiddenProcess
+from .reports.belief_figure import plot_beliefs as plot_beliefs
 from .reports.conversion import convert as convert
+from .reports.figure_files import save_figure as save_figure
+from .reports.frontier_figure import plot_frontier as plot_frontier
+from .reports.ladder_figure import plot_comparison as plot_comparison
+from .reports.over_time_figure import plot_opacity_over_time as plot_opacity_over_time
+from .reports.policy_figure import plot_policy as plot_policy
 from .reports.report_page import Report as Report
 from .reports.report_page import report as report
+from .reports.trace_figure import plot_trace as plot_trace
 from .simulation.agent import Agent as Agent
 from .simulation.agent import GymAdapter as GymAdapter
 from .simulation.replay import Moment as Moment

@@ -19,6 +19,7 @@ COMMANDS: dict[str, Command] = {
         "report",
         "simulate",
         "check",
+        "plot",
         "convert",
         "examples",
         "reproduce",

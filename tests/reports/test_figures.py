@@ -1,123 +1,415 @@
-"""Pictures are well-formed, finite and show what they are given."""
+"""Figures show what they are given: their artists hold the data, their files are whole and always the same."""
 
 from __future__ import annotations
 
-import itertools
-import math
-import re
-import xml.etree.ElementTree as ElementTree
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib import rc_context, rcParams
+from matplotlib.collections import PathCollection, QuadMesh
+from matplotlib.figure import Figure
+from matplotlib.quiver import Quiver
+from matplotlib.text import Text
 
-from opaq.reports import svg
-from opaq.reports.figures import Chart, Level, Line, render_charts, ticks
-from opaq.reports.grid_figure import GridFigure, render_grid
+import opaq
+from opaq.reports.charts import Chart, Level, Line, plot_charts
+from opaq.reports.comparison_text import comparison_to_dict
+from opaq.reports.figure_files import ENDINGS, figure_bytes
+from opaq.reports.figure_style import shown
+from opaq.reports.grid_axes import directions
+from opaq.reports.grid_view import GridView
+from opaq.reports.solution_text import solution_to_dict
 
-SPACE = "{http://www.w3.org/2000/svg}"
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+GRID = "grid-last-state-4"
+ODD = [
+    "$x^2$",
+    "a\\$b$",
+    "_first",
+    "<b>&",
+    "x" * 200,
+    "W" * 200,
+    "\x1b[31m",
+    "\u202eabc",
+    "名前",
+    "a\nb",
+    r"\frac{1}{2",
+]
 
 
-def chart(**changes: object) -> Chart:
-    given = {
-        "title": "Rise & fall <1>",
-        "x_label": "time",
-        "y_label": "bits",
-        "lines": [Line("up", [(0.0, 0.0), (1.0, 2.0)]), Line("dots", [(0.5, 1.0)], style="marks", colour=1)],
-        "levels": [Level("limit", 1.5)],
+def words(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(Text) if text.get_visible()]
+
+
+def artists(figure: Figure, kind: type) -> list[Any]:
+    return [artist for artist in figure.findobj(kind) if type(artist) is kind]
+
+
+def inside(figure: Figure) -> bool:
+    """Whether everything that is drawn lies on the page."""
+    box = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    return bool(box.x0 >= -0.02 and box.y0 >= -0.02 and box.x1 <= width + 0.02 and box.y1 <= height + 0.02)
+
+
+@pytest.fixture(scope="module")
+def solution() -> opaq.Solution:
+    return opaq.solve("two-sink", num_starts=1)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> opaq.Comparison:
+    return opaq.compare("two-sink", classes=["state", "state,time"], num_starts=1)
+
+
+# Files
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_same_figure_is_the_same_file(ending: str) -> None:
+    first, second = (figure_bytes(opaq.plot_policy(GRID), ending) for _ in range(2))
+    assert first == second
+    assert first.startswith({".pdf": b"%PDF", ".svg": b"<?xml", ".png": b"\x89PNG"}[ending])
+    assert b"CreationDate" not in first
+    assert b"dc:date" not in first
+
+
+def test_the_same_bytes_from_another_process(tmp_path: Path) -> None:
+    code = f"import opaq; opaq.save_figure(opaq.plot_beliefs('graph', run=2), r'{tmp_path / 'there.svg'}')"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "there.svg").read_bytes() == figure_bytes(opaq.plot_beliefs("graph", run=2), ".svg")
+
+
+@pytest.mark.parametrize(("column", "inches"), [("single", 3.4), ("double", 7.0)])
+def test_a_png_has_the_size_of_its_column(tmp_path: Path, column: Any, inches: float) -> None:
+    figure = opaq.plot_beliefs("graph", column=column)
+    opaq.save_figure(figure, tmp_path / "figure.png", dpi=100)
+    width, height = struct.unpack(">II", (tmp_path / "figure.png").read_bytes()[16:24])
+    assert (width, height) == (round(100 * inches), int(100 * figure.get_size_inches()[1]))
+
+
+def test_text_of_a_pdf_is_text() -> None:
+    content = figure_bytes(opaq.plot_frontier([(0.0, 1.0), (1.0, 0.5)]), ".pdf")
+    assert b"/Type0" in content  # a font as journals accept it, with its characters
+    assert b"/Type3" not in content
+
+
+def test_files_are_written_as_asked(tmp_path: Path) -> None:
+    figure = opaq.plot_frontier([(0.0, 1.0)])
+    with pytest.raises(opaq.InputError, match=r"the ending '.gif' is no format .*; use one of .pdf, .svg, .png"):
+        opaq.save_figure(figure, tmp_path / "figure.gif")
+    with pytest.raises(opaq.InputError, match="dpi: is 5; give a whole number, from 30"):
+        opaq.save_figure(figure, tmp_path / "figure.png", dpi=5)
+    (tmp_path / "figure.svg").write_text("mine")
+    with pytest.raises(opaq.InputError, match="exists already"):
+        opaq.save_figure(figure, tmp_path / "figure.svg")
+    assert (tmp_path / "figure.svg").read_text() == "mine"
+    opaq.save_figure(figure, tmp_path / "figure.svg", overwrite=True)
+    assert (tmp_path / "figure.svg").read_bytes() == figure_bytes(figure, ".svg")
+
+
+# Style
+
+
+def test_settings_of_the_user_neither_change_nor_are_changed() -> None:
+    expected = figure_bytes(opaq.plot_frontier([(0.0, 1.0), (1.0, 0.5)]), ".svg")
+    with rc_context({"font.size": 20, "lines.linewidth": 9, "axes.facecolor": "red"}):
+        before = dict(rcParams)
+        assert figure_bytes(opaq.plot_frontier([(0.0, 1.0), (1.0, 0.5)]), ".svg") == expected
+        assert dict(rcParams) == before
+
+
+def test_drawing_needs_no_pyplot() -> None:
+    code = (
+        "import sys, opaq; print('matplotlib' in sys.modules); "
+        "from opaq.reports.figure_files import figure_bytes; figure_bytes(opaq.plot_policy('two-sink'), '.pdf'); "
+        "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False"]
+
+
+def test_without_matplotlib_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(opaq.InputError, match=r"matplotlib, which is not installed; .*pip install 'matplotlib>=3.9'"):
+        opaq.plot_policy("two-sink")
+
+
+def test_names_are_plain_text() -> None:
+    assert shown("$x$") == r"\$x\$"
+    assert shown("\x1b[31m") == r"\x1b[31m"
+    assert shown("a\nb") == r"a\nb"
+    assert shown("名") == r"\u540d"  # the font has no such letter
+    assert shown("größer α") == "größer α"
+    assert shown("x" * 200) == "x" * 14 + "…" + "x" * 13
+    assert len(shown("abcdefgh", most=4)) == 4
+
+
+def test_odd_names_break_nothing() -> None:
+    states = {name: {"go": {ODD[(index + 1) % len(ODD)]: 1}} for index, name in enumerate(ODD)}
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {"states": ODD, "actions": ["go"], "start": ODD[0], "transitions": states},
+            "observer": {"emissions": {name: {name: 1} for name in ODD}},
+            "secret": {"initial_state": True},
+            "horizon": 11,
+        }
+    )
+    for figure in (
+        opaq.plot_policy(problem, title=ODD[0]),
+        opaq.plot_beliefs(problem),
+        opaq.plot_beliefs(problem, over="states", column="double"),
+        plot_charts([Chart(ODD[0], ODD[1], [Line(name, [(0, 1), (1, 0)]) for name in ODD], title=ODD[4])]),
+    ):
+        assert inside(figure)
+        for ending in ENDINGS:
+            figure_bytes(figure, ending)  # a warning about letters or mathematics would be an error
+        assert r"\$x^2\$" in words(figure) + [word.strip() for word in words(figure)]
+
+
+# Charts
+
+
+def test_a_chart_holds_its_points_and_names_everything() -> None:
+    points = [(0.0, 0.0), (0.5, 1.0), (1.0, 2.0)]
+    chart = Chart("time", "bits", [Line("up", points), Line("dots", points[:1], style="marks")], [Level("limit", 1.5)])
+    figure = plot_charts([chart], title="Rise & fall")
+    (axes,) = figure.axes
+    up, dots, limit = axes.get_lines()
+    assert up.get_xydata().tolist() == [list(point) for point in points]
+    assert (up.get_marker(), dots.get_marker(), dots.get_linestyle()) == ("None", "o", "None")
+    assert set(limit.get_ydata()) == {1.5}
+    assert len({line.get_linestyle() for line in (up, limit)}) == 2  # differ in grey
+    assert {"up", "dots", "limit", "time", "bits", "Rise & fall"} <= set(words(figure))
+    assert inside(figure)
+
+
+def test_a_legend_hides_no_data() -> None:
+    lines = [Line(f"a rather long name of line {index}", [(0, index), (1, 9 - index)]) for index in range(6)]
+    (axes,) = plot_charts([Chart("x", "y", lines)]).axes
+    assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1 - 1
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [line.name for line in lines]
+
+
+@pytest.mark.parametrize(("heights", "from_zero"), [((0.2, 1.0), True), ((0.9, 1.0), False), ((-1.0, 1.0), False)])
+def test_amounts_are_shown_from_zero_on_where_they_begin_near_it(heights: tuple[float, ...], from_zero: bool) -> None:
+    (axes,) = plot_charts([Chart("x", "y", [Line("line", list(enumerate(heights)))])]).axes
+    assert (axes.get_ylim()[0] == 0.0) == from_zero
+
+
+# Policies
+
+
+def test_arrows_are_those_of_the_policy() -> None:
+    problem = opaq.load_problem(GRID)
+    figure = opaq.plot_policy(problem)
+    (arrows,) = artists(figure, Quiver)
+    view = GridView.of(problem)
+    assert view is not None
+    movable = len(view.cells) - len(view.traps)
+    assert 4 * movable == arrows.N  # the uniform policy: four moves in every cell that is no trap
+    assert np.hypot(arrows.U, arrows.V) == pytest.approx(0.12 + 0.24 * 0.25)
+    assert {(round(x), round(y)) for x, y in arrows.XY} == {
+        cell for state, cell in enumerate(view.cells) if state not in view.traps
     }
-    return Chart(**(given | changes))  # type: ignore[arg-type]
+    assert words(figure).count("goal") == 2
+    assert words(figure).count("C") == len(view.coverage["C"])
+    assert {"start", "trap", "sees C"} <= set(words(figure))
+    assert "stay" not in words(figure)
+    assert inside(figure)
 
 
-def parsed(picture: str) -> ElementTree.Element:
-    assert not re.search(r"\b(nan|inf)\b", picture)
-    return ElementTree.fromstring(picture)
+def test_arrows_change_with_time_and_unlikely_actions_have_none() -> None:
+    problem = opaq.load_problem(GRID)
+    product = opaq.compile_problem(problem, opaq.PolicyClass(("state", "time")))
+    east_then_south = np.zeros(product.process.num_slots)
+    for slot, row in enumerate(product.process.row_of_slot()):
+        action, time = problem.mdp.actions[product.slot_action[slot]], product.rows[row][1]
+        east_then_south[slot] = float(action == ("E" if time == 0 else "S"))
+    policy = product.policy(east_then_south)
+    first, second = artists(opaq.plot_policy(problem, policy, time=[0, 1], column="double"), Quiver)
+    assert first.N == 6  # the cells where runs begin
+    assert set(np.sign(first.U).tolist()) == {1.0}
+    assert set(np.sign(second.V).tolist()) == {1.0}  # down the page
+    (average,) = artists(opaq.plot_policy(problem, policy), Quiver)
+    assert average.N > second.N
+    with pytest.raises(opaq.InputError, match="time: is 12; give a whole number, from 0 to 11"):
+        opaq.plot_policy(problem, policy, time=12)
 
 
-def words(root: ElementTree.Element) -> list[str]:
-    return [found.text or "" for found in root.iter(f"{SPACE}text")]
+def test_directions_come_from_the_model_not_from_names() -> None:
+    problem = opaq.load_problem("grid-last-state")
+    renamed = replace(problem.mdp, actions=tuple("vwxyz"))
+    view = GridView.of(problem)
+    assert view is not None
+    known = dict(zip(problem.mdp.actions, directions(renamed, view), strict=True))
+    assert {name: known[name] for name in "NESW"} == {"N": (0, -1), "E": (1, 0), "S": (0, 1), "W": (-1, 0)}
+    assert [name for name in known if name not in "NESW" and known[name] == (0, 0)]
+    figure = opaq.plot_policy(problem)
+    (dots,) = [each for each in artists(figure, PathCollection) if len(each.get_offsets()) > 1]
+    assert len(dots.get_offsets()) == len(view.cells) - len(view.traps)
+    assert "stay" in words(figure)
 
 
-def numbers(path: ElementTree.Element) -> list[float]:
-    return [float(found) for found in NUMBER.findall(path.attrib["d"])]
+def test_a_policy_on_no_grid_is_a_table(solution: opaq.Solution) -> None:
+    figure = opaq.plot_policy("two-sink", solution.policy)
+    (mesh,) = [each for each in artists(figure, QuadMesh) if each.axes is figure.axes[0]]
+    row = solution.policy.rows[("q0",)]
+    assert mesh.get_array()[0].tolist() == pytest.approx([row["a"], row["b"]])
+    assert {"q0", "q1", "q2", "a", "b"} <= set(words(figure))
+    assert inside(figure)
 
 
-def test_a_chart_is_well_formed_and_names_everything() -> None:
-    root = parsed(render_charts([chart()]))
-    assert {"Rise & fall <1>", "time", "bits", "up", "dots", "limit"} <= set(words(root))
+# Beliefs
 
 
-def test_everything_drawn_lies_on_the_page() -> None:
-    root = parsed(render_charts([chart(), chart()]))
-    width, height = float(root.attrib["width"]), float(root.attrib["height"])
-    for path in root.iter(f"{SPACE}path"):
-        places = numbers(path)
-        assert all(0 <= x <= width for x in places[::2])
-        assert all(0 <= y <= height for y in places[1::2])
+def test_beliefs_are_those_of_the_replay() -> None:
+    run = opaq.replay("graph", runs=4, seed=7)[3]
+    figure = opaq.plot_beliefs("graph", run=4, seed=7)
+    (mesh,) = [each for each in artists(figure, QuadMesh) if each.axes is figure.axes[0]]
+    values = list(run.moments[0].posterior)
+    expected = [[moment.posterior[value] for moment in run.moments] for value in values]
+    assert np.asarray(mesh.get_array()) == pytest.approx(np.array(expected))
+    above = figure.axes[0].child_axes[0]
+    assert [label.get_text() for label in above.get_xticklabels()] == [moment.observation for moment in run.moments]
+    (frame,) = figure.axes[0].patches
+    assert (frame.get_y(), frame.get_width()) == (values.index(run.secret), len(run.moments))
 
 
-def test_higher_values_are_drawn_higher() -> None:
-    root = parsed(render_charts([chart(lines=[Line("up", [(0.0, 0.0), (1.0, 2.0)])], levels=[])]))
-    (line,) = [path for path in root.iter(f"{SPACE}path") if path.attrib.get("stroke-linejoin") and len(numbers(path))
-               and numbers(path)[1] != numbers(path)[3]]  # fmt: skip
-    left, low, right, high = numbers(line)
-    assert left < right
-    assert high < low  # pixels count downwards
+def test_beliefs_of_what_was_seen_mark_nothing_as_true() -> None:
+    seen = [moment.observation for moment in opaq.replay("graph", runs=1)[0].moments[:3]]
+    figure = opaq.plot_beliefs("graph", observations=seen)
+    assert len(figure.axes[0].patches) == 0
+    assert figure.axes[0].get_xlabel() == "time"
+    with pytest.raises(opaq.InputError, match="no observation 'nothing'"):
+        opaq.plot_beliefs("graph", observations=["nothing"])
+    with pytest.raises(opaq.InputError, match="observations: is a text; give a list"):
+        opaq.plot_beliefs("graph", observations="none")
 
 
-def test_a_long_line_is_thinned_and_keeps_its_shape() -> None:
-    points = [(float(place), math.sin(place / 500)) for place in range(5000)]
-    picture = render_charts([chart(lines=[Line("wave", points)], levels=[])])
-    assert len(picture) < 40_000
-    assert "wave" in words(parsed(picture))
+def test_beliefs_over_cells_follow_the_agent() -> None:
+    problem = opaq.load_problem(GRID)
+    run = opaq.replay(problem, runs=2)[1]
+    figure = opaq.plot_beliefs(problem, run=2, over="states", time=[0, 3, 11], column="double")
+    view = GridView.of(problem)
+    assert view is not None
+    boards = figure.axes[:3]
+    for axes, time in zip(boards, (0, 3, 11), strict=True):
+        (mesh,) = [each for each in axes.collections if type(each) is QuadMesh]
+        board = np.asarray(mesh.get_array().filled(0))
+        assert board.sum() == pytest.approx(1.0)
+        column, row = view.cells[problem.mdp.state_index()[run.moments[time].state]]
+        assert board[row, column] > 0
+        agent = axes.get_lines()[-1]
+        assert (agent.get_xdata()[0], agent.get_ydata()[0]) == (column, row)
+        assert run.moments[time].observation in axes.get_title()
+    start = boards[0].collections[0].get_array().filled(0)
+    assert np.flatnonzero(start[:, 0]).size == np.count_nonzero(start)  # runs begin in the first column
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_not_a_number_cannot_be_drawn(value: float) -> None:
-    with pytest.raises(ValueError, match="cannot show"):
-        svg.element("circle", r=value)
+def test_many_values_are_put_together() -> None:
+    cells = [f"s{index:03}" for index in range(60)]
+    moves = {name: {"go": dict.fromkeys(cells, 1 / 60)} for name in cells}
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {"states": cells, "actions": ["go"], "start": dict.fromkeys(cells, 1 / 60), "transitions": moves},
+            "observer": {"emissions": dict.fromkeys(cells, "dark")},
+            "secret": {"initial_state": True},
+            "horizon": 50,
+        }
+    )
+    figure = opaq.plot_beliefs(problem)
+    (mesh,) = [each for each in artists(figure, QuadMesh) if each.axes is figure.axes[0]]
+    assert np.asarray(mesh.get_array()).sum(axis=0) == pytest.approx(1.0)
+    assert "37 others" in words(figure)
+    assert inside(figure)
+    assert inside(opaq.plot_policy(problem))
+
+
+# Results
+
+
+def test_a_trace_is_the_solvers_own(solution: opaq.Solution) -> None:
+    figure = opaq.plot_trace(solution)
+    score, earned, price = figure.axes
+    assert score.get_lines()[0].get_ydata().tolist() == [step.score for step in solution.trace]
+    threshold = solution.measurement.threshold
+    assert earned.get_lines()[0].get_ydata().tolist() == [step.slack[0] + threshold for step in solution.trace]
+    assert price.get_lines()[0].get_ydata().tolist() == [step.multipliers[0] for step in solution.trace]
+    assert figure_bytes(figure, ".svg") == figure_bytes(opaq.plot_trace(solution_to_dict(solution)), ".svg")
+    with pytest.raises(opaq.InputError, match="objective: is missing; give the answer of a solve"):
+        opaq.plot_trace({"opacity": 1})
+    with pytest.raises(opaq.InputError, match="does not read as the answer of a solve"):
+        opaq.plot_trace(solution_to_dict(solution) | {"trace": [3]})
+
+
+def test_a_ladder_and_its_bound(comparison: opaq.Comparison) -> None:
+    certified = replace(comparison, bound=0.60001)
+    figure = opaq.plot_comparison(certified)
+    values = [rung.measurement.opacity.value for rung in comparison.rungs]
+    marks = [line.get_xdata()[0] for line in figure.axes[0].get_lines() if line.get_marker() == "o"]
+    assert marks == values
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["state", "state, time"]
+    assert "no policy exceeds 0.6001" in words(figure)  # rounded up: still a bound
+    assert figure_bytes(figure, ".svg") == figure_bytes(opaq.plot_comparison(comparison_to_dict(certified)), ".svg")
+    assert not any("exceeds" in word for word in words(opaq.plot_comparison(comparison)))
+    certificate = opaq.certify("two-sink", comparison.rungs[1].policy, time=5.0)
+    *_, bound = opaq.plot_comparison(comparison, certificate).axes[0].get_lines()
+    assert set(bound.get_xdata()) == {certificate.upper_bound}
+    with pytest.raises(opaq.InputError, match="of: is missing; give the answer of a comparison"):
+        opaq.plot_comparison({})
+
+
+def test_a_class_that_misses_the_task_is_hollow(comparison: opaq.Comparison) -> None:
+    answer = comparison_to_dict(comparison)
+    answer["classes"][0]["feasible"] = False
+    figure = opaq.plot_comparison(answer)
+    faces = [line.get_markerfacecolor() for line in figure.axes[0].get_lines() if line.get_marker() == "o"]
+    assert faces[0] == "white" != faces[1]
+    assert any(word.endswith(", misses the task") for word in words(figure))
+
+
+POINTS = [(0.4, 0.6, 0.65, -1.5), (0.0, 1.0, 1.0, -0.5), (0.2, 0.9, None, None)]
 
 
 @pytest.mark.parametrize(
-    ("low", "high"), [(0, 1), (0.0959, 0.907), (-3, 7), (1, 20), (0, 5000), (1e-6, 3e-6), (0.5, 0.5)]
+    "points",
+    [
+        POINTS,
+        [dict(zip(("return", "opacity", "bound", "slope"), point, strict=True)) for point in POINTS],
+        {"points": [{"return": e, "opacity": {"value": o}, "upper_bound": b, "slope": s} for e, o, b, s in POINTS]},
+    ],
 )
-def test_ticks_are_round_and_enclose_the_data(low: float, high: float) -> None:
-    found = ticks(low, high)
-    assert found[0] <= low
-    assert found[-1] >= high
-    assert 3 <= len(found) <= 12
-    steps = {round((after - before) / (found[1] - found[0]), 6) for before, after in itertools.pairwise(found)}
-    assert steps == {1.0}
+def test_a_front_from_tuples_and_mappings(points: Any) -> None:
+    figure = opaq.plot_frontier(points, threshold=0.3)
+    policies, bounds, *slopes, threshold = figure.axes[0].get_lines()
+    assert policies.get_xydata().tolist() == [[0.0, 1.0], [0.2, 0.9], [0.4, 0.6]]
+    assert bounds.get_xydata().tolist() == [[0.0, 1.0], [0.4, 0.65]]
+    steepness = [np.diff(line.get_ydata())[0] / np.diff(line.get_xdata())[0] for line in slopes]
+    assert steepness == pytest.approx([-0.5, -1.5])
+    assert set(threshold.get_xdata()) == {0.3}
+    assert figure_bytes(figure, ".svg") == figure_bytes(opaq.plot_frontier(POINTS, threshold=0.3), ".svg")
 
 
-def test_a_flat_line_still_has_axes() -> None:
-    root = parsed(render_charts([chart(lines=[Line("flat", [(0.0, 0.5), (1.0, 0.5)])], levels=[])]))
-    assert words(root).count("0.4") == 2  # a tick of either axis
+def test_a_front_needs_points() -> None:
+    with pytest.raises(opaq.InputError, match="points: there is none"):
+        opaq.plot_frontier([])
+    with pytest.raises(opaq.InputError, match="return: is missing; give points with a return and an opacity"):
+        opaq.plot_frontier([{"opacity": 1}])
 
 
-def test_a_grid_shows_sensors_marks_and_likely_actions_only() -> None:
-    figure = GridFigure(
-        "Two cells & a wall",
-        width=3,
-        height=1,
-        free={(0, 0), (1, 0)},
-        traps={(1, 0)},
-        starts={(0, 0)},
-        marks={"goal": {(1, 0)}},
-        sensors={"A": {(1, 0)}},
-        actions={(0, 0): {"E": 0.9, "stay": 0.1, "N": 0.0}, (1, 0): {"E": 1.0}},
-    )
-    root = parsed(render_grid(figure))
-    assert {"A", "goal", "×", "Two cells & a wall"} <= set(words(root))
-    assert len(list(root.iter(f"{SPACE}circle"))) == 1  # stay
-    assert len(list(root.iter(f"{SPACE}path"))) == 2  # the shaft and the head of one arrow; a trap has none
-
-
-def test_png_when_the_extra_is_there() -> None:
-    pytest.importorskip("resvg_py")
-    assert svg.svg_to_png(render_charts([chart()])).startswith(b"\x89PNG")
-
-
-def test_png_without_the_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "resvg_py", None)
-    with pytest.raises(svg.RasteriserError, match=r"opaq\[figures\]"):
-        svg.svg_to_png("<svg/>")
+def test_opacity_over_time() -> None:
+    figure = opaq.plot_opacity_over_time({"mine": [(0, 1.0), (1, 0.8)], "yours": [{"time": 0, "opacity": 0.9}]})
+    mine, yours = figure.axes[0].get_lines()
+    assert mine.get_xydata().tolist() == [[0.0, 1.0], [1.0, 0.8]]
+    assert yours.get_xydata().tolist() == [[0.0, 0.9]]
+    with pytest.raises(opaq.InputError, match="points: there is none"):
+        opaq.plot_opacity_over_time([])

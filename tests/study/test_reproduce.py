@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import xml.etree.ElementTree as ElementTree
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,13 +18,12 @@ from opaq.model.policy import PolicyClass
 from opaq.product.compile import compile_problem
 from opaq.solvers.soft_values import soft_policy
 from opaq.spec import build_problem
-from opaq.study import experiments, two_sink
+from opaq.study import experiments, solved, two_sink
 from opaq.study import regularised as baseline
 from opaq.study.effort import Effort
 from opaq.study.experiments import NAMES, names_of, reproduce, reproduce_into
 from opaq.study.findings import Outcome, published
 from opaq.study.findings_table import outcomes_to_dict, render_outcomes
-from opaq.study.grids import grid_figure
 from opaq.study.published import EXPERIMENTS
 
 QUICK = Effort(quick=True)
@@ -120,16 +119,36 @@ def test_every_scenario_of_the_paper_is_there() -> None:
         names_of("nothing")
 
 
-def test_the_grid_is_drawn_as_it_is() -> None:
-    problem = load_problem("grid-last-state")
-    product = compile_problem(problem)
-    figure = grid_figure(problem, product.policy(product.process.uniform()), title="grid")
-    assert (figure.width, figure.height, len(figure.free)) == (6, 6, 34)
-    assert figure.traps == {(1, 1), (3, 2), (1, 4)}
-    assert figure.starts == {(0, row) for row in range(6)}
-    assert figure.sensors["C"] == {(5, 3), (5, 4)}
-    assert "null" not in figure.sensors
-    assert figure.marks["goal"] == {(2, 2), (4, 3)}
+def test_the_picture_of_the_two_sinks_shows_the_closed_form_and_what_was_found(two_sinks: Outcome) -> None:
+    (axes,) = two_sinks.figures["two-sink"].axes
+    closed, evaluated, waiting, timed = axes.get_lines()
+    assert closed.get_ydata() == pytest.approx(two_sink.closed_form(closed.get_xdata()))
+    assert evaluated.get_ydata() == pytest.approx(two_sink.closed_form(evaluated.get_xdata()))
+    found = {finding.source: finding.opacity for finding in two_sinks.findings}
+    assert set(waiting.get_ydata()) == {found["paper, a first, then b"]}
+    assert set(timed.get_ydata()) == {found["default solver, timed policies"]}
+
+
+def test_the_picture_of_a_solved_scenario_is_its_trace() -> None:
+    experiment = next(each for each in EXPERIMENTS if each.scenario == "graph-published")
+    few = replace(experiment, settings=replace(experiment.settings, iterations=200, samples=50), timed=False)
+    outcome = solved.run(few, QUICK)
+    opacity, earned = outcome.figures["graph-published"].axes
+    by_paper, best, reported = opacity.get_lines()
+    assert by_paper.get_xdata().tolist() == list(range(1, 21))  # quick: a tenth of the iterations
+    found = next(finding for finding in outcome.findings if finding.source == "default solver")
+    assert set(best.get_ydata()) == {found.opacity}
+    assert set(reported.get_ydata()) == {few.published.opacity}
+    assert set(earned.get_lines()[-1].get_ydata()) == {0.2}
+    assert list(outcome.figures) == ["graph-published"]  # no grid, no picture of cells
+
+
+def test_without_matplotlib_it_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr(experiments, "reproduce", lambda *_: pytest.fail("the work began"))
+    with pytest.raises(InputError, match="matplotlib, which is not installed"):
+        reproduce_into(tmp_path, ["two-sink"], QUICK)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tables_keep_unknown_figures_empty() -> None:
@@ -156,7 +175,8 @@ def test_the_command_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     told = json.loads(first.stdout)
     assert json.loads((tmp_path / "made" / "results.json").read_text()) == told
     assert "default solver" in first.stderr
-    ElementTree.parse(tmp_path / "made" / "two-sink.svg")
+    heads = {ending: (tmp_path / "made" / f"two-sink{ending}").read_bytes()[:4] for ending in (".pdf", ".svg", ".png")}
+    assert heads == {".pdf": b"%PDF", ".svg": b"<?xm", ".png": b"\x89PNG"}
     again = opaq_command(*given)
     assert again.returncode == 2
     assert "made: results.md: exists already" in again.stderr

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from opaq.errors import Fault, InputError
-from opaq.files import check_writable, write_bytes, write_text
-from opaq.reports.svg import can_rasterise, svg_to_png
+from opaq.files import check_writable, write_text
+from opaq.reports.figure_files import ENDINGS, save_figure
+from opaq.reports.figure_style import require_matplotlib
 from opaq.study import regularised as baseline
 from opaq.study import solved, two_sink
 from opaq.study.effort import Effort
@@ -47,13 +48,13 @@ def reproduce_into(
 ) -> list[Outcome]:
     """Run the experiments; results and pictures are written after each, so that an interrupted run keeps its part.
 
-    Raises InputError before any work when a file cannot be written, or is there already and may not be overwritten.
+    Raises InputError before any work when matplotlib is not installed, or when a file cannot be written, or is there
+    already and may not be overwritten.
     If writing fails later (a disk that has filled up), `on_failure` is called and the work goes on; without it the
     error is raised.
     """
+    require_matplotlib()
     _prepare(folder, names, overwrite)
-    if not can_rasterise():
-        effort.tell("pictures are written as SVG only; for PNG as well: pip install 'opaq[figures]'")
     outcomes: list[Outcome] = []
     for name in names:
         outcomes.append(reproduce(name, effort))
@@ -75,7 +76,7 @@ def results_json(outcomes: Sequence[Outcome], effort: Effort) -> str:
 
 def _prepare(folder: Path, names: Sequence[str], overwrite: bool) -> None:
     stems = [stem for name in names for stem in (name, f"{name}-policy")]
-    planned = ["results.md", "results.json", *(f"{stem}{ending}" for stem in stems for ending in (".svg", ".png"))]
+    planned = ["results.md", "results.json", *(f"{stem}{ending}" for stem in stems for ending in ENDINGS)]
     there = [file for file in planned if (folder / file).exists()]
     if there and not overwrite:
         faults = [
@@ -91,10 +92,9 @@ def _prepare(folder: Path, names: Sequence[str], overwrite: bool) -> None:
 
 
 def _write_pictures(folder: Path, outcome: Outcome) -> None:
-    for stem, svg in outcome.figures.items():
-        write_text(folder / f"{stem}.svg", svg, overwrite=True)
-        if can_rasterise():
-            write_bytes(folder / f"{stem}.png", svg_to_png(svg), overwrite=True)
+    for stem, figure in outcome.figures.items():
+        for ending in ENDINGS:
+            save_figure(figure, folder / f"{stem}{ending}", overwrite=True)
 
 
 def _write_results(folder: Path, outcomes: Sequence[Outcome], effort: Effort) -> None:

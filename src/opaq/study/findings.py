@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from opaq.opacity.measurement import Measurement
 from opaq.study.published import Published
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Outcome:
     name: str
     title: str
     findings: tuple[Finding, ...]
-    figures: Mapping[str, str] = field(default_factory=dict)  # file name without its ending -> SVG
+    figures: Mapping[str, Figure] = field(default_factory=dict)  # file name without its ending -> what is drawn
 
 
 def measured(source: str, measurement: Measurement, *, seconds: float | None = None, note: str = "") -> Finding:

@@ -11,7 +11,7 @@ from opaq.loading.scenarios import load_problem
 from opaq.model.problem import Problem
 from opaq.opacity.measurement import measure
 from opaq.product.compile import compile_problem
-from opaq.reports.figures import Chart, Level, Line, render_charts
+from opaq.reports.charts import Chart, Level, Line, plot_charts
 from opaq.solvers.soft_values import soft_policy
 from opaq.study.effort import Effort
 from opaq.study.findings import Finding, Outcome, measured
@@ -33,7 +33,8 @@ def run(effort: Effort) -> Outcome:
         ours = measured(f"{name}: default solver", found.measurement, seconds=found.seconds)
         findings += [*soft, ours]
         charts.append(_chart(name, soft, ours, published))
-    return Outcome("baseline", TITLE, tuple(findings), {"baseline": render_charts(charts)})
+    figure = plot_charts(charts, column="double", plot_height=1.6)
+    return Outcome("baseline", TITLE, tuple(findings), {"baseline": figure})
 
 
 def soft_finding(problem: Problem, temperature: float) -> Finding:
@@ -51,9 +52,9 @@ def _chart(name: str, soft: list[Finding], ours: Finding, published: float | Non
     error = float(ours.guess_error or 0.0)
     reported = [] if published is None else [Level(f"published: {published:g}", published)]
     return Chart(
-        f"Guess error on {name}",
         "temperature of the entropy-regularised MDP",
         "guess error",
         [Line("entropy-regularised MDP", points, style="both", colour=2)],
         [Level(f"most opaque policy found: {error:.3f}", error, colour=0), *reported],
+        title=name,
     )

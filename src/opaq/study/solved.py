@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from opaq.loading.scenarios import load_problem
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
-from opaq.reports.figures import Chart, Level, Line, render_charts
-from opaq.reports.grid_figure import render_grid
+from opaq.reports.charts import Chart, Level, Line, plot_charts
+from opaq.reports.grid_view import GridView
+from opaq.reports.policy_figure import plot_policy
 from opaq.solvers.solution import Solution
 from opaq.study.effort import Effort
 from opaq.study.findings import Finding, Outcome, measured, published
-from opaq.study.grids import grid_figure, is_grid
 from opaq.study.published import Experiment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def run(experiment: Experiment, effort: Effort) -> Outcome:
@@ -41,11 +45,14 @@ def _judged(source: str, solution: Solution) -> Finding:
     return measured(source, solution.measurement, seconds=solution.seconds, note=starts)
 
 
-def _figures(experiment: Experiment, problem: Problem, by_paper: Solution, by_default: Solution) -> Mapping[str, str]:
-    figures = {experiment.scenario: render_charts(_convergence(experiment, problem, by_paper, by_default))}
-    if is_grid(problem):
+def _figures(
+    experiment: Experiment, problem: Problem, by_paper: Solution, by_default: Solution
+) -> Mapping[str, Figure]:
+    charts = _convergence(experiment, problem, by_paper, by_default)
+    figures = {experiment.scenario: plot_charts(charts, column="double", title=experiment.scenario, plot_height=1.6)}
+    if GridView.of(problem) is not None:
         title = f"{experiment.scenario}: policy of the default solver"
-        figures[f"{experiment.scenario}-policy"] = render_grid(grid_figure(problem, by_default.policy, title=title))
+        figures[f"{experiment.scenario}-policy"] = plot_policy(problem, by_default.policy, title=title)
     return figures
 
 
@@ -55,10 +62,9 @@ def _convergence(experiment: Experiment, problem: Problem, by_paper: Solution, b
     reported, found = experiment.published, by_default.measurement
     opacity = [(float(trace.iteration), trace.score) for trace in by_paper.trace]
     earned = [(float(trace.iteration), float(trace.slack[0]) + threshold) for trace in by_paper.trace]
-    estimate = f"paper's algorithm, estimated from {experiment.settings.samples:,} runs"
+    estimate = f"paper's algorithm, from {experiment.settings.samples:,} runs"
     return [
         Chart(
-            f"{experiment.scenario}: opacity",
             "iteration",
             "opacity (bits)",
             [Line(estimate, opacity)],
@@ -68,7 +74,6 @@ def _convergence(experiment: Experiment, problem: Problem, by_paper: Solution, b
             ],
         ),
         Chart(
-            f"{experiment.scenario}: return",
             "iteration",
             "return",
             [Line(estimate, earned)],

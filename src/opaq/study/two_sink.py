@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,12 @@ from opaq.model.policy import PolicyClass
 from opaq.opacity.entropies import plogp
 from opaq.opacity.measurement import Measurement, measure_product
 from opaq.product.compile import Product, compile_problem
-from opaq.reports.figures import Chart, Level, Line, render_charts
+from opaq.reports.charts import Chart, Level, Line, plot_charts
 from opaq.study.effort import Effort
 from opaq.study.findings import Finding, Outcome, measured
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLE = "Two sinks, last-state secret (horizon 2)"
 _TIMED = PolicyClass(("state", "time"))
@@ -83,12 +86,11 @@ def _told(source: str, opacity: float, note: str) -> Finding:
     return Finding(source, opacity, None, None, "published", None, None, None, None, note)
 
 
-def _figure(product: Product, timed: float) -> str:
+def _figure(product: Product, timed: float) -> Figure:
     alphas = np.linspace(0.0, 1.0, 201)
     curve = list(zip(alphas.tolist(), closed_form(alphas).tolist(), strict=True))
     marks = [(alpha, markov_opacity(product, alpha)) for alpha in np.linspace(0.0, 1.0, 21).tolist()]
     chart = Chart(
-        "Two sinks: no Markov policy hides as much as waiting once",
         "alpha = P(a | q0)",
         "opacity (bits)",
         [
@@ -97,4 +99,5 @@ def _figure(product: Product, timed: float) -> str:
         ],
         [Level("a first, then b (finite memory): 0.5", 0.5), Level(f"best timed policy: {timed:.4f}", timed, colour=2)],
     )
-    return render_charts([chart])
+    title = "Two sinks: no Markov policy hides as much as waiting once"
+    return plot_charts([chart], column="double", title=title, plot_height=2.1)

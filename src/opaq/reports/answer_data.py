@@ -1,0 +1,63 @@
+"""Answers read back: the JSON that a command printed, or that a run folder keeps."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from opaq.errors import Fault, InputError
+from opaq.files import read_bytes
+
+_LARGEST = 200 << 20  # bytes
+_IN_FOLDER = "result.json"
+_UNITS = {"opacity": "bits", "guess_error": "probability", "guesswork": "guesses"}
+
+
+def read_answer(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """One JSON object from a file, or from the folder of a run that has ended. Raises InputError."""
+    file = Path(path)
+    if file.is_dir():
+        if not (file / _IN_FOLDER).exists():
+            raise InputError([Fault("", f"holds no {_IN_FOLDER}", "give a run that has ended")], str(file))
+        file = file / _IN_FOLDER
+    try:
+        answer = json.loads(read_bytes(file, max_bytes=_LARGEST))
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            [Fault("", f"is not JSON ({error})", "give the JSON that a command answered")], str(path)
+        ) from None
+    if not isinstance(answer, dict):
+        raise InputError([Fault("", f"holds no JSON object but a {type(answer).__name__}")], str(path))
+    return answer
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn what goes wrong while keys are read into an InputError that says what was expected."""
+    try:
+        yield
+    except KeyError as missing:
+        raise InputError([Fault(str(missing.args[0]), "is missing", f"give {what}")]) from None
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InputError([Fault("", f"does not read as {what} ({error})", f"give {what}")]) from None
+
+
+def requirement(stated: Mapping[str, Any]) -> tuple[str, float]:
+    """The name and the threshold of a requirement."""
+    return str(stated["name"]), float(stated["threshold"])
+
+
+def optional(value: Any) -> float | None:
+    """A finite number, or None."""
+    number = None if value is None else float(value)
+    return number if number is not None and math.isfinite(number) else None
+
+
+def unit_of(name: str) -> str:
+    """The unit of an uncertainty as part of an axis label."""
+    return f" ({_UNITS[name]})" if name in _UNITS else ""

@@ -1,0 +1,177 @@
+"""A grid on axes: cells, walls, traps, starts, labels, sensor ranges, arrows and heat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opaq.model.arrays import FloatArray
+from opaq.model.mdp import MDP
+from opaq.reports.figure_style import COLOURS, FAINT, INK, WALL, shown
+from opaq.reports.grid_view import Cell, GridView
+from opaq.reports.policy_view import Shares
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Direction = tuple[float, float]  # right, down: a unit vector, or (0, 0) for staying put
+
+MOST_RANGES = 8  # sensor ranges; where more observations than this depend on the cell, none is drawn
+_APART, _SHORTEST, _LONGEST = 0.04, 0.12, 0.36  # of a cell: from its middle to an arrow, and the arrow
+_LEAST = 0.02  # an action less likely than this is not drawn
+_SMALLEST, _LARGEST = 3.2, 6.5  # points, of words in cells; smaller ones are left out
+_RANGE_COLOURS = (COLOURS[0], COLOURS[4], COLOURS[2], COLOURS[3], COLOURS[1], COLOURS[5], INK, WALL)
+_MARK = "#9a4400"  # of labels
+_FEWEST = 4  # letters; of a name cut to fewer, nothing is shown
+_GLYPH = 0.58  # the width of a letter as a part of its size, about
+
+
+def directions(mdp: MDP, view: GridView) -> list[Direction]:
+    """Where each action leads as a rule: from a cell to its likeliest next one, the commonest over all cells."""
+    rows = mdp.transitions
+    order = np.lexsort((rows.values, rows.row_of_entry()))
+    last = np.append(np.flatnonzero(np.diff(rows.row_of_entry()[order])), order.size - 1)
+    cells = np.array(view.cells)
+    steps = cells[rows.columns[order[last]]] - cells[mdp.choice_state()]
+    return [_commonest(steps[(mdp.choice_action == action) & steps.any(axis=1)]) for action in range(len(mdp.actions))]
+
+
+def _commonest(steps: np.ndarray) -> Direction:
+    if not steps.size:
+        return 0.0, 0.0
+    kinds, counts = np.unique(steps, axis=0, return_counts=True)
+    step = kinds[counts.argmax()]
+    length = float(np.hypot(*step))
+    return float(step[0] / length), float(step[1] / length)
+
+
+def draw_board(axes: Axes, view: GridView, *, points: float) -> None:
+    """Cells, walls and traps. points: the side of a cell, which says how thick lines are."""
+    axes.set(xlim=(-0.5, view.width - 0.5), ylim=(view.height - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
+    axes.spines[:].set_visible(True)
+    lines = 0.4 if points > 8 else 0.1
+    _tiles(axes, view.cells, facecolor="none", edgecolor=FAINT, linewidth=lines, zorder=1)
+    _tiles(axes, view.walls, facecolor=WALL, edgecolor=WALL, linewidth=lines, zorder=2)
+    for column, row in (view.cells[state] for state in view.traps):
+        axes.plot(column, row, marker="x", color="#888888", markersize=0.4 * points, markeredgewidth=points / 18)
+
+
+def draw_scene(axes: Axes, view: GridView, *, points: float) -> None:
+    """What the problem says about the cells: sensor ranges, starts and labels; words where they can be read."""
+    for index, (name, states) in enumerate(shown_ranges(view).items()):
+        _draw_range(axes, view, name, states, index=index, points=points)
+    starts = [view.cells[state] for state in view.starts]
+    _tiles(axes, starts, facecolor="none", edgecolor=COLOURS[2], linewidth=min(1.3, points / 15), size=0.86, zorder=3)
+    _draw_labels(axes, view, points)
+
+
+def shown_ranges(view: GridView) -> Mapping[str, Mapping[int, float]]:
+    """The sensor ranges that are drawn: all of them, or none where there are too many to tell apart."""
+    return view.coverage if len(view.coverage) <= MOST_RANGES else {}
+
+
+def range_colour(index: int) -> str:
+    """The colour of a sensor range."""
+    return _RANGE_COLOURS[index % len(_RANGE_COLOURS)]
+
+
+def draw_arrows(axes: Axes, view: GridView, shares: Shares, towards: list[Direction]) -> None:
+    """An arrow for every likely action of a state, the longer and darker the likelier; a dot for staying put."""
+    moves: list[tuple[float, ...]] = []
+    stays: list[tuple[float, ...]] = []
+    for state, actions in shares.items():
+        if state in view.traps:
+            continue
+        for action, share in actions.items():
+            if share >= _LEAST:
+                (moves if any(towards[action]) else stays).append((*view.cells[state], *towards[action], share))
+    if moves:
+        column, row, right, down, share = np.array(sorted(moves, key=lambda move: move[-1])).T
+        reach = _SHORTEST + (_LONGEST - _SHORTEST) * share
+        axes.quiver(
+            column + _APART * right, row + _APART * down, reach * right, reach * down, color=_ink(share), angles="xy",
+            scale_units="xy", scale=1, units="xy", width=0.035, headwidth=4.2, headlength=4.0, headaxislength=3.6,
+            minlength=0, zorder=4,
+        )  # fmt: skip
+    if stays:
+        column, row, _, _, share = np.array(stays).T
+        axes.scatter(column, row, s=_dots(axes, share), color=_ink(share), linewidths=0, zorder=4)
+
+
+def draw_heat(axes: Axes, view: GridView, masses: FloatArray, *, largest: float, cmap: str) -> Any:
+    """A colour for every cell by its probability; the mesh, for a colour bar."""
+    board = np.full((view.height, view.width), np.nan)
+    columns, rows = np.array(view.cells).T
+    board[rows, columns] = masses
+    edges = np.arange(view.width + 1) - 0.5, np.arange(view.height + 1) - 0.5
+    return axes.pcolormesh(*edges, board, cmap=cmap, vmin=0.0, vmax=largest, zorder=0)
+
+
+def _ink(share: FloatArray) -> FloatArray:
+    """Black, the more solid the likelier."""
+    colours = np.zeros((share.size, 4))
+    colours[:, 3] = 0.25 + 0.75 * share
+    return colours
+
+
+def _dots(axes: Axes, share: FloatArray) -> FloatArray:
+    """Areas of dots in points, so that a dot is a fixed part of its cell."""
+    figure = axes.get_figure(root=True)
+    width = axes.get_position().width * float(figure.get_size_inches()[0] if figure is not None else 1.0)
+    side = 72 * width / abs(float(np.diff(axes.get_xlim())[0]))
+    return np.asarray((side * (0.05 + 0.12 * share)) ** 2)
+
+
+def _tiles(axes: Axes, cells: Iterable[Cell], *, size: float = 1.0, **style: Any) -> None:
+    from matplotlib.collections import PolyCollection
+
+    half = size / 2
+    corners = np.array([(-half, -half), (half, -half), (half, half), (-half, half)])
+    tiles = [corners + cell for cell in cells]
+    if tiles:
+        axes.add_collection(PolyCollection(tiles, **style), autolim=False)
+
+
+def _draw_range(
+    axes: Axes, view: GridView, name: str, states: Mapping[int, float], *, index: int, points: float
+) -> None:
+    """A pale colour, the stronger the surer the sensor, and its name in the corner of every cell."""
+    from matplotlib.colors import to_rgba
+
+    colour = range_colour(index)
+    fills = [to_rgba(colour, 0.08 + 0.22 * chance) for chance in states.values()]
+    _tiles(axes, [view.cells[state] for state in states], facecolor=fills, edgecolor="none", zorder=0)
+    size = _word_size(points)
+    if size and len(name) <= 3:
+        for column, row in (view.cells[state] for state in states):
+            axes.text(column + 0.44, row - 0.44, shown(name), ha="right", va="top", fontsize=size, color="#555555")
+
+
+def _draw_labels(axes: Axes, view: GridView, points: float) -> None:
+    size = _word_size(points)
+    if not size:
+        return
+    by_state: dict[int, list[str]] = {}
+    for label, states in view.labels.items():
+        for state in states:
+            by_state.setdefault(state, []).append(label)
+    for state, labels in by_state.items():
+        column, row = view.cells[state]
+        words, fits = _fitted(", ".join(labels), room=(0.85 if state in view.traps else 0.37) * points, size=size)
+        axes.text(column - 0.44, row - 0.44, words, ha="left", va="top", fontsize=fits, color=_MARK)
+
+
+def _fitted(text: str, *, room: float, size: float) -> tuple[str, float]:
+    """Words made smaller, then cut, until they leave the middle of the cell to the arrows; and their size."""
+    smaller = max(_SMALLEST, min(size, room / (_GLYPH * len(text))))
+    most = int(room / (_GLYPH * smaller) + 1e-6)
+    cut = text if len(text) <= most else f"{text[: most - 1]}…" if most >= _FEWEST else ""
+    return shown(cut), smaller
+
+
+def _word_size(points: float) -> float:
+    """The size of words in a cell; 0 where they could not be read."""
+    size = min(_LARGEST, 0.19 * points)
+    return size if size >= _SMALLEST else 0.0

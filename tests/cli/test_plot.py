@@ -1,0 +1,131 @@
+"""`opaq plot`."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+import opaq as library
+from opaq.reports.comparison_text import comparison_to_dict
+from opaq.reports.figure_files import figure_bytes
+from opaq.reports.solution_text import solution_to_dict
+
+
+def test_a_figure_is_the_librarys_and_its_path_is_the_answer(opaq, tmp_path: Path) -> None:
+    done = opaq("plot", "beliefs", "graph", "--run", "3", "--seed", "2", "--time", "0,2", "-o", "beliefs.pdf")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "beliefs.pdf\n", "")
+    figure = library.plot_beliefs("graph", run=3, seed=2, time=[0, 2])
+    assert (tmp_path / "beliefs.pdf").read_bytes() == figure_bytes(figure, ".pdf")
+
+
+def test_a_policy_file_and_the_options_of_the_page(opaq, tmp_path: Path) -> None:
+    policy = library.solve("two-sink", conditions="state,time", num_starts=1).policy
+    library.save_policy(policy, tmp_path / "policy.json", problem=library.load_problem("two-sink"))
+    page = ["--column", "double", "--title", "Two sinks", "--dpi", "50"]
+    done = opaq("plot", "policy", "two-sink", "--policy", "policy.json", "--time", "1", *page, "-o", "p.png")
+    assert (done.returncode, done.stdout) == (0, "p.png\n")
+    content = (tmp_path / "p.png").read_bytes()
+    assert struct.unpack(">I", content[16:20]) == (350,)
+    figure = library.plot_policy("two-sink", policy, time=[1], column="double", title="Two sinks")
+    assert content == figure_bytes(figure, ".png", dpi=50)
+
+
+def test_answers_of_other_commands(opaq, tmp_path: Path) -> None:
+    solved = opaq("solve", "two-sink", "--starts", "1", "--run", "kept", "--json", "-q")
+    (tmp_path / "solve.json").write_text(solved.stdout)
+    compared = opaq("compare", "two-sink", "--classes", "state; state,time", "--starts", "1", "--json", "-q")
+    (tmp_path / "compare.json").write_text(compared.stdout)
+    front = {"points": [{"return": 0.0, "opacity": 1.0, "bound": 1.1}, {"return": 1.0, "opacity": 0.2, "bound": 0.3}]}
+    (tmp_path / "front.json").write_text(json.dumps(front))
+    for what, source in (
+        ("trace", "solve.json"),
+        ("trace", "kept"),
+        ("ladder", "compare.json"),
+        ("frontier", "front.json"),
+    ):
+        done = opaq("plot", what, "--from", source, "-o", f"{what}-{source}.svg")
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{what}-{source}.svg\n", "")
+    drawn = {file.name: file.read_bytes() for file in tmp_path.glob("*.svg")}
+    assert drawn["trace-solve.json.svg"] == drawn["trace-kept.svg"]
+    assert drawn["trace-kept.svg"] == figure_bytes(library.plot_trace(json.loads(solved.stdout)), ".svg")
+    assert drawn["ladder-compare.json.svg"] == figure_bytes(
+        library.plot_comparison(json.loads(compared.stdout)), ".svg"
+    )
+    assert drawn["frontier-front.json.svg"] == figure_bytes(library.plot_frontier(front), ".svg")
+    named = opaq("plot", "trace", "two-sink", "--from", "solve.json", "-o", "named.svg")
+    assert named.returncode == 0
+    titled = library.plot_trace(json.loads(solved.stdout), title="two-sink")
+    assert (tmp_path / "named.svg").read_bytes() == figure_bytes(titled, ".svg")
+
+
+def test_nothing_is_overwritten_unless_asked(opaq, tmp_path: Path) -> None:
+    (tmp_path / "p.svg").write_text("mine")
+    done = opaq("plot", "policy", "two-sink", "-o", "p.svg")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "opaq: p.svg: exists already; use --force to overwrite it\n"
+    assert (tmp_path / "p.svg").read_text() == "mine"
+    assert opaq("plot", "policy", "two-sink", "-o", "p.svg", "--force").returncode == 0
+    assert (tmp_path / "p.svg").read_bytes() == figure_bytes(library.plot_policy("two-sink"), ".svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (
+            ["policy", "two-sink", "-o", "x.gif"],
+            "x.gif: the ending '.gif' is no format of figures; use one of .pdf, .svg, .png",
+        ),
+        (["policy", "two-sink", "-o", "x"], "x: has no ending; use one of .pdf, .svg, .png"),
+        (["policy", "two-sink", "-o", "no/x.pdf"], "does not exist; create it first"),
+        (["policy", "-o", "x.pdf"], "PROBLEM: is missing; give a problem file or the name of a scenario"),
+        (
+            ["policy", "two-sink", "--run", "2", "-o", "x.pdf"],
+            "--run: has no effect with policy; it belongs to beliefs",
+        ),
+        (
+            ["policy", "two-sink", "--time", "9", "-o", "x.pdf"],
+            "two-sink: time: is 9; give a whole number, from 0 to 2",
+        ),
+        (["policy", "two-sink", "--time", "now", "-o", "x.pdf"], "--time: 'now' is no list of times; write them as"),
+        (["policy", "two-sinks", "-o", "x.pdf"], "no scenario is called 'two-sinks'; did you mean 'two-sink'"),
+        (["policy", "two-sink", "--dpi", "99", "-o", "x.pdf"], "--dpi: has no effect on .pdf; it belongs to .png"),
+        (["trace", "two-sink", "-o", "x.pdf"], "--from: is missing; make the file first: opaq solve PROBLEM --json"),
+        (
+            ["trace", "--policy", "p.json", "-o", "x.pdf"],
+            "--policy: has no effect with trace; it belongs to policy, beliefs",
+        ),
+        (["trace", "--from", "nowhere.json", "-o", "x.pdf"], "nowhere.json: no such file"),
+        (["trace", "--from", "text.json", "-o", "x.pdf"], "text.json: is not JSON"),
+        (["trace", "--from", "list.json", "-o", "x.pdf"], "list.json: holds no JSON object but a list"),
+        (
+            ["ladder", "--from", "other.json", "-o", "x.pdf"],
+            "other.json: of: is missing; give the answer of a comparison",
+        ),
+        (
+            ["frontier", "--from", "other.json", "-o", "x.pdf"],
+            "other.json: points: is missing; give points with a return",
+        ),
+        (["trace", "--from", ".", "-o", "x.pdf"], "holds no result.json"),
+    ],
+)
+def test_faults_are_named_and_nothing_is_written(opaq, tmp_path: Path, arguments: list[str], fault: str) -> None:
+    for name, text in {"text.json": "opacity 1", "list.json": "[]", "other.json": "{}"}.items():
+        (tmp_path / name).write_text(text)
+    done = opaq("plot", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert fault in done.stderr
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_what_is_read_back_is_what_the_library_gives() -> None:
+    """JSON keeps every digit, so that figures from files and from objects are the same."""
+    solution = library.solve("two-sink", num_starts=1)
+    comparison = library.compare("two-sink", classes=["state"], num_starts=1)
+    for draw, thing, told in (
+        (library.plot_trace, solution, solution_to_dict(solution)),
+        (library.plot_comparison, comparison, comparison_to_dict(comparison)),
+    ):
+        assert figure_bytes(draw(thing), ".svg") == figure_bytes(draw(json.loads(json.dumps(told))), ".svg")
