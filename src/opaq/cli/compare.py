@@ -59,6 +59,7 @@ def command(
         warn(faults.warnings, problem)
     with ProgressPrinter("preparing", quiet=quiet):
         from opaq.cli.comparing import PolicyFolder, deliver
+        from opaq.cli.next_step import after_compare, suggest
         from opaq.opacity.warm import compile_kernels
         from opaq.solvers.comparison import Rung, compare
         from opaq.solvers.policy_classes import class_name, default_classes, named_classes
@@ -93,7 +94,11 @@ def command(
         comparison = _certified(comparison, stated, time, quiet=quiet)
     if policy_out is not None and folder.written:
         note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {policy_out}")
-    raise typer.Exit(deliver(comparison, folder, as_json=as_json))
+    code = deliver(comparison, folder, as_json=as_json)
+    if not (quiet or as_json or comparison.interrupted):
+        written = policy_out if policy_out is not None and not folder.unwritten else None
+        suggest(after_compare(problem, stated, comparison, folder=written))
+    raise typer.Exit(code)
 
 
 def _certified(comparison: Comparison, problem: Problem, time: float | None, *, quiet: bool) -> Comparison:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opaq.reports.layout import WIDTH, row
-from opaq.reports.measurement_text import amount_to_dict, amount_words, measurement_to_dict, render_measurement
+from opaq.reports.measurement_text import amount_to_dict, amount_words, measurement_to_dict
 
 Solution = Any  # an opaq.solvers.solution.Solution; reports know no solver, only what they are given
 
@@ -55,28 +54,24 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
     return found
 
 
-def render_solution(solution: Solution, *, width: int = WIDTH) -> str:
-    """The answer as a page for people, `width` columns wide."""
+def verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """How the search ended, what it was for where that is not the opacity, and what is attainable if it missed."""
+    attainable = [
+        ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
+        for most in solution.attainable
+        if solution.status.name in ("INFEASIBLE", "NOT_FOUND")
+    ]
+    return (("status", solution.status_text), *_aim(solution), *attainable)
+
+
+def search_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """How the policy was found."""
     rows = [("starts", _spread(solution))]
     if solution.optimality is not None:
         unit = solution.measurement.of.unit or f"of {solution.measurement.of.title}"
         rows.append(("optimality", _optimality_words(solution.optimality, unit)))
     method = f"solver {solution.solver} on {solution.gradients} gradients"
-    rows.append(("time", f"{solution.seconds:.1f} s, {method}, seed {solution.seed}"))
-    above = [("status", solution.status_text), *_aim(solution)]
-    above += [
-        ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
-        for most in solution.attainable
-        if solution.status.name in ("INFEASIBLE", "NOT_FOUND")
-    ]
-    return "\n".join(
-        [
-            *(line for label, text in above for line in row(label, text, width=width)),
-            render_measurement(solution.measurement, width=width),
-            "",
-            *(line for label, text in rows for line in row(label, text, width=width)),
-        ]
-    )
+    return (*rows, ("time", f"{solution.seconds:.1f} s, {method}, seed {solution.seed}"))
 
 
 def _optimality(found: Any) -> dict[str, Any] | None:

@@ -1,0 +1,202 @@
+"""The question that a problem asks and the answer that a measurement gives, each as one plain sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from opaq.escapes import printable
+from opaq.model.mdp import MDP
+from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
+from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
+from opaq.opacity.amount import Amount
+from opaq.opacity.measurement import Measurement, RequirementResult
+from opaq.reports.certificate_text import certificate_to_dict, rounded_up
+
+Certificate = Any  # an opaq.certificates.certificate.Certificate, or what certificate_to_dict makes of one
+
+_LONGEST = 40  # characters of a name in a sentence
+_SURE = 5e-6  # guess errors below are none, shares of a policy this close to a bound are all of it
+
+
+def question_sentence(problem: Problem) -> str:
+    """What is asked: how well the secret is hidden, from whom, and what must get done meanwhile."""
+    times = "once" if problem.horizon == 0 else f"at each of {problem.horizon + 1:,} times"
+    seen = f"an observer who sees one of {len(problem.observer.observations):,} observations {times}"
+    asked = _joined([*_return_asked(problem), *map(requirement_words, problem.task.requirements)])
+    meanwhile = f", when {asked}" if asked else ""
+    verb = "reveal" if problem.task.minimise else "hide"
+    whom = "to" if problem.task.minimise else "from"
+    return f"How well does the policy {verb} {secret_words(problem.secret, problem.mdp)} {whom} {seen}{meanwhile}?"
+
+
+def answer_sentence(measurement: Measurement, certificate: Certificate | Mapping[str, Any] | None = None) -> str:
+    """What a policy hides, how often the best guess is wrong, what it earns, and what a certificate proves."""
+    parts = [
+        f"This policy hides {_amount(measurement.opacity)} of {_bits(measurement.secret_entropy)} of the secret",
+        _guess(measurement.guess_error),
+        *_own_uncertainty(measurement),
+        *map(_requirement, measurement.requirements),
+        *_proof(measurement, certificate),
+    ]
+    return "; ".join(part for part in parts if part) + "."
+
+
+@singledispatch
+def secret_words(secret: Secret, mdp: MDP) -> str:
+    """What must stay hidden, to follow the verb "hide"; kinds of secrets may register words of their own."""
+    return f"the secret ({type(secret).__name__})"
+
+
+@secret_words.register
+def _(secret: LastState, mdp: MDP) -> str:
+    return _of_state(secret.classes, mdp, "the run ends")
+
+
+@secret_words.register
+def _(secret: InitialState, mdp: MDP) -> str:
+    return _of_state(secret.classes, mdp, "the run starts")
+
+
+@secret_words.register
+def _(secret: StateAt, mdp: MDP) -> str:
+    return _of_state(secret.classes, mdp, f"the run is at time {secret.time}")
+
+
+@secret_words.register
+def _(secret: StepsAgo, mdp: MDP) -> str:
+    steps = "1 step" if secret.steps == 1 else f"{secret.steps:,} steps"
+    return _of_state(secret.classes, mdp, f"the run is {steps} before its end")
+
+
+@secret_words.register
+def _(secret: Visited, mdp: MDP) -> str:
+    named = secret_label(secret, mdp) or (secret.name if secret.name in mdp.states else None)
+    where = f"one of {secret.states.size:,} states" if named is None else quoted(named)
+    return f"whether the run ever visits {where}"
+
+
+@secret_words.register
+def _(secret: Language, mdp: MDP) -> str:
+    if secret.reveal == "progress":
+        return f"how far the run brings an automaton of {len(secret.automaton.states):,} states"
+    return "whether the run satisfies a formula"
+
+
+def secret_label(secret: Secret, mdp: MDP) -> str | None:
+    """The label that is secret: whose states the secret tells from all others; None where there is none."""
+    if isinstance(secret, Visited):
+        hidden = secret.states
+    else:
+        classes = getattr(secret, "classes", None)
+        if not isinstance(classes, StateClasses) or classes.names != ("no", "yes"):
+            return None
+        hidden = np.flatnonzero(classes.of_state == 1)
+    same = [label for label, states in mdp.labels.items() if np.array_equal(np.sort(states), np.sort(hidden))]
+    preferred = getattr(secret, "name", "secret")
+    return preferred if preferred in same else next(iter(same), None)
+
+
+@singledispatch
+def requirement_words(requirement: Requirement) -> str:
+    """What must get done, as a clause; kinds of requirements may register words of their own."""
+    return f"a requirement ({type(requirement).__name__}) must reach {requirement.threshold:.6g}"
+
+
+@requirement_words.register
+def _(requirement: ReturnAtLeast) -> str:
+    return f"the return of {quoted(requirement.reward)} must be at least {requirement.threshold:.6g}"
+
+
+@requirement_words.register
+def _(requirement: Reach) -> str:
+    return f"{quoted(requirement.name)} must be reached with probability {requirement.threshold:.6g} or more"
+
+
+@requirement_words.register
+def _(requirement: Satisfy) -> str:
+    return f"{quoted(requirement.name)} must hold with probability {requirement.threshold:.6g} or more"
+
+
+def quoted(name: str) -> str:
+    """A name in a sentence: printable, cut short, in quotes."""
+    shown = printable(name)
+    return f"“{shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + '…'}”"
+
+
+def _return_asked(problem: Problem) -> list[str]:
+    threshold = problem.task.return_at_least
+    if threshold is None or not problem.mdp.rewards.any():
+        return []
+    return [f"its return must be at least {threshold:.6g}"]
+
+
+def _of_state(classes: StateClasses, mdp: MDP, verb: str) -> str:
+    """Which class the state of one time is in."""
+    if classes.names == ("no", "yes"):
+        label = secret_label(LastState(classes), mdp)
+        count = int((classes.of_state == 1).sum())
+        return f"whether {verb} in {f'one of {count:,} secret states' if label is None else quoted(label)}"
+    every = len(classes.names) == mdp.num_states
+    return f"where {verb}" if every else f"in which of {len(classes.names):,} groups of states {verb}"
+
+
+def _joined(clauses: list[str]) -> str:
+    return " and ".join([", ".join(clauses[:-1]), clauses[-1]] if len(clauses) > 1 else clauses)
+
+
+def _amount(amount: Amount) -> str:
+    if amount.standard_error is not None:
+        return f"about {amount.value:.4g} (± {amount.standard_error:.1g})"
+    return f"{amount.value:.4g}" if amount.method == "exact" else f"between {amount.lower:.4g} and {amount.upper:.4g}"
+
+
+def _guess(error: Amount) -> str:
+    if error.upper < _SURE:
+        return "the observer's best guess is always right"
+    about = "" if error.method == "exact" else "about "
+    return f"the observer's best guess is wrong in {about}{100 * error.value:.3g}% of the runs"
+
+
+def _own_uncertainty(measurement: Measurement) -> list[str]:
+    """What the task is about, where that is neither the opacity nor the guess error."""
+    of = measurement.of
+    if of.name in ("opacity", "guess_error"):
+        return []
+    unit = f" {of.unit}" if of.unit else ""
+    return [f"{of.title} {_amount(measurement.uncertainty)}{unit} ({measurement.secret_uncertainty:.4g} unobserved)"]
+
+
+def _requirement(met: RequirementResult) -> str:
+    if met.threshold is None:
+        return ""
+    verb = "meets" if met.holds else "misses"
+    return f"{printable(met.name)} {met.value:.4g} {verb} the threshold {met.threshold:.4g}"
+
+
+def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any] | None) -> list[str]:
+    """What is proven: the bound, and how close to it the policy is where it meets the task."""
+    if certificate is None:
+        return []
+    figures = certificate if isinstance(certificate, Mapping) else certificate_to_dict(certificate)
+    if figures["status"] == "infeasible":
+        return ["it is proven that no policy meets the task"]
+    of, bound = measurement.of, figures["upper_bound"]
+    if bound is None:
+        return []
+    unit = f" {of.unit}" if of.unit else ""
+    proven = f"no policy that meets the task exceeds {rounded_up(bound)}{unit}"
+    if not measurement.feasible:
+        return [proven]
+    gap = max(0.0, bound - measurement.uncertainty.lower)
+    if gap <= 1e-3:
+        return [f"{proven}, so that this one is proven optimal to within {max(gap, 1e-6):.1g}{unit}"]
+    return [proven if bound <= 0 else f"{proven}, so that this one is within {100 * gap / bound:.2g}% of the best"]
+
+
+def _bits(value: float) -> str:
+    shown = f"{value:.4g}"
+    return f"{shown} bit" if shown == "1" else f"{shown} bits"
