@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pandas import DataFrame
 from scipy.sparse import csr_array
 
 import opaq
@@ -65,7 +66,11 @@ def classes_in(annotation: Any) -> set[type]:
 def hints(thing: Any) -> dict[str, Any]:
     """Annotations with names resolved; what is imported for type checkers only is looked up in the public names."""
     module = inspect.getmodule(thing)
-    names = vars(module) | {name: getattr(opaq, name) for name in opaq.__all__} | {"csr_array": csr_array}
+    names = (
+        vars(module)
+        | {name: getattr(opaq, name) for name in opaq.__all__}
+        | {"csr_array": csr_array, "DataFrame": DataFrame}
+    )
     return typing.get_type_hints(thing, globalns=names)
 
 

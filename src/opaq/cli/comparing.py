@@ -77,8 +77,7 @@ def deliver(comparison: Comparison, folder: PolicyFolder, *, as_json: bool) -> i
                 rung["policy"] = folder.unwritten[rung["class"]]
         answer(json.dumps(found, indent=2))
     else:
-        minimise = folder.problem.task.minimise
-        answer(shown(comparison_page(comparison, minimise=minimise, width=page_width())))
+        answer(shown(comparison_page(comparison, width=page_width())))
         for policy in folder.unwritten.values():
             answer(json.dumps(policy))
     return BAD_INPUT if folder.unwritten else code_of_comparison(comparison)

@@ -78,7 +78,7 @@ def after_compare(source: str, problem: Problem, comparison: Comparison, *, fold
     from opaq.cli.comparing import file_name
     from opaq.reports.comparison_text import best_rung
 
-    best = best_rung(comparison, minimise=problem.task.minimise)
+    best = best_rung(comparison)
     if best is None:
         return ""
     if folder is not None:

@@ -40,26 +40,23 @@ def comparison_cells(comparison: Comparison) -> Cells:
     return Cells(head, tuple(comparison_rows(comparison)), range(1, len(head) - 1))
 
 
-def comparison_sentence(comparison: Comparison, *, minimise: bool = False) -> str:
-    """Which class to take: the first one that comes as far as any.
-
-    minimise: whether the task asks for as little as possible.
-    """
-    best = best_rung(comparison, minimise=minimise)
+def comparison_sentence(comparison: Comparison) -> str:
+    """Which class to take: the first one that comes as far as any."""
+    best = best_rung(comparison)
     if best is None:
         return "No class of policies was found to meet the task."
     of, value = best.measurement.of, best.measurement.uncertainty.value
-    unit = f" {of.unit}" if of.unit else ""
-    most = f"{of.title} {value:.4g}{unit}, the {'least' if minimise else 'most'} of {_classes(len(comparison.rungs))}"
+    unit, extreme = f" {of.unit}" if of.unit else "", "least" if comparison.minimise else "most"
+    most = f"{of.title} {value:.4g}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
     first = comparison.rungs[0]
     coarser = "" if first is best else f" ({first.name}: {first.measurement.uncertainty.value:.4g})"
     bound = "" if comparison.bound is None else f"; no policy exceeds {rounded_up(comparison.bound)}{unit}"
     return f"Policies by {best.name} reach {most}{coarser}{bound}."
 
 
-def best_rung(comparison: Comparison, *, minimise: bool = False) -> Any:
+def best_rung(comparison: Comparison) -> Any:
     """The first class, from coarse to fine, that comes as far as any that meets the task; None where none does."""
-    sign = -1.0 if minimise else 1.0
+    sign = -1.0 if comparison.minimise else 1.0
     scores = {
         index: sign * rung.measurement.uncertainty.value
         for index, rung in enumerate(comparison.rungs)

@@ -31,6 +31,11 @@ _DIRECTION = {
 }
 
 
+def direction_of(action: str) -> str:
+    """Where an action of this name leads: north, east, south, west or stay; empty for other names."""
+    return _DIRECTION.get(action.lower(), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Symbols:
     """How directions are drawn."""
@@ -39,7 +44,7 @@ class Symbols:
 
     def of(self, action: str) -> str:
         """One character for an action: an arrow for one that moves, otherwise its initial."""
-        return self.arrows.get(_DIRECTION.get(action.lower(), ""), printable(action)[:1] or "?")
+        return self.arrows.get(direction_of(action), printable(action)[:1] or "?")
 
     @classmethod
     def for_encoding(cls, encoding: str | None) -> Symbols:
@@ -72,7 +77,7 @@ def policy_lines(
     problem = policy.product.problem
     view = grid_of(problem)
     shares = policy.average() if time is None else _at(policy, time)
-    labels, traps = _initials(view), {*view.traps}
+    labels, traps = initials(view), {*view.traps}
     texts = {
         state: labels.get(state, " ")
         + ("x" if state in traps else _likely(shares.get(state, {}), problem.mdp.actions, symbols))
@@ -149,7 +154,7 @@ def _board(view: GridView, texts: Mapping[int, str], width: int) -> list[str]:
     return lines
 
 
-def _initials(view: GridView) -> dict[int, str]:
+def initials(view: GridView) -> dict[int, str]:
     """State -> one letter for its label; states with several labels show the one that fewest states carry."""
     initials: dict[int, str] = {}
     for label, states in sorted(view.labels.items(), key=lambda item: -len(item[1])):

@@ -53,14 +53,11 @@ def certificate_page(certificate: Certificate, *, width: int = WIDTH) -> Page:
     return Page(answer_sentence(measurement, certificate), parts)
 
 
-def comparison_page(comparison: Comparison, *, minimise: bool = False, width: int = WIDTH) -> Page:
-    """The ladder as a table, and what is missing from it.
-
-    minimise: whether the task asks for as little as possible.
-    """
+def comparison_page(comparison: Comparison, *, width: int = WIDTH) -> Page:
+    """The ladder as a table, and what is missing from it."""
     missing = missing_lines(comparison, width=width)
     parts = (comparison_cells(comparison), *((Lines(tuple(missing)),) if missing else ()))
-    return Page(comparison_sentence(comparison, minimise=minimise), parts)
+    return Page(comparison_sentence(comparison), parts)
 
 
 def runs_page(runs: tuple[Replay, ...], *, width: int = WIDTH) -> Page:

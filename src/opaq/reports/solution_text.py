@@ -34,7 +34,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
                 "start": result.place,
                 "kind": result.kind,
                 "status": result.status.name.lower(),
-                of.name: _value(solution, result.best.score),
+                of.name: solution.value_of(result.best.score),
                 "feasible": result.best.feasible,
                 "iterations": result.iterations,
                 "seconds": result.seconds,
@@ -44,7 +44,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         "trace": [
             {
                 "iteration": trace.iteration,
-                of.name: _value(solution, trace.score),
+                of.name: solution.value_of(trace.score),
                 "slack": trace.slack.tolist(),
                 "multipliers": trace.multipliers.tolist(),
             }
@@ -90,7 +90,7 @@ def _spread(solution: Solution) -> str:
     feasible = [result.best.score for result in solution.starts if result.best.feasible]
     if not feasible:
         return f"none of {len(solution.starts)} starts ended feasible"
-    scores = sorted((_value(solution, score) for score in feasible), reverse=True)
+    scores = sorted((solution.value_of(score) for score in feasible), reverse=True)
     middle, title = scores[len(scores) // 2], solution.measurement.of.title
     words = f"{len(scores)} of {len(solution.starts)} feasible; {title} from {scores[-1]:.4f} to {scores[0]:.4f}"
     return f"{words}, median {middle:.4f}"
@@ -104,13 +104,6 @@ def _aim(solution: Solution) -> list[tuple[str, str]]:
     unit = f" {measurement.of.unit}" if measurement.of.unit else ""
     words = f"{measurement.of.title}: {amount_words(measurement.uncertainty)}{unit}"
     return [("minimised" if minimise else "maximised", words)]
-
-
-def _value(solution: Solution, score: float) -> float:
-    """A solver's score as the uncertainty it stands for."""
-    task = solution.product.problem.task
-    scale = task.of.over(solution.product.secret_values).scale
-    return float((-scale if task.minimise else scale) * score) + 0.0
 
 
 def _optimality_words(found: Any, unit: str) -> str:
