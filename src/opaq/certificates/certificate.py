@@ -40,6 +40,7 @@ from opaq.stop import Stop, StoppedError, on_signals
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+DEFAULT_TIME = 60.0  # seconds
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
 _SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
@@ -121,7 +122,7 @@ def certify(
     policy: Policy | str | os.PathLike[str] | None = None,
     *,
     gap: float = 0.01,
-    time: float = 60.0,
+    time: float = DEFAULT_TIME,
     budget: Budget | None = None,
     aware: bool = False,
     machines: tuple[ObservationMachine, ...] | None = None,

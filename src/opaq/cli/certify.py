@@ -52,7 +52,7 @@ def command(
     stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.beliefs.graph import Budget
-        from opaq.certificates.certificate import certify
+        from opaq.certificates.certificate import DEFAULT_TIME, certify
         from opaq.opacity.warm import compile_kernels
         from opaq.reports.certificate_text import certificate_to_dict
         from opaq.reports.pages import certificate_page
@@ -65,7 +65,7 @@ def command(
             chosen,
             aware=aware,
             stop=stop,
-            on_progress=rung_progress(progress),
+            on_progress=rung_progress(progress, DEFAULT_TIME if time is None else time),
             **given({"gap": gap, "time": time, "budget": budget}),
         )
     if as_json:
@@ -80,6 +80,12 @@ def command(
         suggest(after_certify(problem, certificate, policy=policy))
 
 
-def rung_progress(printer: ProgressPrinter) -> Callable[[Rung], None]:
-    """Shows where the search for a bound is."""
-    return lambda rung: printer.show(f"bound {rung.bound:.5f}, {rung.machine}, round {rung.rounds:,}")
+def rung_progress(printer: ProgressPrinter, time: float) -> Callable[[Rung], None]:
+    """Shows where the search for a bound is, and how much of its time has passed."""
+
+    def show(rung: Rung) -> None:
+        share = min(printer.seconds / time, 1.0)
+        left = f"at most {max(time - printer.seconds, 0.0):.0f} s left"
+        printer.show(f"bound {rung.bound:.5f} | {rung.machine}, round {rung.rounds:,} | {left}", share=share)
+
+    return show

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event, Lock, Thread
 from time import monotonic
 from types import TracebackType
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 _REFRESH = 0.3  # seconds between two renewals of a live line
 _FIRST, _PAUSE = 1.5, 10.0  # seconds to the first line, and between lines, where there is no terminal
 _ERASE = "\r\x1b[2K"
+_LEAST_SHARE = 0.02  # of the work done, before it is used to foretell the rest
+_BAR_AFTER = 1.0  # seconds: shorter work does not wait for what draws the bar
+_BAR_FROM = 60  # columns: on a narrower terminal words are worth more
 
 
 class ProgressPrinter:
@@ -33,6 +37,7 @@ class ProgressPrinter:
         """since: when the user began to wait, if that was before now (a reading of the monotonic clock)."""
         self._label = label
         self._text = ""
+        self._share: float | None = None
         self._quiet = quiet or sys.stderr is None
         self._live = not self._quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._begun = monotonic()
@@ -46,10 +51,13 @@ class ProgressPrinter:
         """How long it has been at work."""
         return monotonic() - self._begun
 
-    def show(self, text: str, *, label: str | None = None) -> None:
-        """Store what is shown next; with a label, a new phase begins. Any thread may call it, as often as it likes."""
+    def show(self, text: str, *, label: str | None = None, share: float | None = None) -> None:
+        """Store what is shown next; with a label, a new phase begins. Any thread may call it, as often as it likes.
+
+        share: how much of the work is done, if that is known, from 0 to 1; it is drawn as a bar.
+        """
         self._label = self._label if label is None else label
-        self._text = text
+        self._text, self._share = text, share
 
     def note(self, text: str) -> None:
         """Print a line that stays, without tearing the live one."""
@@ -76,22 +84,35 @@ class ProgressPrinter:
         while not self._ended.wait(pause):
             with self._printing:
                 if not self._ended.is_set():
-                    self._print(self._line())
+                    self._print()
             pause = _REFRESH if self._live else _PAUSE
 
-    def _line(self) -> str:
-        words = [f"{self._label} {self.seconds:.0f} s", self._text]
-        return printable(" | ".join(word for word in words if word))
+    def _print(self) -> None:
+        head, share, text = f"{self._label} {self.seconds:.0f} s", self._share, self._text
+        if not self._live:
+            note(_joined(head, _percent(share), text))
+            return
+        columns = _columns() - 1  # the last column would begin a new line
+        if share is None or columns < _BAR_FROM or self.seconds < _BAR_AFTER:
+            _write(f"{_ERASE}{_joined(head, _percent(share), text)[:columns]}")
+            return
+        from opaq.cli import progress_bar
 
-    def _print(self, line: str) -> None:
-        if self._live:
-            _write(f"{_ERASE}{line[: _columns() - 1]}")  # the last column would begin a new line
-        else:
-            note(line)
+        drawn = progress_bar.bar(share, sys.stderr)
+        words = _joined(_percent(share).rjust(4), text)[: max(columns - len(head) - progress_bar.WIDTH - 2, 0)]
+        _write(f"{_ERASE}{printable(head)} {drawn} {words}")
 
     def _erase(self) -> None:
         if self._live:
             _write(_ERASE)
+
+
+def _joined(*words: str) -> str:
+    return printable(" | ".join(word for word in words if word))
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
 
 
 def _columns() -> int:
@@ -109,8 +130,13 @@ def _write(text: str) -> None:
         return  # the terminal has gone; the work goes on
 
 
-def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Progress], None]:
-    """What a solver calls after every step: the printer shows the step and the best policy so far."""
+def solver_progress(
+    printer: ProgressPrinter, problem: Problem, *, time: float | None = None
+) -> Callable[[Progress], None]:
+    """What a solver calls after every step: the printer shows the step and the best policy so far.
+
+    time: seconds after which the search ends in any case.
+    """
     best: list[Candidate] = []
     unstored: set[str] = set()
 
@@ -120,17 +146,24 @@ def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Pro
             printer.note(f"{progress.unstored}; the search goes on, but could not be resumed from here")
         if progress.best is not None and progress.best.beats(best[-1] if best else None):
             best[:] = [progress.best]
+        share = progress.share if time is None else max(progress.share, printer.seconds / time)
         printer.show(
             progress_line(
-                progress,
+                replace(progress, share=share),
                 threshold=problem.task.return_at_least,
                 best=abs(best[0].score) if best and best[0].feasible else None,
                 title=score_title(problem),
                 seconds=printer.seconds,
-            )
+            ),
+            share=shown_share(share),
         )
 
     return show
+
+
+def shown_share(share: float) -> float | None:
+    """The share of the work that is done, once enough of it is for the share to mean something."""
+    return min(share, 1.0) if share > _LEAST_SHARE else None
 
 
 def score_title(problem: Problem) -> str:
@@ -148,7 +181,7 @@ def progress_line(
         words.append(f"best so far {best:.4f}")
     if threshold is not None and trace.slack.size:
         words.append(f"return {trace.slack[0] + threshold:.4f}")
-    if progress.share > 0.02:
+    if progress.share > _LEAST_SHARE:
         words.append(f"at most {seconds * (1 / progress.share - 1):.0f} s left")
     if trace.multipliers.size:
         words.append(f"multiplier {trace.multipliers[0]:.3g}")

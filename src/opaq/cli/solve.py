@@ -178,18 +178,18 @@ def _solve(problem: Problem, folder: RunFolder, *, processes: int | None, time: 
             folder=folder.path,
             processes=processes,
             time=time,
-            on_step=solver_progress(progress, problem),
+            on_step=solver_progress(progress, problem, time=time),
             stop=stop,
         )
 
 
 def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) -> Certificate | None:
     """How good the policy is; nothing where it misses the task or the search was interrupted."""
-    from opaq.certificates.certificate import certify
+    from opaq.certificates.certificate import DEFAULT_TIME, certify
     from opaq.cli.certify import rung_progress
     from opaq.cli.progress import ProgressPrinter
 
     if code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED):
         return None
     with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress, about(source):
-        return certify(problem, solution.policy, stop=stop, on_progress=rung_progress(progress))
+        return certify(problem, solution.policy, stop=stop, on_progress=rung_progress(progress, DEFAULT_TIME))

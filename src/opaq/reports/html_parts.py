@@ -30,7 +30,7 @@ def paragraph(words: str) -> str:
 def facts(rows: Iterable[tuple[str, str]]) -> str:
     """Labels and what belongs to them."""
     lines = [
-        f'<tr style="background:none">{_cell(label, "th", "left;font-weight:normal;opacity:.7")}'
+        f'<tr style="background:none">{_cell(label, "th", "left;font-weight:normal;opacity:.7;white-space:nowrap")}'
         f"{_cell(words, 'td', 'left', most=400)}</tr>"
         for label, words in rows
     ]

@@ -22,7 +22,7 @@ Solution = Any  # an opaq.solvers.solution.Solution; reports know no solver, onl
 Comparison = Any  # an opaq.solvers.comparison.Comparison
 Certificate = Any  # an opaq.certificates.certificate.Certificate
 
-_MOST_ROWS = 40  # of a table in a notebook
+_MOST_ROWS = 24  # of a table in a notebook
 _MOST_VALUES = 8  # columns of a replay's beliefs
 
 
