@@ -233,11 +233,11 @@ def test_in_a_log_the_share_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_time_limit_counts_as_work_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    printer = ProgressPrinter("solving", quiet=True)
-    show = solver_progress(printer, SimpleNamespace(task=Task()), time=8.0)
+    printer = ProgressPrinter("solving", quiet=True, limit=8.0)
+    show = solver_progress(printer, SimpleNamespace(task=Task()))
     monkeypatch.setattr(progress, "monotonic", lambda: 6.0)
     show(step(1, 0.5))
-    assert printer._share == 0.75
+    assert printer.share_done() == printer._share == 0.75
     assert "at most 2 s left" in printer._text
 
 

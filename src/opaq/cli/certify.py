@@ -59,13 +59,18 @@ def command(
 
         compile_kernels()
     budget = None if memory is None else Budget(memory=in_bytes(memory))
-    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress, about(problem):
+    limit = DEFAULT_TIME if time is None else time
+    with (
+        interrupts.computing() as stop,
+        ProgressPrinter("certifying", quiet=quiet, limit=limit) as progress,
+        about(problem),
+    ):
         certificate = certify(
             stated,
             chosen,
             aware=aware,
             stop=stop,
-            on_progress=rung_progress(progress, DEFAULT_TIME if time is None else time),
+            on_progress=rung_progress(progress),
             **given({"gap": gap, "time": time, "budget": budget}),
         )
     if as_json:
@@ -80,12 +85,6 @@ def command(
         suggest(after_certify(problem, certificate, policy=policy))
 
 
-def rung_progress(printer: ProgressPrinter, time: float) -> Callable[[Rung], None]:
-    """Shows where the search for a bound is, and how much of its time has passed."""
-
-    def show(rung: Rung) -> None:
-        share = min(printer.seconds / time, 1.0)
-        left = f"at most {max(time - printer.seconds, 0.0):.0f} s left"
-        printer.show(f"bound {rung.bound:.5f} | {rung.machine}, round {rung.rounds:,} | {left}", share=share)
-
-    return show
+def rung_progress(printer: ProgressPrinter) -> Callable[[Rung], None]:
+    """Shows where the search for a bound is."""
+    return lambda rung: printer.show(f"bound {rung.bound:.5f}, {rung.machine}, round {rung.rounds:,}")

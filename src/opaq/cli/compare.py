@@ -108,8 +108,8 @@ def _certified(comparison: Comparison, problem: Problem, time: float | None, *, 
     from opaq.cli.progress import ProgressPrinter
 
     seconds = _LAST_SECONDS if time is None else time * _LAST_SHARE
-    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress:
-        return with_bound(comparison, problem, time=seconds, stop=stop, on_progress=rung_progress(progress, seconds))
+    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet, limit=seconds) as progress:
+        return with_bound(comparison, problem, time=seconds, stop=stop, on_progress=rung_progress(progress))
 
 
 def _split(classes: str) -> list[str]:
@@ -126,7 +126,7 @@ class _StepPrinter:
         self._best: float | None = None
 
     def __call__(self, name: str, progress: Progress) -> None:
-        from opaq.cli.progress import progress_line, shown_share
+        from opaq.cli.progress import progress_line
 
         if name != self._name:
             self._name, self._begun, self._best = name, self._printer.seconds, None
@@ -141,5 +141,5 @@ class _StepPrinter:
             seconds=self._printer.seconds - self._begun,
         )
         place = self._names.index(name) + 1
-        share = shown_share((place - 1 + min(progress.share, 1.0)) / len(self._names))
+        share = (place - 1 + min(progress.share, 1.0)) / len(self._names)
         self._printer.show(line, label=f"{name} ({place} of {len(self._names)})", share=share)

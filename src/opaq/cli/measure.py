@@ -87,7 +87,7 @@ def command(
         compile_kernels()
     with (
         interrupts.computing() as stop,
-        ProgressPrinter("measuring", quiet=quiet) as progress,
+        ProgressPrinter("measuring", quiet=quiet, limit=time) as progress,
         about(problem if policy is None else str(policy)),
     ):
         measurement = measure(stated, chosen, stop=stop, on_progress=progress.show, **given({"mode": mode, **options}))

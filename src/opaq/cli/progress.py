@@ -33,11 +33,17 @@ class ProgressPrinter:
     Numerical work only calls `show`, which stores a text. Nothing is printed when `quiet`, or without a stderr.
     """
 
-    def __init__(self, label: str, *, quiet: bool = False, since: float | None = None) -> None:
-        """since: when the user began to wait, if that was before now (a reading of the monotonic clock)."""
+    def __init__(
+        self, label: str, *, quiet: bool = False, since: float | None = None, limit: float | None = None
+    ) -> None:
+        """since: when the user began to wait, if that was before now (a reading of the monotonic clock).
+
+        limit: seconds after which the work ends in any case.
+        """
         self._label = label
         self._text = ""
-        self._share: float | None = None
+        self._share = 0.0
+        self._limit = limit
         self._quiet = quiet or sys.stderr is None
         self._live = not self._quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._begun = monotonic()
@@ -51,10 +57,14 @@ class ProgressPrinter:
         """How long it has been at work."""
         return monotonic() - self._begun
 
-    def show(self, text: str, *, label: str | None = None, share: float | None = None) -> None:
+    def share_done(self, share: float = 0.0) -> float:
+        """How much of the work is done now: the share that is known, or that of the time if that is more."""
+        return min(share if self._limit is None else max(share, self.seconds / self._limit), 1.0)
+
+    def show(self, text: str, *, label: str | None = None, share: float = 0.0) -> None:
         """Store what is shown next; with a label, a new phase begins. Any thread may call it, as often as it likes.
 
-        share: how much of the work is done, if that is known, from 0 to 1; it is drawn as a bar.
+        share: how much of the work is done, from 0 to 1, if that is known; it is drawn as a bar.
         """
         self._label = self._label if label is None else label
         self._text, self._share = text, share
@@ -88,19 +98,20 @@ class ProgressPrinter:
             pause = _REFRESH if self._live else _PAUSE
 
     def _print(self) -> None:
-        head, share, text = f"{self._label} {self.seconds:.0f} s", self._share, self._text
+        head, text = printable(f"{self._label} {self.seconds:.0f} s"), self._text
+        share = self.share_done(self._share)
         if not self._live:
             note(_joined(head, _percent(share), text))
             return
         columns = _columns() - 1  # the last column would begin a new line
-        if share is None or columns < _BAR_FROM or self.seconds < _BAR_AFTER:
+        if share < _LEAST_SHARE or columns < _BAR_FROM or self.seconds < _BAR_AFTER:
             _write(f"{_ERASE}{_joined(head, _percent(share), text)[:columns]}")
             return
         from opaq.cli import progress_bar
 
         drawn = progress_bar.bar(share, sys.stderr)
         words = _joined(_percent(share).rjust(4), text)[: max(columns - len(head) - progress_bar.WIDTH - 2, 0)]
-        _write(f"{_ERASE}{printable(head)} {drawn} {words}")
+        _write(f"{_ERASE}{head} {drawn} {words}")
 
     def _erase(self) -> None:
         if self._live:
@@ -111,8 +122,9 @@ def _joined(*words: str) -> str:
     return printable(" | ".join(word for word in words if word))
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.0%}"
+def _percent(share: float) -> str:
+    """Nothing while so little is done that the share says nothing."""
+    return "" if share < _LEAST_SHARE else f"{share:.0%}"
 
 
 def _columns() -> int:
@@ -130,13 +142,8 @@ def _write(text: str) -> None:
         return  # the terminal has gone; the work goes on
 
 
-def solver_progress(
-    printer: ProgressPrinter, problem: Problem, *, time: float | None = None
-) -> Callable[[Progress], None]:
-    """What a solver calls after every step: the printer shows the step and the best policy so far.
-
-    time: seconds after which the search ends in any case.
-    """
+def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Progress], None]:
+    """What a solver calls after every step: the printer shows the step and the best policy so far."""
     best: list[Candidate] = []
     unstored: set[str] = set()
 
@@ -146,7 +153,7 @@ def solver_progress(
             printer.note(f"{progress.unstored}; the search goes on, but could not be resumed from here")
         if progress.best is not None and progress.best.beats(best[-1] if best else None):
             best[:] = [progress.best]
-        share = progress.share if time is None else max(progress.share, printer.seconds / time)
+        share = printer.share_done(progress.share)
         printer.show(
             progress_line(
                 replace(progress, share=share),
@@ -155,15 +162,10 @@ def solver_progress(
                 title=score_title(problem),
                 seconds=printer.seconds,
             ),
-            share=shown_share(share),
+            share=share,
         )
 
     return show
-
-
-def shown_share(share: float) -> float | None:
-    """The share of the work that is done, once enough of it is for the share to mean something."""
-    return min(share, 1.0) if share > _LEAST_SHARE else None
 
 
 def score_title(problem: Problem) -> str:
@@ -181,7 +183,7 @@ def progress_line(
         words.append(f"best so far {best:.4f}")
     if threshold is not None and trace.slack.size:
         words.append(f"return {trace.slack[0] + threshold:.4f}")
-    if progress.share > _LEAST_SHARE:
+    if progress.share >= _LEAST_SHARE:
         words.append(f"at most {seconds * (1 / progress.share - 1):.0f} s left")
     if trace.multipliers.size:
         words.append(f"multiplier {trace.multipliers[0]:.3g}")

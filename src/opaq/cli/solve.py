@@ -169,7 +169,7 @@ def _solve(problem: Problem, folder: RunFolder, *, processes: int | None, time: 
         compile_kernels(derivatives=True)
     with (
         interrupts.computing() as stop,
-        ProgressPrinter("solving", quiet=quiet) as progress,
+        ProgressPrinter("solving", quiet=quiet, limit=time) as progress,
         about(folder.source),
     ):
         return solve_as_asked(
@@ -178,7 +178,7 @@ def _solve(problem: Problem, folder: RunFolder, *, processes: int | None, time: 
             folder=folder.path,
             processes=processes,
             time=time,
-            on_step=solver_progress(progress, problem, time=time),
+            on_step=solver_progress(progress, problem),
             stop=stop,
         )
 
@@ -191,5 +191,9 @@ def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) 
 
     if code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED):
         return None
-    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress, about(source):
-        return certify(problem, solution.policy, stop=stop, on_progress=rung_progress(progress, DEFAULT_TIME))
+    with (
+        interrupts.computing() as stop,
+        ProgressPrinter("certifying", quiet=quiet, limit=DEFAULT_TIME) as progress,
+        about(source),
+    ):
+        return certify(problem, solution.policy, stop=stop, on_progress=rung_progress(progress))
