@@ -10,18 +10,21 @@ from opaq.reports.html_parts import text
 from opaq.reports.policy_view import Shares
 
 _SIDE = 28  # pixels of a cell
-MOST_CELLS = 900  # larger grids would not be a small picture
+_MOST_CELLS = 900  # larger grids would not be a small picture
 _LEAST = 0.05  # an action less likely than this is not drawn
 _AIM: Mapping[str, tuple[int, int]] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
 
 
+def small(view: GridView) -> bool:
+    """Whether the grid is small enough for a picture beside text."""
+    return view.width * view.height <= _MOST_CELLS
+
+
 def grid_svg(view: GridView, actions: tuple[str, ...] = (), shares: Shares | None = None) -> str:
-    """The picture, empty for grids that are too large; `shares` are the arrows, state -> action -> probability.
+    """The picture; `shares` are the arrows, state -> action -> probability.
 
     It is drawn in the colour of the text around it, so that it suits light and dark pages.
     """
-    if view.width * view.height > MOST_CELLS:
-        return ""
     letters = initials(view)
     pieces = [_rect(*cell, 'fill="currentColor" fill-opacity=".55"') for cell in view.walls]
     for state, cell in enumerate(view.cells):

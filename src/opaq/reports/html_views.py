@@ -10,7 +10,7 @@ from opaq.opacity.measurement import Measurement
 from opaq.reports.certificate_text import certificate_rows, certificate_sentence, rounded_up, uniform_sentence
 from opaq.reports.comparison_text import comparison_cells, comparison_sentence, missing_lines
 from opaq.reports.grid_view import GridView
-from opaq.reports.html_grid import grid_svg
+from opaq.reports.html_grid import grid_svg, small
 from opaq.reports.html_parts import box, facts, paragraph, table
 from opaq.reports.measurement_text import measurement_rows
 from opaq.reports.policy_view import PolicyView
@@ -36,7 +36,7 @@ def problem_html(problem: Problem) -> str:
         ("horizon", f"{problem.horizon:,} transitions"),
         ("policies by", ", ".join(problem.policy_class.conditions_on) or "nothing"),
     ]
-    picture = "" if view is None else grid_svg(view)
+    picture = grid_svg(view) if view is not None and small(view) else ""
     return box(f"Problem {problem.name}".strip(), paragraph(question_sentence(problem)), facts(rows), picture)
 
 
@@ -58,9 +58,9 @@ def measurement_html(measurement: Measurement) -> str:
 def solution_html(solution: Solution) -> str:
     """The same for the policy found, how the search went and, on a grid, the policy's arrows."""
     measurement, product = solution.measurement, solution.product
-    view = GridView.of(product.problem)
-    shares = None if view is None else PolicyView(product, solution.pi).average()
-    picture = "" if view is None else grid_svg(view, product.problem.mdp.actions, shares)
+    view, picture = GridView.of(product.problem), ""
+    if view is not None and small(view):
+        picture = grid_svg(view, product.problem.mdp.actions, PolicyView(product, solution.pi).average())
     rows = (*verdict_rows(solution), *measurement_rows(measurement), *search_rows(solution))
     return box(f"Solution of {measurement.problem}", paragraph(answer_sentence(measurement)), picture, facts(rows))
 
