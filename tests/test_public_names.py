@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from pandas import DataFrame
 from scipy.sparse import csr_array
 
 import opaq
@@ -67,7 +68,9 @@ def hints(thing: Any) -> dict[str, Any]:
     """Annotations with names resolved; what is imported for type checkers only is looked up in the public names."""
     module = inspect.getmodule(thing)
     names = (
-        vars(module) | {name: getattr(opaq, name) for name in opaq.__all__} | {"csr_array": csr_array, "Figure": Figure}
+        vars(module)
+        | {name: getattr(opaq, name) for name in opaq.__all__}
+        | {"csr_array": csr_array, "DataFrame": DataFrame, "Figure": Figure}
     )
     return typing.get_type_hints(thing, globalns=names)
 

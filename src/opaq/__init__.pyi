@@ -82,6 +82,7 @@ from .simulation.agent import GymAdapter as GymAdapter
 from .simulation.replay import Moment as Moment
 from .simulation.replay import Replay as Replay
 from .simulation.replay import replay as replay
+from .simulation.run_tables import runs_to_dataframe as runs_to_dataframe
 from .simulation.runs import Run as Run
 from .simulation.runs import simulate as simulate
 from .solvers.attainable import Attainable as Attainable

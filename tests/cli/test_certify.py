@@ -51,7 +51,7 @@ def test_solve_and_certify_in_one_go(opaq) -> None:
 def test_compare_ends_with_the_bound(opaq) -> None:
     classes = ["--classes", "state; state,time", "--starts", "2", "-q"]
     page = opaq("compare", "two-sink", *classes, COLUMNS="200").stdout
-    *_, bound, scope = page.splitlines()
+    *_, bound, _, scope = page.splitlines()
     assert bound.split() == ["any", "policy", "<=", "0.55147", "certified", "bound"]
     assert scope == "the bound holds for any policy that does not see the observations, whatever it remembers"
     assert json.loads(opaq("compare", "two-sink", *classes, "--no-certify", "--json").stdout)["bound"] is None
@@ -100,7 +100,7 @@ def test_the_bound_of_another_measure_stands_in_its_column(opaq, tmp_path: Path)
     for of, column in (("guess_error", "guess error"), ("guesswork", "guesswork"), (loss, "expected loss")):
         (tmp_path / "p.yaml").write_text(text.replace("return_at_least: 0}", f"return_at_least: 0, of: {of}}}"))
         done = opaq("compare", "p.yaml", *classes, COLUMNS="220")
-        head, line, last, _ = done.stdout.splitlines()
+        _, head, line, last, _ = [line for line in done.stdout.splitlines() if line]
         at = head.index(column) + len(column)
         reached, bound = float(line[:at].split()[-1]), float(last[:at].split()[-1])
         assert reached <= bound + 1e-5, (of, done.stdout)

@@ -14,10 +14,11 @@ from time import sleep
 import pytest
 
 from opaq.cli import main
-from opaq.cli.solve import with_a_clock
+from opaq.cli.next_step import with_a_clock
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
-from opaq.reports.comparison_text import comparison_to_dict, render_comparison
+from opaq.reports.answer_pages import comparison_page
+from opaq.reports.comparison_text import comparison_to_dict
 from opaq.solvers.comparison import Unreached, compare
 
 TWO = ("--classes", "state; state,time")
@@ -26,7 +27,11 @@ TWO = ("--classes", "state; state,time")
 def test_the_table(opaq) -> None:
     done = opaq("compare", "two-sink", *TWO, COLUMNS="120")
     assert done.returncode == 0
-    head, *lines, bound, _ = done.stdout.splitlines()
+    sentence, _, head, *lines, bound, _, _ = done.stdout.splitlines()
+    assert sentence == (
+        "Policies by state, time reach opacity 0.5515 bits, the most of 2 classes (state: 0.4088); "
+        "no policy exceeds 0.5515 bits."
+    )
     assert bound.split()[:4] == ["any", "policy", "<=", "0.55147"]
     assert head.split() == ["class", "opacity", "return", "guess", "error", "rows", "seconds", "status"]
     assert [re.split(r"  +", line)[:2] for line in lines] == [["state", "0.40883"], ["state, time", "0.55146"]]
@@ -113,7 +118,8 @@ def test_an_infeasible_task_is_exit_code_1(opaq, tmp_path: Path) -> None:
     (tmp_path / "hard.yaml").write_text(text)
     done = opaq("compare", "hard.yaml", *TWO, "-q", COLUMNS="120")
     assert done.returncode == 1
-    assert [line.split("  ")[-1] for line in done.stdout.splitlines()[1:]] == ["infeasible, MISSES the task"] * 2
+    assert [line.split("  ")[-1] for line in done.stdout.splitlines()[3:]] == ["infeasible, MISSES the task"] * 2
+    assert done.stdout.startswith("No class of policies was found to meet the task.\n")
 
 
 def test_time_ends_the_ladder(opaq) -> None:
@@ -147,7 +153,7 @@ def test_ctrl_c_tells_the_classes_that_are_done(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "stopping..." in err
-    head, *lines = out.splitlines()
+    _, _, head, *lines = out.splitlines()
     assert head.startswith("class")
     assert lines[0].startswith("state ")
     assert lines[-1].startswith("no answer for ")
@@ -160,10 +166,10 @@ def test_a_bound_is_the_last_line_of_the_table() -> None:
     import opaq
 
     found = compare(opaq.load_problem("two-sink"), classes=["state"], num_starts=1)
-    assert "certified" not in render_comparison(found)
+    assert "certified" not in comparison_page(found).text()
     missed = (Unreached("state, time", "too large"),)
-    shown = render_comparison(replace(found, bound=0.6, bound_scope="all", unreached=missed))
-    assert re.fullmatch(r"any policy  <= 0\.60000 +certified bound", shown.splitlines()[-3])
+    shown = comparison_page(replace(found, bound=0.6, bound_scope="all", unreached=missed)).text()
+    assert re.fullmatch(r"any policy  <= 0\.60000 +certified bound", shown.splitlines()[-4])
     assert shown.splitlines()[-2] == "the bound holds for all"
     assert shown.splitlines()[-1] == "no answer for state, time: too large"
 
@@ -180,12 +186,14 @@ def test_intervals_and_estimates_are_shown_as_such() -> None:
         (Amount(0.3, 0.0, 1.0, "sampled", 0.0123), "0.3000 ± 0.012"),
     ):
         changed = replace(rung, measurement=replace(rung.measurement, opacity=opacity))
-        assert shown in render_comparison(replace(found, rungs=(changed,)))
+        assert shown in comparison_page(replace(found, rungs=(changed,))).text()
 
 
 def test_solve_names_the_commands_that_try_a_clock(opaq) -> None:
     hint = "opaq: a clock may help: opaq compare two-sink, or opaq solve two-sink --conditions state,time"
-    assert opaq("solve", "two-sink", "--starts", "1").stderr.splitlines()[-1] == hint
+    *_, clock, following = opaq("solve", "two-sink", "--starts", "1").stderr.splitlines()
+    assert clock == hint
+    assert following == "opaq: next: opaq solve two-sink --starts 1 --policy-out policy.json --certify"
     for arguments in (("--json",), ("--quiet",), ("--conditions", "state,time")):
         assert "clock" not in opaq("solve", "two-sink", "--starts", "1", *arguments).stderr
 

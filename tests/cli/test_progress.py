@@ -173,3 +173,81 @@ def test_the_best_is_the_least_opaque_where_that_is_asked() -> None:
 def test_tests_can_leave_it_out() -> None:
     said = "opaq: reading 0 s\nopaq: solving 13 s | start 1, step 2\nopaq: wrote 3 s.yaml\n"
     assert without_progress(said) == "opaq: wrote 3 s.yaml\n"
+
+
+def test_a_bar_where_the_share_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty columns wide; the whole line keeps to the terminal, and looks are not counted."""
+    monkeypatch.setattr(progress, "_REFRESH", 0.02)
+    monkeypatch.setattr(progress, "_BAR_AFTER", 0.0)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with terminal(monkeypatch, 80) as (shown, _), ProgressPrinter("solving") as printer:
+        printer.show("start 1, step 3 " + "x" * 200, share=0.5)
+        until(lambda: shown().count("50%") >= 2)
+        lines = [line for line in shown().split("\r\x1b[2K")[:-1] if "50%" in line]
+    (drawn,) = {re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines}
+    assert drawn.startswith("solving 0 s ━━━━━━━━━━╺━━━━━━━━━  50% | start 1, step 3 xxx")
+    assert len(drawn) == 79
+    assert "\x1b[1m━━━━━━━━━━\x1b[0m\x1b[2m╺" in lines[0]
+
+
+def test_no_bar_for_short_work_and_narrow_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_REFRESH", 0.02)
+    with terminal(monkeypatch, 80) as (shown, resize), ProgressPrinter("solving") as printer:
+        printer.show("step 3", share=0.5)
+        until(lambda: "solving 0 s | 50% | step 3\r" in shown())
+        monkeypatch.setattr(progress, "_BAR_AFTER", 0.0)
+        until(lambda: "━" in shown())
+        before = len(shown())
+        resize(40)
+        until(lambda: "solving 0 s | 50% | step 3\r" in shown()[before:])
+
+
+@pytest.mark.parametrize(("encoding", "colours", "text"), [("utf-8", False, "━━━━━"), ("latin-1", True, "-----")])
+def test_a_bar_without_colours_or_beyond_the_encoding(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, colours: bool, text: str
+) -> None:
+    from io import BytesIO, TextIOWrapper
+
+    from opaq.cli.progress_bar import WIDTH, bar
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if not colours:
+        monkeypatch.setenv("NO_COLOR", "1")
+    stream = TextIOWrapper(BytesIO(), encoding=encoding)
+    drawn = bar(0.25, stream)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", drawn).startswith(text)
+    assert len(re.sub(r"\x1b\[[0-9;]*m", "", drawn)) == WIDTH
+    assert ("\x1b" in drawn) == colours
+    drawn.encode(encoding)
+    assert stream.tell() == 0  # nothing was written
+
+
+def test_in_a_log_the_share_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_FIRST", 0.01)
+    monkeypatch.setattr(sys, "stderr", stream := StringIO())
+    with ProgressPrinter("solving") as printer:
+        printer.show("step 3", share=0.25)
+        until(lambda: "25%" in stream.getvalue())
+    assert stream.getvalue().splitlines()[-1] == "opaq: solving 0 s | 25% | step 3"
+
+
+def test_a_time_limit_counts_as_work_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    printer = ProgressPrinter("solving", quiet=True, limit=8.0)
+    show = solver_progress(printer, SimpleNamespace(task=Task()))
+    monkeypatch.setattr(progress, "monotonic", lambda: 6.0)
+    show(step(1, 0.5))
+    assert printer.share_done() == printer._share == 0.75
+    assert "at most 2 s left" in printer._text
+
+
+def test_nothing_of_rich_is_loaded_for_short_work() -> None:
+    import subprocess
+
+    code = (
+        "import sys; from opaq.cli.progress import ProgressPrinter\n"
+        "with ProgressPrinter('measuring') as printer: printer.show('x', share=0.5)\n"
+        "print([name for name in sys.modules if name.startswith('rich')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

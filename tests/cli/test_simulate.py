@@ -12,7 +12,8 @@ import opaq as library
 
 def test_runs_as_a_table(opaq) -> None:
     done = opaq("simulate", "two-sink", "--runs", "2", "--seed", "1")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "opaq: next: opaq measure two-sink\n")
+    assert done.stdout.startswith("At the end the observer's best guess is right in ")
     heads = re.findall(r"^run (\d): the secret is (\w+)$", done.stdout, flags=re.MULTILINE)
     assert [number for number, _ in heads] == ["1", "2"]
     assert done.stdout.count("the observer believes of the secret") == 2

@@ -11,10 +11,9 @@ from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
+from opaq.reports.answer_pages import measurement_page, runs_page, solution_page
 from opaq.reports.layout import Changes, ShortNames, number
-from opaq.reports.measurement_text import measurement_to_dict, render_measurement
-from opaq.reports.run_text import render_runs
-from opaq.reports.solution_text import render_solution
+from opaq.reports.measurement_text import measurement_to_dict
 from opaq.simulation.replay import replay
 
 EVIL = "a\x1b[31m\n\u202eb"
@@ -31,7 +30,7 @@ def measurement() -> Measurement:
 
 
 def shown(measurement: Measurement, *sequences: ObservedSequence, width: int = 100) -> str:
-    page = render_measurement(replace(measurement, revealing=(), confusing=sequences), width=width)
+    page = measurement_page(replace(measurement, revealing=(), confusing=sequences), width=width).text(width=width)
     return page.partition("most confusing observations\n")[2]
 
 
@@ -100,7 +99,7 @@ def test_noise_is_shown_as_0(value: float, words: str) -> None:
 
 def test_an_opacity_of_rounding_errors_is_0(measurement: Measurement) -> None:
     noise = replace(measurement, opacity=Amount.exact(1.2e-17), secret_entropy=0.0, leakage=Amount.exact(0.0))
-    page = render_measurement(noise)
+    page = measurement_page(noise).text()
     assert "opacity      0 bits" in page
     assert "of at most   0 bits   H(secret), the uncertainty before observing" in page
     assert measurement_to_dict(noise)["opacity"]["value"] == 1.2e-17
@@ -138,19 +137,19 @@ def harmless(page: str) -> bool:
 def test_names_cannot_steer_the_terminal() -> None:
     problem = evil_problem()
     pages = [
-        render_measurement(opaq.measure(problem)),
-        render_solution(opaq.solve(problem, num_starts=1, processes=1)),
-        render_runs(replay(problem, runs=3)),
+        measurement_page(opaq.measure(problem)).text(),
+        solution_page(opaq.solve(problem, num_starts=1, processes=1)).text(),
+        runs_page(replay(problem, runs=3)).text(),
     ]
     for page in pages:
         assert harmless(page)
 
 
 def test_names_of_requirements_too(measurement: Measurement) -> None:
-    page = render_measurement(replace(measurement, requirements=(RequirementResult(EVIL, 1.0, None),)))
+    page = measurement_page(replace(measurement, requirements=(RequirementResult(EVIL, 1.0, None),))).text()
     assert harmless(page)
 
 
 def test_runs_fit_the_width() -> None:
     runs = replay("graph", runs=2)
-    assert max(map(len, render_runs(runs, width=60).splitlines())) <= 60
+    assert max(map(len, runs_page(runs, width=60).text(width=60).splitlines())) <= 60

@@ -11,7 +11,8 @@ import opaq
 from opaq.errors import InputError
 from opaq.model.problem import Problem
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
-from opaq.reports.solution_text import render_solution, solution_to_dict
+from opaq.reports.answer_pages import solution_page
+from opaq.reports.solution_text import solution_to_dict
 from opaq.solvers.primal_dual import PrimalDual
 from opaq.solvers.solution import solve
 from opaq.solvers.solver_registry import SOLVERS
@@ -90,7 +91,7 @@ def test_the_answer_says_what_was_maximised() -> None:
     assert plain["intervals"]["expected_loss"]["method"] == "exact"
     reached = plain["starts"][0]["expected_loss"]  # before the polish, which only adds to it
     assert 0.9 * plain["expected_loss"] <= reached <= plain["expected_loss"] + 1e-9
-    assert "maximised" in render_solution(found)
+    assert "maximised" in solution_page(found).text()
     plain = solution_to_dict(solve(opaq.load_problem("two-sink"), num_starts=1, processes=1))
     assert plain["objective"]["of"] == "opacity"
     assert plain["starts"][0]["opacity"] == pytest.approx(plain["opacity"]["value"], abs=1e-6)

@@ -6,9 +6,10 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from opaq.certificates.observation_machines import Both, ObservationMachine, Obs
 from opaq.certificates.rounding import outward
 from opaq.certificates.uncertainty_decoders import decoder_of
 from opaq.choices import check_numbers
+from opaq.dataframes import data_frame
+from opaq.display import Displayed
 from opaq.errors import BudgetError, Fault, InputError
 from opaq.loading.policy_files import as_policy
 from opaq.loading.scenarios import as_problem
@@ -34,6 +37,10 @@ from opaq.opacity.measurement import Measurement, measure
 from opaq.product.compile import Product, compile_problem
 from opaq.stop import Stop, StoppedError, on_signals
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+DEFAULT_TIME = 60.0  # seconds
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
 _SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
@@ -59,7 +66,7 @@ ANY_POLICY = "any policy, also one that sees the observations"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Certificate:
+class Certificate(Displayed):
     """No policy in the scope exceeds the upper bound while it meets the task."""
 
     problem: str
@@ -104,13 +111,18 @@ class Certificate:
         gap = "" if self.relative_gap is None else f", gap {self.relative_gap:.2%}"
         return f"Certificate({self.problem!r}: {self.of} <= {outward(self.upper_bound, 6)}{gap}; {self.status.value})"
 
+    def to_dataframe(self) -> DataFrame:
+        """The ladder with one line per observation machine: its size, the work, and the best bound after it."""
+        columns = tuple(field.name for field in fields(Rung))
+        return data_frame([{name: getattr(rung, name) for name in columns} for rung in self.ladder], columns)
+
 
 def certify(
     problem: Problem | str | os.PathLike[str],
     policy: Policy | str | os.PathLike[str] | None = None,
     *,
     gap: float = 0.01,
-    time: float = 60.0,
+    time: float = DEFAULT_TIME,
     budget: Budget | None = None,
     aware: bool = False,
     machines: tuple[ObservationMachine, ...] | None = None,

@@ -44,19 +44,27 @@ def command(
     import json
 
     from opaq.cli.inputs import read_inputs
+    from opaq.cli.next_step import after_certify, suggest
     from opaq.cli.progress import ProgressPrinter
+    from opaq.cli.terminal_tables import shown
 
     expect_answer()
     stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.beliefs.graph import Budget
-        from opaq.certificates.certificate import certify
+        from opaq.certificates.certificate import DEFAULT_TIME, certify
         from opaq.opacity.warm import compile_kernels
-        from opaq.reports.certificate_text import certificate_to_dict, render_certificate
+        from opaq.reports.answer_pages import certificate_page
+        from opaq.reports.certificate_text import certificate_to_dict
 
         compile_kernels()
     budget = None if memory is None else Budget(memory=in_bytes(memory))
-    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress, about(problem):
+    limit = DEFAULT_TIME if time is None else time
+    with (
+        interrupts.computing() as stop,
+        ProgressPrinter("certifying", quiet=quiet, limit=limit) as progress,
+        about(problem),
+    ):
         certificate = certify(
             stated,
             chosen,
@@ -65,12 +73,16 @@ def command(
             on_progress=rung_progress(progress),
             **given({"gap": gap, "time": time, "budget": budget}),
         )
-    page = render_certificate(certificate, width=page_width())
-    answer(json.dumps(certificate_to_dict(certificate), indent=2) if as_json else page)
+    if as_json:
+        answer(json.dumps(certificate_to_dict(certificate), indent=2))
+    else:
+        answer(shown(certificate_page(certificate, width=page_width())))
     if stop.interrupted:
         raise typer.Exit(INTERRUPTED)
     if certificate.status.name == "INFEASIBLE":
         raise typer.Exit(MISSES_TASK)
+    if not (quiet or as_json):
+        suggest(after_certify(problem, certificate, policy=policy))
 
 
 def rung_progress(printer: ProgressPrinter) -> Callable[[Rung], None]:

@@ -59,6 +59,7 @@ def command(
         warn(faults.warnings, problem)
     with ProgressPrinter("preparing", quiet=quiet):
         from opaq.cli.comparing import PolicyFolder, deliver
+        from opaq.cli.next_step import after_compare, suggest
         from opaq.opacity.warm import compile_kernels
         from opaq.solvers.comparison import Rung, compare
         from opaq.solvers.policy_classes import class_name, default_classes, named_classes
@@ -93,7 +94,11 @@ def command(
         comparison = _certified(comparison, stated, time, quiet=quiet)
     if policy_out is not None and folder.written:
         note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {policy_out}")
-    raise typer.Exit(deliver(comparison, folder, as_json=as_json))
+    code = deliver(comparison, folder, as_json=as_json)
+    if not (quiet or as_json or comparison.interrupted):
+        written = policy_out if policy_out is not None and not folder.unwritten else None
+        suggest(after_compare(problem, stated, comparison, folder=written))
+    raise typer.Exit(code)
 
 
 def _certified(comparison: Comparison, problem: Problem, time: float | None, *, quiet: bool) -> Comparison:
@@ -103,7 +108,7 @@ def _certified(comparison: Comparison, problem: Problem, time: float | None, *, 
     from opaq.cli.progress import ProgressPrinter
 
     seconds = _LAST_SECONDS if time is None else time * _LAST_SHARE
-    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress:
+    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet, limit=seconds) as progress:
         return with_bound(comparison, problem, time=seconds, stop=stop, on_progress=rung_progress(progress))
 
 
@@ -136,4 +141,5 @@ class _StepPrinter:
             seconds=self._printer.seconds - self._begun,
         )
         place = self._names.index(name) + 1
-        self._printer.show(line, label=f"{name} ({place} of {len(self._names)})")
+        share = (place - 1 + min(progress.share, 1.0)) / len(self._names)
+        self._printer.show(line, label=f"{name} ({place} of {len(self._names)})", share=share)

@@ -10,19 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from opaq.cli.shell import BAD_INPUT, answer, code_of_comparison, complain, page_width
-from opaq.cli.terminal_tables import on_terminal, table
+from opaq.cli.terminal_tables import shown
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import check_writable
 from opaq.loading.policy_files import save_policy
 from opaq.model.problem import Problem
-from opaq.reports.comparison_text import (
-    comparison_head,
-    comparison_rows,
-    comparison_to_dict,
-    missing_lines,
-    number_columns,
-    render_comparison,
-)
+from opaq.reports.answer_pages import comparison_page
+from opaq.reports.comparison_text import comparison_to_dict
 from opaq.solvers.comparison import Comparison, Rung
 from opaq.spec.policy_table import policy_to_dict
 
@@ -83,14 +77,7 @@ def deliver(comparison: Comparison, folder: PolicyFolder, *, as_json: bool) -> i
                 rung["policy"] = folder.unwritten[rung["class"]]
         answer(json.dumps(found, indent=2))
     else:
-        answer(_page(comparison))
+        answer(shown(comparison_page(comparison, width=page_width())))
         for policy in folder.unwritten.values():
             answer(json.dumps(policy))
     return BAD_INPUT if folder.unwritten else code_of_comparison(comparison)
-
-
-def _page(comparison: Comparison) -> str:
-    if not on_terminal():
-        return render_comparison(comparison, width=page_width())
-    shown = table(comparison_head(comparison), comparison_rows(comparison), numbers=number_columns(comparison))
-    return "\n".join([shown, *missing_lines(comparison, width=page_width())])

@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from opaq.certificates.certificate import Certificate
+from opaq.cli.grid_option import with_grid
 from opaq.cli.run_folder import RunFolder
 from opaq.cli.shell import BAD_INPUT, answer, code_of_status, complain, note, page_width
+from opaq.cli.terminal_tables import shown
 from opaq.errors import Fault, InputError, OpaqError
 from opaq.loading.policy_files import save_policy
 from opaq.loading.scenarios import problem_text
 from opaq.model.problem import Problem
-from opaq.reports.certificate_text import certificate_figures, certificate_lines
-from opaq.reports.solution_text import render_solution, solution_to_dict
+from opaq.reports.answer_pages import solution_page
+from opaq.reports.certificate_text import certificate_figures
+from opaq.reports.solution_text import solution_to_dict
 from opaq.solvers.solution import Solution
 from opaq.solvers.status import UNPROVEN
 from opaq.spec.policy_table import policy_to_dict
@@ -33,6 +36,8 @@ def deliver(
     report_out: Path | None,
     overwrite: bool,
     as_json: bool,
+    grid: bool = False,
+    grid_time: int | None = None,
 ) -> int:
     """Write the policy, the run's result and the report, print the answer, return the exit code.
 
@@ -58,9 +63,9 @@ def deliver(
     if as_json:
         answer(json.dumps(found | policy, indent=2))
     else:
-        answer(render_solution(solution, width=page_width()))
-        if certificate is not None:
-            answer("\n" + certificate_lines(certificate, width=page_width()))
+        page = solution_page(solution, certificate, width=page_width())
+        drawn = grid or grid_time is not None
+        answer(shown(with_grid(page, solution.product, solution.pi, time=grid_time) if drawn else page))
         if unwritten:
             answer(json.dumps(policy["policy"]))
     return BAD_INPUT if unwritten or unkept or unshown else code_of_status(solution.status)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from opaq.cli import shared_options as shared
+from opaq.cli.grid_option import Grid, GridTime, check_grid, with_grid
 from opaq.cli.interrupts import BEGUN, interrupts
 from opaq.cli.shared_options import given, in_bytes, without_effect
 from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, page_width
@@ -53,6 +54,8 @@ def command(
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
     any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
+    grid: Grid = False,
+    grid_time: GridTime = None,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -64,29 +67,40 @@ def command(
     import json
 
     from opaq.cli.inputs import read_inputs
+    from opaq.cli.next_step import after_measure, suggest
     from opaq.cli.progress import ProgressPrinter
+    from opaq.cli.terminal_tables import shown
 
     options = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
     options |= {"memory": None if memory is None else in_bytes(memory), "time": time}
     _check(mode, options)
     expect_answer()
     stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
+    check_grid(stated, problem, grid=grid, time=grid_time, as_json=as_json)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.measurement import measure  # slow to import: a fault in a file is told before
         from opaq.opacity.warm import compile_kernels
-        from opaq.reports.measurement_text import measurement_to_dict, render_measurement
+        from opaq.reports.answer_pages import measurement_page
+        from opaq.reports.measurement_text import measurement_to_dict
+        from opaq.simulation.runs import compiled
 
         compile_kernels()
     with (
         interrupts.computing() as stop,
-        ProgressPrinter("measuring", quiet=quiet) as progress,
+        ProgressPrinter("measuring", quiet=quiet, limit=time) as progress,
         about(problem if policy is None else str(policy)),
     ):
         measurement = measure(stated, chosen, stop=stop, on_progress=progress.show, **given({"mode": mode, **options}))
-    page = render_measurement(measurement, width=page_width())
-    answer(json.dumps(measurement_to_dict(measurement), indent=2) if as_json else page)
+    if as_json:
+        answer(json.dumps(measurement_to_dict(measurement), indent=2))
+    else:
+        page = measurement_page(measurement, width=page_width())
+        drawn = grid or grid_time is not None
+        answer(shown(with_grid(page, *compiled(stated, chosen), time=grid_time) if drawn else page))
     if stop.interrupted:
         raise typer.Exit(INTERRUPTED)
+    if not (quiet or as_json):
+        suggest(after_measure(problem, stated, measurement, policy=policy, any_model=any_model))
 
 
 def _check(mode: Mode | None, options: Mapping[str, Any]) -> None:

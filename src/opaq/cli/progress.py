@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event, Lock, Thread
 from time import monotonic
 from types import TracebackType
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 _REFRESH = 0.3  # seconds between two renewals of a live line
 _FIRST, _PAUSE = 1.5, 10.0  # seconds to the first line, and between lines, where there is no terminal
 _ERASE = "\r\x1b[2K"
+_LEAST_SHARE = 0.02  # of the work done, before it is used to foretell the rest
+_BAR_AFTER = 1.0  # seconds: shorter work does not wait for what draws the bar
+_BAR_FROM = 60  # columns: on a narrower terminal words are worth more
 
 
 class ProgressPrinter:
@@ -29,10 +33,17 @@ class ProgressPrinter:
     Numerical work only calls `show`, which stores a text. Nothing is printed when `quiet`, or without a stderr.
     """
 
-    def __init__(self, label: str, *, quiet: bool = False, since: float | None = None) -> None:
-        """since: when the user began to wait, if that was before now (a reading of the monotonic clock)."""
+    def __init__(
+        self, label: str, *, quiet: bool = False, since: float | None = None, limit: float | None = None
+    ) -> None:
+        """since: when the user began to wait, if that was before now (a reading of the monotonic clock).
+
+        limit: seconds after which the work ends in any case.
+        """
         self._label = label
         self._text = ""
+        self._share = 0.0
+        self._limit = limit
         self._quiet = quiet or sys.stderr is None
         self._live = not self._quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._begun = monotonic()
@@ -46,10 +57,17 @@ class ProgressPrinter:
         """How long it has been at work."""
         return monotonic() - self._begun
 
-    def show(self, text: str, *, label: str | None = None) -> None:
-        """Store what is shown next; with a label, a new phase begins. Any thread may call it, as often as it likes."""
+    def share_done(self, share: float = 0.0) -> float:
+        """How much of the work is done now: the share that is known, or that of the time if that is more."""
+        return min(share if self._limit is None else max(share, self.seconds / self._limit), 1.0)
+
+    def show(self, text: str, *, label: str | None = None, share: float = 0.0) -> None:
+        """Store what is shown next; with a label, a new phase begins. Any thread may call it, as often as it likes.
+
+        share: how much of the work is done, from 0 to 1, if that is known; it is drawn as a bar.
+        """
         self._label = self._label if label is None else label
-        self._text = text
+        self._text, self._share = text, share
 
     def note(self, text: str) -> None:
         """Print a line that stays, without tearing the live one."""
@@ -76,22 +94,37 @@ class ProgressPrinter:
         while not self._ended.wait(pause):
             with self._printing:
                 if not self._ended.is_set():
-                    self._print(self._line())
+                    self._print()
             pause = _REFRESH if self._live else _PAUSE
 
-    def _line(self) -> str:
-        words = [f"{self._label} {self.seconds:.0f} s", self._text]
-        return printable(" | ".join(word for word in words if word))
+    def _print(self) -> None:
+        head, text = printable(f"{self._label} {self.seconds:.0f} s"), self._text
+        share = self.share_done(self._share)
+        if not self._live:
+            note(_joined(head, _percent(share), text))
+            return
+        columns = _columns() - 1  # the last column would begin a new line
+        if share < _LEAST_SHARE or columns < _BAR_FROM or self.seconds < _BAR_AFTER:
+            _write(f"{_ERASE}{_joined(head, _percent(share), text)[:columns]}")
+            return
+        from opaq.cli import progress_bar
 
-    def _print(self, line: str) -> None:
-        if self._live:
-            _write(f"{_ERASE}{line[: _columns() - 1]}")  # the last column would begin a new line
-        else:
-            note(line)
+        drawn = progress_bar.bar(share, sys.stderr)
+        words = _joined(_percent(share).rjust(4), text)[: max(columns - len(head) - progress_bar.WIDTH - 2, 0)]
+        _write(f"{_ERASE}{head} {drawn} {words}")
 
     def _erase(self) -> None:
         if self._live:
             _write(_ERASE)
+
+
+def _joined(*words: str) -> str:
+    return printable(" | ".join(word for word in words if word))
+
+
+def _percent(share: float) -> str:
+    """Nothing while so little is done that the share says nothing."""
+    return "" if share < _LEAST_SHARE else f"{share:.0%}"
 
 
 def _columns() -> int:
@@ -120,14 +153,16 @@ def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Pro
             printer.note(f"{progress.unstored}; the search goes on, but could not be resumed from here")
         if progress.best is not None and progress.best.beats(best[-1] if best else None):
             best[:] = [progress.best]
+        share = printer.share_done(progress.share)
         printer.show(
             progress_line(
-                progress,
+                replace(progress, share=share),
                 threshold=problem.task.return_at_least,
                 best=abs(best[0].score) if best and best[0].feasible else None,
                 title=score_title(problem),
                 seconds=printer.seconds,
-            )
+            ),
+            share=share,
         )
 
     return show
@@ -148,7 +183,7 @@ def progress_line(
         words.append(f"best so far {best:.4f}")
     if threshold is not None and trace.slack.size:
         words.append(f"return {trace.slack[0] + threshold:.4f}")
-    if progress.share > 0.02:
+    if progress.share >= _LEAST_SHARE:
         words.append(f"at most {seconds * (1 / progress.share - 1):.0f} s left")
     if trace.multipliers.size:
         words.append(f"multiplier {trace.multipliers[0]:.3g}")

@@ -28,7 +28,7 @@ def of_solve(name: str, text: str) -> Any:
 ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")]
 PolicyFile = Annotated[Path | None, typer.Option(help="A policy file; uniform without it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, and no next command.")]
 Nodes = Annotated[int | None, typer.Option(min=1, help="The most beliefs to keep at a time.")]
 Memory = Annotated[float | None, typer.Option(min=_LEAST, help="The most memory for beliefs, in GiB.")]
 

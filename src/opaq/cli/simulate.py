@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from opaq.cli import shared_options as shared
+from opaq.cli.grid_option import check_grid
 from opaq.cli.shell import about, answer, expect_answer, page_width, warn
 from opaq.errors import Faults
 
@@ -16,7 +17,9 @@ def command(
     policy: shared.PolicyFile = None,
     runs: Annotated[int, typer.Option(min=1, max=100_000, help="How many runs.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Makes the runs repeatable.")] = 0,
+    grid: Annotated[bool, typer.Option("--grid", help="Draw the path of every run on the grid.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of runs.")] = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Sample runs, with what the observer sees and comes to believe."""
     import json
@@ -28,11 +31,21 @@ def command(
     faults = Faults()
     stated = load_problem(problem, faults=faults)
     warn(faults.warnings, problem)
+    check_grid(stated, problem, grid=grid, time=None, as_json=as_json)
     chosen = None if policy is None else load_policy(policy, stated)
 
-    from opaq.reports.run_text import render_runs, runs_to_dict
+    from opaq.cli.next_step import after_simulate, suggest
+    from opaq.cli.terminal_tables import shown
+    from opaq.reports.answer_pages import paths_page, runs_page
+    from opaq.reports.run_text import runs_to_dict
     from opaq.simulation.replay import replay
 
     with about(problem if policy is None else str(policy)):
         replays = replay(stated, chosen, runs=runs, seed=seed)
-    answer(json.dumps(runs_to_dict(replays), indent=1) if as_json else render_runs(replays, width=page_width()))
+    if as_json:
+        answer(json.dumps(runs_to_dict(replays), indent=1))
+        return
+    width = page_width()
+    answer(shown(paths_page(stated, replays, width=width) if grid else runs_page(replays, width=width)))
+    if not quiet:
+        suggest(after_simulate(problem, policy=policy))

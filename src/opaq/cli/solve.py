@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opaq.cli import shared_options as shared
+from opaq.cli.grid_option import Grid, GridTime, check_grid
 from opaq.cli.interrupts import BEGUN, interrupts
 from opaq.cli.shell import INTERRUPTED, MISSES_TASK, about, code_of_status, expect_answer, note, warn
 from opaq.errors import Fault, Faults, InputError
@@ -17,7 +17,6 @@ from opaq.errors import Fault, Faults, InputError
 if TYPE_CHECKING:
     from opaq.certificates.certificate import Certificate
     from opaq.cli.run_folder import RunFolder
-    from opaq.model.policy import PolicyClass
     from opaq.model.problem import Problem
     from opaq.solvers.solution import Solution
 
@@ -56,6 +55,8 @@ def command(
     run: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the policy file and the report.")] = False,
+    grid: Grid = False,
+    grid_time: GridTime = None,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -76,6 +77,7 @@ def command(
         check_writable(report_out, overwrite=force)
     folder = _folder(problem, run, resume, asked)
     stated = _read(folder, quiet=quiet)
+    check_grid(stated, folder.source, grid=grid, time=grid_time, as_json=as_json)
     if certify:
         from opaq.certificates.certificate import check_certifiable
 
@@ -98,11 +100,38 @@ def command(
         report_out=report_out,
         overwrite=force,
         as_json=as_json,
+        grid=grid,
+        grid_time=grid_time,
     )
-    hint = with_a_clock(folder.source, stated.horizon, solution.policy.policy_class)
-    if hint and not (quiet or as_json or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)):
-        note(hint)
+    if not (quiet or as_json or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)):
+        _hint(context, folder, stated, solution, certificate)
     raise typer.Exit(code)
+
+
+def _hint(
+    context: typer.Context,
+    folder: RunFolder,
+    problem: Problem,
+    solution: Solution,
+    certificate: Certificate | None,
+) -> None:
+    """What to do next, and that a clock may help."""
+    from opaq.cli.next_step import after_solve, suggest, with_a_clock
+    from opaq.cli.solving import FIELD_OF
+
+    clock = with_a_clock(folder.source, problem.horizon, solution.policy.policy_class)
+    if clock:
+        note(clock)
+    suggest(
+        after_solve(
+            folder.source,
+            problem,
+            policy_out=context.params["policy_out"],
+            run=folder.path,
+            asked={name: context.params[name] for name in FIELD_OF},
+            certificate=certificate,
+        )
+    )
 
 
 def _check(problem: str | None, resume: Path | None, asked: Mapping[str, Any]) -> None:
@@ -146,7 +175,7 @@ def _solve(problem: Problem, folder: RunFolder, *, processes: int | None, time: 
         compile_kernels(derivatives=True)
     with (
         interrupts.computing() as stop,
-        ProgressPrinter("solving", quiet=quiet) as progress,
+        ProgressPrinter("solving", quiet=quiet, limit=time) as progress,
         about(folder.source),
     ):
         return solve_as_asked(
@@ -162,23 +191,15 @@ def _solve(problem: Problem, folder: RunFolder, *, processes: int | None, time: 
 
 def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) -> Certificate | None:
     """How good the policy is; nothing where it misses the task or the search was interrupted."""
-    from opaq.certificates.certificate import certify
+    from opaq.certificates.certificate import DEFAULT_TIME, certify
     from opaq.cli.certify import rung_progress
     from opaq.cli.progress import ProgressPrinter
 
     if code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED):
         return None
-    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet) as progress, about(source):
+    with (
+        interrupts.computing() as stop,
+        ProgressPrinter("certifying", quiet=quiet, limit=DEFAULT_TIME) as progress,
+        about(source),
+    ):
         return certify(problem, solution.policy, stop=stop, on_progress=rung_progress(progress))
-
-
-def with_a_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
-    """The commands that would try policies that also look at the time; nothing where they do, or there is no time."""
-    conditions = policy_class.conditions_on
-    if "time" in conditions or horizon == 0:
-        return ""
-    quoted = shlex.quote(source)
-    alone = (
-        "" if {"memory", "last_states", "observations"} & {*conditions} else f", or opaq solve {quoted} --conditions "
-    )
-    return f"a clock may help: opaq compare {quoted}" + (alone and f"{alone}{','.join((*conditions, 'time'))}")

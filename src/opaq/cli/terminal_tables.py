@@ -1,13 +1,17 @@
-"""Tables on a terminal, by rich: columns that wrap to its width, a head that stands out unless NO_COLOR is set."""
+"""Pages on a terminal, by rich: columns that wrap to its width, heads that stand out unless NO_COLOR is set."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from opaq.cli.shell import page_width
 from opaq.escapes import printable
+
+if TYPE_CHECKING:
+    from opaq.reports.answer_page import Page, Part
 
 
 def on_terminal() -> bool:
@@ -16,21 +20,70 @@ def on_terminal() -> bool:
     return there and os.environ.get("TERM") != "dumb"
 
 
+def shown(page: Page) -> str:
+    """The page as it suits stdout: with looks on a terminal, plain in a pipe or a file."""
+    if not on_terminal():
+        return page.text(width=page_width())
+    blocks = [_drawn(_words(page.sentence, _style("bold")))] if page.sentence else []
+    blocks += [_part(part) for part in page.parts]
+    return "\n\n".join(block for block in blocks if block)
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int] = ()) -> str:
     """A table as text for the terminal; `numbers` are the columns that are aligned to the right."""
+    drawn = _columns(header_style=_style("bold"))
+    for column, name in enumerate(head):
+        drawn.add_column(_words(name), justify="right" if column in numbers else "left")
+    for row in rows:
+        drawn.add_row(*map(_words, row))
+    return _drawn(drawn)
+
+
+def _part(part: Part) -> str:
+    from opaq.reports.answer_page import Cells, Facts
+
+    if isinstance(part, Facts):
+        return _facts(part.rows)
+    if isinstance(part, Cells):
+        return table(part.head, part.rows, numbers=part.numbers)
+    title = [_drawn(_words(part.title, _style("bold")))] if part.title else []
+    return "\n".join([*title, *part.content])
+
+
+def _facts(rows: Sequence[tuple[str, str]]) -> str:
+    drawn = _columns(show_header=False)
+    drawn.add_column(style=_style("dim"), no_wrap=True, min_width=11)
+    drawn.add_column()
+    for label, text in rows:
+        drawn.add_row(_words(label), _words(text))
+    return _drawn(drawn)
+
+
+def _columns(**looks: Any) -> Any:
+    """An empty table without lines."""
+    from rich.table import Table
+
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), **looks)
+
+
+def _words(text: str, style: str = "") -> Any:
+    """Text in which nothing is markup and no character steers the terminal."""
+    from rich.text import Text
+
+    return Text(printable(text), style=style)
+
+
+def _style(style: str) -> str:
+    return "" if os.environ.get("NO_COLOR") else style
+
+
+def _drawn(thing: Any) -> str:
+    """Something of rich's as lines of text."""
     from io import StringIO
 
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    style = "" if os.environ.get("NO_COLOR") else "bold"
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=style)
-    for column, name in enumerate(head):
-        shown.add_column(Text(printable(name)), justify="right" if column in numbers else "left")
-    for row in rows:
-        shown.add_row(*(Text(printable(cell)) for cell in row))
     console = Console(file=StringIO(), force_terminal=True, width=page_width(), highlight=False)
     with console.capture() as captured:
-        console.print(shown)
+        console.print(thing)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())

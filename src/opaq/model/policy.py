@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from opaq.dataframes import data_frame
+from opaq.display import Displayed
 from opaq.errors import Fault, InputError
 from opaq.model.conditions import PLAIN, Condition, CurrentState, KeyPart, LastStates, MemoryNode, Observations
 from opaq.model.content import ByContent
 from opaq.model.memory import Memory
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 RowKey = tuple[KeyPart, ...]  # one key per row: a part per condition, in the order of PolicyClass.conditions
 
@@ -79,7 +85,7 @@ def _condition(stated: str | Condition, known: Mapping[str, Condition]) -> Condi
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Policy(ByContent):
+class Policy(Displayed, ByContent):
     """A table: for every row key the probability of each action (actions left out have probability 0)."""
 
     policy_class: PolicyClass
@@ -87,3 +93,13 @@ class Policy(ByContent):
 
     def __repr__(self) -> str:
         return f"<Policy on {', '.join(self.policy_class.conditions_on)}: {len(self.rows)} rows>"
+
+    def to_dataframe(self) -> DataFrame:
+        """The table with one line per row and action: a column per condition, the action, its probability."""
+        keys = self.policy_class.conditions_on
+        lines = [
+            {**dict(zip(keys, key, strict=True)), "action": action, "probability": probability}
+            for key, row in self.rows.items()
+            for action, probability in row.items()
+        ]
+        return data_frame(lines, (*keys, "action", "probability"))

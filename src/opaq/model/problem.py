@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from opaq.display import Displayed
 from opaq.model.arrays import IntArray
 from opaq.model.automaton import Automaton
 from opaq.model.content import ByContent
@@ -64,7 +65,7 @@ class Task(ByContent):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Problem(ByContent):
+class Problem(Displayed, ByContent):
     """Everything the observer knows but the run itself, and what the agent is asked to do."""
 
     mdp: MDP

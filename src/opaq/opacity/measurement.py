@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, infinite_return, secret_distribution
 from opaq.choices import check_numbers, choose
+from opaq.dataframes import data_frame, posterior_columns
+from opaq.display import Displayed
 from opaq.loading.policy_files import as_policy
 from opaq.loading.scenarios import as_problem
 from opaq.model.arrays import FloatArray
@@ -32,6 +34,9 @@ from opaq.opacity.sequences import ObservedSequence
 from opaq.opacity.shown import shown_sequences
 from opaq.product.compile import Product, compile_problem
 from opaq.stop import Stop, StoppedError, on_signals
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = [
     "Amount",
@@ -69,7 +74,7 @@ class RequirementResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Measurement(ByContent):
+class Measurement(Displayed, ByContent):
     """What a policy gives away, and what it earns.
 
     Opacity, guess error and guesswork are always measured; where the task is about an expected loss (or another
@@ -103,6 +108,26 @@ class Measurement(ByContent):
     def __repr__(self) -> str:
         task = f"return {self.expected_return:.6g}, {'feasible' if self.feasible else 'infeasible'}"
         return f"<Measurement of '{self.problem[:40]}': {self.opacity} of {self.secret_entropy:.6g} bits, {task}>"
+
+    def to_dataframe(self) -> DataFrame:
+        """The telling sequences with one line each: what is seen, how likely it is, and P(value) after it."""
+        shown = [("revealing", each) for each in self.revealing] + [("confusing", each) for each in self.confusing]
+        names = posterior_columns([self.secret_distribution])
+        lines = [
+            {
+                "kind": kind,
+                "observations": each.observations,
+                "complete": each.complete,
+                "probability": each.probability,
+                "likeliest": each.likeliest,
+                "sequences": each.num_sequences,
+                "bits": each.bits,
+                **{column: each.posterior.get(value, 0.0) for value, column in names.items()},
+            }
+            for kind, each in shown
+        ]
+        fixed = ("kind", "observations", "complete", "probability", "likeliest", "sequences", "bits")
+        return data_frame(lines, (*fixed, *names.values()))
 
 
 def measure(

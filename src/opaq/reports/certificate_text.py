@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from opaq.reports.layout import WIDTH, row
-from opaq.reports.measurement_text import measurement_to_dict, render_measurement
+from opaq.reports.measurement_text import measurement_to_dict
 
 Certificate = Any  # an opaq.certificates.certificate.Certificate; reports know only what they are given
 _DIGITS = 4
@@ -51,36 +50,27 @@ def _rung_to_dict(rung: Any) -> dict[str, Any]:
     }
 
 
-def render_certificate(certificate: Certificate, *, width: int = WIDTH) -> str:
-    """The answer as a page for people, `width` columns wide."""
-    lines = certificate_lines(certificate, width=width)
-    if certificate.measurement is None or not certificate.given:
-        return "\n".join([lines, *_uniform(certificate, width)])
-    return "\n".join([render_measurement(certificate.measurement, width=width), "", lines])
-
-
-def certificate_lines(certificate: Certificate, *, width: int = WIDTH) -> str:
-    """The bound, for which policies it holds and how it was found."""
+def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    """The bound, for which policies it holds and how it was found, for people."""
     rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
     heard = certificate.upper_bound_aware
     if heard is not None and not certificate.aware and heard > certificate.upper_bound:
         rows.append(("", f"policies that see the observations cannot exceed {rounded_up(heard)}"))
     rows.append(("how", certificate.status.value))
-    rows += [("", _rung_words(rung)) for rung in certificate.ladder]
-    return "\n".join(line for label, text in rows for line in row(label, text, width=width))
+    return (*rows, *(("", _rung_words(rung)) for rung in certificate.ladder))
+
+
+def uniform_sentence(certificate: Certificate) -> str:
+    """What the uniform policy reaches, where no other was given; empty where that was not measured."""
+    if certificate.reached is None:
+        return ""
+    text = f"The uniform policy reaches {certificate.reached.value:.{_DIGITS}f}{_unit(certificate)}"
+    return f"{text}." if certificate.measurement.feasible else f"{text}, but misses the task."
 
 
 def _rung_words(rung: Any) -> str:
     heard = ", policies that see the observations" if rung.sees_observations else ""
     return f"{rounded_up(rung.bound)} after {rung.seconds:.1f} s: {rung.machine}{heard}"
-
-
-def _uniform(certificate: Certificate, width: int) -> list[str]:
-    """What the uniform policy reaches, where no other was given."""
-    if certificate.reached is None:
-        return []
-    text = f"the uniform policy reaches {certificate.reached.value:.{_DIGITS}f}{_unit(certificate)}"
-    return row("", text if certificate.measurement.feasible else f"{text}, but misses the task", width=width)
 
 
 def certificate_sentence(certificate: Certificate) -> str:

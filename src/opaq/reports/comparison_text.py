@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from opaq.model.uncertainty import Shannon
 from opaq.opacity.amount import Amount
+from opaq.reports.answer_page import Cells
+from opaq.reports.certificate_text import rounded_up
 from opaq.reports.layout import WIDTH, wrapped
 from opaq.reports.measurement_text import amount_to_dict
 
@@ -15,14 +16,7 @@ Comparison = Any  # an opaq.solvers.comparison.Comparison; reports know no solve
 
 HEAD = ("class", "opacity", "return", "guess error", "rows", "seconds", "status")
 _COLUMNS = {"opacity": "opacity", "guess_error": "guess error"}  # measures that have a column in any case
-
-
-def number_columns(comparison: Comparison) -> range:
-    """The columns that are aligned to the right: all but the first and the last."""
-    return range(1, len(comparison_head(comparison)) - 1)
-
-
-_GAP = "  "
+_CLOSE = 1e-4  # classes this close come equally far
 
 
 def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
@@ -40,10 +34,40 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def render_comparison(comparison: Comparison, *, width: int = WIDTH) -> str:
-    """The ladder as a table, one line for every class, coarser classes first; the last column may go on below."""
-    lines = _aligned([comparison_head(comparison), *comparison_rows(comparison)], width)
-    return "\n".join(lines + missing_lines(comparison, width=width))
+def comparison_cells(comparison: Comparison) -> Cells:
+    """The ladder as a table, one line for every class, coarser classes first."""
+    head = comparison_head(comparison)
+    return Cells(head, tuple(comparison_rows(comparison)), range(1, len(head) - 1))
+
+
+def comparison_sentence(comparison: Comparison) -> str:
+    """Which class to take: the first one that comes as far as any."""
+    best = best_rung(comparison)
+    if best is None:
+        return "No class of policies was found to meet the task."
+    of, value = best.measurement.of, best.measurement.uncertainty.value
+    unit, extreme = f" {of.unit}" if of.unit else "", "least" if comparison.minimise else "most"
+    most = f"{of.title} {value:.4g}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
+    first = comparison.rungs[0]
+    coarser = "" if first is best else f" ({first.name}: {first.measurement.uncertainty.value:.4g})"
+    bound = "" if comparison.bound is None else f"; no policy exceeds {rounded_up(comparison.bound)}{unit}"
+    return f"Policies by {best.name} reach {most}{coarser}{bound}."
+
+
+def best_rung(comparison: Comparison) -> Any:
+    """The first class, from coarse to fine, that comes as far as any that meets the task; None where none does."""
+    sign = -1.0 if comparison.minimise else 1.0
+    scores = {
+        index: sign * rung.measurement.uncertainty.value
+        for index, rung in enumerate(comparison.rungs)
+        if rung.measurement.feasible
+    }
+    best = max(scores.values(), default=0.0)
+    return next((comparison.rungs[index] for index, score in scores.items() if score >= best - _CLOSE), None)
+
+
+def _classes(count: int) -> str:
+    return "1 class" if count == 1 else f"{count} classes"
 
 
 def comparison_head(comparison: Comparison) -> tuple[str, ...]:
@@ -119,16 +143,3 @@ def _short(amount: Amount) -> str:
     if amount.standard_error is not None:
         return f"{amount.value:.4f} ± {amount.standard_error:.2g}"
     return f"[{amount.lower:.4f}, {amount.upper:.4f}]"
-
-
-def _aligned(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines: list[str] = []
-    for cells in rows:
-        padded = [
-            cell.rjust(size) if 0 < place < len(cells) - 1 else cell.ljust(size)
-            for place, (cell, size) in enumerate(zip(cells, widths, strict=True))
-        ]
-        first = _GAP.join(padded[:-1]) + _GAP
-        lines += wrapped(cells[-1], first=first, rest=" " * len(first), width=width)
-    return lines

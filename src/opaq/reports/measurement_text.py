@@ -9,7 +9,8 @@ from typing import Any
 from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
-from opaq.reports.layout import GLUE, WIDTH, Changes, ShortNames, number, row, wrapped
+from opaq.reports.answer_page import Lines
+from opaq.reports.layout import GLUE, Changes, ShortNames, number, wrapped
 
 _SHOWN_VALUES = 6  # the likeliest secret values listed beside a sequence
 _SHOWN_RUNS = 12  # observations shown at each end of a long sequence
@@ -51,19 +52,16 @@ def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
     }
 
 
-def render_measurement(measurement: Measurement, *, width: int = WIDTH) -> str:
-    """The answer as a page for people, `width` columns wide."""
+def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
+    """The figures for people: a label and words for each."""
     error, fano = amount_words(measurement.guess_error), number(measurement.fano_bound)
     guesses, before = amount_words(measurement.guesswork), number(measurement.secret_guesswork)
-    rows = [
+    return (
         ("opacity", f"{amount_words(measurement.opacity)} bits   H(secret | observations)"),
         ("of at most", f"{number(measurement.secret_entropy)} bits   H(secret), the uncertainty before observing"),
         ("leakage", f"{amount_words(measurement.leakage)} bits"),
         ("guess error", f"{error}   (Fano: at least {fano})"),
-        (
-            "guesswork",
-            f"{guesses} guesses until right, {before} without observing",
-        ),
+        ("guesswork", f"{guesses} guesses until right, {before} without observing"),
         *(
             (
                 measurement.of.title,
@@ -73,9 +71,7 @@ def render_measurement(measurement: Measurement, *, width: int = WIDTH) -> str:
         ),
         *((requirement.name, _requirement(requirement)) for requirement in measurement.requirements),
         ("how", measurement.explanation),
-    ]
-    lines = [line for label, text in rows for line in row(label, text, width=width)]
-    return "\n".join([*lines, *_render_sequences(measurement, width)])
+    )
 
 
 def _further(measurement: Measurement) -> dict[str, Amount]:
@@ -126,7 +122,8 @@ def _requirement(met: RequirementResult) -> str:
     return f"{met.value:.6g}   ({'meets' if met.holds else 'MISSES'} the threshold {met.threshold:.6g})"
 
 
-def _render_sequences(measurement: Measurement, width: int) -> list[str]:
+def sequence_parts(measurement: Measurement, *, width: int) -> tuple[Lines, ...]:
+    """The most revealing and the most confusing observations, and what the short names in them stand for."""
     groups = [
         ("most revealing observations", "leakage", measurement.revealing),
         ("most confusing observations", "opacity", measurement.confusing),
@@ -135,16 +132,26 @@ def _render_sequences(measurement: Measurement, width: int) -> list[str]:
     names = [name for sequence in everything for name in sequence.observations]
     observations = Changes.of(names) or ShortNames.of(names)
     secrets = ShortNames.of(name for sequence in everything for name, _ in _likely(sequence))
-    lines = []
+    parts = []
     for title, share_of, sequences in groups:
-        lines += ["", title] if sequences else []
-        for sequence in sequences:
-            seen = _counted(sequence.observations, observations) + ("" if sequence.complete else " -> ...")
-            lines += wrapped(seen, first="  ", rest="    ", width=width)
-            weight = f"{_probability(sequence)}; {sequence.bits:.3g} bits of {share_of}"
-            posterior = ", ".join(f"{secrets[name]}{GLUE}{share:.3g}" for name, share in _likely(sequence))
-            lines += wrapped(f"{weight}; secret: {posterior}", first="      ", rest="      ", width=width)
-    return [*lines, *observations.notes("observations", width=width), *secrets.notes("secret values", width=width)]
+        lines = [line for each in sequences for line in _sequence(each, share_of, observations, secrets, width)]
+        parts += [Lines(tuple(lines), title)] if lines else []
+    for kind, legend in {"observations": observations, "secret values": secrets}.items():
+        _, *notes = legend.notes(kind, width=width) or [""]
+        parts += [Lines(tuple(notes))] if notes else []
+    return tuple(parts)
+
+
+def _sequence(
+    sequence: ObservedSequence, share_of: str, observations: ShortNames | Changes, secrets: ShortNames, width: int
+) -> list[str]:
+    seen = _counted(sequence.observations, observations) + ("" if sequence.complete else " -> ...")
+    weight = f"{_probability(sequence)}; {sequence.bits:.3g} bits of {share_of}"
+    posterior = ", ".join(f"{secrets[name]}{GLUE}{share:.3g}" for name, share in _likely(sequence))
+    return [
+        *wrapped(seen, first="  ", rest="    ", width=width),
+        *wrapped(f"{weight}; secret: {posterior}", first="      ", rest="      ", width=width),
+    ]
 
 
 def _probability(sequence: ObservedSequence) -> str:

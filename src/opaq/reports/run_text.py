@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from opaq.escapes import printable
+from opaq.reports.answer_page import Lines
 from opaq.reports.layout import GLUE, WIDTH, ShortNames, wrapped
 from opaq.simulation.replay import Moment, Replay
 
 _HEAD = ("time", "state", "action", "seen", "the observer believes of the secret")
 _SHOWN_VALUES = 4
+_SURE = 1 - 1e-9  # a probability from here on is certainty
 
 
 def runs_to_dict(runs: tuple[Replay, ...]) -> list[dict[str, Any]]:
@@ -32,19 +35,30 @@ def runs_to_dict(runs: tuple[Replay, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def render_runs(runs: tuple[Replay, ...], *, width: int = WIDTH) -> str:
+def runs_sentence(runs: tuple[Replay, ...]) -> str:
+    """How often the observer is right in the end, and how often it is sure."""
+    last = [run.moments[-1].posterior for run in runs]
+    guesses = [max(shares.items(), key=itemgetter(1))[0] for shares in last]
+    right = sum(guess == run.secret for guess, run in zip(guesses, runs, strict=True))
+    sure = sum(max(shares.values()) >= _SURE for shares in last)
+    among = "1 run" if len(runs) == 1 else f"{len(runs):,} runs"
+    certain = f"{sure:,}" if sure else "none"
+    return f"At the end the observer's best guess is right in {right:,} of {among}; it is sure in {certain}."
+
+
+def run_parts(runs: tuple[Replay, ...], *, width: int = WIDTH) -> tuple[Lines, ...]:
     """One table a run, `width` columns wide, and what the short names in them stand for."""
     moments = [moment for run in runs for moment in run.moments]
     states = ShortNames.of(moment.state for moment in moments)
     observations = ShortNames.of(moment.observation for moment in moments)
     secrets = ShortNames.of([run.secret for run in runs] + [name for moment in moments for name in moment.posterior])
-    blocks = []
+    parts = []
     for count, run in enumerate(runs, start=1):
         table = _table([_row(moment, states, observations, secrets) for moment in run.moments], width)
-        blocks.append("\n".join([f"run {count}: the secret is {secrets[run.secret]}", *table]))
+        parts.append(Lines(tuple(table), f"run {count}: the secret is {secrets[run.secret]}"))
     for kind, names in {"states": states, "observations": observations, "secret values": secrets}.items():
-        blocks += ["\n".join(lines[1:]) for lines in [names.notes(kind, width=width)] if lines]
-    return "\n\n".join(blocks)
+        parts += [Lines(tuple(lines[1:])) for lines in [names.notes(kind, width=width)] if lines]
+    return tuple(parts)
 
 
 def _row(moment: Moment, states: ShortNames, observations: ShortNames, secrets: ShortNames) -> tuple[str, ...]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opaq.reports.layout import WIDTH, row
-from opaq.reports.measurement_text import amount_to_dict, amount_words, measurement_to_dict, render_measurement
+from opaq.reports.measurement_text import amount_to_dict, amount_words, measurement_to_dict
 
 Solution = Any  # an opaq.solvers.solution.Solution; reports know no solver, only what they are given
 
@@ -35,7 +34,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
                 "start": result.place,
                 "kind": result.kind,
                 "status": result.status.name.lower(),
-                of.name: _value(solution, result.best.score),
+                of.name: solution.value_of(result.best.score),
                 "feasible": result.best.feasible,
                 "iterations": result.iterations,
                 "seconds": result.seconds,
@@ -45,7 +44,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         "trace": [
             {
                 "iteration": trace.iteration,
-                of.name: _value(solution, trace.score),
+                of.name: solution.value_of(trace.score),
                 "slack": trace.slack.tolist(),
                 "multipliers": trace.multipliers.tolist(),
             }
@@ -55,28 +54,24 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
     return found
 
 
-def render_solution(solution: Solution, *, width: int = WIDTH) -> str:
-    """The answer as a page for people, `width` columns wide."""
+def verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """How the search ended, what it was for where that is not the opacity, and what is attainable if it missed."""
+    attainable = [
+        ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
+        for most in solution.attainable
+        if solution.status.name in ("INFEASIBLE", "NOT_FOUND")
+    ]
+    return (("status", solution.status_text), *_aim(solution), *attainable)
+
+
+def search_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """How the policy was found."""
     rows = [("starts", _spread(solution))]
     if solution.optimality is not None:
         unit = solution.measurement.of.unit or f"of {solution.measurement.of.title}"
         rows.append(("optimality", _optimality_words(solution.optimality, unit)))
     method = f"solver {solution.solver} on {solution.gradients} gradients"
-    rows.append(("time", f"{solution.seconds:.1f} s, {method}, seed {solution.seed}"))
-    above = [("status", solution.status_text), *_aim(solution)]
-    above += [
-        ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
-        for most in solution.attainable
-        if solution.status.name in ("INFEASIBLE", "NOT_FOUND")
-    ]
-    return "\n".join(
-        [
-            *(line for label, text in above for line in row(label, text, width=width)),
-            render_measurement(solution.measurement, width=width),
-            "",
-            *(line for label, text in rows for line in row(label, text, width=width)),
-        ]
-    )
+    return (*rows, ("time", f"{solution.seconds:.1f} s, {method}, seed {solution.seed}"))
 
 
 def _optimality(found: Any) -> dict[str, Any] | None:
@@ -95,7 +90,7 @@ def _spread(solution: Solution) -> str:
     feasible = [result.best.score for result in solution.starts if result.best.feasible]
     if not feasible:
         return f"none of {len(solution.starts)} starts ended feasible"
-    scores = sorted((_value(solution, score) for score in feasible), reverse=True)
+    scores = sorted((solution.value_of(score) for score in feasible), reverse=True)
     middle, title = scores[len(scores) // 2], solution.measurement.of.title
     words = f"{len(scores)} of {len(solution.starts)} feasible; {title} from {scores[-1]:.4f} to {scores[0]:.4f}"
     return f"{words}, median {middle:.4f}"
@@ -109,13 +104,6 @@ def _aim(solution: Solution) -> list[tuple[str, str]]:
     unit = f" {measurement.of.unit}" if measurement.of.unit else ""
     words = f"{measurement.of.title}: {amount_words(measurement.uncertainty)}{unit}"
     return [("minimised" if minimise else "maximised", words)]
-
-
-def _value(solution: Solution, score: float) -> float:
-    """A solver's score as the uncertainty it stands for."""
-    task = solution.product.problem.task
-    scale = task.of.over(solution.product.secret_values).scale
-    return float((-scale if task.minimise else scale) * score) + 0.0
 
 
 def _optimality_words(found: Any, unit: str) -> str:

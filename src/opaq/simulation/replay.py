@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opaq.choices import check_numbers
+from opaq.display import Displayed
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
 from opaq.model.content import ByContent
@@ -16,7 +18,11 @@ from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.product.compile import Product
 from opaq.simulation.belief_trace import trace_beliefs
+from opaq.simulation.run_tables import runs_to_dataframe
 from opaq.simulation.runs import MOST_RUNS, Run, compiled, simulated
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _FEW_RUNS = 3  # replayed where it is not said how many
 
@@ -33,11 +39,15 @@ class Moment(ByContent):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Replay(ByContent):
+class Replay(Displayed, ByContent):
     """One run, time by time, and its secret (empty where it is not known)."""
 
     moments: tuple[Moment, ...]
     secret: str
+
+    def to_dataframe(self) -> DataFrame:
+        """One line per time: what happened, what was seen, and P(value) of every value of the secret."""
+        return runs_to_dataframe([self]).drop(columns=["run", "secret"])
 
 
 def replay(

@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opaq.beliefs.graph import Budget
+from opaq.dataframes import data_frame
+from opaq.display import Displayed
 from opaq.errors import BudgetError, Fault, InputError
 from opaq.loading.scenarios import as_problem
 from opaq.model.content import ByContent
@@ -27,6 +30,9 @@ from opaq.solvers.solution import solve
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import Solver
 from opaq.stop import Stop, StoppedError, on_signals
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -54,7 +60,7 @@ class Unreached:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(ByContent):
+class Comparison(Displayed, ByContent):
     """A ladder of policy classes, coarser ones first."""
 
     problem: str
@@ -65,11 +71,35 @@ class Comparison(ByContent):
     interrupted: bool = False
     bound: float | None = None  # what no policy exceeds of what the task is about, where it was certified
     bound_scope: str = ""  # which policies that holds for
+    minimise: bool = False  # whether the task asks for as little as possible
 
     def __repr__(self) -> str:
         rungs = ", ".join(f"{rung.name} {rung.measurement.opacity.value:.4g}" for rung in self.rungs[:4])
         more = ", ..." if len(self.rungs) > 4 else ""
         return f"<Comparison of '{self.problem:.40}': {rungs:.100}{more}; {len(self.unreached)} unreached>"
+
+    def to_dataframe(self) -> DataFrame:
+        """One line per class that has an answer, coarser ones first; figures with the ends of their intervals."""
+        lines = [
+            {
+                "class": rung.name,
+                "opacity": rung.measurement.opacity.value,
+                "opacity_lower": rung.measurement.opacity.lower,
+                "opacity_upper": rung.measurement.opacity.upper,
+                rung.measurement.of.name: rung.measurement.uncertainty.value,
+                "return": rung.measurement.expected_return,
+                "guess_error": rung.measurement.guess_error.value,
+                "feasible": rung.measurement.feasible,
+                "rows": rung.num_rows,
+                "starts": rung.num_starts,
+                "seconds": rung.seconds,
+                "status": rung.status.name.lower(),
+                "warm_from": rung.warm_from,
+                "carried": rung.carried,
+            }
+            for rung in self.rungs
+        ]
+        return data_frame(lines, tuple(lines[0]) if lines else ("class", "opacity"))
 
 
 def compare(
@@ -165,6 +195,7 @@ class _Ladder:
                 seed=self.options.seed,
                 seconds=perf_counter() - begun,
                 interrupted=self.stop.interrupted,
+                minimise=self.problem.task.minimise,
             )
 
     def _try(self, policy_class: PolicyClass) -> Rung | None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from opaq.beliefs.graph import Budget
+from opaq.dataframes import data_frame
+from opaq.display import Displayed
 from opaq.errors import Fault, Faults, InputError
 from opaq.loading.policy_files import as_policy
 from opaq.loading.scenarios import as_problem
@@ -33,9 +37,12 @@ from opaq.solvers.strategy import Solver, Trace
 from opaq.solvers.verdict import status_text
 from opaq.stop import Stop, StoppedError, on_signals
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solution:
+class Solution(Displayed):
     """The policy found and every reason to trust it, or not."""
 
     status: Status
@@ -57,6 +64,51 @@ class Solution:
         task = "feasible" if self.measurement.feasible else "infeasible"
         rows = f"{len(self.policy.rows)} policy rows"
         return f"<Solution {self.status.name}: opacity {self.measurement.opacity}, {task}, {rows}, by {self.solver}>"
+
+    def value_of(self, score: float) -> float:
+        """A solver's score as the uncertainty it stands for.
+
+        score: of a start or of a line of the trace.
+        """
+        task = self.product.problem.task
+        scale = task.of.over(self.product.secret_values).scale
+        return float((-scale if task.minimise else scale) * score) + 0.0
+
+    def to_dataframe(self) -> DataFrame:
+        """The trace of the start that won, one line per step: the uncertainty, and slack and multiplier by requirement.
+
+        `starts_to_dataframe` has one line per start.
+        """
+        of = self.measurement.of.name
+        asked = [payoff.name for payoff in self.product.process.payoffs if payoff.threshold is not None]
+        slacks, multipliers = ([f"{kind} of {name}" for name in asked] for kind in ("slack", "multiplier"))
+        lines = [
+            {
+                "iteration": trace.iteration,
+                of: self.value_of(trace.score),
+                **dict(zip(slacks, trace.slack.tolist(), strict=True)),
+                **dict(zip(multipliers, trace.multipliers.tolist(), strict=True)),
+            }
+            for trace in self.trace
+        ]
+        return data_frame(lines, ("iteration", of, *slacks, *multipliers))
+
+    def starts_to_dataframe(self) -> DataFrame:
+        """One line per start: where it began, how it ended, and what its best policy reaches (NaN: there is none)."""
+        of = self.measurement.of.name
+        lines = [
+            {
+                "start": each.place,
+                "kind": each.kind,
+                "status": each.status.name.lower(),
+                of: math.nan if each.best is None else self.value_of(each.best.score),
+                "feasible": each.best is not None and each.best.feasible,
+                "iterations": each.iterations,
+                "seconds": each.seconds,
+            }
+            for each in self.starts
+        ]
+        return data_frame(lines, ("start", "kind", "status", of, "feasible", "iterations", "seconds"))
 
 
 def solve(

@@ -1,0 +1,84 @@
+"""The next useful command: on stderr, quoted, with the user's own arguments, and one that runs."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from opaq.cli.next_step import command_line, free_name
+from opaq.loading import scenarios
+
+FEW = ("--starts", "1")
+
+
+def following(stderr: str) -> list[str]:
+    """The command after "next:", as a shell splits it."""
+    (line,) = [line for line in stderr.splitlines() if line.startswith("opaq: next: ")]
+    program, *words = shlex.split(line.removeprefix("opaq: next: "))
+    assert program == "opaq"
+    return words
+
+
+def test_one_command_leads_to_the_next(opaq, tmp_path: Path) -> None:
+    (tmp_path / "my problem.yaml").write_text(scenarios.text("two-sink"))
+    first = following(opaq("measure", "my problem.yaml").stderr)
+    assert first == ["solve", "my problem.yaml", "--policy-out", "policy.json"]
+    second = following(opaq(*first, *FEW).stderr)
+    assert second == ["certify", "my problem.yaml", "--policy", "policy.json"]
+    done = opaq(*second)
+    assert following(done.stderr) == ["compare", "my problem.yaml"]  # a clock would come closer to the bound
+    third = following(opaq("compare", "my problem.yaml", "--classes", "state; state,time", *FEW).stderr)
+    assert third == ["solve", "my problem.yaml", "--conditions", "state,time", "--policy-out", "policy-2.json"]
+    close = following(opaq(*third, "--certify", *FEW).stderr)
+    assert close[0] in ("report", "simulate")
+    assert close[1:] == ["my problem.yaml", "--policy", "policy-2.json"]
+    assert following(opaq("simulate", "my problem.yaml", *close[2:]).stderr)[0] == "measure"
+    assert following(opaq("measure", "my problem.yaml", *close[2:]).stderr)[0] == "certify"
+
+
+def test_own_arguments_are_kept(opaq) -> None:
+    given = ["--conditions", "state,time", "--solver", "lagrangian", "--starts", "2", "--memory", "0.5"]
+    words = following(opaq("solve", "two-sink", *given).stderr)
+    assert words == ["solve", "two-sink", *given[:6], *given[6:], "--policy-out", "policy.json", "--certify"]
+    words = following(opaq("solve", "two-sink", *FEW, "--run", "a run").stderr)
+    assert words == ["solve", "--resume", "a run", "--policy-out", "policy.json", "--certify"]
+    assert opaq(*words, "-q").returncode == 0
+
+
+def test_policies_in_a_folder(opaq) -> None:
+    given = ["compare", "two-sink", "--classes", "state; memory:2", *FEW, "--no-certify"]
+    words = following(opaq(*given, "--policy-out", "out").stderr)
+    assert words == ["certify", "two-sink", "--policy", "out/state-memory-2.json"]
+    words = following(opaq(*given).stderr)
+    assert words == ["compare", "two-sink", "--classes", "state,memory:2", "--policy-out", "policies"]
+    assert opaq(*words, *FEW, "-q", "--no-certify").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["measure", "solve", "certify", "compare", "simulate"])
+def test_not_where_it_is_not_asked_for(opaq, command: str) -> None:
+    few = FEW if command in ("solve", "compare") else ()
+    for arguments in (("--json",), ("--quiet",)):
+        assert "next:" not in opaq(command, "two-sink", *few, *arguments).stderr
+
+
+def test_tasks_that_have_no_certificate(opaq, tmp_path: Path) -> None:
+    text = scenarios.text("two-sink").replace("return_at_least: 0}", "objective: minimise}")
+    (tmp_path / "least.yaml").write_text(text)
+    words = following(opaq("solve", "least.yaml", *FEW).stderr)
+    assert "--certify" not in words
+    assert following(opaq(*words).stderr)[0] in ("report", "simulate")
+
+
+def test_odd_names_are_quoted() -> None:
+    assert command_line("measure", "a'b.yaml", policy=None) == """opaq measure 'a'"'"'b.yaml'"""
+    assert command_line("measure", "-x.yaml", any_model=True, quiet=False) == "opaq measure ./-x.yaml --any-model"
+
+
+def test_a_name_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert free_name() == "policy.json"
+    for name in ("policy.json", "policy-2.json"):
+        Path(name).touch()
+    assert free_name() == "policy-3.json"

@@ -1,0 +1,133 @@
+"""What notebooks show: well-formed, escaped, short, and for every class that has a view."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import opaq
+from opaq.display import VIEWS, Displayed
+
+EVIL = "<script>alert('1')</script>\"&\x1b[2J\u202e"
+LABEL = "<script>x</script>"
+
+
+def evil_problem() -> opaq.Problem:
+    """Every name of the user's is markup."""
+    name = f"{{}}{EVIL}".format
+    states, stop = [name("0"), name("1")], name("stop")
+    return opaq.build_problem(
+        {
+            "opaq": 1,
+            "name": EVIL,
+            "model": {
+                "states": states,
+                "actions": [name("go"), stop],
+                "start": states[0],
+                "transitions": {
+                    states[0]: {name("go"): {states[0]: 0.5, states[1]: 0.5}, stop: states[1]},
+                    states[1]: {"*": states[1]},
+                },
+                "labels": {LABEL: [states[1]]},
+            },
+            "observer": {"emissions": {states[0]: {name("a"): 0.6, "b": 0.4}, states[1]: {name("a"): 0.4, "b": 0.6}}},
+            "secret": {"last_state": True},
+            "horizon": 1,
+            "task": {"reach": LABEL, "probability_at_least": 0.3},
+        }
+    )
+
+
+def results(problem: opaq.Problem) -> list[Any]:
+    """One of every class that has a view."""
+    solution = opaq.solve(problem, num_starts=1)
+    certificate = opaq.certify(problem, solution.policy, time=3.0)
+    comparison = opaq.compare(problem, classes=["state", "state,time"], num_starts=1)
+    replay = opaq.replay(problem, solution.policy, runs=1)[0]
+    return [problem, solution, solution.policy, solution.measurement, certificate, comparison, replay]
+
+
+EVIL_RESULTS = results(evil_problem())
+
+
+def test_every_class_with_a_view_was_tested() -> None:
+    assert {type(thing).__name__ for thing in EVIL_RESULTS} == set(VIEWS)
+
+
+def test_every_view_is_where_it_is_named() -> None:
+    """Strings are not seen by the test of imports: each names a function of the reports, and a class that is public."""
+    for name, view in VIEWS.items():
+        module, _, function = view.partition(":")
+        assert module.startswith("opaq.reports.")
+        assert callable(getattr(import_module(module), function))
+        assert issubclass(getattr(opaq, name), Displayed)
+
+
+@pytest.mark.parametrize("thing", EVIL_RESULTS, ids=lambda thing: type(thing).__name__)
+def test_names_cannot_become_markup(thing: Any) -> None:
+    html = thing._repr_html_()
+    assert "script>" not in html.replace("script&gt;", "")
+    assert "&lt;script&gt;" in html
+    assert all(char.isprintable() for char in html)
+    root = ElementTree.fromstring(html)  # every element is closed, every attribute quoted
+    assert {element.tag for element in root.iter()} <= {"div", "table", "thead", "tbody", "tr", "th", "td"}
+    assert {name for element in root.iter() for name in element.attrib} <= {"style"}
+
+
+@pytest.mark.parametrize("thing", EVIL_RESULTS, ids=lambda thing: type(thing).__name__)
+def test_colours_are_those_of_the_page(thing: Any) -> None:
+    """On light pages and on dark ones: nothing sets a colour but in shares of grey that both show."""
+    html = thing._repr_html_()
+    assert set(re.findall(r"(?<![-\w])color:([^;\"]+)", html)) <= {"inherit"}
+    assert set(re.findall(r"background:([^;\"]+)", html)) <= {"none"}
+
+
+def test_a_grid_comes_with_a_picture() -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    drawn = picture(problem._repr_html_())
+    assert len(drawn.findall("{*}rect")) == 36
+    assert not drawn.findall("{*}path")
+    solution = opaq.solve(problem, num_starts=1, time=1.5)
+    drawn = picture(solution._repr_html_())
+    assert len(drawn.findall("{*}path")) >= 20  # arrows
+    assert "currentColor" in solution._repr_html_()
+
+
+def picture(html: str) -> ElementTree.Element:
+    (drawn,) = re.findall(r"<svg.*</svg>", html)
+    return ElementTree.fromstring(drawn)
+
+
+def test_long_things_stay_short() -> None:
+    policy_class = opaq.PolicyClass(("state",))
+    policy = opaq.Policy(policy_class, {(f"{number}" + "x" * 300,): {"a": 1.0} for number in range(5000)})
+    html = policy._repr_html_()
+    assert len(html) < 20_000
+    assert "and 4,976 more" in html
+    wide = opaq.build_problem(
+        {
+            "opaq": 1,
+            "grid": {"size": [60, 60], "start": [0, 0]},
+            "observer": {"emissions": {"*": "dark"}},
+            "secret": {"last_state": True},
+            "horizon": 2,
+        }
+    )
+    assert "<svg" not in wide._repr_html_()
+
+
+def test_the_sentence_stands_above_the_figures() -> None:
+    html = opaq.measure("two-sink")._repr_html_()
+    assert html.index("This policy hides 0.4056 of 0.9544 bits") < html.index("<table") < html.index("guess error")
+
+
+def test_a_minimum_is_not_called_the_most() -> None:
+    comparison = opaq.compare("two-sink", classes=["state", "state,time"], num_starts=1)
+    assert "the most of 2 classes" in comparison._repr_html_()
+    least = replace(comparison, minimise=True)
+    assert "Policies by state reach opacity 0.4088 bits, the least of 2 classes." in least._repr_html_()
