@@ -35,6 +35,5 @@ test: $(VENV)/.installed-test  ## style, types and tests
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
 
-bench: $(VENV)/.installed-bench  ## time the numerical core
-	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/time_to_quality.py
+bench: $(VENV)/.installed-bench  ## compare with peers and write docs/benchmarks.md
+	$(BIN)/python -m benchmarks
