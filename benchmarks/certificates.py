@@ -23,13 +23,14 @@ and whether the history program. A share of the gap that was not closed in the t
 
 On small problems the optimum over all policies that see the states is a convex program over state histories, solved
 by cvxpy and Clarabel: the *history program*. The last table sets the observation machines alone (one observation,
-then the tree of all observations) against it: seconds to a bound that exceeds the policy by at most the gap. Where
-the best policy on (state, time) is further than that from the optimum, no bound can come so close, and both fail.
+then the tree of all observations) against it: seconds to a bound that exceeds the policy by at most the gap. `graph`
+is left out: its best policy on (state, time) is 0.03 bits below the optimum, so that no bound can come that close.
 """
 GRIDS = ("grid-last-state-4", "grid-last-state", "grid-initial-state-4")
 SMALL = ("two-sink", "graph-published")
 SHARES = (0.5, 0.9, 0.99)  # of the gap between the policy and the trivial bound
 GAP = 2e-3
+ROUNDING = 1e-5  # the policy is this close to the optimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def small_calls(problem: opaq.Problem, policy: opaq.Policy) -> tuple[Callable[[]
     ladder = (Window(1, product.process.num_observations), ObservationTree())
 
     def close(bound: float) -> float:
-        if not value - 1e-9 <= bound <= value + GAP:
+        if not value - ROUNDING <= bound <= value + GAP + ROUNDING:
             raise AssertionError(f"{problem.name}: the bound {bound:.6f} is not close to the policy's {value:.6f}")
         return bound
 
@@ -152,7 +153,7 @@ def small_calls(problem: opaq.Problem, policy: opaq.Policy) -> tuple[Callable[[]
         return close(opaq.certify(problem, policy, gap=GAP, time=60.0, machines=ladder).upper_bound)
 
     def histories() -> float:
-        optimum = opaq.history_program(problem, gap=0.5 * GAP, time=60.0).value
+        optimum = opaq.history_program(problem, gap=GAP, time=60.0).value
         assert optimum is not None
         return close(optimum.upper)
 

@@ -26,8 +26,8 @@ products, scaled at every step, one sequence at a time). Peers: *hmmlearn* (its 
 and *dynamax* (`hmm_filter` under `jit` and `vmap`, all sequences at once); both take dense arrays. Building those
 arrays and compiling are not timed. This filter is for looking at single sequences; the engine does not use it (it
 follows all sequences at once, on a graph of merged beliefs), so speed was no aim, and ratios below 1 are expected on
-small dense models. Only possible sequences are compared: of an impossible one opaq and hmmlearn say ln P = -inf,
-dynamax says 0.
+small dense models. Only possible sequences are compared: of an impossible one opaq says ln P = -inf,
+hmmlearn raises an error and dynamax says 0.
 """
 TOLERANCE = 1e-9  # relative
 

@@ -55,7 +55,8 @@ class Case:
 
     scenario: Scenario
     process: HiddenProcess
-    theta: np.ndarray  # [state, action]; flat it is a vector of logits of the process
+    theta: np.ndarray  # [state, action]
+    states: np.ndarray  # [policy row of the process] -> state: cells that no run reaches have no row
     samples: int
     looped: int  # runs that the loops are timed on
 
@@ -63,8 +64,19 @@ class Case:
     def of(cls, *, horizon: int, samples: int, looped: int) -> Case:
         """Cells and actions have the same order on both sides, which `check_exact` would notice if it were not so."""
         scenario = last_state_grid(horizon=horizon)
-        problem = replace(opaq.load_problem("grid-last-state"), horizon=horizon)
-        return cls(scenario, compile_problem(problem).process, random_theta(scenario), samples, looped)
+        product = compile_problem(replace(opaq.load_problem("grid-last-state"), horizon=horizon))
+        states = np.zeros(product.process.num_rows, dtype=int)
+        states[product.process.row] = product.state_of
+        return cls(scenario, product.process, random_theta(scenario), states, samples, looped)
+
+    @property
+    def logits(self) -> np.ndarray:
+        """The same policy as a vector of logits of the process."""
+        return self.theta[self.states].ravel()
+
+    def of_process(self, slope: np.ndarray) -> np.ndarray:
+        """A peer's gradient [state, action] as a vector of the process."""
+        return np.asarray(slope)[self.states].ravel()
 
 
 def run(settings: Settings) -> Section:
@@ -95,14 +107,16 @@ def _same(ours: str, peer: str, apart: float, given: float) -> str:
 
 def check_exact(case: Case) -> float:
     """The largest difference between the exact gradients of opaq, hashed and frozen, and of NumPy. Raises if large."""
-    value, slope = exact.gradient(case.process, case.theta.ravel())
+    value, slope = exact.gradient(case.process, case.logits)
     expected, peer_slope = numpy_graph.gradient(case.scenario, case.theta)
     swept_value, swept = our_calls(case, move=0.0)["exact, frozen"]()
+    unreached = np.delete(peer_slope, case.states, axis=0)
     apart = max(
         abs(value - expected),
         abs(swept_value - expected),
-        float(np.abs(slope - peer_slope.ravel()).max()),
-        float(np.abs(swept - peer_slope.ravel()).max()),
+        float(np.abs(slope - case.of_process(peer_slope)).max()),
+        float(np.abs(swept - case.of_process(peer_slope)).max()),
+        float(np.abs(unreached).max(initial=0.0)),
     )
     if not apart <= EXACT_TOLERANCE:
         raise AssertionError(f"exact gradients differ by {apart:.2g}")
@@ -130,7 +144,7 @@ def jax_estimators(case: Case) -> tuple[dict[str, object], tuple[str, ...]]:
 
 def our_calls(case: Case, *, move: float = 0.1) -> dict[str, Callable[[], tuple[float, np.ndarray]]]:
     """Value and gradient by opaq; the frozen graph is swept for a policy moved a little at every call."""
-    process, theta, rng = case.process, case.theta.ravel(), np.random.default_rng(1)
+    process, theta, rng = case.process, case.logits, np.random.default_rng(1)
     graph = FrozenGraph.of(process, process.softmax(theta), budget=opaq.Budget())
     buffers = graph.buffers()
 
@@ -166,14 +180,14 @@ def _jax_call(case: Case, estimator: object) -> Callable[[], tuple[float, np.nda
 
     def call() -> tuple[float, np.ndarray]:
         value, direction = jax.block_until_ready(estimator.sampled_gradient(theta, next(keys)))  # type: ignore[attr-defined]
-        return float(value), np.asarray(direction).ravel()
+        return float(value), case.of_process(direction)
 
     return call
 
 
 def noise(case: Case, calls: dict[str, Callable[[], tuple[float, np.ndarray]]], *, estimates: int = 20) -> Table:
     """How far one sampled gradient is from the exact one, and that the mean of many is not."""
-    _, true = exact.gradient(case.process, case.theta.ravel())
+    _, true = exact.gradient(case.process, case.logits)
     rows = []
     for name in ("sampled", "JAX, plain", "JAX, by hand"):
         if name in calls:
