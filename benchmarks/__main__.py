@@ -45,8 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(name: str, settings: Settings) -> Section:
-    """One benchmark, with a line on stderr."""
+    """One benchmark, with what happens on stderr."""
     began = perf_counter()
+    print(f"{name} ...", file=sys.stderr, flush=True)
     section: Section = importlib.import_module(f"benchmarks.{name}").run(settings)
     print(f"{name}: {perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     return section

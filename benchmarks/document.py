@@ -47,7 +47,11 @@ def document(sections: Mapping[str, Section], note: Mapping[str, str], settings:
 
 def machine_part(note: Mapping[str, str], settings: Settings, *, seconds: float) -> str:
     """The machine note, and what makes this run weaker than it could be."""
-    rows = [*note.items(), ("the run took", f"{seconds / 60:.1f} minutes")]
+    rows = [
+        *note.items(),
+        ("load at the end", f"{os.getloadavg()[0]:.2f}"),
+        ("the run took", f"{seconds / 60:.1f} minutes"),
+    ]
     text = "## The run\n\n" + markdown(Table(("", ""), tuple(rows)))
     if settings.quick:
         text += "\nThis was a **quick run** on small sizes (`--quick`): it shows that all works, not how fast it is.\n"
@@ -95,7 +99,7 @@ def _draw(axes: Any, curves: Sequence[Curve], mode: str) -> None:
     import numpy as np
 
     largest = max(curve.sizes[-1] / curve.sizes[0] for curve in curves)
-    axes.loglog([1, largest], [1, largest], color="0.8", linewidth=4)
+    axes.loglog([1, largest], [1, largest], color="0.8", linewidth=4, label="proportional")
     for curve in curves:
         factors = np.array(curve.seconds) / np.array(curve.seconds[0])
         middle = np.median(factors, axis=1)
@@ -105,4 +109,6 @@ def _draw(axes: Any, curves: Sequence[Curve], mode: str) -> None:
     axes.set(title=mode, xlabel="size / smallest size", ylabel="time / time of the smallest")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.legend(fontsize="small")

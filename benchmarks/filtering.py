@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import ModuleType
 
 import numpy as np
 
 import opaq
-from benchmarks.optional import load
-from benchmarks.peers.hmm import Chain
+from benchmarks.peers.hmm import Chain, dynamax_likelihood, hmmlearn_likelihood
 from benchmarks.ring import ring
-from benchmarks.rows import Comparison, Section, Settings, comparison_table
+from benchmarks.rows import Comparison, Section, Settings, closeness, comparison_table
 from benchmarks.timing import in_turns
 from opaq.beliefs.returns import moves, start_distribution
 from opaq.opacity.operators import filtered
@@ -80,20 +78,18 @@ def run(settings: Settings) -> Section:
         apart = {peer: difference(case, call) for peer, call in calls.items()}
         times = in_turns({"opaq": case.likelihood, **calls}, repeats=settings.repeats)
         rows += [
-            Comparison(case.name, "filter", peer, times["opaq"], times[peer], f"to {apart[peer]:.0e}") for peer in calls
+            Comparison(case.name, "filter", peer, times["opaq"], times[peer], closeness(apart[peer])) for peer in calls
         ]
     return Section(TITLE, EXPLANATION, (comparison_table(rows),), tuple(rows), skipped=tuple(sorted(skipped)))
 
 
 def peer_calls(case: Case) -> tuple[dict[str, Callable[[], np.ndarray]], list[str]]:
     """Every peer that can be used, and why others cannot."""
-    module = load("hmm")
-    assert isinstance(module, ModuleType), module
     calls, skipped = {}, []
-    for name, make in (("hmmlearn", module.hmmlearn_likelihood), ("dynamax", module.dynamax_likelihood)):
+    for name, make in (("hmmlearn", hmmlearn_likelihood), ("dynamax", dynamax_likelihood)):
         try:
             calls[name] = make(case.chain, case.numbered)
-        except ValueError:
+        except ValueError:  # the guard against impossible sequences
             raise
         except Exception as error:  # not installed, or it does not fit the version of JAX that is
             skipped.append(f"{name}: {type(error).__name__}: {error}".splitlines()[0])

@@ -13,7 +13,7 @@ import opaq
 from benchmarks.optional import load
 from benchmarks.peers import loops, numpy_graph
 from benchmarks.peers.paper_grid import Scenario, last_state_grid, random_theta, sample_observations
-from benchmarks.rows import Comparison, Section, Settings, Table, comparison_table, number
+from benchmarks.rows import Comparison, Section, Settings, Table, closeness, comparison_table, number
 from benchmarks.timing import in_turns
 from opaq.beliefs.frozen import FrozenGraph
 from opaq.opacity import exact, sampled
@@ -101,7 +101,7 @@ def run(settings: Settings) -> Section:
 
 def _same(ours: str, peer: str, apart: float, given: float) -> str:
     if peer in ("NumPy graph", "exact"):
-        return f"to {apart:.0e}"
+        return closeness(apart)
     return f"peers to {given:.0e} on the same runs" if ours == "sampled" else "exact against noisy"
 
 

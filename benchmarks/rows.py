@@ -122,3 +122,8 @@ def duration(value: float) -> str:
         if value < limit:
             return f"{number(value * scale)} {unit}"
     return f"{number(value)} s"
+
+
+def closeness(apart: float) -> str:
+    """How far two answers were apart, in words."""
+    return f"to {apart:.0e}" if apart > 0 else "exactly"

@@ -13,7 +13,7 @@ import numpy as np
 import opaq
 from benchmarks.optional import load
 from benchmarks.ring import ring
-from benchmarks.rows import Comparison, Section, Settings, comparison_table
+from benchmarks.rows import Comparison, Section, Settings, closeness, comparison_table
 from benchmarks.timing import in_turns
 from opaq.beliefs.returns import expected_return, infinite_return
 from opaq.formats.umb.umb_reader import read_umb, write_umb
@@ -53,7 +53,7 @@ def run(settings: Settings) -> Section:
                 apart = difference(question)
                 times = in_turns({"opaq": question.ours, "Storm": question.storm}, repeats=settings.repeats)
                 what = f"{name}: {question.name}"
-                rows.append(Comparison(what, "opaq", "Storm", times["opaq"], times["Storm"], f"to {apart:.0e}"))
+                rows.append(Comparison(what, "opaq", "Storm", times["opaq"], times["Storm"], closeness(apart)))
     return Section(TITLE, EXPLANATION, (comparison_table(rows),), tuple(rows))
 
 
