@@ -19,7 +19,7 @@ from time import perf_counter
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products this small gain nothing from a second thread
 
 from benchmarks.document import write_document
-from benchmarks.machine import ROOT, machine_note
+from benchmarks.machine import ROOT, busy, machine_note
 from benchmarks.rows import REPEATS, Section, Settings
 
 BENCHMARKS = ("quality", "gradients", "certificates", "scaling", "filtering", "values")
@@ -37,8 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--repeats: at least {REPEATS} are needed for a spread")
     partial = asked.quick or asked.only
     folder = asked.to or ROOT / ("out/benchmarks" if partial else "docs")
-    settings = Settings(quick=asked.quick, repeats=asked.repeats)
     began, note = perf_counter(), machine_note()
+    settings = Settings(quick=asked.quick, repeats=asked.repeats, busy=busy())
     sections = {name: run(name, settings) for name in BENCHMARKS if not asked.only or name in asked.only}
     print(write_document(folder, sections, note, settings, seconds=perf_counter() - began))
     return 0

@@ -56,7 +56,7 @@ def run(settings: Settings) -> Section:
         return Section(TITLE, EXPLANATION, (ladders,), skipped=skipped)
     small = SMALL[:1] if settings.quick else SMALL
     rows = tuple(against_histories(name, repeats=settings.repeats) for name in small)
-    return Section(TITLE, EXPLANATION, (ladders, comparison_table(rows)), rows)
+    return Section(TITLE, EXPLANATION, (ladders, comparison_table(rows, settings)), rows)
 
 
 def grids(*, quick: bool) -> list[opaq.Problem]:

@@ -12,7 +12,11 @@ from opaq.files import write_bytes, write_text
 
 DOCUMENT = "benchmarks.md"
 PICTURE = "pictures/benchmarks-scaling.svg"
-BUSY = 0.5  # load per core above which the document says that the machine was busy
+BUSY_NOTE = """
+The machine was **busy** with other work when the run began. Spreads are wide then, and ratios are skewed: a call that
+is shorter than a time slice of the system is rarely interrupted, a longer one always is, and one on several threads
+waits for the slowest. Ratios of such a run are not to be quoted.
+"""
 INTRODUCTION = """# Benchmarks
 
 Written by `make bench` (`python -m benchmarks`); do not edit it by hand.
@@ -55,8 +59,10 @@ def machine_part(note: Mapping[str, str], settings: Settings, *, seconds: float)
     text = "## The run\n\n" + markdown(Table(("", ""), tuple(rows)))
     if settings.quick:
         text += "\nThis was a **quick run** on small sizes (`--quick`): it shows that all works, not how fast it is.\n"
-    if float(note["load at the start"]) > BUSY * (os.cpu_count() or 1):
-        text += "\nThe machine was **busy** with other work when the run began: spreads are wide.\n"
+    if settings.busy:
+        text += BUSY_NOTE
+    if not settings.judged:
+        text += "\nGoals are judged by a full run on an idle machine only.\n"
     return text
 
 

@@ -80,7 +80,7 @@ def run(settings: Settings) -> Section:
         rows += [
             Comparison(case.name, "filter", peer, times["opaq"], times[peer], closeness(apart[peer])) for peer in calls
         ]
-    return Section(TITLE, EXPLANATION, (comparison_table(rows),), tuple(rows), skipped=tuple(sorted(skipped)))
+    return Section(TITLE, EXPLANATION, (comparison_table(rows, settings),), tuple(rows), skipped=tuple(sorted(skipped)))
 
 
 def peer_calls(case: Case) -> tuple[dict[str, Callable[[], np.ndarray]], list[str]]:

@@ -96,7 +96,7 @@ def run(settings: Settings) -> Section:
         for (ours, peer), goal in PAIRS.items()
         if peer in times
     )
-    return Section(TITLE, EXPLANATION, (comparison_table(rows), noise(case, calls)), rows, skipped=skipped)
+    return Section(TITLE, EXPLANATION, (comparison_table(rows, settings), noise(case, calls)), rows, skipped=skipped)
 
 
 def _same(ours: str, peer: str, apart: float, given: float) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import opaq
 
 LIBRARIES = ("numpy", "scipy", "numba", "jax", "dynamax", "hmmlearn", "stormpy", "cvxpy", "clarabel")
+BUSY = 0.5  # load per core above which ratios are not to be trusted
 ROOT = Path(__file__).parents[1]
 
 
@@ -27,6 +28,11 @@ def machine_note() -> dict[str, str]:
         "libraries": ", ".join(f"{name} {version(name)}" for name in LIBRARIES),
         "load at the start": f"{os.getloadavg()[0]:.2f}",
     }
+
+
+def busy() -> bool:
+    """Whether the cores have had other work in the last minute."""
+    return os.getloadavg()[0] > BUSY * (os.cpu_count() or 1)
 
 
 def version(library: str) -> str:

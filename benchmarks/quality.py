@@ -51,7 +51,7 @@ def run(settings: Settings) -> Section:
     names = QUICK if settings.quick else tuple(BEST_KNOWN)
     patience = QUICK_PATIENCE if settings.quick else PATIENCE
     rows = tuple(row for name in names for row in compare(name, repeats=settings.repeats, patience=patience))
-    return Section(TITLE, EXPLANATION, (comparison_table(rows),), rows)
+    return Section(TITLE, EXPLANATION, (comparison_table(rows, settings),), rows)
 
 
 def compare(name: str, *, repeats: int, patience: float) -> list[Comparison]:

@@ -11,10 +11,16 @@ REPEATS = 5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How large a run is."""
+    """How large a run is, and on what kind of machine."""
 
     quick: bool = False
     repeats: int = REPEATS
+    busy: bool = False  # whether the machine had other work when the run began
+
+    @property
+    def judged(self) -> bool:
+        """Whether goals are judged: they are meant for full sizes on an idle machine."""
+        return not (self.quick or self.busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +60,11 @@ class Comparison:
         pairs = zip(self.our_seconds, self.peer_seconds, strict=True)
         return Spread.of([peer / ours for ours, peer in pairs])
 
-    @property
-    def verdict(self) -> str:
+    def verdict(self, settings: Settings) -> str:
         """Whether the goal is met, or whether opaq is slower where there is no goal."""
         if self.goal is None:
             return "**slower**" if self.ratio.median < 1 else ""
-        met = self.ratio.median >= self.goal
-        return f"at least {number(self.goal)}: {'met' if met else '**missed**'}"
+        return f"at least {number(self.goal)}: {judgement(self.ratio.median >= self.goal, settings)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +98,26 @@ class Section:
     skipped: tuple[str, ...] = field(default=())  # peers that did not take part, and why
 
 
-def comparison_table(comparisons: Sequence[Comparison], *, note: str = "") -> Table:
+def judgement(met: bool, settings: Settings) -> str:
+    """What is said of a goal."""
+    if not settings.judged:
+        return "not judged"
+    return "met" if met else "**missed**"
+
+
+def comparison_table(comparisons: Sequence[Comparison], settings: Settings) -> Table:
     """Ratios first; seconds stand beside them as context."""
     header = ("what", "opaq", "peer", "peer / opaq, median (range)", "goal", "same answer", "context: opaq, peer")
-    return Table(header, tuple(_cells(each) for each in comparisons), note)
+    return Table(header, tuple(_cells(each, settings) for each in comparisons))
 
 
-def _cells(each: Comparison) -> tuple[str, ...]:
+def _cells(each: Comparison, settings: Settings) -> tuple[str, ...]:
     ratio = each.ratio.text()
     if each.stopped:
         ratio = f"at least {ratio}; peer stopped in {each.stopped} of {len(each.peer_seconds)}"
     ours, peer = (statistics.median(times) for times in (each.our_seconds, each.peer_seconds))
     context = f"{duration(ours)}, {'over ' if each.stopped else ''}{duration(peer)}"
-    return (each.name, each.ours, each.peer, ratio, each.verdict, each.same, context)
+    return (each.name, each.ours, each.peer, ratio, each.verdict(settings), each.same, context)
 
 
 def number(value: float) -> str:

@@ -14,7 +14,18 @@ import numpy as np
 
 import opaq
 from benchmarks.ring import ring
-from benchmarks.rows import Comparison, Curve, Section, Settings, Spread, Table, comparison_table, duration, number
+from benchmarks.rows import (
+    Comparison,
+    Curve,
+    Section,
+    Settings,
+    Spread,
+    Table,
+    comparison_table,
+    duration,
+    judgement,
+    number,
+)
 from benchmarks.timing import in_turns, peak_growth
 from opaq.opacity import exact, sampled
 from opaq.product.compile import compile_problem
@@ -77,7 +88,11 @@ def run(settings: Settings) -> Section:
     curves = tuple(curve(*each, repeats=settings.repeats, shrunk=shrunk) for each in CURVES)
     memory = () if settings.quick else tuple(peaks(*each) for each in CURVES if each[0] != "lanes")
     rows = (processes(settings),)
-    tables = (curve_table(curves), *((memory_table(memory),) if memory else ()), comparison_table(rows))
+    tables = (
+        curve_table(curves, settings),
+        *((memory_table(memory),) if memory else ()),
+        comparison_table(rows, settings),
+    )
     return Section(TITLE, EXPLANATION, tables, rows, curves)
 
 
@@ -115,12 +130,12 @@ def exponents(curve: Curve) -> list[float]:
     return [float(np.polyfit(logs, np.log(times), 1)[0]) for times in np.array(curve.seconds).T]
 
 
-def curve_table(curves: Sequence[Curve]) -> Table:
+def curve_table(curves: Sequence[Curve], settings: Settings) -> Table:
     """Exponents with their spread, and the points."""
     rows = []
     for each in curves:
         slope = Spread.of(exponents(each))
-        verdict = "met" if slope.median <= GOAL else "**missed**"
+        verdict = judgement(slope.median <= GOAL, settings)
         first = np.array(each.seconds[0])
         growth = np.median(np.array(each.seconds) / first, axis=1)
         factors = (f"{size:,}: {number(factor)}" for size, factor in zip(each.sizes, growth, strict=True))

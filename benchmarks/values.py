@@ -54,7 +54,7 @@ def run(settings: Settings) -> Section:
                 times = in_turns({"opaq": question.ours, "Storm": question.storm}, repeats=settings.repeats)
                 what = f"{name}: {question.name}"
                 rows.append(Comparison(what, "opaq", "Storm", times["opaq"], times["Storm"], closeness(apart)))
-    return Section(TITLE, EXPLANATION, (comparison_table(rows),), tuple(rows))
+    return Section(TITLE, EXPLANATION, (comparison_table(rows, settings),), tuple(rows))
 
 
 def models(*, quick: bool) -> dict[str, Problem]:

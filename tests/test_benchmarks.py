@@ -71,9 +71,7 @@ def test_missing_peers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     section = values.run(Settings(quick=True))
     assert section.comparisons == ()
     assert "stormpy" in section.skipped[0]
-    assert f"\nSkipped: {section.skipped[0]}\n" in document(
-        {"values": section}, {"load at the start": "0.1"}, Settings(), seconds=1.0
-    )
+    assert f"\nSkipped: {section.skipped[0]}\n" in document({"values": section}, {}, Settings(), seconds=1.0)
     assert gradients.jax_estimators(small_grid())[0] == {}
     assert [each.split(":")[0] for each in gradients.jax_estimators(small_grid())[1]] == ["JAX, plain", "JAX, by hand"]
     calls, skipped = filtering.peer_calls(filtering.Case.of("grid", opaq.load_problem("two-sink"), sequences=1))
@@ -100,12 +98,21 @@ def test_ratios_are_taken_within_a_repeat() -> None:
     ],
 )
 def test_misses_are_shown(peer: float, goal: float | None, verdict: str) -> None:
-    cells = comparison_table([row((1.0,), (peer,), goal=goal)]).rows[0]
+    cells = comparison_table([row((1.0,), (peer,), goal=goal)], Settings()).rows[0]
     assert cells[4] == verdict
 
 
+@pytest.mark.parametrize("settings", [Settings(quick=True), Settings(busy=True)])
+def test_goals_are_not_judged_by_weak_runs(settings: Settings) -> None:
+    table = comparison_table([row((1.0,), (3.0,), goal=2.0), row((1.0,), (0.5,))], settings)
+    assert [cells[4] for cells in table.rows] == ["at least 2: not judged", "**slower**"]
+    text = document({"x": Section("X", "", (table,))}, {}, settings, seconds=1.0)
+    assert "Goals are judged by a full run on an idle machine only." in text
+    assert ("not to be quoted" in text) == settings.busy
+
+
 def test_stopped_peers_give_lower_bounds() -> None:
-    cells = comparison_table([row((1.0, 1.0), (30.0, 30.0), stopped=1)]).rows[0]
+    cells = comparison_table([row((1.0, 1.0), (30.0, 30.0), stopped=1)], Settings()).rows[0]
     assert cells[3] == "at least 30 (30 to 30); peer stopped in 1 of 2"
     assert cells[6] == "1 s, over 30 s"
 
@@ -114,12 +121,10 @@ def test_exponents() -> None:
     sizes = (10, 20, 40)
     curve = Curve("states", "exact", sizes, tuple((3e-6 * n**1.5, 1e-3 * n) for n in sizes))
     assert scaling.exponents(curve) == pytest.approx([1.5, 1.0])
-    cells = scaling.curve_table([curve]).rows[0]
+    cells = scaling.curve_table([curve], Settings()).rows[0]
     assert cells[2:4] == ("1.25 (1.00 to 1.50)", "**missed**")
-    section = Section("Scaling", "", (scaling.curve_table([curve]),), curves=(curve,))
-    assert "pictures/benchmarks-scaling.svg" in document(
-        {"scaling": section}, {"load at the start": "9"}, Settings(), seconds=1.0
-    )
+    section = Section("Scaling", "", (scaling.curve_table([curve], Settings()),), curves=(curve,))
+    assert "pictures/benchmarks-scaling.svg" in document({"scaling": section}, {}, Settings(), seconds=1.0)
 
 
 def test_rings_grow_in_one_thing_at_a_time() -> None:
