@@ -46,6 +46,5 @@ test: $(VENV)/.installed-test axe  ## style, types and tests
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 -rs
 
-bench: $(VENV)/.installed-bench  ## time the numerical core
-	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/time_to_quality.py
+bench: $(VENV)/.installed-bench  ## compare with peers and write docs/benchmarks.md
+	$(BIN)/python -m benchmarks

@@ -1,35 +1,44 @@
-"""What doubling a model costs: a ring of cells with two lanes, where no belief ever covers more than two states.
-
-Both sizes of a pair are timed in turns. Memory is taken in a fresh process each: `python scaling.py MODE CELLS HORIZON
-SAMPLES` prints by how many bytes the peak grew.
-"""
+"""Scaling: how time and memory grow with one size at a time, and with the processes of a solve."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from json import dumps, loads
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from timing import fastest, peak_growth
 
-from opaq.model.arrays import SparseRows, floats, ints
-from opaq.model.mdp import MDP
-from opaq.model.observer import Observer
-from opaq.model.problem import Problem
-from opaq.model.secret import LastState, StateClasses
+import opaq
+from benchmarks.ring import ring
+from benchmarks.rows import (
+    Comparison,
+    Curve,
+    Section,
+    Settings,
+    Spread,
+    Table,
+    comparison_table,
+    duration,
+    judgement,
+    number,
+)
+from benchmarks.timing import in_turns, peak_growth
 from opaq.opacity import exact, sampled
 from opaq.product.compile import compile_problem
-from opaq.product.process import HiddenProcess
 
-HOLDS = 0.9  # how surely an action has its way with the lane
-SHOWS = 0.5  # how often a cell shows the lane
-CHECKPOINT = 4  # every so many cells the lane is shown for certain, so the number of beliefs a cell is bounded
-ROUNDS = 5
-
+TITLE = "Scaling"
+EXPLANATION = """
+Value and gradient of opacity on a ring of cells with lanes, whose beliefs stay small, so that one size grows at a
+time: states (more cells), observations (the same signs in more shades that mean nothing), horizon, sampled runs, and
+secret values (more lanes, fewer cells: the states stay the same). The exponent is the slope of a straight line
+through the points in log-log scale, fitted in every repeat; 1 is proportional growth. The goal for everything but
+secret values is at most 1.2 (doubling costs at most 2.3 times as much). All sizes of a curve take turns.
+"""
+GOAL = 1.2
 Mode = Literal["compile", "exact", "sampled"]
 
 
@@ -37,124 +46,151 @@ Mode = Literal["compile", "exact", "sampled"]
 class Size:
     """One measurement: what is run, and on how large a ring."""
 
-    mode: Mode
-    cells: int
-    horizon: int
-    samples: int = 0
+    mode: Mode = "exact"
+    cells: int = 1000
+    horizon: int = 24
+    lanes: int = 2
+    shades: int = 1
+    samples: int = 5_000
+
+    def growing(self, what: str, sizes: Sequence[int]) -> list[Size]:
+        """The same with another number of something; more lanes come with fewer cells."""
+        if what == "lanes":
+            return [replace(self, lanes=lanes, cells=self.cells * self.lanes // lanes) for lanes in sizes]
+        return [replace(self, **{what: size}) for size in sizes]
 
 
-@dataclass(frozen=True, slots=True)
-class Doubling:
-    """What was doubled, and the factors by which time and peak memory grew."""
-
-    what: str
-    seconds: float  # of the smaller size
-    time_ratio: float
-    megabytes: float  # of the smaller size
-    memory_ratio: float
-
-
-EXACT = Size("exact", cells=2000, horizon=24)
-SAMPLED = Size("sampled", cells=2000, horizon=24, samples=20_000)
-PAIRS = (
-    ("compile, states", replace(EXACT, mode="compile"), replace(EXACT, mode="compile", cells=4000)),
-    ("exact, states", EXACT, replace(EXACT, cells=4000)),
-    ("exact, horizon", EXACT, replace(EXACT, horizon=48)),
-    ("sampled, states", SAMPLED, replace(SAMPLED, cells=4000)),
-    ("sampled, horizon", SAMPLED, replace(SAMPLED, horizon=48)),
-    ("sampled, samples", SAMPLED, replace(SAMPLED, samples=40_000)),
+FACTORS = (1, 2, 4, 8)
+SHOWN = {  # what grows -> its name, and how many of it there are on one ring
+    "cells": ("states", lambda size: size.cells * size.lanes),
+    "shades": ("observations", lambda size: size.cells * (size.lanes + 1) * size.shades),
+    "horizon": ("horizon", lambda size: size.horizon),
+    "samples": ("samples", lambda size: size.samples),
+    "lanes": ("secret values", lambda size: size.lanes),
+}
+CURVES: tuple[tuple[str, Mode, int], ...] = (  # what grows, the mode, the smallest of it
+    ("cells", "compile", 200),
+    ("cells", "exact", 200),
+    ("shades", "exact", 1),
+    ("horizon", "exact", 12),
+    ("lanes", "exact", 2),
+    ("cells", "sampled", 200),
+    ("shades", "sampled", 1),
+    ("horizon", "sampled", 12),
+    ("samples", "sampled", 2_500),
+    ("lanes", "sampled", 2),
 )
 
 
-def doublings() -> list[Doubling]:
-    """What every pair of sizes shows."""
-    return [_doubling(what, small, large) for what, small, large in PAIRS]
-
-
-def ring(*, cells: int, horizon: int) -> Problem:
-    """The run advances one cell a step and may change lanes; each cell has a beacon that may show the lane."""
-    return Problem(_ring_mdp(cells), _beacons(cells), _lane_secret(cells), horizon)
-
-
-def _doubling(what: str, small: Size, large: Size) -> Doubling:
-    times = fastest({"small": _call(small), "large": _call(large)}, rounds=ROUNDS)
-    memory = _peak_in_process(small)
-    return Doubling(
-        what, times["small"], times["large"] / times["small"], memory / 1e6, _peak_in_process(large) / memory
+def run(settings: Settings) -> Section:
+    """All curves, the memory of their ends, and the speed-up of a second process."""
+    shrunk = 10 if settings.quick else 1
+    curves = tuple(curve(*each, repeats=settings.repeats, shrunk=shrunk) for each in CURVES)
+    memory = () if settings.quick else tuple(peaks(*each) for each in CURVES if each[0] != "lanes")
+    rows = (processes(settings),)
+    tables = (
+        curve_table(curves, settings),
+        *((memory_table(memory),) if memory else ()),
+        comparison_table(rows, settings),
     )
+    return Section(TITLE, EXPLANATION, tables, rows, curves)
 
 
-def _peak_in_process(size: Size) -> int:
-    arguments = [size.mode, str(size.cells), str(size.horizon), str(size.samples)]
-    done = subprocess.run([sys.executable, str(Path(__file__)), *arguments], check=True, stdout=subprocess.PIPE)
-    return int(done.stdout)
+def sizes_of(what: str, mode: Mode, least: int, *, shrunk: int = 1) -> list[Size]:
+    """The points of one curve."""
+    cells = 100 if what == "shades" else 400  # a curve that may grow faster than its size begins lower
+    base = Size(mode, cells=cells // shrunk, samples=5_000 // shrunk)
+    least = least // shrunk if what in ("cells", "samples") else least
+    return base.growing(what, [factor * least for factor in FACTORS])
 
 
-def _peak(size: Size) -> int:
-    """Bytes of the first call; a tiny ring goes first, so that loading and compiling kernels is not counted."""
-    _call(replace(size, cells=8, horizon=2, samples=10))()
-    return peak_growth(_call(size))
+def curve(what: str, mode: Mode, least: int, *, repeats: int, shrunk: int = 1) -> Curve:
+    """Seconds of every size, all sizes taking turns."""
+    name, count = SHOWN[what]
+    sizes = sizes_of(what, mode, least, shrunk=shrunk)
+    times = in_turns({str(count(size)): call(size) for size in sizes}, repeats=repeats, calls_a_turn=1)
+    return Curve(name, mode, tuple(count(size) for size in sizes), tuple(times[str(count(size))] for size in sizes))
 
 
-def _call(size: Size) -> Callable[[], object]:
-    problem = ring(cells=size.cells, horizon=size.horizon)
+def call(size: Size) -> Callable[[], object]:
+    """What is timed."""
+    problem = ring(cells=size.cells, horizon=size.horizon, lanes=size.lanes, shades=size.shades)
     if size.mode == "compile":
         return lambda: compile_problem(problem)
     process = compile_problem(problem).process
     theta = np.random.default_rng(0).standard_normal(process.num_slots)
-    return _gradient(process, theta, size)
-
-
-def _gradient(process: HiddenProcess, theta: np.ndarray, size: Size) -> Callable[[], object]:
     if size.mode == "exact":
         return lambda: exact.gradient(process, theta)
     return lambda: sampled.gradient(process, theta, samples=size.samples, rng=np.random.default_rng(1))
 
 
-def _ring_mdp(cells: int) -> MDP:
-    """State 2 * cell + lane; the choices of a state are (keep, change)."""
-    states = 2 * cells
-    state = np.repeat(np.arange(states), 4)  # each choice has two outcomes
-    keeps = np.tile([1, 1, 0, 0], states)
-    succeeds = np.tile([1, 0, 1, 0], states)
-    lane = (state + (keeps != succeeds)) % 2
-    target = 2 * ((state // 2 + 1) % cells) + lane
-    transitions = SparseRows.from_entries(
-        np.repeat(np.arange(2 * states), 2), target, np.where(succeeds, HOLDS, 1 - HOLDS), shape=(2 * states, states)
+def exponents(curve: Curve) -> list[float]:
+    """The slope in log-log scale, for every repeat."""
+    logs = np.log(np.array(curve.sizes))
+    return [float(np.polyfit(logs, np.log(times), 1)[0]) for times in np.array(curve.seconds).T]
+
+
+def curve_table(curves: Sequence[Curve], settings: Settings) -> Table:
+    """Exponents with their spread, and the points."""
+    rows = []
+    for each in curves:
+        slope = Spread.of(exponents(each))
+        verdict = judgement(slope.median <= GOAL, settings)
+        first = np.array(each.seconds[0])
+        growth = np.median(np.array(each.seconds) / first, axis=1)
+        factors = (f"{size:,}: {number(factor)}" for size, factor in zip(each.sizes, growth, strict=True))
+        text = f"{slope.median:.2f} ({slope.least:.2f} to {slope.most:.2f})"
+        rows.append((each.what, each.mode, text, verdict, ", ".join(factors), duration(float(np.median(first)))))
+    points = ("size: time / time of the first", "context: the first")
+    return Table(("grows", "what is run", "exponent, median (range)", f"at most {GOAL}", *points), tuple(rows))
+
+
+def peaks(what: str, mode: Mode, least: int) -> tuple[str, str, float, float, int]:
+    """Peak memory of the smallest and the largest size, each in a process of its own."""
+    sizes = sizes_of(what, mode, least)
+    name, count = SHOWN[what]
+    small, large = (_peak_in_process(each) for each in (sizes[0], sizes[-1]))
+    return name, mode, small / 1e6, large / 1e6, count(sizes[-1]) // count(sizes[0])
+
+
+def memory_table(rows: Sequence[tuple[str, str, float, float, int]]) -> Table:
+    """By how much the peak grows from the smallest to the largest size."""
+    cells = tuple(
+        (what, mode, f"{factor} x", f"{number(large / small)} x", f"{number(small)} MB, {number(large)} MB")
+        for what, mode, small, large, factor in rows
     )
-    return MDP(
-        states=tuple(f"{cell}.{side}" for cell in range(cells) for side in "lr"),
-        actions=("keep", "change"),
-        start=floats(np.full(states, 1 / states)),
-        choice_start=ints(np.arange(states + 1) * 2),
-        choice_action=ints(np.tile([0, 1], states)),
-        transitions=transitions,
-        rewards=floats(np.zeros(2 * states)),
-        labels={},
+    header = ("grows", "what is run", "size", "peak memory", "context: on top of the process before")
+    return Table(
+        header, cells, "Peak memory of one call, smallest and largest size, each in a fresh process (one run)."
     )
 
 
-def _beacons(cells: int) -> Observer:
-    """Cell i shows its left lane, its right lane, or only that the run is in cell i."""
-    state = np.arange(2 * cells)
-    cell, lane = state // 2, state % 2
-    shown = np.where(cell % CHECKPOINT == 0, 1.0, SHOWS)
-    emission = SparseRows.from_entries(
-        np.concatenate([state, state]),
-        np.concatenate([3 * cell + lane, 3 * cell + 2]),
-        np.concatenate([shown, 1 - shown]),
-        shape=(2 * cells, 3 * cells),
-    )
-    return Observer(tuple(f"{cell}.{sign}" for cell in range(cells) for sign in "lr?"), emission)
+def _peak_in_process(size: Size) -> int:
+    command = [sys.executable, "-m", "benchmarks.scaling", dumps(asdict(size))]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1])
+    return int(done.stdout)
 
 
-def _lane_secret(cells: int) -> LastState:
-    return LastState(StateClasses(("left", "right"), ints(np.tile([0, 1], cells))))
+def processes(settings: Settings) -> Comparison:
+    """A solve of four starts, one at a time against two at a time: the same answer to the last bit."""
+    problem = opaq.load_problem("grid-last-state-4")
+    problem = replace(problem, horizon=5 if settings.quick else 9)
+    answers: dict[str, opaq.Solution] = {}
 
+    def solve(count: int) -> Callable[[], object]:
+        def call() -> None:
+            answers[str(count)] = opaq.solve(problem, num_starts=4, processes=count, sequences=0)
 
-def _main(mode: Mode, cells: str, horizon: str, samples: str) -> None:
-    print(_peak(Size(mode, int(cells), int(horizon), int(samples))))
+        return call
+
+    times = in_turns({"2": solve(2), "1": solve(1)}, repeats=settings.repeats, calls_a_turn=1)
+    if answers["1"].measurement.opacity.value != answers["2"].measurement.opacity.value:
+        raise AssertionError("the number of processes changes the answer")
+    name = f"`opaq.solve`, 4 starts, grid-last-state-4 with horizon {problem.horizon}"
+    return Comparison(name, "2 at a time", "1 at a time", times["2"], times["1"], "bit for bit", 1.5)
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])  # type: ignore[arg-type]
+    wanted = Size(**loads(sys.argv[1]))
+    call(replace(wanted, cells=8, horizon=2, samples=10))()  # loading and compiling kernels is not counted
+    print(peak_growth(call(wanted)))

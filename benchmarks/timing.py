@@ -21,25 +21,21 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def medians(calls: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
-    """The median seconds of every call, taking turns."""
-    return {name: statistics.median(times) for name, times in _turns(calls, rounds).items()}
+def in_turns(
+    calls: Mapping[str, Callable[[], object]], *, repeats: int, calls_a_turn: int = CALLS_A_TURN
+) -> dict[str, tuple[float, ...]]:
+    """The seconds of every call in every repeat, taking turns; every other repeat in the opposite order."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for repeat in range(repeats):
+        for name in list(calls)[:: 1 if repeat % 2 == 0 else -1]:
+            times[name].append(_turn(calls[name], calls_a_turn))
+    return {name: tuple(each) for name, each in times.items()}
 
 
-def fastest(calls: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, float]:
-    """The least seconds of every call, taking turns: what the work itself costs, without what the machine adds."""
-    return {name: min(times) for name, times in _turns(calls, rounds).items()}
-
-
-def _turns(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    turns = [{name: _turn(call) for name, call in calls.items()} for _ in range(rounds)]
-    return {name: [time for turn in turns for time in turn[name]] for name in calls}
-
-
-def _turn(call: Callable[[], object]) -> list[float]:
-    """Some timed calls after one that is not timed: it compiles, and it refills the caches the others emptied."""
+def _turn(call: Callable[[], object], calls: int) -> float:
+    """The median of some calls after one that is not timed: it compiles, and refills the caches others emptied."""
     call()
-    return [seconds(call) for _ in range(CALLS_A_TURN)]
+    return statistics.median(seconds(call) for _ in range(calls))
 
 
 def machine() -> str:

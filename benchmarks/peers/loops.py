@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scenario import Scenario, last_state_grid, random_theta, sample_observations, softmax
+
+from benchmarks.peers.paper_grid import Scenario, softmax
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +111,3 @@ def enumerated(scenario: Scenario, theta: np.ndarray) -> float:
     total = joint.sum(axis=1, keepdims=True)
     ratio = np.divide(joint, total, out=np.ones_like(joint), where=joint > 0)
     return -float((joint * np.log2(ratio)).sum())
-
-
-def validate() -> None:
-    """Raise unless the mean over many samples approaches central differences of a full enumeration."""
-    scenario = last_state_grid(horizon=3)
-    theta = random_theta(scenario)
-    observations = sample_observations(scenario, theta, samples=20_000, rng=np.random.default_rng(1))
-    batches = [gradient(scenario, theta, batch) for batch in np.split(observations, 20)]
-    estimates = np.array([direction for _, direction in batches])
-    error = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
-    for place in [(12, 1), (13, 1), (7, 1), (8, 0)]:
-        shift = np.zeros_like(theta)
-        shift[place] = 1e-5
-        slope = (enumerated(scenario, theta + shift) - enumerated(scenario, theta - shift)) / 2e-5
-        gap = abs(estimates[(slice(None), *place)].mean() - slope)
-        assert gap <= 4 * error[place] + 1e-9, (place, slope, gap, error[place])
-
-
-if __name__ == "__main__":
-    validate()
-    print("peer_loops: the mean over samples meets central differences of full enumeration")

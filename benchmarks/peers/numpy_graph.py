@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scenario import Scenario, initial_state_grid, last_state_grid, random_theta, softmax
+
+from benchmarks.peers.paper_grid import Scenario, softmax
 
 DIGITS = 12  # two beliefs whose projections agree to this many decimals are one node
 
@@ -184,31 +185,3 @@ def _onto_chain(scenario: Scenario, operators: Operators, totals: dict[tuple[int
 def _through_softmax(scenario: Scenario, policy: np.ndarray, chain_gradient: np.ndarray) -> np.ndarray:
     choice = np.einsum("ijk,ik->ij", scenario.transitions, chain_gradient)
     return policy * (choice - (policy * choice).sum(axis=1, keepdims=True))
-
-
-def validate() -> None:
-    """Raise unless the figures of full enumeration and central differences are met."""
-    uniform = last_state_grid(horizon=11, stay=False)
-    value, _ = gradient(uniform, np.zeros((uniform.num_states, uniform.num_actions)))
-    np.testing.assert_allclose(value, 0.09590501570204, rtol=0, atol=1e-13)
-    initial = initial_state_grid(horizon=7)
-    value, _ = gradient(initial, np.zeros((initial.num_states, initial.num_actions)))
-    np.testing.assert_allclose(value, 0.8943227191977, rtol=0, atol=1e-12)
-    for scenario in (last_state_grid(horizon=5), initial_state_grid(horizon=4)):
-        theta = random_theta(scenario)
-        np.testing.assert_allclose(gradient(scenario, theta)[1], central_differences(scenario, theta), atol=1e-8)
-
-
-def central_differences(scenario: Scenario, theta: np.ndarray, *, step: float = 1e-5) -> np.ndarray:
-    """The gradient from values alone."""
-    result = np.zeros_like(theta)
-    for place in np.ndindex(theta.shape):
-        shift = np.zeros_like(theta)
-        shift[place] = step
-        result[place] = (gradient(scenario, theta + shift)[0] - gradient(scenario, theta - shift)[0]) / (2 * step)
-    return result
-
-
-if __name__ == "__main__":
-    validate()
-    print("peer_numpy: the value meets full enumeration, the gradient meets central differences")

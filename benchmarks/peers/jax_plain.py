@@ -1,24 +1,20 @@
 """Peer: the paper's sampled gradient as JAX code is usually written: one run by lax.scan, vmap over runs, grad, jit.
 
 Runs are drawn with jax.random.categorical, beliefs are normalised at every step as in the textbook forward
-algorithm, and the surrogate of peer_jax (which explains it) is differentiated by jax.grad through vmap and scan.
+algorithm, and the surrogate of jax_batched (which explains it) is differentiated by jax.grad through vmap and scan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
-import numpy as np
-import peer_jax
-from scenario import Scenario, last_state_grid, random_theta, sample_observations
 
-Estimate = tuple[jax.Array, jax.Array]
+from benchmarks.peers.jax_batched import Estimate, Estimator
+from benchmarks.peers.paper_grid import Scenario
 
 
-def sampled_gradient(scenario: Scenario, *, samples: int) -> Callable[[jax.Array, jax.Array], Estimate]:
-    """theta, key -> value, gradient; the first call compiles it."""
+def estimator(scenario: Scenario, *, samples: int) -> Estimator:
+    """The estimator for one scenario; the first call of each function compiles it."""
     moves = jnp.asarray(scenario.transitions)
     shows = jnp.asarray(scenario.emission)
     start = jnp.asarray(scenario.start).sum(axis=0)
@@ -38,12 +34,14 @@ def sampled_gradient(scenario: Scenario, *, samples: int) -> Callable[[jax.Array
         held = jax.lax.stop_gradient(entropy)
         return jnp.mean(entropy + held * log_probability), jnp.mean(entropy)
 
-    def estimate(theta: jax.Array, key: jax.Array) -> Estimate:
-        observations = jax.vmap(lambda key: run(theta, key))(jax.random.split(key, samples))
-        (_, value), direction = jax.value_and_grad(surrogate, has_aux=True)(theta, observations)
+    def gradient(theta: jax.Array, observations: jax.Array) -> Estimate:
+        (_, value), direction = jax.value_and_grad(surrogate, has_aux=True)(theta, observations.T)
         return value, direction
 
-    return jax.jit(estimate)
+    def sampled_gradient(theta: jax.Array, key: jax.Array) -> Estimate:
+        return gradient(theta, jax.vmap(lambda key: run(theta, key))(jax.random.split(key, samples)).T)
+
+    return Estimator(jax.jit(gradient), jax.jit(sampled_gradient))
 
 
 def posterior(scenario: Scenario, theta: jax.Array, seen: jax.Array) -> Estimate:
@@ -64,18 +62,3 @@ def posterior(scenario: Scenario, theta: jax.Array, seen: jax.Array) -> Estimate
     possible = shares > 0
     entropy = -jnp.where(possible, shares * jnp.log2(jnp.where(possible, shares, 1.0)), 0.0).sum()
     return entropy, log_probability
-
-
-def validate() -> None:
-    """Raise unless it agrees with the tuned JAX peer on the same sequences."""
-    scenario = last_state_grid()
-    theta = jnp.asarray(random_theta(scenario))
-    observations = sample_observations(scenario, np.asarray(theta), samples=20, rng=np.random.default_rng(2))
-    value, _ = peer_jax.estimator(scenario, samples=20).gradient(theta, jnp.asarray(observations.T))
-    entropy, _ = jax.vmap(lambda seen: posterior(scenario, theta, seen))(jnp.asarray(observations))
-    np.testing.assert_allclose(float(entropy.mean()), float(value), rtol=0, atol=1e-10)
-
-
-if __name__ == "__main__":
-    validate()
-    print("peer_jax_plain: agrees with the tuned JAX peer to 1e-10")

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-import peer_loops
-from scenario import Scenario, initial_state_grid, last_state_grid, random_theta, sample_observations
+
+from benchmarks.peers.paper_grid import Scenario
 
 jax.config.update("jax_enable_x64", True)
 
@@ -84,28 +83,3 @@ def _sample(scenario: Scenario, chain: jax.Array, key: jax.Array, *, samples: in
     seen = draw(shows[state], uniforms[0, 1])
     _, later = jax.lax.scan(step, state, uniforms[1:])
     return jnp.concatenate([seen[None], later])
-
-
-def validate() -> None:
-    """Raise unless JAX and the loops agree to 1e-8 on the same sequences, and its samples follow the model."""
-    for scenario in (last_state_grid(), initial_state_grid()):
-        theta = random_theta(scenario)
-        observations = sample_observations(scenario, theta, samples=20, rng=np.random.default_rng(2))
-        value, direction = estimator(scenario, samples=20).gradient(jnp.asarray(theta), jnp.asarray(observations.T))
-        looped_value, looped = peer_loops.gradient(scenario, theta, observations)
-        np.testing.assert_allclose(value, looped_value, rtol=0, atol=1e-8)
-        np.testing.assert_allclose(direction, looped, rtol=0, atol=1e-8)
-    _validate_samples(last_state_grid(horizon=3))
-
-
-def _validate_samples(scenario: Scenario) -> None:
-    theta = jnp.asarray(random_theta(scenario))
-    sampled = estimator(scenario, samples=20_000).sampled_gradient
-    values = np.array([sampled(theta, key)[0] for key in jax.random.split(jax.random.key(3), 20)])
-    gap = abs(values.mean() - peer_loops.enumerated(scenario, np.asarray(theta)))
-    assert gap <= 4 * values.std(ddof=1) / np.sqrt(len(values)), gap
-
-
-if __name__ == "__main__":
-    validate()
-    print("peer_jax: agrees with the loops to 1e-8; its samples follow the model")
