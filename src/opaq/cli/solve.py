@@ -98,6 +98,7 @@ def command(
         report_out=report_out,
         overwrite=force,
         as_json=as_json,
+        quiet=quiet,
     )
     hint = with_a_clock(folder.source, stated.horizon, solution.policy.policy_class)
     if hint and not (quiet or as_json or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)):
