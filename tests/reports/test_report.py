@@ -432,8 +432,8 @@ def test_progress_is_told() -> None:
 
 def test_reports_compare_by_content_and_print_shortly() -> None:
     same = replace(GRID)
-    assert GRID == same
+    assert same == GRID
     assert hash(GRID) == hash(same)
-    assert GRID != opaq.report("grid-last-state-4", seed=1, runs=1)
+    assert opaq.report("grid-last-state-4", seed=1, runs=1) != GRID
     assert len(repr(GRID)) < 100
     assert "12 runs" in repr(GRID)
