@@ -430,6 +430,10 @@ def test_progress_is_told() -> None:
     assert "replaying runs" in words
 
 
-def test_a_repr_is_short() -> None:
+def test_reports_compare_by_content_and_print_shortly() -> None:
+    same = replace(GRID)
+    assert same == GRID
+    assert hash(GRID) == hash(same)
+    assert opaq.report("grid-last-state-4", seed=1, runs=1) != GRID
     assert len(repr(GRID)) < 100
     assert "12 runs" in repr(GRID)

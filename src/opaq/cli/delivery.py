@@ -9,6 +9,8 @@ from pathlib import Path
 
 from opaq.certificates.certificate import Certificate
 from opaq.cli.grid_option import with_grid
+from opaq.cli.interrupts import interrupts
+from opaq.cli.progress import ProgressPrinter
 from opaq.cli.run_folder import RunFolder
 from opaq.cli.shell import BAD_INPUT, answer, code_of_status, complain, note, page_width
 from opaq.cli.terminal_tables import shown
@@ -23,6 +25,7 @@ from opaq.solvers.solution import Solution
 from opaq.solvers.status import UNPROVEN
 from opaq.spec.policy_table import policy_to_dict
 
+_REPORT_SECONDS = 60.0  # after which a report leaves out what is not done
 _CERTIFIED = "the certificate says how good"
 
 
@@ -36,10 +39,11 @@ def deliver(
     report_out: Path | None,
     overwrite: bool,
     as_json: bool,
+    quiet: bool,
     grid: bool = False,
     grid_time: int | None = None,
 ) -> int:
-    """Write the policy, the run's result and the report, print the answer, return the exit code.
+    """Write the policy and the run's result, print the answer, then write the report; return the exit code.
 
     A policy that could not be written is printed with the answer, as JSON: under "policy", or below the text. A report
     that could not be written only changes the exit code: `opaq report` makes it again.
@@ -56,9 +60,6 @@ def deliver(
         note("the policy could not be written; it is printed with the answer" if unwritten else wrote)
     if folder.path is not None and not unkept:
         note(f"the run is kept in {folder.path}")
-    unshown = report_out is not None and _failed(
-        lambda: _report(solution, problem, certificate, folder.source, report_out, overwrite=overwrite)
-    )
     policy = {"policy": policy_to_dict(solution.policy, problem=problem)} if unwritten else {}
     if as_json:
         answer(json.dumps(found | policy, indent=2))
@@ -68,6 +69,9 @@ def deliver(
         answer(shown(with_grid(page, solution.product, solution.pi, time=grid_time) if drawn else page))
         if unwritten:
             answer(json.dumps(policy["policy"]))
+    unshown = report_out is not None and _failed(
+        lambda: _report(solution, problem, certificate, folder.source, report_out, overwrite=overwrite, quiet=quiet)
+    )
     return BAD_INPUT if unwritten or unkept or unshown else code_of_status(solution.status)
 
 
@@ -79,12 +83,21 @@ def _report(
     path: Path,
     *,
     overwrite: bool,
+    quiet: bool,
 ) -> None:
-    """Write the report of a solution; running out of memory or of luck costs the report, never the answer."""
+    """Write the report of a solution; Ctrl-C and the time limit leave out what takes long."""
     from opaq.reports.report_page import make_report
 
     try:
-        made = make_report(problem, text=_text(source), solution=solution, certificate=certificate)
+        with interrupts.computing() as stop, ProgressPrinter("reporting", quiet=quiet):
+            made = make_report(
+                problem,
+                text=_text(source),
+                solution=solution,
+                certificate=certificate,
+                time=_REPORT_SECONDS,
+                stop=stop,
+            )
         made.save(path, overwrite=overwrite)
     except (OpaqError, MemoryError, OSError) as error:
         if isinstance(error, InputError):

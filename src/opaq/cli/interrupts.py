@@ -47,7 +47,7 @@ class Interrupts:
     def computing(self) -> Iterator[Stop]:
         """While the work can be asked to end; after it a signal only waits for the answer to be written."""
         stop = Stop()
-        self._stop = stop
+        self._stop, self._answering, self._count = stop, False, 0  # a command may compute several times
         try:
             yield stop
         finally:

@@ -102,6 +102,7 @@ def command(
         as_json=as_json,
         grid=grid,
         grid_time=grid_time,
+        quiet=quiet,
     )
     if not (quiet or as_json or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)):
         _hint(context, folder, stated, solution, certificate)

@@ -17,7 +17,7 @@ from opaq.errors import Fault, InputError
 from opaq.files import check_writable, write_text
 from opaq.loading.policy_files import as_policy
 from opaq.loading.scenarios import as_problem, problem_text
-from opaq.model.content import Brief
+from opaq.model.content import ByContent
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.opacity.measurement import Measurement, measure_product
@@ -34,8 +34,8 @@ MOST_RUNS = 200
 _MEASURING = 0.6  # of the time where it is limited
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Report(Brief):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Report(ByContent):
     """A report: the data it shows, and the page that shows them."""
 
     data: Mapping[str, Any]  # docs/answers.md explains the keys
