@@ -16,6 +16,8 @@ release = version = __version__
 extensions = ["myst_nb", "sphinx_copybutton", "repository_links"]
 exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
 nitpicky = True
+nitpick_ignore_regex = [("py:class", ".*")]  # types of arguments that are no public names have no page
+python_maximum_signature_line_length = 90
 
 # Markdown. Pages are read in the repository as well, so they use plain Markdown wherever it is enough.
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
