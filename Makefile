@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install demo test bench
+.PHONY: help install demo test bench docs
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -23,6 +23,10 @@ $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	@touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	@touch $@ $(VENV)/.installed
+
 install: $(VENV)/.installed  ## install opaq into .venv
 
 demo: install  ## solve the grid of the paper and set the answer beside the paper's
@@ -38,3 +42,8 @@ test: $(VENV)/.installed-test  ## style, types and tests
 bench: $(VENV)/.installed-bench  ## time the numerical core
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/time_to_quality.py
+
+docs: $(VENV)/.installed-docs  ## build the docs site into out/docs; warnings are errors
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m sphinx -q -b html -W --keep-going -n -d out/docs-trees docs out/docs
+	@echo "the site: out/docs/index.html"

@@ -24,34 +24,44 @@ BOUND_SECONDS = 20.0
 
 # What each models, what is secret and who watches; the order of the page.
 TEXTS = {
-    "two-sink": "The smallest problem in which memory pays. The agent waits in `q0` and then falls into one of two sinks. "
-    "The observer hears a sink half of the time; which of the two it was is the secret.",
-    "graph-published": "A walk on a small graph with noisy sensors at some nodes. The secret is how far an automaton of "
-    "two goals has come. This is the variant of the paper's published experiments, horizon 4.",
-    "graph": "The same graph as the text of the paper describes it, horizon 5: one edge and one rule of the automaton differ.",
-    "grid-last-state-4": "A robot on a 6 x 6 grid with walls, traps and five sensors that detect it with probability 0.7. "
-    "The secret is whether it ends in a secret cell; it has to collect a return of 0.3 from the goals on the way. Four moves, horizon 11.",
+    "two-sink": "The smallest problem in which memory pays. The agent waits in `q0` and then falls into "
+    "one of two sinks. The observer hears a sink half of the time; which of the two it was is "
+    "the secret.",
+    "graph-published": "A walk on a small graph with noisy sensors at some nodes. The secret is how far an "
+    "automaton of two goals has come. This is the variant of the paper's published "
+    "experiments, horizon 4.",
+    "graph": "The same graph as the text of the paper describes it, horizon 5: one edge and one rule "
+    "of the automaton differ.",
+    "grid-last-state-4": "A robot on a 6 x 6 grid with walls, traps and five sensors that detect it with "
+    "probability 0.7. The secret is whether it ends in a secret cell; it has to collect a "
+    "return of 0.3 from the goals on the way. Four moves, horizon 11.",
     "grid-last-state": "The same robot with a fifth action, staying put, and one step more.",
-    "grid-initial-state-4": "The same grid; now the secret is in which of three corners the robot started, so everything it does "
-    "afterwards may give it away. Four moves, horizon 11.",
+    "grid-initial-state-4": "The same grid; now the secret is in which of three corners the robot started, so "
+    "everything it does afterwards may give it away. Four moves, horizon 11.",
     "grid-initial-state": "The same with staying put and one step more: the largest of the paper's problems.",
-    "courier": "A courier drives from home to the harbour and may go past a depot. The secret is whether it did. It has to "
-    "arrive with probability 0.9 and may burn six units of fuel at most. The observer hears engines, loudest at the depot.",
-    "crowds": "Anonymous messages: members pass a message on until one of them delivers it, and five of fifteen collude. "
-    "The secret is who sent it; the colluders see who handed it to the first of them. There is nothing to decide here, "
-    "so the figures are those of the protocol, known in closed form.",
-    "cryptographers": "Dining cryptographers: one of three has paid, and a fourth sees two coins and what everybody says. "
-    "The protocol is perfect, and opaq says so: all of the log2 3 bits stay hidden.",
-    "frozen-lake": "Gymnasium's frozen lake without slipping. The walker has to reach the goal with probability 0.8 and hides "
-    "whether it went through the upper right corner; a camera covers the right half, and falling into a hole is heard.",
-    "hallway": "A robot in a hallway of seven cells, from a `.pomdp` file. It has to reach the exit in the east and hides in "
-    "which half it started. The observer overhears the robot's own sensor readings, one in five lost in noise.",
-    "machine": "A machine wears out while it makes parts, from a `.pomdp` file. A competitor sees the parts and must not learn "
-    "whether the machine is still as new.",
-    "patrol": "A drone flies along a corridor of six cells. The secret is a language: whether it fetched the key and then "
-    "photographed the archive, in this order. Two microphones listen.",
-    "tiger": "The tiger behind one of two doors, from a `.pomdp` file. Here the agent knows where the tiger is and the "
-    "observer does not: the agent has to earn its reward and hides the door.",
+    "courier": "A courier drives from home to the harbour and may go past a depot. The secret is whether "
+    "it did. It has to arrive with probability 0.9 and may burn six units of fuel at most. "
+    "The observer hears engines, loudest at the depot.",
+    "crowds": "Anonymous messages: members pass a message on until one of them delivers it, and five of "
+    "fifteen collude. The secret is who sent it; the colluders see who handed it to the first "
+    "of them. There is nothing to decide here, so the figures are those of the protocol, "
+    "known in closed form.",
+    "cryptographers": "Dining cryptographers: one of three has paid, and a fourth sees two coins and what "
+    "everybody says. The protocol is perfect, and opaq says so: all of the log2 3 bits stay "
+    "hidden.",
+    "frozen-lake": "Gymnasium's frozen lake without slipping. The walker has to reach the goal with "
+    "probability 0.8 and hides whether it went through the upper right corner; a camera "
+    "covers the right half, and falling into a hole is heard.",
+    "hallway": "A robot in a hallway of seven cells, from a `.pomdp` file. It has to reach the exit in "
+    "the east and hides in which half it started. The observer overhears the robot's own "
+    "sensor readings, one in five lost in noise.",
+    "machine": "A machine wears out while it makes parts, from a `.pomdp` file. A competitor sees the "
+    "parts and must not learn whether the machine is still as new.",
+    "patrol": "A drone flies along a corridor of six cells. The secret is a language: whether it "
+    "fetched the key and then photographed the archive, in this order. Two microphones "
+    "listen.",
+    "tiger": "The tiger behind one of two doors, from a `.pomdp` file. Here the agent knows where the "
+    "tiger is and the observer does not: the agent has to earn its reward and hides the door.",
 }
 
 
@@ -89,9 +99,9 @@ def page(figures: dict[str, dict[str, Any]]) -> str:
 
 
 def _head(figures: dict[str, dict[str, Any]]) -> Iterator[str]:
-    yield "The bundled scenarios (those of the paper) and the problems of [examples](../examples), solved with the default"
-    yield f"settings but {STARTS} starts and at most {SECONDS:.0f} seconds. Bits are those of the secret that the observer"
-    yield "does not know; *bound* is what no policy can exceed, as far as it was proven in"
+    yield "The bundled scenarios (those of the paper) and the problems of [examples](../examples/courier.yaml), solved"
+    yield f"with the default settings but {STARTS} starts and at most {SECONDS:.0f} seconds. Bits are those of the"
+    yield "secret that the observer does not know; *bound* is what no policy can exceed, as far as it was proven in"
     yield f"{BOUND_SECONDS:.0f} seconds. This page and its pictures are made by `python docs/gallery.py`."
     yield ""
     yield "| problem | states | horizon | uniform policy | solved | bound | guess error | return |"
@@ -113,15 +123,15 @@ def _entry(name: str, it: dict[str, Any]) -> Iterator[str]:
     yield f"A uniform policy hides {bits(it['uniform'])} bits, the one found {bits(it['opacity'])}; " + _limit(it)
     yield f"The observer's best guess is then wrong with probability {it['guess_error']:.3f}."
     yield ""
-    yield "```sh"
-    yield f"opaq measure {name if name in opaq.scenarios.names() else f'examples/{name}.yaml'} --quiet"
-    yield "```"
+    yield f"`opaq solve {name if name in opaq.scenarios.names() else f'examples/{name}.yaml'}`"
     yield ""
 
 
 def _limit(it: dict[str, Any]) -> str:
     return (
-        "nothing else was bounded." if it["bound"] is None else f"no policy hides more than {bits_above(it['bound'])}."
+        "there is no bound in bits, as its task is about guesses."
+        if it["bound"] is None
+        else f"no policy hides more than {bits_above(it['bound'])}."
     )
 
 

@@ -20,8 +20,8 @@ A command ends with one of these codes; [Answers](../answers.md#exit-codes) has 
 | code | meaning | what to do |
 |---|---|---|
 | 0 | done | |
-| 1 | it ran, but no policy that meets the task exists or was found | lower a threshold; the answer says what is attainable |
-| 2 | bad input, an output that cannot be written, or a problem larger than the budget | read the lines on stderr: each is one fault |
+| 1 | it ran, but no policy that meets the task exists or was found | lower a threshold |
+| 2 | bad input, an output that cannot be written, or more than the budget | read stderr: one line per fault |
 | 3 | a feasible policy, but not converged | give more time, or take it as it is |
 | 70 | a fault of opaq itself, or out of memory | report it with the problem file; `--debug` shows where |
 | 74 | stdout is closed or full | |

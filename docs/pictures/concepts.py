@@ -1,6 +1,6 @@
 """The pictures of the page about concepts, from real computations: `python docs/pictures/concepts.py`.
 
-It prints the figures that the page quotes; a test holds the page against them.
+It writes the figures that the page quotes to concepts.json; a test holds the page against them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POLICIES = 400  # in the cloud of bits and guesses
 def main() -> None:
     """Compute everything, draw it, print the figures."""
     figures = belief() | clock(draw=True) | certificate() | bits_and_guesses()
-    print(json.dumps(figures, indent=1))
+    (FOLDER / "concepts.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 def belief() -> dict[str, str]:
@@ -46,7 +46,14 @@ def belief() -> dict[str, str]:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.6, 2.8), width_ratios=[1.6, 1], layout="constrained")
     image = left.imshow(heat, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    left.plot([problem.mdp.states.index(state) for state in run.states], range(len(run.states)), "o-", color=ORANGE, ms=4, lw=1)
+    left.plot(
+        [problem.mdp.states.index(state) for state in run.states],
+        range(len(run.states)),
+        "o-",
+        color=ORANGE,
+        ms=4,
+        lw=1,
+    )
     left.set_xticks(range(6), ["0", "1\nkey", "2", "3", "4\narchive", "5\nend"])
     left.set_yticks(range(len(run.states)), [f"t={t}  {seen}" for t, seen in enumerate(run.observations)])
     left.set_title("belief over cells (blue), the drone (orange)", fontsize=8)
@@ -80,7 +87,12 @@ def clock(*, draw: bool) -> dict[str, str]:
         _save(figure, "clock")
     exact = opaq.solve(problem, num_starts=2).measurement.opacity.value
     assert best <= exact + 1e-9
-    return {"without_clock": f"{exact:.4f}", "with_clock": f"{most:.4f}", "b_at_0": f"{first:.2f}", "b_at_1": f"{second:.2f}"}
+    return {
+        "without_clock": f"{exact:.4f}",
+        "with_clock": f"{most:.4f}",
+        "b_at_0": f"{first:.2f}",
+        "b_at_1": f"{second:.2f}",
+    }
 
 
 def _without_clock(problem: opaq.Problem, chance: float) -> opaq.Measurement:
