@@ -7,13 +7,16 @@ them, `python docs/gallery.py --page` only writes the page from the figures that
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import opaq
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from gallery_figures import bits, bits_above
 
 DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "examples"
@@ -28,10 +31,10 @@ TEXTS = {
     "one of two sinks. The observer hears a sink half of the time; which of the two it was is "
     "the secret.",
     "graph-published": "A walk on a small graph with noisy sensors at some nodes. The secret is how far an "
-    "automaton of two goals has come. This is the variant of the paper's published "
-    "experiments, horizon 4.",
-    "graph": "The same graph as the text of the paper describes it, horizon 5: one edge and one rule "
-    "of the automaton differ.",
+    "automaton that reads goals and secret places has come. This is the variant of the paper's "
+    "published experiments, horizon 4.",
+    "graph": "The same graph as the text of the paper describes it, horizon 5; it differs in four details, "
+    "which the file names.",
     "grid-last-state-4": "A robot on a 6 x 6 grid with walls, traps and five sensors that detect it with "
     "probability 0.7. The secret is whether it ends in a secret cell; it has to collect a "
     "return of 0.3 from the goals on the way. Four moves, horizon 11.",
@@ -133,16 +136,6 @@ def _limit(it: dict[str, Any]) -> str:
         if it["bound"] is None
         else f"no policy hides more than {bits_above(it['bound'])}."
     )
-
-
-def bits(value: float) -> str:
-    """Four decimals, as on every page."""
-    return f"{value:.4f}"
-
-
-def bits_above(value: float | None) -> str:
-    """A bound in four decimals, rounded up: it still holds as it is printed."""
-    return "-" if value is None else f"{math.ceil(value * 1e4) / 1e4:.4f}"
 
 
 def main(arguments: list[str]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
+from gallery_figures import bits, bits_above
 
 import opaq
 from opaq.reports.grid_view import GridView
@@ -61,6 +61,7 @@ def _grid(axes: Any, problem: opaq.Problem, view: GridView, solution: opaq.Solut
         axes.plot(*view.cells[state], "x", color=ORANGE, ms=7)
     for state, actions in shares.items():
         x, y = view.cells[state]
+        axes.plot(x, y, ".", color=BLUE, ms=3 if state not in view.traps else 0)
         for action, share in actions.items():
             dx, dy = ARROWS.get(problem.mdp.actions[action], (0, 0))
             if share > 0.05 and state not in view.traps:
@@ -75,7 +76,7 @@ def _grid(axes: Any, problem: opaq.Problem, view: GridView, solution: opaq.Solut
     axes.set_yticks(np.arange(view.height + 1) - 0.5, [])
     axes.grid(color="#cccccc", lw=0.5)
     axes.tick_params(length=0)
-    axes.set_title("blue: within a sensor's range; lines: where the policy goes", fontsize=7)
+    axes.set_title("blue cells: within a sensor's range; lines from dots: where the policy goes", fontsize=7)
 
 
 def _graph(axes: Any, problem: opaq.Problem) -> None:
@@ -93,9 +94,9 @@ def _graph(axes: Any, problem: opaq.Problem) -> None:
     colours = [ORANGE if state in labelled else BLUE for state in graph]
     nx.draw_networkx_nodes(graph, where, ax=axes, node_size=60 if mdp.num_states > 15 else 160, node_color=colours)
     if mdp.num_states <= 15:
-        above = {state: (x, y + 0.14) for state, (x, y) in where.items()}
-        nx.draw_networkx_labels(graph, above, dict(enumerate(mdp.states)), ax=axes, font_size=7)
-    axes.margins(0.15)
+        for state, name in enumerate(mdp.states):
+            axes.annotate(name, where[state], xytext=(0, 8), textcoords="offset points", ha="center", fontsize=7)
+    axes.margins(0.2)
     axes.axis("off")
     axes.set_title("states and moves; labelled states are orange", fontsize=7)
 
@@ -112,10 +113,9 @@ def _bars(axes: Any, figures: dict[str, Any]) -> None:
     if figures["bound"] is not None:
         rows.append(("no policy\nexceeds", figures["bound"], ORANGE))
     for place, (_, value, colour) in enumerate(rows):
+        shown = bits_above(value) if colour == ORANGE else bits(value)
         axes.barh(place, value, color=colour, height=0.6)
-        axes.text(
-            value, place, f" {math.ceil(value * 1e4) / 1e4 if colour == ORANGE else value:.4f}", va="center", fontsize=7
-        )
+        axes.text(value, place, f" {shown}", va="center", fontsize=7)
     axes.set_yticks(range(len(rows)), [name for name, *_ in rows])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.25 * max(value for _, value, _ in rows))

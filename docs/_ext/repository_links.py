@@ -34,6 +34,14 @@ def from_the_root(text: str) -> str:
     return re.sub(r"\]\((examples|benchmarks|tests|src)(?=[/)])", r"](../\1", text)
 
 
+def with_all_pages(text: str, names: list[str]) -> str:
+    """The start page with every page in its contents: those that nobody has placed yet come last among the guides."""
+    missing = [
+        name for name in names if name != "index" and not re.search(rf"^(?:.*<)?{name}>?$", text, flags=re.MULTILINE)
+    ]
+    return text.replace("\nformats/index\n", "".join(f"\n{name}" for name in ("formats/index", *missing)) + "\n", 1)
+
+
 def _read(app: Any, docname: str, content: list[str]) -> None:
     for file, page in PAGES.items():
         if page == f"{docname}.md" and docname != "index":
@@ -41,6 +49,9 @@ def _read(app: Any, docname: str, content: list[str]) -> None:
             content[0] = from_the_root((app.srcdir.parent / file).read_text(encoding="utf-8"))
             return
     content[0] = on_the_site(docname, content[0])
+    if docname == "index":
+        names = sorted(path.stem for path in app.srcdir.glob("*.md"))
+        content[0] = with_all_pages(content[0], names)
 
 
 def setup(app: Any) -> dict[str, Any]:
