@@ -1,6 +1,6 @@
 """The gallery: every bundled scenario and every example, solved, with its figures and a picture.
 
-`python docs/gallery.py` solves all of them again (ten minutes on two cores), `python docs/gallery.py tiger` one of
+`python docs/gallery.py` solves all of them again (ten minutes on two idle cores), `python docs/gallery.py tiger` one of
 them, `python docs/gallery.py --page` only writes the page from the figures that are there.
 """
 
@@ -22,7 +22,7 @@ DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "examples"
 FOLDER = DOCS / "gallery"
 FIGURES = FOLDER / "figures.json"
-STARTS, SECONDS = 2, 60.0  # of a solve
+STARTS, SECONDS = 2, 900.0  # of a solve; the limit is a guard: a search that it cuts off depends on the machine
 BOUND_SECONDS = 20.0
 
 # What each models, what is secret and who watches; the order of the page.
@@ -103,9 +103,10 @@ def page(figures: dict[str, dict[str, Any]]) -> str:
 
 def _head(figures: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield "The bundled scenarios (those of the paper) and the problems of [examples](../examples/courier.yaml), solved"
-    yield f"with the default settings but {STARTS} starts and at most {SECONDS:.0f} seconds. Bits are those of the"
-    yield "secret that the observer does not know; *bound* is what no policy can exceed, as far as it was proven in"
-    yield f"{BOUND_SECONDS:.0f} seconds. This page and its pictures are made by `python docs/gallery.py`."
+    yield f"with the default settings but {STARTS} starts, all to convergence. Bits are those of the secret that the"
+    yield "observer does not know; *bound* is what no policy can exceed: the tightest that was proven in runs of"
+    yield f"{BOUND_SECONDS:.0f} seconds each, which depends on the machine and its load. This page and its pictures"
+    yield "are made by `python docs/gallery.py`."
     yield ""
     yield "| problem | states | horizon | uniform policy | solved | bound | guess error | return |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -143,7 +144,10 @@ def main(arguments: list[str]) -> None:
     names = [] if "--page" in arguments else (arguments or list(TEXTS))
     figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
     for name in names:
+        before = figures.get(name, {}).get("bound")
         figures[name], problem, solution = figures_of(name)
+        if before is not None and figures[name]["bound"] is not None:
+            figures[name]["bound"] = min(before, figures[name]["bound"])  # a proof stays one
         from gallery_pictures import draw
 
         draw(problem, solution, figures[name], FOLDER / f"{name}.svg")

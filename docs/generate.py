@@ -1,10 +1,12 @@
 """Writes the pages of the reference that are made from the code: `python docs/generate.py`.
 
-`--check` writes nothing and ends with code 1 when a page is not as it should be.
+`--check` writes nothing and ends with code 1 when a page is not as it should be. `--transcripts` also runs the commands
+of all console transcripts again and writes what they print now.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -25,8 +27,24 @@ PAGES = {
 }
 
 
+def refresh_transcripts() -> None:
+    """Run the commands of all transcripts again; pages that are made by a script are left to it."""
+    from transcripts import refreshed
+
+    os.environ["COLUMNS"] = "100"
+    for file in sorted(DOCS.rglob("*.md")):
+        if str(file.relative_to(DOCS)) not in PAGES:
+            before = file.read_text(encoding="utf-8")
+            after = refreshed(before)
+            if after != before:
+                file.write_text(after, encoding="utf-8")
+                print(f"written: {file.relative_to(DOCS)}")
+
+
 def main(arguments: list[str]) -> int:
     """Write the pages, or check them."""
+    if "--transcripts" in arguments:
+        refresh_transcripts()
     stale = []
     for name, page in PAGES.items():
         text, file = page(), DOCS / name

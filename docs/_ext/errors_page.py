@@ -68,7 +68,7 @@ CASES: list[tuple[str, dict[str, str], str, str]] = [
         "check problem.yaml",
         "One line per fault. Names that look alike are suggested.",
     ),
-    ("An unknown key", {"horizon": "horizont"}, "check problem.yaml", "So are keys."),
+    ("An unknown key", {"horizon": "horizont"}, "check problem.yaml", "Keys that look alike are suggested as well."),
     ("Text that is no YAML", {"start: home": "start: [home"}, "check problem.yaml", ""),
     (
         "A task that no policy can do",

@@ -106,7 +106,7 @@ def certificate() -> dict[str, str]:
     uniform = opaq.measure(problem, sequences=0)
     solution = opaq.solve(problem, num_starts=2)
     timed = opaq.solve(problem, num_starts=2, conditions="state,automaton,time")
-    proven = opaq.certify(problem, timed.policy, time=30.0)
+    proven = opaq.certify(problem, timed.policy, time=120.0)
     reached = [uniform.opacity.value, solution.measurement.opacity.value, timed.measurement.opacity.value]
     bound = np.ceil(proven.upper_bound * 1e4) / 1e4
     figure, axes = plt.subplots(figsize=(6.6, 1.7), layout="constrained")
