@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 AXE := 4.14.0
 
-.PHONY: help install demo test bench axe
+.PHONY: help install demo test bench docs axe
 
 help:  ## show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -22,6 +22,10 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
 	@touch $@ $(VENV)/.installed
 
 install: $(VENV)/.installed  ## install opaq into .venv
@@ -48,3 +52,8 @@ test: $(VENV)/.installed-test axe  ## style, types and tests
 
 bench: $(VENV)/.installed-bench  ## compare with peers and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.installed-docs  ## build the docs site into out/docs; warnings are errors
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m sphinx -q -b html -W --keep-going -n -d out/docs-trees docs out/docs
+	@echo "the site: out/docs/index.html"
