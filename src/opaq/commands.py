@@ -9,12 +9,14 @@ from collections.abc import Callable
 
 Command = Callable[..., object] | str  # the function, or "module:function", which is imported when it is needed
 
-COMMANDS: dict[str, Command] = {
+COMMANDS: dict[str, Command] = {"sensors": "opaq.cli.rank_sensors:command"}
+COMMANDS |= {
     name: f"opaq.cli.{name}:command"
     for name in (
         "measure",
         "solve",
         "compare",
+        "frontier",
         "certify",
         "simulate",
         "check",

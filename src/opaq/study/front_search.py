@@ -153,9 +153,7 @@ class FrontSearch:
         starts = [
             Start(place, "warm", with_least(process, process.logits(pi), _LEAST)) for place, pi in enumerate(begins)
         ]
-        return run_race(
-            search.objective, plan, starts, seed=options.seed, folder=None, workers=1, on_step=on_step
-        )
+        return run_race(search.objective, plan, starts, seed=options.seed, folder=None, workers=1, on_step=on_step)
 
     def _slope(self, search: Search, verdict: Verdict, threshold: float | None) -> float | None:
         """Minus the multiplier: what one more unit of threshold changes."""

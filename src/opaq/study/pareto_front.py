@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -15,6 +15,7 @@ from opaq.certificates.certificate import Certificate, certify, check_certifiabl
 from opaq.choices import check_numbers
 from opaq.errors import Fault, InputError
 from opaq.loading.scenarios import as_problem
+from opaq.model.arrays import FloatArray
 from opaq.model.content import ByContent
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
@@ -38,6 +39,8 @@ _FEW_BELIEFS = 2_000  # below this an evaluation is too short for threads to gai
 _DENT = 1e-4  # bits: points further below the others' mixtures are searched once more
 _CERTIFYING = 0.5  # of the time, where there is a limit
 _CERTIFY_SECONDS = 60.0  # per point, where there is none
+
+_Job = tuple[float | None, list[FloatArray]]  # a threshold and the policies to begin from
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -95,8 +98,9 @@ class Frontier(ByContent):
         return tuple(point for point in self.points if point.shortfall > CONCAVE)
 
     def __repr__(self) -> str:
-        ends = [f"{point.opacity.value:.4g} at {point.value:.4g}" for point in (self.points[0], self.points[-1])]
-        return f"<Frontier of '{self.problem:.40}' against {self.against}: {len(self.points)} points, {' to '.join(ends)}>"
+        ends = [f"{point.opacity.value:.4g} at {point.value:.4g}" for point in (*self.points[:1], *self.points[-1:])]
+        front = f"{len(self.points)} points{', ' if ends else ''}{' to '.join(ends)}"
+        return f"<Frontier of '{self.problem:.40}' against {self.against:.40}: {front}>"
 
 
 def frontier(
@@ -131,7 +135,8 @@ def frontier(
     on_point: called with every point when it is found (its figures may improve later, when its neighbours are known).
     on_progress: called with words that say how far the work is; from several threads.
 
-    Raises InputError when an argument does not fit, or no policy meets the other requirements.
+    There are no points when no policy is found that meets the other requirements. Raises InputError when an argument
+    does not fit.
     """
     check_numbers({"points": (points, 2, MOST_POINTS)}, whole=("points",))
     chosen = (options or SolveOptions()).changed(conditions=conditions, time=time, processes=processes, seed=seed)
@@ -204,19 +209,16 @@ class _Front:
         search = self.search
         top = search.largest - _END * search.size
         first, last = self._together([(None, []), (top, [])])
-        if first is None or not first.measurement.feasible:
-            self._nothing(first)
+        if first is None or (self.stop.requested and not first.measurement.feasible):
+            raise StoppedError(self.stop.reason)
+        if not first.measurement.feasible:
+            return
         self._keep([first])
         if last is not None and not last.measurement.feasible and last.status is Status.NOT_FOUND:
             reached = last.value - _END * search.size  # the most that policies of this class are found to reach
             (last,) = self._together([(reached, [last.pi])])
         if last is not None and last.measurement.feasible and last.value > first.value + _END * search.size:
             self._keep([last])
-
-    def _nothing(self, first: Solved | None) -> None:
-        if first is None or self.stop.requested:
-            raise StoppedError(self.stop.reason)
-        raise InputError([Fault("task", "the other requirements are not met by any policy found", first.status_text)])
 
     def _one_point(self) -> bool:
         """Whether the most opaque policy also earns all that can be earned: there is nothing between."""
@@ -252,11 +254,11 @@ class _Front:
                 self.solved[index] = replace(above, threshold=here.threshold, slope=0.0, seconds=here.seconds)
                 self.carried.add(index)
 
-    def _together(self, jobs: Sequence[tuple[float | None, list]]) -> list[Solved | None]:
+    def _together(self, jobs: Sequence[_Job]) -> list[Solved | None]:
         """Several thresholds side by side; None where there was no time for anything."""
         seconds = self._share(len(jobs))
 
-        def run(job: tuple[float | None, list]) -> Solved | None:
+        def run(job: _Job) -> Solved | None:
             with self.stop.part(seconds) as stop:
                 try:
                     return self.search.solve(*job, stop=stop, on_step=lambda step: self._tell(job[0], step))
@@ -276,7 +278,7 @@ class _Front:
         left = self.begun + self.time * (1.0 - _CERTIFYING * self.certify) - perf_counter()
         return max(0.0, left) * min(1.0, 1.5 * jobs / max(self.count - len(self.solved), 1))
 
-    def _begins(self, threshold: float, *, without: Solved | None = None) -> list:
+    def _begins(self, threshold: float, *, without: Solved | None = None) -> list[FloatArray]:
         """Policies to begin from: one between the neighbours that reaches the threshold, and the two themselves."""
         others = [each for each in self.solved if each is not without]
         left = max((each for each in others if self._x(each) <= threshold), key=self._x, default=others[0])
