@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from opaq.cli import shared_options as shared
-from opaq.cli.shell import about, answer, expect_answer, page_width, warn
-from opaq.errors import Faults
+from opaq.cli.interrupts import BEGUN
+from opaq.cli.shell import about, answer, expect_answer, page_width
 
 
 def command(
@@ -21,18 +21,14 @@ def command(
     """Sample runs, with what the observer sees and comes to believe."""
     import json
 
-    from opaq.loading.policy_files import load_policy
-    from opaq.loading.scenarios import load_problem
+    from opaq.cli.inputs import read_inputs
+    from opaq.cli.progress import ProgressPrinter
 
     expect_answer()
-    faults = Faults()
-    stated = load_problem(problem, faults=faults)
-    warn(faults.warnings, problem)
-    chosen = None if policy is None else load_policy(policy, stated)
+    stated, chosen = read_inputs(problem, policy, quiet=False)
+    with ProgressPrinter("simulating", since=BEGUN), about(problem if policy is None else str(policy)):
+        from opaq.reports.run_text import render_runs, runs_to_dict
+        from opaq.simulation.replay import replay
 
-    from opaq.reports.run_text import render_runs, runs_to_dict
-    from opaq.simulation.replay import replay
-
-    with about(problem if policy is None else str(policy)):
         replays = replay(stated, chosen, runs=runs, seed=seed)
     answer(json.dumps(runs_to_dict(replays), indent=1) if as_json else render_runs(replays, width=page_width()))

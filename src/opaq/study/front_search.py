@@ -22,16 +22,18 @@ from opaq.solvers.factory import PlanRequest
 from opaq.solvers.feasible import row_visits
 from opaq.solvers.loop import Progress
 from opaq.solvers.optimality import with_least
-from opaq.solvers.options import SolveOptions
+from opaq.solvers.options import SolveOptions, StartChoice
 from opaq.solvers.race import Outcome, run_race
 from opaq.solvers.search import Search
 from opaq.solvers.solver_registry import factory_of
-from opaq.solvers.starts import Start
+from opaq.solvers.starts import Start, starts
 from opaq.solvers.status import Status
 from opaq.solvers.verdict import Verdict, status_text
 from opaq.stop import Stop, StoppedError
 
 RETURN = "return"
+FEW_BELIEFS = 2_000  # up to this an evaluation takes about a millisecond
+_FRESH_STARTS = 3  # beside the warm ones, where evaluations are that cheap; otherwise 1
 _LEAST = 1e-6  # every action of a warm start has about this probability, so that it can come back
 
 
@@ -118,15 +120,19 @@ class FrontSearch:
         begins: Sequence[FloatArray] = (),
         *,
         stop: Stop,
+        seed: int = 0,
         on_step: Callable[[Progress], None] | None = None,
     ) -> Solved:
-        """The best policy found: from the policies given, or from the starts of an ordinary solve without any."""
+        """The best policy found: from the policies given and some fresh starts, drawn from the seed.
+
+        Without policies it is an ordinary solve.
+        """
         begun = perf_counter()
         search = self.at(threshold, stop=stop)
         outcome = Outcome((), None, (), Status.INTERRUPTED)
         with suppress(StoppedError):
             if begins:
-                outcome = self._warm_race(search, begins, on_step)
+                outcome = self._warm_race(search, begins, seed, on_step)
             elif not search.impossible:
                 outcome = search.race(folder=None, on_step=on_step)
         verdict = verdict_on(search, outcome)
@@ -144,16 +150,23 @@ class FrontSearch:
         )
 
     def _warm_race(
-        self, search: Search, begins: Sequence[FloatArray], on_step: Callable[[Progress], None] | None
+        self, search: Search, begins: Sequence[FloatArray], seed: int, on_step: Callable[[Progress], None] | None
     ) -> Outcome:
         process, options = search.objective.process, search.options
         factory = factory_of(options.solver)
         settings = {name: getattr(options, name) for name in factory.options}
-        plan = factory.plan(PlanRequest(search.objective.gradients, search.beliefs, len(begins), settings))
-        starts = [
-            Start(place, "warm", with_least(process, process.logits(pi), _LEAST)) for place, pi in enumerate(begins)
+        logits = [with_least(process, process.logits(pi), _LEAST) for pi in begins]
+        count = _FRESH_STARTS if search.beliefs <= FEW_BELIEFS else 1
+        kind: StartChoice = "mixed" if count > 1 else "random"
+        fresh = starts(search.objective, count=count, kind=kind, seed=options.seed + seed)
+        racing = [Start(place, "warm", theta) for place, theta in enumerate(logits)]
+        racing += [replace(start, place=len(logits) + start.place) for start in fresh]
+        plan = factory.plan(PlanRequest(search.objective.gradients, search.beliefs, len(racing), settings))
+        kept = [
+            min(count, most) for count, most in zip(plan.kept, (len(racing), 2, *[1] * len(plan.kept)), strict=False)
         ]
-        return run_race(search.objective, plan, starts, seed=options.seed, folder=None, workers=1, on_step=on_step)
+        plan = replace(plan, kept=tuple(kept))  # after a few steps it is known which start leads
+        return run_race(search.objective, plan, racing, seed=options.seed, folder=None, workers=1, on_step=on_step)
 
     def _slope(self, search: Search, verdict: Verdict, threshold: float | None) -> float | None:
         """Minus the multiplier: what one more unit of threshold changes."""

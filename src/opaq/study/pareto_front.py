@@ -28,14 +28,13 @@ from opaq.solvers.pool import available_cores
 from opaq.solvers.status import Status
 from opaq.stop import Stop, StoppedError, on_signals
 from opaq.study.front_placement import Known, next_thresholds, shortfalls
-from opaq.study.front_search import FrontSearch, Solved, with_threshold
+from opaq.study.front_search import FEW_BELIEFS, FrontSearch, Solved, with_threshold
 from opaq.study.front_theory import is_closed_under_mixing
 
 CONCAVE = 1e-3  # bits that a point may lie below the others' mixtures and still count as on a concave front
 MOST_POINTS = 1_000
 _SIDE_BY_SIDE = 2  # points solved together, on any machine: the same points everywhere
 _END = 1e-6  # of its size: how far below the largest attainable value the last point is asked for
-_FEW_BELIEFS = 2_000  # below this an evaluation is too short for threads to gain
 _DENT = 1e-4  # bits: points further below the others' mixtures are searched once more
 _CERTIFYING = 0.5  # of the time, where there is a limit
 _CERTIFY_SECONDS = 60.0  # per point, where there is none
@@ -261,12 +260,13 @@ class _Front:
         def run(job: _Job) -> Solved | None:
             with self.stop.part(seconds) as stop:
                 try:
-                    return self.search.solve(*job, stop=stop, on_step=lambda step: self._tell(job[0], step))
+                    seed = len(self.solved)
+                    return self.search.solve(*job, stop=stop, seed=seed, on_step=lambda step: self._tell(job[0]))
                 except StoppedError:
                     return None
 
         cores = self.search.search.options.processes or available_cores()
-        if min(cores, len(jobs)) < 2 or self.search.search.beliefs <= _FEW_BELIEFS:
+        if min(cores, len(jobs)) < 2 or self.search.search.beliefs <= FEW_BELIEFS:
             return [run(job) for job in jobs]
         with ThreadPoolExecutor(min(cores, len(jobs))) as pool:
             return list(pool.map(run, jobs))
@@ -349,7 +349,7 @@ class _Front:
         except StoppedError:
             return None
 
-    def _tell(self, threshold: float | None, step: object) -> None:
+    def _tell(self, threshold: float | None) -> None:
         if self.on_progress is not None:
             what = "any" if threshold is None else f"at least {threshold:.4g}"
             done = f"{len(self.solved)} of {self.count} points"
