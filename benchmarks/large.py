@@ -6,7 +6,7 @@
 
 Every step runs in a fresh process of its own, one after the other. Printed: seconds of wall clock and of processor
 time, peak resident memory, and how much of it the step added to what was resident before. Then every command that reads
-a problem runs with its progress going to a pipe and to a pseudo-terminal: seconds to the first line of progress, seconds
+a problem runs with its progress going to a pipe and to a pseudo-terminal: seconds to the first line of progress, and
 in all. The exit code is 1 if the gradient takes more than 5 s of processor time or 1 GB on top of the model, or if a
 command runs for more than 3 s and shows nothing.
 """

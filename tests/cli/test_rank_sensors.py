@@ -10,6 +10,7 @@ import pytest
 import opaq as library
 from commands import opaq_command
 
+COVERS = {"A": 1, "B": 4, "C": 2, "D": 4, "E": 1}
 FIXED = ("sensors", "grid-last-state-4", "--fixed")
 
 
@@ -32,7 +33,7 @@ def test_json() -> None:
         "complete",
     }  # fmt: skip
     assert told["fixed"] is True
-    assert {sensor["sensor"]: len(sensor["covers"]) for sensor in told["sensors"]} == dict(A=1, B=4, C=2, D=4, E=1)
+    assert {sensor["sensor"]: len(sensor["covers"]) for sensor in told["sensors"]} == COVERS
     assert {trial["change"] for trial in told["trials"]} == {"removed", "x0.5", "1"}
     figures = {"opacity", "uncertainty", "guess_error", "return", "feasible", "status"}
     assert set(told["base"]) == figures
