@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opaq.model.arrays import FloatArray
 from opaq.model.problem import Problem
 from opaq.reports.figure_style import COLOURS, INK, WIDTHS, Column, new_figure, shown
 from opaq.reports.grid_axes import draw_board, draw_heat
@@ -19,6 +20,7 @@ SensorRanking = Any  # an opaq.study.sensor_ranking.SensorRanking
 
 _TINT = "Oranges"
 _MOST_BARS = 40
+_DARK = 0.6  # of the largest cost: cells above are too dark for dark words
 _INCH = 72.0  # points
 
 
@@ -41,11 +43,11 @@ def plot_sensors(ranking: SensorRanking, problem: Problem, *, column: Column = "
         costs = cell_costs(ranking, problem)
         mesh = draw_heat(axes, view, costs, largest=max(float(costs.max(initial=0.0)), 1e-12), cmap=_TINT)
         figure.colorbar(mesh, ax=axes, shrink=0.8, label=_unit(ranking))
-        _names(axes, ranking, problem, view, points)
+        _names(axes, ranking, problem, view, points=points, costs=costs)
     return figure
 
 
-def cell_costs(ranking: SensorRanking, problem: Problem) -> np.ndarray:
+def cell_costs(ranking: SensorRanking, problem: Problem) -> FloatArray:
     """[state]: what the sensors that cover it cost together; those that gain nothing when removed count as 0."""
     index, costs = problem.mdp.state_index(), np.zeros(problem.mdp.num_states)
     for sensor, cost in ranking.costs.items():
@@ -54,8 +56,10 @@ def cell_costs(ranking: SensorRanking, problem: Problem) -> np.ndarray:
     return costs
 
 
-def _names(axes: Axes, ranking: SensorRanking, problem: Problem, view: GridView, points: float) -> None:
-    """The name of every sensor in the cells that it covers, where it can be read."""
+def _names(
+    axes: Axes, ranking: SensorRanking, problem: Problem, view: GridView, *, points: float, costs: FloatArray
+) -> None:
+    """The name of every sensor in the cells that it covers, where it can be read: light on dark cells."""
     index, size = problem.mdp.state_index(), min(7.0, 0.25 * points)
     if size < 3.0:
         return
@@ -64,8 +68,9 @@ def _names(axes: Axes, ranking: SensorRanking, problem: Problem, view: GridView,
         for state in ranking.coverage[sensor]:
             by_state.setdefault(index[state], []).append(sensor)
     for state, names in by_state.items():
+        ink = "white" if costs[state] > _DARK * costs.max() else INK
         words = shown(" ".join(names), most=max(3, int(points / (0.6 * size))))
-        axes.text(*view.cells[state], words, ha="center", va="center", fontsize=size, color=INK)
+        axes.text(*view.cells[state], words, ha="center", va="center", fontsize=size, color=ink)
 
 
 def _bars(axes: Axes, ranking: SensorRanking) -> None:
