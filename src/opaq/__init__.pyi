@@ -122,4 +122,10 @@ from .spec import problem_schema as problem_schema
 from .spec import problem_to_dict as problem_to_dict
 from .stop import Stop as Stop
 from .stop import StoppedError as StoppedError
+from .study.pareto_front import Frontier as Frontier
+from .study.pareto_front import FrontierPoint as FrontierPoint
+from .study.pareto_front import frontier as frontier
+from .study.sensor_ranking import SensorRanking as SensorRanking
+from .study.sensor_ranking import SensorTrial as SensorTrial
+from .study.sensor_ranking import sensors as sensors
 from .version import __version__ as __version__

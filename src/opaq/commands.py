@@ -10,19 +10,18 @@ from collections.abc import Callable
 Command = Callable[..., object] | str  # the function, or "module:function", which is imported when it is needed
 
 COMMANDS: dict[str, Command] = {
-    name: f"opaq.cli.{name}:command"
-    for name in (
-        "measure",
-        "solve",
-        "compare",
-        "certify",
-        "report",
-        "simulate",
-        "check",
-        "plot",
-        "convert",
-        "examples",
-        "reproduce",
-        "schema",
-    )
+    "measure": "opaq.cli.measure:command",
+    "solve": "opaq.cli.solve:command",
+    "compare": "opaq.cli.compare:command",
+    "certify": "opaq.cli.certify:command",
+    "report": "opaq.cli.report:command",
+    "plot": "opaq.cli.plot:command",
+    "frontier": "opaq.cli.frontier:command",
+    "sensors": "opaq.cli.rank_sensors:command",
+    "simulate": "opaq.cli.simulate:command",
+    "check": "opaq.cli.check:command",
+    "convert": "opaq.cli.convert:command",
+    "examples": "opaq.cli.examples:command",
+    "reproduce": "opaq.cli.reproduce:command",
+    "schema": "opaq.cli.schema:command",
 }

@@ -34,12 +34,13 @@ class StoppedError(OpaqError):
 class Stop:
     """A request to stop that any thread may make and any kernel can see."""
 
-    __slots__ = ("_cell", "_lock", "_reason")
+    __slots__ = ("_cell", "_children", "_lock", "_reason")
 
     def __init__(self) -> None:
         self._cell = bytearray(1)
         self._lock = Lock()
         self._reason = ""
+        self._children: list[Stop] = []
 
     @property
     def requested(self) -> bool:
@@ -63,6 +64,24 @@ class Stop:
             if ranks.index(reason) <= ranks.index(self._reason):
                 self._reason = reason
             self._cell[0] = 1
+            children = tuple(self._children)
+        for child in children:
+            child.request(reason)
+
+    @contextmanager
+    def part(self, seconds: float | None = None) -> Iterator[Stop]:
+        """A stop for one part of the work: requested when this one is, or alone after some seconds (None: never)."""
+        child = Stop()
+        with self._lock:
+            self._children.append(child)
+        if self.requested:
+            child.request(self._reason)
+        try:
+            with child.limit(seconds):
+                yield child
+        finally:
+            with self._lock:
+                self._children.remove(child)
 
     def check(self) -> None:
         """Raise StoppedError if the work should end."""

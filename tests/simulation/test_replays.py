@@ -104,3 +104,20 @@ def moved(policy: opaq.Policy, row: tuple, one: str, other: str, amount: float) 
 def test_a_graph_that_does_not_fit_has_no_gradient() -> None:
     with pytest.raises(opaq.BudgetError, match="does not fit the budget"):
         opaq.gradient("grid-last-state-4", budget=opaq.Budget(nodes=3))
+
+
+def test_a_sampled_gradient_is_near_the_exact_one_and_needs_no_budget() -> None:
+    exact, sampled = opaq.gradient("two-sink"), opaq.gradient("two-sink", samples=50_000, seed=1)
+    for row, actions in exact.items():
+        names = list(actions)
+        for one, other in pairwise(names):
+            difference = sampled[row][one] - sampled[row][other]
+            assert difference == pytest.approx(actions[one] - actions[other], abs=0.02)
+    again = opaq.gradient("two-sink", samples=50_000, seed=1, budget=opaq.Budget(nodes=1))
+    assert again == sampled
+    stop = opaq.Stop()
+    stop.request()
+    with pytest.raises(opaq.StoppedError):
+        opaq.gradient("two-sink", samples=10, stop=stop)
+    with pytest.raises(opaq.InputError, match="samples"):
+        opaq.gradient("two-sink", samples=0)

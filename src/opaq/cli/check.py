@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opaq.cli.interrupts import BEGUN
 from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, page_width, warn
 from opaq.errors import BudgetError, Faults, InputError
 from opaq.escapes import printable
@@ -25,13 +26,17 @@ def command(
 
 
 def _check(source: str) -> bool:
+    from opaq.cli.progress import ProgressPrinter
     from opaq.loading.scenarios import load_problem
-    from opaq.product.compile import compile_problem
 
     faults = Faults()
     try:
-        with about(source):
-            product = compile_problem(load_problem(source, faults=faults))
+        with about(source), ProgressPrinter("reading", since=BEGUN) as progress:
+            problem = load_problem(source, faults=faults)
+            progress.show("", label="compiling")
+            from opaq.product.compile import compile_problem
+
+            product = compile_problem(problem)
             _warn_if_known(product, faults)
     except InputError as error:
         complain(error)

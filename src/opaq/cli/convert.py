@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from opaq.cli.interrupts import BEGUN
 from opaq.cli.shell import note, warn
 from opaq.errors import Faults
 
@@ -21,6 +22,7 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
     """Turn files into other formats: yaml, json, umb, dot, hoa; policies into csv, txt, storm.json, drn."""
+    from opaq.cli.progress import ProgressPrinter
     from opaq.files import check_writable
     from opaq.formats.format_registry import format_of
     from opaq.loading.scenarios import load_problem
@@ -31,9 +33,10 @@ def command(
     if constants and (format is None or not format.takes("constants")):
         raise typer.BadParameter("only PRISM and JANI models have constants", param_hint="--constant")
     check_writable(target, overwrite=force)
-    stated = None if problem is None else load_problem(problem)
     faults = Faults()
-    notes = convert(source, target, problem=stated, constants=constants, overwrite=force, faults=faults)
+    with ProgressPrinter("converting", since=BEGUN):
+        stated = None if problem is None else load_problem(problem)
+        notes = convert(source, target, problem=stated, constants=constants, overwrite=force, faults=faults)
     warn(faults.warnings, source)
     for line in (*notes, f"wrote {target}"):
         note(line)

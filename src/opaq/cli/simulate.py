@@ -8,8 +8,8 @@ import typer
 
 from opaq.cli import shared_options as shared
 from opaq.cli.grid_option import check_grid
-from opaq.cli.shell import about, answer, expect_answer, page_width, warn
-from opaq.errors import Faults
+from opaq.cli.interrupts import BEGUN
+from opaq.cli.shell import about, answer, expect_answer, page_width
 
 
 def command(
@@ -24,23 +24,22 @@ def command(
     """Sample runs, with what the observer sees and comes to believe."""
     import json
 
-    from opaq.loading.policy_files import load_policy
-    from opaq.loading.scenarios import load_problem
+    from opaq.cli.inputs import read_inputs
+    from opaq.cli.progress import ProgressPrinter
 
     expect_answer()
-    faults = Faults()
-    stated = load_problem(problem, faults=faults)
-    warn(faults.warnings, problem)
+    stated, chosen = read_inputs(problem, policy, quiet=quiet)
     check_grid(stated, problem, grid=grid, time=None, as_json=as_json)
-    chosen = None if policy is None else load_policy(policy, stated)
+    with (
+        ProgressPrinter("simulating", quiet=quiet, since=BEGUN),
+        about(problem if policy is None else str(policy)),
+    ):
+        from opaq.cli.next_step import after_simulate, suggest
+        from opaq.cli.terminal_tables import shown
+        from opaq.reports.answer_pages import paths_page, runs_page
+        from opaq.reports.run_text import runs_to_dict
+        from opaq.simulation.replay import replay
 
-    from opaq.cli.next_step import after_simulate, suggest
-    from opaq.cli.terminal_tables import shown
-    from opaq.reports.answer_pages import paths_page, runs_page
-    from opaq.reports.run_text import runs_to_dict
-    from opaq.simulation.replay import replay
-
-    with about(problem if policy is None else str(policy)):
         replays = replay(stated, chosen, runs=runs, seed=seed)
     if as_json:
         answer(json.dumps(runs_to_dict(replays), indent=1))

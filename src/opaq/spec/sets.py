@@ -32,6 +32,9 @@ def state_set(cursor: Cursor) -> IntArray | None:
         return None
     if _is_one_cell(value, names) or not isinstance(value, list | tuple | np.ndarray):
         return _states_of(cursor)
+    cells = _plain_cells(value, names.states)
+    if cells is not None:
+        return cells
     seen: set[str] = set()
     sets: list[IntArray | None] = []
     for entry in cursor.items() or []:
@@ -142,6 +145,15 @@ def _is_one_cell(value: Any, names: Names) -> bool:
     index = names.states.index or {}
     spelled = cell_name(value) if isinstance(value, list | tuple) else None
     return spelled in index and not all(str(part) in index for part in value)
+
+
+def _plain_cells(value: Any, states: Known) -> IntArray | None:
+    """Many cells of a grid at once, each written [c, r]; None where an entry is anything else, unknown or repeated."""
+    index = states.index if states.cells else None
+    if index is None or not all(isinstance(entry, list | tuple) and len(entry) == 2 for entry in value):
+        return None
+    found = [index.get(f"({column},{row})") for column, row in value]
+    return None if None in found or len(set(found)) < len(found) else ints(np.sort(np.array(found, dtype=np.int64)))
 
 
 def _states_of(cursor: Cursor) -> IntArray | None:

@@ -1,0 +1,134 @@
+"""The files and the answer of `opaq frontier`: an answer is never lost to a file that cannot be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opaq.cli.shell import (
+    BAD_INPUT,
+    DONE,
+    INTERRUPTED,
+    MISSES_TASK,
+    NOT_CONVERGED,
+    answer,
+    code_of_status,
+    complain,
+    page_width,
+)
+from opaq.cli.terminal_tables import on_terminal, table
+from opaq.errors import Fault, Faults, InputError
+from opaq.files import check_writable
+from opaq.loading.policy_files import save_policy
+from opaq.model.problem import Problem
+from opaq.reports.frontier_text import (
+    frontier_head,
+    frontier_notes,
+    frontier_rows,
+    frontier_to_dict,
+    number_columns,
+    render_frontier,
+)
+from opaq.study.pareto_front import Frontier
+
+
+@dataclass(slots=True)
+class FrontFiles:
+    """Where the picture and the policies go, if anywhere."""
+
+    plot: Path | None
+    policies: Path | None
+    problem: Problem
+    overwrite: bool
+    notes: list[str] = field(default_factory=list)
+    failed: bool = False
+
+    @classmethod
+    def prepare(
+        cls, plot: Path | None, policies: Path | None, problem: Problem, *, count: int, overwrite: bool
+    ) -> FrontFiles:
+        """Try every file; InputError lists all that cannot be written."""
+        if plot is not None:
+            from opaq.reports.figure_files import ending_of
+            from opaq.reports.figure_style import require_matplotlib
+
+            require_matplotlib()
+            ending_of(plot)
+            check_writable(plot, overwrite=overwrite)
+        if policies is not None:
+            _check_folder(policies, count, overwrite)
+        return cls(plot, policies, problem, overwrite)
+
+    def write(self, front: Frontier) -> None:
+        """Write them; what goes wrong is said."""
+        folder, plot = self.policies, self.plot
+        if folder is not None:
+            for number, point in enumerate(front.points, start=1):
+                file = folder / file_name(number)
+                self._try(lambda file=file, point=point: save_policy(  # type: ignore[misc]
+                    point.policy, file, problem=self.problem, overwrite=self.overwrite))  # fmt: skip
+            self.notes.append(f"wrote {len(front.points)} policies to {folder}")
+        if plot is not None and front.points:
+            self._try(lambda: draw(front, plot, overwrite=self.overwrite))
+            self.notes.append(f"drew the front to {plot}")
+
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except InputError as error:
+            complain(error)
+            self.failed = True
+
+
+def file_name(number: int) -> str:
+    """The file for the policy of a point, by its position on the front."""
+    return f"point-{number:02d}.json"
+
+
+def _check_folder(folder: Path, count: int, overwrite: bool) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError([Fault("", f"cannot be made a folder ({error.strerror})")], str(folder)) from None
+    faults = Faults()
+    for number in range(1, count + 1):
+        try:
+            check_writable(folder / file_name(number), overwrite=overwrite)
+        except InputError as error:
+            faults.errors += [Fault(file_name(number), fault.found, fault.advice) for fault in error.faults]
+    faults.raise_if_any(str(folder))
+
+
+def draw(front: Frontier, path: Path, *, overwrite: bool) -> None:
+    """The front as a picture."""
+    from opaq.reports.figure_files import save_figure
+    from opaq.reports.frontier_figure import plot_frontier
+
+    points = [(point.value, point.measurement.uncertainty.value, point.bound, point.slope) for point in front.points]
+    figure = plot_frontier(points)
+    title = front.of.title if not front.of.unit else f"{front.of.title} ({front.of.unit})"
+    figure.axes[0].set(xlabel=front.against, ylabel=title)
+    save_figure(figure, path, overwrite=overwrite)
+
+
+def deliver(front: Frontier, *, failed: bool, as_json: bool) -> int:
+    """Print the answer; the exit code."""
+    if as_json:
+        answer(json.dumps(frontier_to_dict(front), indent=2))
+    elif front.points and on_terminal():
+        shown = table(frontier_head(front), frontier_rows(front), numbers=number_columns(front))
+        answer("\n".join([shown, *frontier_notes(front, width=page_width())]))
+    else:
+        answer(render_frontier(front, width=page_width()))
+    return BAD_INPUT if failed else _code(front)
+
+
+def _code(front: Frontier) -> int:
+    if front.interrupted:
+        return INTERRUPTED
+    if not front.points:
+        return MISSES_TASK
+    codes = {code_of_status(point.status) for point in front.points}
+    return DONE if front.complete and codes <= {DONE} else NOT_CONVERGED

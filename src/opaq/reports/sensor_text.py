@@ -1,0 +1,108 @@
+"""Rankings of sensors as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opaq.reports.layout import WIDTH, wrapped
+from opaq.reports.measurement_text import amount_to_dict
+from opaq.reports.plain_tables import plain_table, short_amount
+
+SensorRanking = Any  # an opaq.study.sensor_ranking.SensorRanking; reports know no study, only what they are given
+
+NUMBERS = range(1, 7)  # the columns that are aligned to the right
+_UNCHANGED = "as they are"
+
+
+def ranking_to_dict(ranking: SensorRanking) -> dict[str, Any]:
+    """The ranking as plain data; its keys are a promise (docs/answers.md)."""
+    return {
+        "problem": ranking.problem,
+        "policy_class": ranking.policy_class,
+        "fixed": ranking.fixed,
+        "null": ranking.null,
+        "of": ranking.base.of.name,
+        "base": _figures(ranking.base, ranking.status),
+        "sensors": [_sensor_to_dict(ranking, sensor) for sensor in ranking.coverage],
+        "trials": [
+            {"sensor": trial.sensor, "change": trial.change, "gain": trial.gain}
+            | _figures(trial.measurement, trial.status)
+            | {"seconds": trial.seconds}
+            for trial in ranking.trials
+        ],
+        "seconds": ranking.seconds,
+        "interrupted": ranking.interrupted,
+        "complete": ranking.complete,
+    }
+
+
+def _figures(measurement: Any, status: Any) -> dict[str, Any]:
+    return {
+        "opacity": amount_to_dict(measurement.opacity),
+        "uncertainty": amount_to_dict(measurement.uncertainty),
+        "guess_error": measurement.guess_error.value,
+        "return": measurement.expected_return,
+        "feasible": measurement.feasible,
+        "status": None if status is None else status.name.lower(),
+    }
+
+
+def _sensor_to_dict(ranking: SensorRanking, sensor: str) -> dict[str, Any]:
+    covers = ranking.coverage[sensor]
+    return {"sensor": sensor, "covers": dict(covers), "cost": ranking.costs.get(sensor)}
+
+
+def ranking_head(ranking: SensorRanking) -> tuple[str, ...]:
+    """The columns."""
+    return ("sensor", "covers", "rate", "change", ranking.base.of.title, "gain", "return", "status")
+
+
+def ranking_rows(ranking: SensorRanking) -> list[tuple[str, ...]]:
+    """The lines of the table: first the sensors as they are, then every trial."""
+    base = ranking.base
+    figures = (short_amount(base.uncertainty), "", f"{base.expected_return:.6g}")
+    rows: list[tuple[str, ...]] = [("", "", "", _UNCHANGED, *figures, _status(ranking.status, base))]
+    for trial in ranking.trials:
+        covers, measurement = ranking.coverage[trial.sensor], trial.measurement
+        rows.append(
+            (
+                trial.sensor,
+                f"{len(covers):,}",
+                _rate(list(covers.values())),
+                trial.change,
+                short_amount(measurement.uncertainty),
+                f"{trial.gain:+.5f}",
+                f"{measurement.expected_return:.6g}",
+                _status(trial.status, measurement),
+            )
+        )
+    return rows
+
+
+def render_ranking(ranking: SensorRanking, *, width: int = WIDTH) -> str:
+    """The ranking as a table, the sensor first that costs most, and what is to be said about it."""
+    lines = plain_table(ranking_head(ranking), ranking_rows(ranking), numbers=NUMBERS, width=width)
+    return "\n".join(lines + ranking_notes(ranking, width=width))
+
+
+def ranking_notes(ranking: SensorRanking, *, width: int = WIDTH) -> list[str]:
+    """Which policies were compared, and what is missing."""
+    how = "the policy stays the same" if ranking.fixed else f"the best policy found on {ranking.policy_class}"
+    notes = [f"{how}; a sensor that is removed shows '{ranking.null}'"]
+    if not ranking.complete:
+        notes.append("the work was ended before all trials were made")
+    return [line for text in notes for line in wrapped(text, rest="  ", width=width)]
+
+
+def _rate(rates: list[float]) -> str:
+    """How likely it fires where it covers: one number, or from the least to the largest."""
+    if not rates:
+        return "0"
+    least, most = min(rates), max(rates)
+    return f"{least:.3g}" if most - least < 1e-9 else f"{least:.3g}..{most:.3g}"
+
+
+def _status(status: Any, measurement: Any) -> str:
+    words = "" if status is None else str(status.name).lower().replace("_", " ")
+    missed = "" if measurement.feasible else "MISSES the task"
+    return ", ".join(word for word in (words, missed) if word)

@@ -1,0 +1,264 @@
+"""Fronts against closed forms, grids of policies and the laws that every front obeys."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+import opaq
+import oracles
+from opaq.model.conditions import CurrentState, LastStates, Observations
+from opaq.model.policy import PolicyClass
+from opaq.opacity.exact import evaluate
+from opaq.opacity.measurement import requirements_met
+from opaq.product.compile import compile_problem
+from opaq.solvers.options import SolveOptions
+from opaq.study.front_search import FrontSearch
+from opaq.study.front_theory import is_closed_under_mixing
+from opaq.study.two_sink import closed_form
+from random_problems import random_problem
+
+ALPHAS = np.linspace(0.0, 1.0, 20_001)
+
+
+def two_sink_return(alpha: np.ndarray) -> np.ndarray:
+    """A sink pays 1 on every step: b leaves at once, a leaves with probability 1/2 or not at all."""
+    product_ = compile_problem(opaq.load_problem("two-sink"))
+    process, actions = product_.process, product_.problem.mdp.actions
+    a = [actions[action] == "a" for action in product_.slot_action]
+    in_q0 = [product_.rows[row] == ("q0",) for row in process.row_of_slot()]
+    ends = []
+    for share in (0.0, 0.5, 1.0):  # a polynomial of degree 2: two decisions matter
+        pi = np.where(in_q0, np.where(a, share, 1 - share), process.uniform())
+        ends.append(requirements_met(product_, pi)[0].value)
+    return np.polyval(np.polyfit([0.0, 0.5, 1.0], ends, 2), alpha)
+
+
+@pytest.fixture(scope="module")
+def two_sink() -> opaq.Frontier:
+    return opaq.frontier("two-sink", points=8)
+
+
+def test_two_sink_is_the_closed_form(two_sink: opaq.Frontier) -> None:
+    hidden, earned = closed_form(ALPHAS), two_sink_return(ALPHAS)
+    assert len(two_sink.points) == 8
+    assert two_sink.complete
+    assert two_sink.largest == pytest.approx(earned.max())
+    for point in two_sink.points:
+        reached = earned >= (-np.inf if point.threshold is None else point.threshold - 1e-9)
+        assert point.opacity.value == pytest.approx(hidden[reached].max(), abs=3e-5)  # of the grid
+
+
+def test_slopes_are_those_of_the_closed_form(two_sink: opaq.Frontier) -> None:
+    hidden, earned = closed_form(ALPHAS), two_sink_return(ALPHAS)
+    slopes = np.gradient(hidden, ALPHAS) / np.gradient(earned, ALPHAS)
+    for point in two_sink.points[1:-1]:
+        (near,) = [np.abs(earned - point.value).argmin()]
+        assert point.slope == pytest.approx(slopes[near], abs=2e-3)
+
+
+def test_slopes_lie_between_those_of_the_chords(two_sink: opaq.Frontier) -> None:
+    chords = [
+        (right.opacity.value - left.opacity.value) / (right.value - left.value)
+        for left, right in pairwise(two_sink.points)
+    ]
+    inner = two_sink.points[1:-2]  # the front of the last interval is not concave
+    for point, before, after in zip(inner, chords, chords[1:], strict=False):
+        assert after <= point.slope <= before
+
+
+def small(rng: np.random.Generator) -> opaq.Problem:
+    """Two states with two actions each, and two in which nothing is chosen."""
+    states, actions = ["s", "t", "u", "v"], ["a", "b"]
+
+    def row(size: int) -> list[float]:
+        weights = rng.random(size) * (rng.random(size) < 0.7)
+        weights[rng.integers(size)] += 0.5
+        return (weights / weights.sum()).tolist()
+
+    def moves(state: str) -> dict[str, dict[str, float]]:
+        return {action: dict(zip(states, row(4), strict=True)) for action in (actions if state in "st" else ["a"])}
+
+    return opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {
+                "states": states,
+                "actions": actions,
+                "start": {"s": 0.6, "t": 0.4},
+                "transitions": {state: moves(state) for state in states},
+                "rewards": dict(zip(states, rng.random(4).tolist(), strict=True)),
+                "labels": {"secret": ["t", "u"]},
+            },
+            "observer": {"emissions": {state: dict(zip("xyz", row(3), strict=True)) for state in states}},
+            "secret": {"last_state": "secret"},
+            "horizon": 3,
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", [3, 8])
+def test_no_policy_of_a_grid_is_beyond_the_front(seed: int) -> None:
+    problem = small(np.random.default_rng(seed))
+    front = opaq.frontier(problem, points=5)
+    compiled = compile_problem(problem)
+    process = compiled.process
+    figures = []
+    for first, second in product(np.linspace(0, 1, 21), repeat=2):
+        shares = {("s",): [first, 1 - first], ("t",): [second, 1 - second]}
+        pi = np.concatenate([shares.get(row, [1.0]) for row in compiled.rows])
+        figures.append((requirements_met(compiled, pi)[0].value, evaluate(process, pi).opacity.value))
+    earned, hidden = np.array(figures).T
+    for point in front.points:
+        reached = earned >= (-np.inf if point.threshold is None else point.threshold)
+        best = hidden[reached].max(initial=0.0)
+        assert best - 1e-5 <= point.opacity.value
+        truth = oracles.joint(problem, point.policy)
+        assert point.opacity.value == pytest.approx(oracles.opacity(truth), abs=1e-9)
+        assert point.value == pytest.approx(oracles.expected_return(problem, point.policy), abs=1e-9)
+    assert front.points[-1].value >= earned.max() - 1e-5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_front_falls_and_meets_its_thresholds(seed: int) -> None:
+    rng = np.random.default_rng(100 + seed)
+    problem = random_problem(rng, horizon=2, budget=400)
+    front = opaq.frontier(problem, points=4)
+    for point in front.points:
+        assert point.threshold is None or point.value >= point.threshold - 1e-9 * max(1, abs(point.threshold))
+        assert point.measurement.feasible
+        assert point.slope is None or point.slope <= 0
+    for left, right in pairwise(front.points):
+        assert left.opacity.value >= right.opacity.value
+        assert left.value < right.value or left.carried
+    values = [point.value for point in front.points]
+    assert max(values) <= front.largest + 1e-9
+
+
+@pytest.mark.parametrize("conditions", [(LastStates(3),), (CurrentState(), Observations("all"))])
+@pytest.mark.parametrize("seed", range(3))
+def test_classes_said_to_be_closed_hold_the_mixtures_of_their_policies(seed: int, conditions: tuple) -> None:
+    """A coin at the start: the mean of the returns, and at least the mean of what is hidden."""
+    rng = np.random.default_rng(seed)
+    stated = random_problem(rng, secret="last_state", conditions=("state",), horizon=2, watches_actions=False)
+    policy_class = PolicyClass(conditions=conditions)
+    assert is_closed_under_mixing(stated, policy_class)
+    stop = opaq.Stop()
+    search = FrontSearch.prepare(stated, policy_class, SolveOptions(), against="return", stop=stop)
+    process = search.process
+
+    def taken(pi: np.ndarray) -> tuple[float, float]:
+        return evaluate(process, pi).opacity.value, requirements_met(search.search.product, pi)[0].value
+
+    ends = [process.softmax(2 * rng.normal(size=process.num_slots)) for _ in range(2)]
+    hidden, earned = zip(*map(taken, ends), strict=True)
+    order = np.argsort(earned)
+    low, high = (_solved(ends[index], earned[index]) for index in order)
+    middle = float(np.mean(earned))
+    mixed = taken(search.mixture(low, high, middle))
+    assert mixed[1] == pytest.approx(middle, abs=1e-12)
+    assert mixed[0] >= np.mean(hidden) - 1e-12
+
+
+def _solved(pi: np.ndarray, value: float):
+    from types import SimpleNamespace
+
+    return SimpleNamespace(pi=pi, value=value)
+
+
+def test_classes_that_are_not_closed_promise_nothing() -> None:
+    problem = opaq.load_problem("two-sink")
+    for conditions in (("state",), ("state", "time")):
+        assert not is_closed_under_mixing(problem, PolicyClass(conditions))
+    assert not is_closed_under_mixing(problem, PolicyClass(conditions=(LastStates(2),)))
+    minimised = dataclasses.replace(problem, task=dataclasses.replace(problem.task, minimise=True))
+    assert not is_closed_under_mixing(minimised, PolicyClass(conditions=(LastStates(3),)))
+
+
+REACH = {"reach": ["q1"], "probability_at_least": 0.1, "name": "the first sink"}
+
+
+def with_task(**task: object) -> opaq.Problem:
+    stated = opaq.problem_to_dict(opaq.load_problem("two-sink"))
+    return opaq.build_problem(stated | {"task": task})
+
+
+@pytest.mark.parametrize("name", ["the first sink", "probability of reaching the first sink"])
+def test_against_another_requirement(name: str) -> None:
+    problem = with_task(return_at_least=1.3, requirements=[REACH])
+    front = opaq.frontier(problem, against=name, points=4)
+    assert front.against == "probability of reaching the first sink"
+    for point in front.points:
+        met = {each.name: each.value for each in point.measurement.requirements}
+        assert met["return"] >= 1.3 - 1e-9  # what else is asked holds everywhere
+        assert point.value == met[front.against]
+    assert front.points[0].threshold is None
+    alone = opaq.solve(with_task(return_at_least=1.3))
+    assert front.points[0].opacity.value == pytest.approx(alone.measurement.opacity.value, abs=1e-6)
+
+
+def test_an_unknown_requirement_is_refused() -> None:
+    with pytest.raises(opaq.InputError, match="no requirement is called 'speed'"):
+        opaq.frontier("two-sink", against="speed")
+
+
+def test_nothing_to_earn_is_one_point() -> None:
+    stated = opaq.problem_to_dict(opaq.load_problem("two-sink"))
+    stated["model"] |= {"rewards": {}}
+    front = opaq.frontier(opaq.build_problem(stated))
+    assert len(front.points) == 1
+    assert front.complete
+    assert front.points[0].opacity.value == pytest.approx(0.408835, abs=1e-5)
+
+
+def test_other_requirements_that_nobody_meets_leave_no_point() -> None:
+    front = opaq.frontier(with_task(requirements=[REACH | {"probability_at_least": 0.99}]))
+    assert front.points == ()
+    assert not front.complete
+    assert "0 points" in repr(front)
+
+
+def test_bounds_lie_above_the_front_and_fall_with_it() -> None:
+    front = opaq.frontier("two-sink", conditions="state,time", points=3, certify=True)
+    bounds = [point.bound for point in front.points]
+    assert all(point.opacity.value <= point.bound + 1e-9 for point in front.points)
+    assert bounds == sorted(bounds, reverse=True)
+    assert front.points[0].bound - front.points[0].opacity.value < 0.011  # certificates end at a gap of 0.01
+
+
+def test_a_request_to_stop_leaves_the_points_so_far() -> None:
+    stop, seen = opaq.Stop(), []
+
+    def noted(point: opaq.FrontierPoint) -> None:
+        seen.append(point)
+        if len(seen) == 4:
+            stop.request()
+
+    front = opaq.frontier("two-sink", stop=stop, on_point=noted)
+    assert front.interrupted
+    assert not front.complete
+    assert 4 <= len(front.points) < 12
+
+
+def test_no_time_at_all_is_said() -> None:
+    stop = opaq.Stop()
+    stop.request()
+    with pytest.raises(opaq.StoppedError):
+        opaq.frontier("two-sink", stop=stop)
+
+
+def test_the_number_of_cores_changes_nothing() -> None:
+    problem = small(np.random.default_rng(6))
+    one, two = (opaq.frontier(problem, points=4, processes=count) for count in (1, 2))
+    assert [point.policy for point in one.points] == [point.policy for point in two.points]
+
+
+def test_the_least_opaque_policies_have_a_front_too() -> None:
+    stated = opaq.problem_to_dict(opaq.load_problem("two-sink"))
+    front = opaq.frontier(opaq.build_problem(stated | {"task": {"objective": "minimise"}}), points=4)
+    values = [point.opacity.value for point in front.points]
+    assert values == sorted(values)
+    assert values[0] == pytest.approx(0.0, abs=1e-6) or values[0] < 0.41
