@@ -112,4 +112,9 @@ from .spec import problem_schema as problem_schema
 from .spec import problem_to_dict as problem_to_dict
 from .stop import Stop as Stop
 from .stop import StoppedError as StoppedError
+from .study.sweep_run import SweepProgress as SweepProgress
+from .study.sweep_run import sweep as sweep
+from .study.sweep_study import Study as Study
+from .study.sweep_study import StudyPoint as StudyPoint
+from .study.sweep_study import load_study as load_study
 from .version import __version__ as __version__

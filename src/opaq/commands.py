@@ -16,6 +16,7 @@ COMMANDS: dict[str, Command] = {
         "solve",
         "compare",
         "certify",
+        "sweep",
         "simulate",
         "check",
         "convert",
