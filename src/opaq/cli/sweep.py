@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 
 def command(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan: a problem, and what is varied in it.")],
-    to: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where results go; a sweep that was begun there goes on.")
-    ],
-    on: Annotated[
-        str, typer.Option(metavar="local|ray|ray://HOST:PORT", help="Where points are solved.")
-    ] = "local",
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go; a sweep that was begun there goes on.")],
+    on: Annotated[str, typer.Option(metavar="local|ray|ray://HOST:PORT", help="Where points are solved.")] = "local",
     processes: Annotated[
         int | None, typer.Option(min=1, help="At most so many points side by side (default: one per core).")
     ] = None,
