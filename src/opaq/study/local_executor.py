@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
 
-from opaq.solvers.pool import available_cores
+from opaq.solvers.cores import available_cores
 from opaq.study.executor import Ended
 from opaq.study.worker_process import Child
 

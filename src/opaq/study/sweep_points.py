@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from opaq.certificates.certificate import check_certifiable
 from opaq.errors import Fault, Faults, InputError
 from opaq.loading.sources import FolderSources
 from opaq.model.fingerprint import digest, problem_parts
@@ -155,6 +154,8 @@ def _check_solvable(problem: Problem, options: SolveOptions, *, certify: bool) -
         raise InputError([Fault("task.over", found, "write 'over: horizon'")])
     chosen_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
     if certify:
+        from opaq.certificates.certificate import check_certifiable  # brings the compiled kernels
+
         check_certifiable(problem)
 
 
