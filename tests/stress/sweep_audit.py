@@ -76,7 +76,7 @@ def _files(folder: Path, journal: sqlite3.Connection) -> list[str]:
         if json.loads((folder / "policies" / f"{name}.json").read_text()) != json.loads(policy)
     ]
     with open(folder / "results.csv", newline="") as file:
-        table = {row["point"]: (float(row["opacity"]), row["status"]) for row in csv.DictReader(file)}
+        table = {row["point"]: (float(row["opacity"] or "nan"), row["status"]) for row in csv.DictReader(file)}
     records = {name: json.loads(record) for name, record, _ in rows}
     wanted = {name: (record["opacity"]["value"], record["status"]) for name, record in records.items()}
     return complaints if table == wanted else [*complaints, "results.csv differs from the journal"]

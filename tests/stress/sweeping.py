@@ -20,7 +20,7 @@ over:
   task.return_at_least: [{thresholds}]
   horizon: [{horizons}]
   policy.conditions_on: [[state], [state, time]]
-solve: {{num_starts: 2}}
+solve: {{num_starts: {starts}}}
 """
 
 
@@ -32,11 +32,12 @@ class Kills:
     workers: list[float] = field(default_factory=list)
 
 
-def write_plan(folder: Path, thresholds: int, horizons: int) -> Path:
+def write_plan(folder: Path, thresholds: int, horizons: int, *, starts: int = 2) -> Path:
     """A plan of 2 x thresholds x horizons points on the two-sink problem."""
     file = folder / "plan.yaml"
     values = ", ".join(f"{0.02 * count:.2f}" for count in range(thresholds))
-    file.write_text(_PLAN.format(thresholds=values, horizons=", ".join(str(2 + count) for count in range(horizons))))
+    lengths = ", ".join(str(2 + count) for count in range(horizons))
+    file.write_text(_PLAN.format(thresholds=values, horizons=lengths, starts=starts))
     return file
 
 

@@ -17,7 +17,7 @@ from opaq.solvers.policy_classes import chosen_class
 from opaq.spec.problem_part import build_problem
 from opaq.spec.yaml_reader import line_of
 from opaq.stop import Stop
-from opaq.study.sweep_paths import changed, is_threshold, normal_path, with_sensor
+from opaq.study.sweep_paths import changed, is_threshold, normal_path, overlap, with_sensor
 from opaq.study.sweep_plan import MOST_POINTS, SweepPlan
 
 _LONGEST_LINK = 8  # points along a threshold that begin from each other; also how many have to run one by one
@@ -171,7 +171,7 @@ def _said(noted: _Noted, plan: SweepPlan) -> Iterator[Fault]:
 def _line(fault: Fault, point: SweepPoint, plan: SweepPlan) -> int | None:
     for path in point.parameters:
         stated = normal_path(path).replace("sensors.", "observer.sensors.", path.startswith("sensors."))
-        if f"{fault.where}.".startswith(f"{stated}.") or f"{stated}.".startswith(f"{fault.where}."):
+        if fault.where and overlap(stated, fault.where):
             return line_of(path if path.startswith("sensors.") else f"over.{path}", plan.lines)
     return None
 
