@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -20,11 +21,12 @@ _STORE = "--object-store-memory=90000000"
 
 @dataclass(frozen=True, slots=True)
 class RayCluster:
-    """Where clients connect, and where its files are."""
+    """Where clients connect, with which environment, and where its files are."""
 
     address: str
     folder: str
     head: subprocess.Popen[bytes]
+    environment: dict[str, str]  # holds the token that clients have to show
 
     def workers(self) -> list[int]:
         """The processes in which points are solved; only those of this cluster."""
@@ -34,24 +36,26 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster(nodes: int = 2) -> Iterator[RayCluster]:
-    """A head without cores and so many nodes of one core each."""
+    """A head without cores and so many nodes of one core each, on the loopback interface, with a token of its own."""
     with tempfile.TemporaryDirectory(prefix="rc", ignore_cleanup_errors=True) as folder:
         gcs, client = free_port(), free_port()
         parts: list[subprocess.Popen[bytes]] = []
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        environment = {**os.environ, **token}
+
+        def launched(*arguments: str) -> subprocess.Popen[bytes]:
+            command, quiet = [*_RAY, _STORE, "--node-ip-address=127.0.0.1", *arguments], subprocess.DEVNULL
+            return subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True, env=environment)
+
         try:
             own = (f"--port={gcs}", f"--ray-client-server-port={client}", f"--temp-dir={folder}", "--num-cpus=0")
             parts.append(launched("--head", *own, "--include-dashboard=false"))
             wait_for(gcs)
             parts += [launched(f"--address=127.0.0.1:{gcs}", "--num-cpus=1") for _ in range(nodes)]
             wait_for(client)
-            yield RayCluster(f"ray://127.0.0.1:{client}", folder, parts[0])
+            yield RayCluster(f"ray://127.0.0.1:{client}", folder, parts[0], environment)
         finally:
             end(parts)
-
-
-def launched(*arguments: str) -> subprocess.Popen[bytes]:
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen([*_RAY, _STORE, *arguments], stdout=quiet, stderr=quiet, start_new_session=True)
 
 
 def end(parts: list[subprocess.Popen[bytes]]) -> None:

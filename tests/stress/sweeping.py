@@ -81,7 +81,7 @@ def killed_on_ray(
 ) -> tuple[Kills, list[str]]:
     """A Ray worker killed every so many seconds, the driver at some instants, until the sweep is done."""
     killed, complaints, options = Kills(), list[str](), ("--on", cluster.address)
-    driver, begun, waiting = _launched(plan, folder, options), monotonic(), list(drivers)
+    driver, begun, waiting = _launched(plan, folder, options, cluster.environment), monotonic(), list(drivers)
     next_kill = begun + every
     while driver.poll() is None or waiting:
         sleep(0.1)
@@ -91,7 +91,7 @@ def killed_on_ray(
             driver.kill()
             driver.wait()
             killed.drivers.append(monotonic())
-            driver = _launched(plan, folder, options)
+            driver = _launched(plan, folder, options, cluster.environment)
         elif monotonic() > next_kill:
             workers = cluster.workers()
             if workers:
@@ -107,9 +107,11 @@ def local_workers(driver: int) -> list[int]:
     return [pid for pid in children(driver) if "opaq.study.worker" in names.get(pid, "")]
 
 
-def _launched(plan: Path, folder: Path, options: tuple[str, ...]) -> subprocess.Popen[str]:
+def _launched(
+    plan: Path, folder: Path, options: tuple[str, ...], environment: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
     command = [*_DRIVER, str(plan), "--to", str(folder), *options]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def _badly_ended(driver: subprocess.Popen[str]) -> list[str]:

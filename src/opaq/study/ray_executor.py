@@ -16,7 +16,7 @@ from opaq.study.executor import Ended
 from opaq.study.worker_process import Child
 
 _REACH = 5.0  # seconds for a first connection to the head
-_CONNECT = 11.0  # seconds for Ray to connect to a cluster that is there
+_CONNECT = 13.5  # seconds for Ray to connect to a cluster that is there
 _START = 90.0  # seconds for Ray to start a cluster of its own
 _SILENT = 12.0  # seconds without a sign of life, after which the cluster is lost
 _LEAVE = 10.0  # seconds for Ray to end what it has started
@@ -85,7 +85,10 @@ class RayExecutor:
         return [Ended(message["key"], message["ending"], message["answer"], message["explanation"])]
 
     def _lost(self, reason: str) -> InputError:
-        advice = "see that it runs (ray status); results recorded before are kept, and the same sweep goes on"
+        advice = (
+            "see that it runs (ray status), and that RAY_AUTH_TOKEN holds its token if it asks for one; "
+            "results recorded before are kept, and the same sweep goes on"
+        )
         self._child.kill()
         return InputError([Fault("", f"is lost: {reason}", advice)], self._address)
 
