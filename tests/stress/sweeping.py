@@ -67,11 +67,10 @@ def killed_sweep(
             killed.workers.append(monotonic())
         else:
             driver.kill()
-            driver.wait()
+            driver.communicate()
             killed.drivers.append(monotonic())
             complaints += _orphans(workers)
             driver = _launched(plan, folder, options)
-    driver.wait()
     complaints += _badly_ended(driver)
     return killed, complaints
 
@@ -89,7 +88,7 @@ def killed_on_ray(
             waiting.pop(0)
             complaints += _badly_ended(driver) if driver.poll() is not None else []
             driver.kill()
-            driver.wait()
+            driver.communicate()
             killed.drivers.append(monotonic())
             driver = _launched(plan, folder, options, cluster.environment)
         elif monotonic() > next_kill:
@@ -115,8 +114,7 @@ def _launched(
 
 
 def _badly_ended(driver: subprocess.Popen[str]) -> list[str]:
-    assert driver.stderr is not None
-    said = driver.stderr.read()
+    _, said = driver.communicate()
     return [] if driver.returncode == 0 else [f"the driver ended with {driver.returncode}: {said[-500:]}"]
 
 

@@ -57,9 +57,11 @@ class LocalExecutor:
 
     def close(self) -> None:
         """End all workers, at once."""
-        for seat in self._seats:
-            if seat.child is not None:
-                seat.child.kill()
+        children = [seat.child for seat in self._seats if seat.child is not None]
+        for child in children:
+            child.kill()
+        for child in children:
+            child.join()
 
     def _child(self) -> Child:
         return Child("opaq.study.worker", receive=lambda child, message: self._messages.put((child, message)))

@@ -34,7 +34,8 @@ class Child:
             start_new_session=True,  # Ctrl-C is for the parent, which says what is to be done
         )
         self._receive = receive
-        Thread(target=self._listen, daemon=True).start()
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     @property
     def pid(self) -> int:
@@ -49,27 +50,33 @@ class Child:
             self._process.stdin.flush()
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it at once; `join` waits until it has gone."""
         with suppress(OSError):
             self._process.kill()
+
+    def join(self, seconds: float = 5.0) -> None:
+        """Wait until it has gone and its last message was received."""
+        self._listener.join(timeout=seconds)
 
     def leave(self, seconds: float) -> None:
         """Tell it to end, by the end of its input; after some seconds it is ended."""
         assert self._process.stdin is not None
         with suppress(OSError, ValueError):
             self._process.stdin.close()
-        try:
-            self._process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            self._process.wait()
+        self.join(seconds)
+        self.kill()
+        self.join()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
+        assert self._process.stdin is not None
         for line in self._process.stdout:
             with suppress(ValueError):  # a line torn by the end of the child
                 self._receive(self, json.loads(line))
         self._process.wait()
+        self._process.stdout.close()
+        with suppress(OSError):  # what was not sent will not be
+            self._process.stdin.close()
         self._receive(self, None)
 
     @property
