@@ -31,7 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--thresholds", type=int, default=25, help="points are 2 x thresholds x horizons")
     parser.add_argument("--horizons", type=int, default=4, help="points are 2 x thresholds x horizons")
-    parser.add_argument("--starts", type=int, default=12, help="of every solve: how long points take")
+    parser.add_argument("--starts", type=int, default=6, help="of every solve: how long points take")
     parser.add_argument("--kills", type=int, default=20, help="kills of the local sweep")
     parser.add_argument("--pause", type=float, default=3.0, help="the most seconds between two of them")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between two kills of Ray workers")

@@ -30,7 +30,7 @@ class RayCluster:
 
     def workers(self) -> list[int]:
         """The processes in which points are solved; only those of this cluster."""
-        raylets = {pid for pid, command in commands() if "raylet/raylet" in command and self.folder in command}
+        raylets = nodes_of(self.folder)
         return [pid for pid, command in commands() if command.startswith("ray::Point") and parent(pid) in raylets]
 
 
@@ -51,8 +51,11 @@ def ray_cluster(nodes: int = 2) -> Iterator[RayCluster]:
             own = (f"--port={gcs}", f"--ray-client-server-port={client}", f"--temp-dir={folder}", "--num-cpus=0")
             parts.append(launched("--head", *own, "--include-dashboard=false"))
             wait_for(gcs)
-            parts += [launched(f"--address=127.0.0.1:{gcs}", "--num-cpus=1") for _ in range(nodes)]
             wait_for(client)
+            for count in range(nodes):  # one after the other: they would take the same ports
+                wait_for_nodes(folder, 1 + count)
+                parts.append(launched(f"--address=127.0.0.1:{gcs}", "--num-cpus=1"))
+            wait_for_nodes(folder, 1 + nodes)
             yield RayCluster(f"ray://127.0.0.1:{client}", folder, parts[0], environment)
         finally:
             end(parts)
@@ -105,6 +108,20 @@ def children(pid: int) -> list[int]:
 def descendants(pid: int) -> list[int]:
     below = children(pid)
     return [*below, *(deeper for child in below for deeper in descendants(child))]
+
+
+def nodes_of(folder: str) -> set[int]:
+    """The processes of the nodes of a cluster, the head's included."""
+    return {pid for pid, command in commands() if "raylet/raylet --" in command and f"{folder}/" in command}
+
+
+def wait_for_nodes(folder: str, count: int, seconds: float = 90.0) -> None:
+    until = monotonic() + seconds
+    while len(nodes_of(folder)) < count:
+        if monotonic() > until:
+            raise TimeoutError(f"the cluster has {len(nodes_of(folder))} nodes, not {count}")
+        sleep(0.2)
+    sleep(3.0)  # until its ports are taken
 
 
 def free_port() -> int:
