@@ -128,4 +128,9 @@ from .study.pareto_front import frontier as frontier
 from .study.sensor_ranking import SensorRanking as SensorRanking
 from .study.sensor_ranking import SensorTrial as SensorTrial
 from .study.sensor_ranking import sensors as sensors
+from .study.sweep_run import SweepProgress as SweepProgress
+from .study.sweep_run import sweep as sweep
+from .study.sweep_study import Study as Study
+from .study.sweep_study import StudyPoint as StudyPoint
+from .study.sweep_study import load_study as load_study
 from .version import __version__ as __version__

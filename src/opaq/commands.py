@@ -16,6 +16,7 @@ COMMANDS: dict[str, Command] = {
     "certify": "opaq.cli.certify:command",
     "report": "opaq.cli.report:command",
     "plot": "opaq.cli.plot:command",
+    "sweep": "opaq.cli.sweep:command",
     "frontier": "opaq.cli.frontier:command",
     "sensors": "opaq.cli.rank_sensors:command",
     "simulate": "opaq.cli.simulate:command",

@@ -6,7 +6,6 @@ started, scripts need no `__main__` guard, and a request to stop reaches every s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -49,13 +48,6 @@ class Job:
             begin=self.begin,
             judge_every=self.judge_every,
         )
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # Linux only
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def run_jobs(jobs: list[Job], *, workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:

@@ -16,12 +16,12 @@ from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.product.compile import Product, compile_problem
 from opaq.solvers.attainable import Attainable, largest_return
+from opaq.solvers.cores import available_cores
 from opaq.solvers.factory import Plan, PlanRequest, SolverFactory
 from opaq.solvers.feasible import with_feasible_start
 from opaq.solvers.loop import Progress
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import Gradients, SolveOptions
-from opaq.solvers.pool import available_cores
 from opaq.solvers.race import Outcome, run_race
 from opaq.solvers.run_record import option_parts, recorded_run
 from opaq.solvers.starts import Start, graph_size, starts

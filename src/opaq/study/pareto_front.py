@@ -22,9 +22,9 @@ from opaq.model.problem import Problem
 from opaq.model.uncertainty import Uncertainty
 from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement
+from opaq.solvers.cores import available_cores
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import chosen_class, class_name
-from opaq.solvers.pool import available_cores
 from opaq.solvers.status import Status
 from opaq.stop import Stop, StoppedError, on_signals
 from opaq.study.front_placement import Known, next_thresholds, shortfalls

@@ -20,9 +20,9 @@ from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.opacity.measurement import Measurement, measure_product
 from opaq.product.compile import compile_problem
+from opaq.solvers.cores import available_cores
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import chosen_class, class_name
-from opaq.solvers.pool import available_cores
 from opaq.solvers.solution import solve
 from opaq.solvers.status import Status
 from opaq.stop import Stop, StoppedError, on_signals

@@ -1,0 +1,102 @@
+"""`opaq sweep`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opaq.cli import shared_options as shared
+from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli.shell import DONE, INTERRUPTED, NOT_CONVERGED, answer, expect_answer, note, page_width, warn
+from opaq.errors import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opaq.cli.progress import ProgressPrinter
+    from opaq.study.sweep_run import SweepProgress
+    from opaq.study.sweep_study import Study
+
+
+def command(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan: a problem, and what is varied in it.")],
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go; a sweep that was begun there goes on.")],
+    on: Annotated[str, typer.Option(metavar="local|ray|ray://HOST:PORT", help="Where points are solved.")] = "local",
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="At most so many points side by side (default: one per core).")
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Solve points again that failed before.")] = False,
+    time: Annotated[float | None, shared.time_limit("Seconds per point (default: as the plan says).")] = None,
+    as_json: shared.AsJson = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Solve a problem for many values of its parameters, and keep every result.
+
+    Points that are done are never solved again: after Ctrl-C, a crash or a power cut, the same command goes on.
+    A point whose task is infeasible is done. FOLDER gets results.csv, the policies and one journal.
+    Exit codes: 0 done, 2 bad input, 3 some points failed, 74 no stdout, 130 interrupted.
+    """
+    from opaq.cli.progress import ProgressPrinter
+
+    expect_answer()
+    faults = Faults()
+    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN) as progress:
+        from opaq.study.sweep_run import sweep
+
+        try:
+            with interrupts.computing() as stop:
+                study = sweep(
+                    plan,
+                    to=to,
+                    on=on,
+                    processes=processes,
+                    retry=retry,
+                    time=time,
+                    on_progress=_shown(progress),
+                    stop=stop,
+                    faults=faults,
+                )
+        finally:
+            warn(faults.warnings, str(plan))
+    _deliver(study, as_json=as_json)
+    if study.interrupted:
+        note(f"{len(study.unfinished):,} points are left; the same command goes on with them")
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(NOT_CONVERGED if study.failed or study.unfinished else DONE)
+
+
+def _shown(printer: ProgressPrinter) -> Callable[[SweepProgress], None]:
+    """What a sweep calls when something has happened; failed points get a line that stays."""
+
+    def show(progress: SweepProgress) -> None:
+        if progress.message:
+            printer.note(progress.message)
+        words = [f"{progress.done} of {progress.total} done", f"{progress.running} running"]
+        words += [f"{progress.failed} failed"] if progress.failed else []
+        words += [] if progress.seconds_left is None else [f"about {_duration(progress.seconds_left)} left"]
+        printer.show(", ".join(words), label="sweeping")
+
+    return show
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def _deliver(study: Study, *, as_json: bool) -> None:
+    import json
+
+    from opaq.cli.terminal_tables import on_terminal, table
+    from opaq.reports.study_text import render_study, study_head, study_rows, study_summary, study_to_dict
+
+    if as_json:
+        answer(json.dumps(study_to_dict(study), indent=2))
+    elif on_terminal():
+        answer(table(study_head(study), study_rows(study)))
+        answer("\n" + study_summary(study))
+    else:
+        answer(render_study(study, width=page_width()))

@@ -1,0 +1,12 @@
+"""How much of the machine may be used. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import os
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux only
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,122 @@
+"""What a sweep's folder holds beside the journal, all of it made from the journal: tables, answers, policies."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opaq.errors import Fault, InputError
+from opaq.files import write_bytes, write_text
+from opaq.study.sweep_journal import Journal
+
+TABLE, PARQUET, PLAN_COPY, PROBLEM_COPY = "results.csv", "results.parquet", "plan.yaml", "problem.yaml"
+POLICIES, ANSWERS = "policies", "answers"
+FIGURES = (
+    "opacity",
+    "opacity_lower",
+    "opacity_upper",
+    "return",
+    "guess_error",
+    "upper_bound",
+    "gap",
+    "feasible",
+    "status",
+    "seconds",
+    "seed",
+    "warm_from",
+    "policy_file",
+    "version",
+    "error",
+)
+
+
+def make_folders(folder: Path) -> None:
+    """The folder and those in it; InputError when they cannot be made."""
+    try:
+        for path in (folder, folder / POLICIES, folder / ANSWERS):
+            path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fault = Fault("", f"cannot be made a folder: {error.strerror or error}", "use a folder you may write to")
+        raise InputError([fault], str(folder)) from None
+
+
+def write_point(folder: Path, name: str, journal: Journal, point: int) -> None:
+    """The files of one point, unless they are there."""
+    for kind, content in ((POLICIES, journal.policy), (ANSWERS, journal.answer)):
+        file = folder / kind / f"{name}.json"
+        if file.exists():
+            continue
+        value = content(point)
+        if value is not None:
+            text = json.dumps(value, indent=1)
+            write_text(file, f"{text}\n", overwrite=True)
+
+
+def remove_point(folder: Path, name: str) -> None:
+    """The files of a point that is solved again go."""
+    for kind in (POLICIES, ANSWERS):
+        (folder / kind / f"{name}.json").unlink(missing_ok=True)
+
+
+def write_tables(folder: Path, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """results.csv, one row per point, in one step; values that are no numbers or text are written as JSON."""
+    parameters = list(columns)
+    names = table_columns(parameters)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["point", *names])
+    writer.writerows(
+        [row["point"], *("null" if _is_null(row, name, parameters) else _cell(row.get(name)) for name in names)]
+        for row in rows
+    )
+    write_text(folder / TABLE, text.getvalue(), overwrite=True)
+
+
+def write_parquet(folder: Path, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """results.parquet, where pandas and pyarrow are there."""
+    if not all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow")):
+        return
+    content = io.BytesIO()
+    dataframe(columns, rows).to_parquet(content, index=False)
+    write_bytes(folder / PARQUET, content.getvalue(), overwrite=True)
+
+
+def dataframe(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> Any:
+    """The table as a pandas DataFrame; columns of parameters that are neither numbers nor text hold JSON."""
+    import pandas
+
+    names = table_columns(columns)
+    data = {name: [_plain(row.get(name)) for row in rows] for name in ("point", *names)}
+    for name in names:
+        kinds = {isinstance(value, str) for value in data[name] if value is not None}
+        if len(kinds) > 1:  # one type per column
+            data[name] = [None if value is None else str(value) for value in data[name]]
+    return pandas.DataFrame(data)
+
+
+def table_columns(parameters: Iterable[str]) -> list[str]:
+    """The columns beside the name of the point: what is varied, then the figures."""
+    varied = list(parameters)
+    return [*varied, *(name for name in FIGURES if name not in varied)]
+
+
+def _is_null(row: Mapping[str, Any], name: str, parameters: list[str]) -> bool:
+    """Whether a point states that something is left out, which is more than that it does not say."""
+    return name in parameters and name in row and row[name] is None
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else _plain(value)

@@ -1,0 +1,204 @@
+"""The points of a sweep: each is a problem with its options, checked before any of them runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from opaq.errors import Fault, Faults, InputError
+from opaq.loading.sources import FolderSources
+from opaq.model.fingerprint import digest, problem_parts
+from opaq.model.problem import Problem
+from opaq.solvers.options import SolveOptions
+from opaq.solvers.policy_classes import chosen_class
+from opaq.spec.problem_part import build_problem
+from opaq.spec.yaml_reader import line_of
+from opaq.stop import Stop
+from opaq.study.sweep_paths import changed, is_threshold, normal_path, overlap, with_sensor
+from opaq.study.sweep_plan import MOST_POINTS, SweepPlan
+
+_LONGEST_LINK = 8  # points along a threshold that begin from each other; also how many have to run one by one
+_MOST_FAULTS = 50  # different ones
+_SHOWN = 60  # characters of a value in a message
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """One point: what is varied there, and what it is solved with."""
+
+    index: int
+    name: str
+    parameters: Mapping[str, Any]  # path -> value
+    options: Mapping[str, Any]  # of the solve
+    fingerprint: str = ""  # of all that decides the answer
+    warm_from: int | None = None  # the point whose policy it begins from
+
+    @property
+    def words(self) -> str:
+        """What is varied, in words."""
+        return ", ".join(f"{path} {shortly(value)}" for path, value in self.parameters.items())
+
+
+def shortly(value: Any) -> str:
+    """A value in one short line."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def spec_of(plan: SweepPlan, parameters: Mapping[str, Any]) -> Any:
+    """What the problem file says at a point. Raises InputError where a path leads nowhere."""
+    spec: Any = plan.problem
+    for path, value in parameters.items():
+        if path.startswith("sensors."):
+            spec = with_sensor(spec, path.removeprefix("sensors."), value)
+        elif not normal_path(path).startswith("solve."):
+            spec = changed(spec, path, value)
+    return spec
+
+
+def problem_of(plan: SweepPlan, point: SweepPoint) -> Problem:
+    """The problem of a point."""
+    return build_problem(spec_of(plan, point.parameters), sources=FolderSources(plan.folder))
+
+
+def sweep_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | None = None) -> list[SweepPoint]:
+    """Every point, with its problem built and its options checked.
+
+    Raises InputError with the faults of all points, each said once with the first point it is in; warnings go to
+    `faults`. Problems are built once however many options they are solved with, and none is kept.
+    """
+    parameters = plan.parameters()
+    if len(parameters) > MOST_POINTS:
+        raise InputError([Fault("over", f"has {len(parameters):,} points, more than {MOST_POINTS:,}")], plan.source)
+    digits = max(4, len(str(len(parameters))))
+    points = [
+        SweepPoint(index, f"{index + 1:0{digits}}", each, _options(plan, each)) for index, each in enumerate(parameters)
+    ]
+    checks = _Checks(plan)
+    for point in points:
+        if stop is not None:
+            stop.check()
+        if len(checks.errors) >= _MOST_FAULTS:
+            break
+        checks.check(point)
+    if checks.errors:
+        raise InputError(list(_said(checks.errors, plan)), plan.source)
+    if faults is not None:
+        faults.warnings.extend(_said(checks.warnings, plan))
+    checked = [replace(point, fingerprint=checks.fingerprints[point.index]) for point in points]
+    return _linked(checked) if plan.warm else checked
+
+
+def _options(plan: SweepPlan, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    own = {normal_path(path): value for path, value in parameters.items()}
+    varied = {path.removeprefix("solve."): value for path, value in own.items() if path.startswith("solve.")}
+    return {**plan.solve, **varied}
+
+
+_Noted = dict[Fault, list[SweepPoint]]
+
+
+class _Checks:
+    """Builds the problem of each point, once per problem, and notes what is wrong with it."""
+
+    def __init__(self, plan: SweepPlan) -> None:
+        self._plan = plan
+        self._sources = FolderSources(plan.folder)
+        self._parts: dict[Any, str] = {}  # what is varied in the problem and its policy class -> its fingerprint
+        self.errors: _Noted = {}
+        self.warnings: _Noted = {}
+        self.fingerprints: dict[int, str] = {}
+
+    def check(self, point: SweepPoint) -> None:
+        """Note the faults of one point, or its fingerprint."""
+        faults = Faults()
+        try:
+            self._check(point, faults)
+        except InputError as error:
+            faults.errors.extend(error.faults)
+        for noted, listed in ((faults.errors, self.errors), (faults.warnings, self.warnings)):
+            for fault in noted:
+                listed.setdefault(fault, []).append(point)
+
+    def _check(self, point: SweepPoint, faults: Faults) -> None:
+        try:
+            options = SolveOptions.from_dict(point.options)
+        except InputError as error:
+            faults.errors.extend(replace(fault, where=f"solve.{fault.where}") for fault in error.faults)
+            options = SolveOptions()
+        varied = {path: each for path, each in point.parameters.items() if not normal_path(path).startswith("solve.")}
+        key = (json.dumps(varied, sort_keys=True, default=str), options.conditions, options.memory_nodes)
+        if key not in self._parts:
+            self._parts[key] = self._built(point, options, faults)
+        decided = {name: value for name, value in options.to_dict().items() if name not in ("time", "processes")}
+        self.fingerprints[point.index] = digest({"problem": self._parts[key], "options": decided})
+
+    def _built(self, point: SweepPoint, options: SolveOptions, faults: Faults) -> str:
+        """The fingerprint of the problem of a point; empty where it is unusable."""
+        problem: Problem | None = build_problem(
+            spec_of(self._plan, point.parameters), sources=self._sources, faults=faults
+        )
+        if problem is None:
+            return ""
+        _check_solvable(problem, options, certify=self._plan.certify > 0)
+        return digest(problem_parts(problem))
+
+
+def _check_solvable(problem: Problem, options: SolveOptions, *, certify: bool) -> None:
+    """Raise InputError for what a solve would refuse."""
+    if problem.task.over == "forever":
+        found = "solving needs a return over the horizon"
+        raise InputError([Fault("task.over", found, "write 'over: horizon'")])
+    chosen_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
+    if certify:
+        from opaq.certificates.certificate import check_certifiable  # brings the compiled kernels
+
+        check_certifiable(problem)
+
+
+def _said(noted: _Noted, plan: SweepPlan) -> Iterator[Fault]:
+    """Each fault with the first point that has it, how many others do, and the line of the plan that leads there."""
+    for fault, points in noted.items():
+        others = f" (and in {len(points) - 1:,} other points)" if len(points) > 1 else ""
+        where = f"point {points[0].name} ({points[0].words}): {fault.where}".removesuffix(": ")
+        line = _line(fault, points[0], plan)
+        yield Fault(where, f"{fault.found}{others}", fault.advice, line)
+
+
+def _line(fault: Fault, point: SweepPoint, plan: SweepPlan) -> int | None:
+    for path in point.parameters:
+        stated = normal_path(path).replace("sensors.", "observer.sensors.", path.startswith("sensors."))
+        if fault.where and overlap(stated, fault.where):
+            return line_of(path if path.startswith("sensors.") else f"over.{path}", plan.lines)
+    return None
+
+
+def _linked(points: list[SweepPoint]) -> list[SweepPoint]:
+    """The points, each with the neighbour that it begins from.
+
+    Points that differ in a threshold alone are ordered from the highest down: what meets a task meets every easier
+    one. The order is cut into links of at most a few points, two links at least, so that they can run side by side;
+    this depends on the plan alone, and so do the results.
+    """
+    linked = {point.index: point for point in points}
+    varied = [(key, point) for point in points if (key := _front(point)) is not None]
+    for _, front in groupby(sorted(varied, key=lambda pair: (pair[0][0], -pair[0][1])), key=lambda pair: pair[0][0]):
+        ordered = [point for _, point in front]
+        count = max(2, -(-len(ordered) // _LONGEST_LINK))
+        size = -(-len(ordered) // count)
+        for index, point in enumerate(ordered):
+            if index % size:
+                linked[point.index] = replace(point, warm_from=ordered[index - 1].index)
+    return [linked[point.index] for point in points]
+
+
+def _front(point: SweepPoint) -> tuple[str, float] | None:
+    """All that is varied but the first threshold, and that threshold."""
+    for path, value in point.parameters.items():
+        if is_threshold(path) and isinstance(value, int | float) and not isinstance(value, bool):
+            others = {other: each for other, each in point.parameters.items() if other != path}
+            return f"{path} {json.dumps(others, sort_keys=True, default=str)}", float(value)
+    return None

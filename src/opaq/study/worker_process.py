@@ -1,0 +1,137 @@
+"""A child process that speaks lines of JSON, and dies with its parent: both ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any
+
+_ONE_THREAD = {
+    f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA", "VECLIB_MAXIMUM")
+}
+_PR_SET_PDEATHSIG = 1
+
+
+class Child:
+    """The parent's end: a child that runs a module, the messages it sends, and its end."""
+
+    def __init__(self, module: str, *arguments: str, receive: Callable[[Child, dict[str, Any] | None], None]) -> None:
+        """receive: called from a thread of its own with every message, and with None in the end."""
+        # -P: a file of the user's that happens to be called like a module is not imported.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, str(os.getpid()), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **_ONE_THREAD},
+            start_new_session=True,  # Ctrl-C is for the parent, which says what is to be done
+        )
+        self._receive = receive
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message; if it has died, its end is told by `receive`."""
+        assert self._process.stdin is not None
+        with suppress(OSError, ValueError):
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """End it at once; `join` waits until it has gone."""
+        with suppress(OSError):
+            self._process.kill()
+
+    def join(self, seconds: float = 5.0) -> None:
+        """Wait until it has gone and its last message was received."""
+        self._listener.join(timeout=seconds)
+
+    def leave(self, seconds: float) -> None:
+        """Tell it to end, by the end of its input; after some seconds it is ended."""
+        assert self._process.stdin is not None
+        with suppress(OSError, ValueError):
+            self._process.stdin.close()
+        self.join(seconds)
+        self.kill()
+        self.join()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stdin is not None
+        for line in self._process.stdout:
+            with suppress(ValueError):  # a line torn by the end of the child
+                self._receive(self, json.loads(line))
+        self._process.wait()
+        self._process.stdout.close()
+        with suppress(OSError):  # what was not sent will not be
+            self._process.stdin.close()
+        self._receive(self, None)
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        code = self._process.poll()
+        if code is None:
+            return "it is still there"
+        if code >= 0:
+            return f"its process ended with code {code}"
+        name = signal.Signals(-code).name if -code in {*signal.Signals} else str(-code)
+        return f"its process was ended by {name}"
+
+
+class ParentLink:
+    """The child's end: messages from the parent in a queue, answers back; when the parent dies, so does the child."""
+
+    def __init__(self, parent: int, *, on_end: Callable[[], None] | None = None) -> None:
+        """parent: its process id. on_end: what is still done when it has gone."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self.messages: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._on_end, self._lock = on_end, Lock()
+        # What libraries print must not mix with the answers: they get stderr.
+        self._out = os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)
+        if on_end is None:
+            _die_with_parent()
+        if sys.platform != "win32" and os.getppid() != parent:
+            os._exit(1)
+        Thread(target=self._listen, daemon=True).start()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message to the parent."""
+        with self._lock, suppress(BrokenPipeError):
+            self._out.write(json.dumps(message).encode() + b"\n")
+            self._out.flush()
+
+    def _listen(self) -> None:
+        for line in sys.stdin.buffer:
+            self.messages.put(json.loads(line))
+        if self._on_end is not None:
+            self._on_end()
+        end_process()
+
+
+def end_process() -> None:
+    """End this process at once, whatever its other threads are at."""
+    os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """On Linux the system itself ends the child, even while it computes; elsewhere the end of its input does."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
