@@ -140,6 +140,16 @@ def test_a_missed_threshold_is_marked(graph: Example) -> None:
     assert (card["state"], card["notes"][0]["text"]) == ("bad", "misses the threshold 0.200")
 
 
+def test_a_task_without_a_return_has_a_card(graph: Example) -> None:
+    reach = {"name": "probability of reaching harbour", "value": 0.978, "threshold": 0.9, "holds": True}
+    change = {"requirements": [{"name": "return", "value": 0, "threshold": None, "holds": True}, reach]}
+    card = cards(graph.data | {"measurement": graph.data["measurement"] | change | {"threshold": None}})[2]
+    assert (card["title"], card["value"], card["state"]) == ("Task", "met", "good")
+    assert [note["text"] for note in card["notes"]] == [
+        "probability of reaching harbour 0.978 meets the threshold 0.900"
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.9669, "0.967"), (1e-9, "0"), (2.34e-5, "2.3 × 10⁻⁵"), (-1.5, "−1.500"), (math.inf, "∞"), (1234.5, "1,234.500")],

@@ -16,10 +16,10 @@ class GraphMap {
   draw(width) {
     const { plan } = this;
     const wide = Math.min(width, this.most);
-    const tall = Math.round(Math.max(plan.size > 40 ? 340 : 280, Math.min(wide * 0.62, 540)));
     this.radius = [[10, 19], [25, 15], [60, 10], [MOST_HEADS, 7], [Infinity, 4.2]].find(([most]) => plan.size <= most)[1] * (wide < 420 ? 0.8 : 1);
     const margin = this.radius + (plan.size > MOST_HEADS ? 12 : 30);
-    this.points = plan.model.graph.positions.map(([x, y]) => [margin + x * (wide - 2 * margin), margin + y * (tall - 2 * margin)]);
+    const { points, tall } = fitted(plan.model.graph.positions, wide, margin);
+    this.points = points;
     this.centre = [wide / 2, tall / 2];
     this.layers = new Map(['edges', 'lit', 'trail', 'nodes', 'heat', 'marks', 'agent', 'words', 'focus'].map((name) => [name, svg('g', { class: `layer-${name}` })]));
     this.picture = svg('svg', { class: 'board', width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}` }, ...this.layers.values());
@@ -90,12 +90,16 @@ class GraphMap {
     const marks = this.layers.get('marks');
     plan.model.states.forEach((_, state) => {
       const [cx, cy] = this.points[state];
-      const tint = this.role === 'belief' ? null : plan.tintOf(state);
       layer.append(svg('circle', { class: 'node', cx, cy, r: radius }));
-      if (tint) layer.append(svg('circle', { class: 'tint', 'data-tint': tint.tint, 'fill-opacity': 0.2 + 0.35 * tint.share, cx, cy, r: radius }));
       if (plan.starts.has(state) && this.role !== 'belief') marks.append(svg('circle', { class: 'start', cx, cy, r: radius, 'stroke-width': radius > 6 ? 2.6 : 2 }));
       if (plan.traps.has(state)) marks.append(svg('circle', { class: 'trap', cx, cy, r: radius * 0.72, 'stroke-width': 1.2 }));
     });
+    for (const range of this.role === 'belief' ? [] : plan.ranges) {
+      for (const [state, share] of range.states) {
+        const [cx, cy] = this.points[state];
+        layer.append(svg('circle', { class: 'tint', 'data-tint': range.tint, 'fill-opacity': 0.2 + 0.35 * share, cx, cy, r: radius }));
+      }
+    }
     const size = Math.max(2.4, Math.min(5.5, radius * 0.36));
     const taken = new Map();
     for (const label of plan.labels) {
@@ -124,7 +128,7 @@ class GraphMap {
       const text = shortened(plan.model.states[state], 16);
       const [x, y] = this.points[state];
       const size = radius > 12 ? 12 : 11;
-      const half = Array.from(text).length * size * 0.29 + 2;
+      const half = Array.from(text).length * size * (radius > 12 ? 0.36 : 0.31) + 2;
       if (half <= radius - 1) {
         this.inside.set(state, svg('text', { class: 'node-name inside', x, y: y + 4, 'text-anchor': 'middle', text }));
         layer.append(this.inside.get(state));
@@ -204,6 +208,17 @@ class GraphMap {
     });
     return best;
   }
+}
+
+/** The positions in a box of this width, as tall as their proportions ask for within limits. */
+function fitted(positions, wide, margin) {
+  const [xs, ys] = [0, 1].map((axis) => positions.map((position) => position[axis]));
+  const span = (values) => [Math.min(...values), Math.max(...values) - Math.min(...values)];
+  const [[left, across], [upper, down]] = [span(xs), span(ys)];
+  const inner = wide - 2 * margin;
+  const tall = Math.round(Math.max(60, Math.min((inner * down) / (across || 1), Math.max(inner * 0.8, 300), 480)) + 2 * margin);
+  const at = (value, low, size, room) => (size > 1e-9 ? ((value - low) / size) * room : room / 2);
+  return { tall, points: positions.map(([x, y]) => [margin + at(x, left, across, inner), margin + at(y, upper, down, tall - 2 * margin)]) };
 }
 
 const fixed = (value) => value.toFixed(1);

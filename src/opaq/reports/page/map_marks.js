@@ -26,8 +26,7 @@ class Plan {
         this.seen.get(state).push([observation, share]);
       }
     }
-    const ranges = coverage.filter(({ states }) => states.length <= Math.max(1, this.size / 2));
-    this.ranges = ranges.length <= MOST_RANGES ? ranges.map((range, index) => ({ ...range, tint: index % TINTS })) : [];
+    this.ranges = rangesOf(coverage, this.size);
     this.untinted = coverage.length - this.ranges.length;
     this.actions = model.actions;
     this.average = sharesOf(policy?.average);
@@ -43,16 +42,6 @@ class Plan {
 
   labelsOf(state) {
     return this.labels.filter((label) => label.states.includes(state));
-  }
-
-  /** The narrowest sensor range a state lies in. */
-  tintOf(state) {
-    let best = null;
-    for (const range of this.ranges) {
-      const entry = range.states.find(([member]) => member === state);
-      if (entry && (best === null || range.states.length < best.size)) best = { tint: range.tint, share: entry[1], size: range.states.length };
-    }
-    return best;
   }
 
   policyWords(state, time = null) {
@@ -82,6 +71,23 @@ class Plan {
     }
     return lines;
   }
+}
+
+/** Sensor ranges with the states they tint: each state by the observation that is likeliest there. */
+function rangesOf(coverage, size) {
+  const narrow = coverage.filter(({ states }) => states.length <= Math.max(1, size / 2));
+  if (narrow.length > MOST_RANGES) return [];
+  narrow.sort((one, other) => one.states.length - other.states.length);
+  const best = new Map();
+  for (const range of narrow) {
+    for (const [state, share] of range.states) if (!(best.get(state)?.share >= share)) best.set(state, { range, share });
+  }
+  const tinted = coverage.filter((range) => range.states.some(([state]) => best.get(state)?.range === range));
+  return tinted.map((range, index) => ({
+    observation: range.observation,
+    tint: index % TINTS,
+    states: range.states.filter(([state]) => best.get(state).range === range),
+  }));
 }
 
 function sharesOf(rows) {
@@ -123,13 +129,13 @@ function keyOf(plan, { grid }) {
     const kind = label.secret ? 'secret' : 'label';
     entries.push(entry(plan.areas ? swatch(`area ${kind}`) : shapeIcon(label.shape, kind), named(label.name, 30), words));
   }
-  if (plan.traps.size) entries.push(entry(swatch('trap'), 'trap: no action leaves it'));
+  if (plan.traps.size) entries.push(entry(swatch(grid ? 'trap' : 'sink'), 'trap: no action leaves it'));
   if (grid && grid.cells.length < grid.width * grid.height) entries.push(entry(swatch('wall'), 'wall'));
   const sensors = plan.ranges.slice(0, MOST_KEYED).map((range) => {
     const shares = range.states.map(([, share]) => share);
     const [least, most] = [Math.min(...shares), Math.max(...shares)];
     const chance = least === most ? neat(least) : `${neat(least)} to ${neat(most)}`;
-    return el('li', {}, swatch('tint', range.tint), el('span', { class: 'grows' }, named(range.observation, 24)), el('span', { class: 'muted', text: chance }));
+    return el('li', {}, swatch('tint', range.tint), el('span', { class: 'grows' }, named(range.observation, 56)), el('span', { class: 'muted', text: chance }));
   });
   const groups = [entries.length ? el('ul', { class: 'key-list' }, ...entries) : null];
   const more = plan.ranges.length - sensors.length;

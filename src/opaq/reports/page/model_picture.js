@@ -79,22 +79,25 @@ function inspector(map, plan, what) {
   return { box, again: say };
 }
 
-const FEW = 12;
+const FEW = 8;
 
 /** Too many states for a picture: what there is, counted. */
 function tableOfModel(plan) {
   const { model } = plan;
+  const shortOnes = model.states.slice(0, 50).every((name) => Array.from(String(name)).length <= 12);
   const some = (states) => {
-    const names = states.slice(0, 4).map((state) => shortened(model.states[state], 24)).join(', ');
-    return el('bdi', { text: names + (states.length > 4 ? ', …' : '') });
+    const few = states.slice(0, shortOnes ? 4 : 1);
+    const names = few.map((state) => shortened(model.states[state], 40)).join(', ');
+    return el('bdi', { text: names + (states.length > few.length ? ', …' : '') });
   };
   const rows = [];
   const add = (kind, name, states) => rows.push([kind, name, states.length.toLocaleString('en'), percent(states.length / plan.size), some(states)]);
   add('start', '', [...plan.starts.keys()]);
-  for (const label of plan.labels.slice(0, FEW)) add(label.secret ? 'secret' : 'label', named(label.name, 30), label.states);
+  const labels = plan.labels.filter((label) => label.states.length > 0);
+  for (const label of labels.slice(0, FEW)) add(label.secret ? 'secret' : 'label', named(label.name, 30), label.states);
   if (plan.traps.size) add('trap', '', [...plan.traps]);
   for (const { observation, states } of arrayOf(model.coverage).slice(0, FEW)) add('observation', named(observation, 30), states.map(([state]) => state));
-  const left = plan.labels.length + arrayOf(model.coverage).length - Math.min(FEW, plan.labels.length) - Math.min(FEW, arrayOf(model.coverage).length);
+  const left = Math.max(0, labels.length - FEW) + Math.max(0, arrayOf(model.coverage).length - FEW);
   const head = [{ text: 'what' }, { text: 'name' }, { text: 'states', kind: 'numeric' }, { text: 'share', kind: 'numeric' }, { text: 'such as' }];
   document.querySelector('#model .picture-and-key').replaceChildren(
     el(

@@ -125,7 +125,7 @@ class Replay {
     const words = [];
     if (secret) words.push('The secret is ', named(secret), '. ');
     if (Number.isFinite(probability)) words.push(`These observations have probability ${neat(probability)}`, Number.isFinite(bits) ? ` and make up ${number(bits)} bits of ${kind === 'revealing' ? 'leakage' : 'opacity'}. ` : '. ');
-    if (note) words.push(el('span', { class: 'muted' }, el('bdi', { text: visible(note) })));
+    if (note) words.push(el('span', { class: 'muted' }, el('bdi', { text: sentence(note) })));
     return words;
   }
 
