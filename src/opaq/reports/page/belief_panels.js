@@ -32,12 +32,12 @@ function believed(moment, agent) {
   return `believed with ${moment.rest > 0 ? `at most ${neat(moment.rest)}` : '0%'}`;
 }
 
-function beliefBar(name, share, own) {
+function beliefBar(name, share, own, most = 32) {
   const tag = own ? el('span', { class: 'true-tag', text: 'true' }) : null;
   return el(
     'li',
     { class: own ? 'own' : null, 'data-share': share },
-    el('span', { class: 'bar-name' }, named(name, 32), tag),
+    el('span', { class: 'bar-name' }, named(name, most), tag),
     barOf(share),
     el('span', { class: 'bar-value', text: percent(share) }),
   );
@@ -76,13 +76,13 @@ function likelyWords(moment, plan) {
 /** The belief about the state as bars, where there is no picture. */
 function stateBars(moment, plan, agent) {
   const bars = moment.states.slice(0, MOST_STATES).map(([state, share]) => {
-    const bar = beliefBar(plan.model.states[state], share, state === agent);
+    const bar = beliefBar(plan.model.states[state], share, state === agent, 64);
     bar.dataset.state = state;
     return bar;
   });
   return [
     el('h3', { text: 'Belief about the state' }),
-    el('ul', { class: 'bars' }, ...bars),
+    el('ul', { class: 'bars long' }, ...bars),
     el('p', { class: 'small', text: othersWords(moment, MOST_STATES) }),
   ];
 }

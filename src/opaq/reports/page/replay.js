@@ -111,11 +111,11 @@ class Replay {
   timeline() {
     this.chips = el('ol', { class: 'chips', 'aria-label': 'Observations' });
     this.curve = el('div', { class: 'entropy' });
-    const seen = el('div', { class: 'side' }, el('h3', { text: 'Observations so far' }), this.chips);
+    const seen = el('div', { class: this.agentMap ? 'side' : 'side whole' }, el('h3', { text: 'Observations so far' }), this.chips);
     const secret = el('div', { class: 'side' }, el('h3', { text: 'Belief about the secret' }), this.bars);
     const entropy = el(
       'div',
-      { class: 'side entropy-side' },
+      { class: 'side whole' },
       el('h3', { text: 'What is still unknown of the secret' }),
       this.curve,
     );
