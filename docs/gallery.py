@@ -104,9 +104,9 @@ def page(figures: dict[str, dict[str, Any]]) -> str:
 def _head(figures: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield "The bundled scenarios (those of the paper) and the problems of [examples](../examples/courier.yaml), solved"
     yield f"with the default settings but {STARTS} starts, all to convergence. Bits are those of the secret that the"
-    yield "observer does not know; *bound* is what no policy can exceed: the tightest that was proven in runs of"
-    yield f"{BOUND_SECONDS:.0f} seconds each, which depends on the machine and its load. This page and its pictures"
-    yield "are made by `python docs/gallery.py`."
+    yield "observer does not know; *bound* is what no policy can exceed, as proven in runs of"
+    yield f"{BOUND_SECONDS:.0f} seconds each; how tight it is depends on the machine and its load. This page and its"
+    yield "pictures are made by `python docs/gallery.py`."
     yield ""
     yield "| problem | states | horizon | uniform policy | solved | bound | guess error | return |"
     yield "|---|---|---|---|---|---|---|---|"

@@ -76,7 +76,7 @@ def _grid(axes: Any, problem: opaq.Problem, view: GridView, solution: opaq.Solut
     axes.set_yticks(np.arange(view.height + 1) - 0.5, [])
     axes.grid(color="#cccccc", lw=0.5)
     axes.tick_params(length=0)
-    axes.set_title("blue cells: within a sensor's range; lines from dots: where the policy goes", fontsize=7)
+    axes.set_title("blue: watched; lines from dots: the policy", fontsize=7)
 
 
 def _graph(axes: Any, problem: opaq.Problem) -> None:

@@ -111,7 +111,7 @@ def certificate() -> dict[str, str]:
     bound = np.ceil(proven.upper_bound * 1e4) / 1e4
     figure, axes = plt.subplots(figsize=(6.6, 1.7), layout="constrained")
     axes.axvspan(0, reached[2], color="#d7e9f4")
-    axes.axvspan(reached[2], bound, color="#f2f2f2", hatch="//", ec="#bbbbbb")
+    axes.axvspan(reached[2], bound, color="#dddddd")
     axes.axvspan(bound, 1, color="#f7dccb")
     marks = [("solved", reached[1], BLUE, 0.75), ("with a clock", reached[2], BLUE, 0.45)]
     for name, value, colour, height in [*marks, ("bound", bound, ORANGE, 0.15)]:
@@ -121,7 +121,7 @@ def certificate() -> dict[str, str]:
     axes.set_xlim(0.69, 0.75)
     axes.set_ylim(0, 1)
     axes.set_yticks([])
-    axes.set_xlabel("opacity (bits); blue: reached, hatched: not known, orange: proven out of reach")
+    axes.set_xlabel("opacity (bits); blue: reached, grey: not known, orange: proven out of reach")
     axes.spines[["top", "right", "left"]].set_visible(False)
     _save(figure, "certificate-line")
     names = ("patrol_uniform", "patrol_solved", "patrol_clock")
