@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20, help="kills of the local sweep")
     parser.add_argument("--pause", type=float, default=3.0, help="the most seconds between two of them")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between two kills of Ray workers")
-    parser.add_argument("--drivers", type=float, nargs="*", default=[40.0, 90.0], help="when drivers on Ray are killed")
+    parser.add_argument("--drivers", type=float, nargs="*", default=[0.25, 0.6], help="shares done")
     parser.add_argument("--on", choices=("local", "ray", "both"), default="both")
     parser.add_argument("--seed", type=int, default=0, help="which instants")
     parser.add_argument("--audit", type=Path, help="a folder to audit; nothing else is done")

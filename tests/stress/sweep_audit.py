@@ -45,6 +45,18 @@ def attempts(folder: Path) -> int:
         return 0  # it is being made
 
 
+def share_done(folder: Path) -> float:
+    """Which share of the points has a result."""
+    query = "SELECT (SELECT count(*) FROM results) * 1.0 / count(*) FROM points"
+    try:
+        with closing(
+            sqlite3.connect(f"{(folder / 'journal.sqlite').absolute().as_uri()}?mode=ro", uri=True)
+        ) as journal:
+            return float(journal.execute(query).fetchone()[0])
+    except sqlite3.Error:
+        return 0.0
+
+
 def _lost(journal: sqlite3.Connection) -> list[str]:
     missing = journal.execute("SELECT name FROM points WHERE point NOT IN (SELECT point FROM results)")
     failed = journal.execute("SELECT name, record FROM results JOIN points USING (point) WHERE status = 'failed'")

@@ -10,7 +10,7 @@ from random import Random
 from time import monotonic, sleep
 
 from stress.ray_cluster import RayCluster, children, commands, kill
-from stress.sweep_audit import attempts
+from stress.sweep_audit import attempts, share_done
 
 _DRIVER = (sys.executable, "-m", "opaq", "sweep")
 _PLAN = """\
@@ -78,25 +78,22 @@ def killed_sweep(
 def killed_on_ray(
     plan: Path, folder: Path, cluster: RayCluster, *, every: float, drivers: tuple[float, ...], rng: Random
 ) -> tuple[Kills, list[str]]:
-    """A Ray worker killed every so many seconds, the driver at some instants, until the sweep is done."""
+    """A Ray worker killed every so many seconds, the driver when such shares of the points are done, until all are."""
     killed, complaints, options = Kills(), list[str](), ("--on", cluster.address)
-    driver, begun, waiting = _launched(plan, folder, options, cluster.environment), monotonic(), list(drivers)
-    next_kill = begun + every
-    while driver.poll() is None or waiting:
+    driver, waiting, next_kill = _launched(plan, folder, options, cluster.environment), list(drivers), monotonic()
+    while driver.poll() is None:
         sleep(0.1)
-        if waiting and (monotonic() - begun > waiting[0]):
+        if waiting and share_done(folder) >= waiting[0]:
             waiting.pop(0)
-            complaints += _badly_ended(driver) if driver.poll() is not None else []
             driver.kill()
             driver.communicate()
             killed.drivers.append(monotonic())
             driver = _launched(plan, folder, options, cluster.environment)
-        elif monotonic() > next_kill:
-            workers = cluster.workers()
-            if workers:
-                kill(rng.choice(workers))
-                killed.workers.append(monotonic())
-                next_kill += every
+        elif monotonic() > next_kill and (workers := cluster.workers()):
+            kill(rng.choice(workers))
+            killed.workers.append(monotonic())
+            next_kill = monotonic() + every
+    complaints += [f"the driver was to be killed {len(waiting)} times more"] if waiting else []
     return killed, [*complaints, *_badly_ended(driver)]
 
 

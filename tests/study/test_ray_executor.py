@@ -42,7 +42,7 @@ def test_killed_ray_workers_change_nothing_and_a_dead_head_is_said(tmp_path: Pat
     opaq.sweep(plan, to=tmp_path / "alone", on=InlineExecutor())
     with ray_cluster(2) as cluster:
         folder = tmp_path / "killed"
-        killed, complaints = killed_on_ray(plan, folder, cluster, every=3.0, drivers=(20.0,), rng=Random(0))
+        killed, complaints = killed_on_ray(plan, folder, cluster, every=3.0, drivers=(0.3,), rng=Random(0))
         assert complaints == []
         assert killed.drivers
         assert audit(folder, tmp_path / "alone") == []

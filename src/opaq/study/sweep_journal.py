@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
@@ -83,6 +83,9 @@ class Journal:
                     connection.execute("PRAGMA journal_mode = WAL")
                     connection.execute("PRAGMA synchronous = FULL")
             yield cls(path, connection)
+            if write:  # at rest it is one plain file, which can be read where nothing can be written
+                with suppress(sqlite3.OperationalError):  # somebody reads it
+                    connection.execute("PRAGMA journal_mode = DELETE")
         finally:
             connection.close()
 

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,7 +17,7 @@ from opaq.choices import check_numbers
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import read_bytes, write_text
 from opaq.lock import locked
-from opaq.stop import Stop, before_leaving, on_signals
+from opaq.stop import Stop, StoppedError, before_leaving, on_signals
 from opaq.study.executor import Ended, Executor
 from opaq.study.sweep_files import (
     PLAN_COPY,
@@ -37,7 +38,8 @@ from opaq.version import __version__
 
 MOST_LOSSES = 5  # of the workers of one point, before it counts as failed
 _LOOK = 0.2  # seconds between two looks at whether to stop
-_TABLES_EVERY = 2.0  # seconds between two tables, while points come in
+_TABLES_EVERY = 2.0  # seconds between two tables, while points come in,
+_TABLES_SHARE = 20.0  # and at least so many times what writing them takes
 _MAX_PLAN = 64 << 20
 
 
@@ -83,24 +85,42 @@ def sweep(
     the plan and of the problem of any point before anything runs, and when the folder cannot be written.
     """
     check_numbers({"processes": (processes, 1, 10**6), "time": (time, 0.001, 1e8)}, whole=("processes",))
-    own, folder = Stop(), Path(to)
+    own, study = Stop(), None
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        asked = stop or own
-        stated = read_plan(plan, faults=faults)
-        points = sweep_points(stated, stop=asked, faults=faults)
-        executor = _executor_name(on)
-        make_folders(folder)
-        with locked(folder):
-            _open_folder(folder, stated, points, plan)
-            with Journal.open(folder) as journal:
-                run = _Run(folder, journal, stated, points, time=time, on_progress=on_progress)
-                run.begin(executor, retry=retry)
-                if run.todo and not asked.requested:
-                    run.work(lambda: _executor(on, processes), asked)
-                study = study_of(folder, journal, interrupted=asked.requested)
-    if own.interrupted:
+        try:
+            study = _swept(plan, Path(to), on, processes, retry, time, on_progress, stop or own, faults)
+        except StoppedError:
+            if not own.interrupted:
+                raise
+    if study is None or own.interrupted:
         raise KeyboardInterrupt
     return study
+
+
+def _swept(
+    plan: object,
+    folder: Path,
+    on: str | Executor,
+    processes: int | None,
+    retry: bool,
+    time: float | None,
+    on_progress: Callable[[SweepProgress], None] | None,
+    stop: Stop,
+    faults: Faults | None,
+) -> Study:
+    """Check everything, hold the folder, and work."""
+    stated = read_plan(plan, faults=faults)
+    points = sweep_points(stated, stop=stop, faults=faults)
+    executor = _executor_name(on)
+    make_folders(folder)
+    with locked(folder):
+        _open_folder(folder, stated, points, plan)
+        with Journal.open(folder) as journal:
+            run = _Run(folder, journal, stated, points, time=time, on_progress=on_progress)
+            run.begin(executor, retry=retry)
+            if run.todo and not stop.requested:
+                run.work(lambda: _executor(on, processes), stop)
+            return study_of(folder, journal, interrupted=stop.requested)
 
 
 def _executor_name(on: str | Executor) -> str:
@@ -191,6 +211,7 @@ class _Run:
         self._feasible = {point: result.record.get("feasible") for point, result in journal.results().items()}
         self._losses: dict[int, int] = {}
         self._attempts: dict[int, int] = {}  # running point -> attempt
+        self._open: set[int] = set()  # points to do, those running included
         self._tables_at, self._begun, self._ended = 0.0, monotonic(), 0
         self.todo: list[int] = []
 
@@ -202,6 +223,7 @@ class _Run:
             for point in self._points
             if point.index not in self._statuses or (retry and self._statuses[point.index] == FAILED)
         ]
+        self._open = set(self.todo)
         for point, status in self._statuses.items():
             if status != FAILED:
                 write_point(self._folder, self._points[point].name, self._journal, point)
@@ -215,7 +237,7 @@ class _Run:
                     self._hand_out(executor)
                     for ended in executor.wait(_LOOK):
                         self._take(ended)
-                    if monotonic() - self._tables_at > _TABLES_EVERY:
+                    if monotonic() > self._tables_at:
                         self._write_tables()
             finally:
                 executor.close()
@@ -225,7 +247,8 @@ class _Run:
 
     def _hand_out(self, executor: Executor) -> None:
         free = executor.free()
-        for index in [index for index in self.todo if self._is_ready(index)][:free]:
+        ready = (index for index in self.todo if self._is_ready(index))
+        for index in list(islice(ready, free)) if free > 0 else ():
             point = self._points[index]
             before = self._warm_point(point)
             warm = None if before is None else self._journal.policy(before)
@@ -238,7 +261,7 @@ class _Run:
     def _is_ready(self, index: int) -> bool:
         """Whether the point that this one begins from has come to its end."""
         before = self._points[index].warm_from
-        return before is None or (before not in self._attempts and before not in self.todo)
+        return before is None or before not in self._open
 
     def _warm_point(self, point: SweepPoint) -> int | None:
         """The point to begin from: the one before, if its policy meets its task."""
@@ -263,17 +286,20 @@ class _Run:
         remove_point(self._folder, point.name)
         self._journal.record(index, attempt, record, answer=answer.get("answer"), policy=answer.get("policy"))
         self._statuses[index], self._feasible[index] = record["status"], record.get("feasible")
+        self._open.discard(index)
         self._ended += 1
         write_point(self._folder, point.name, self._journal, index)
         failed = record["status"] == FAILED
         self._tell(f"point {point.name} ({point.words}) failed: {record['error']}" if failed else "")
 
     def _write_tables(self) -> None:
+        begun = monotonic()
         study = study_of(self._folder, self._journal)
         write_tables(self._folder, study.parameters, study.rows())
         if not self._attempts:
             write_parquet(self._folder, study.parameters, study.rows())
-        self._tables_at = monotonic()
+        taken = monotonic() - begun
+        self._tables_at = monotonic() + max(_TABLES_EVERY, _TABLES_SHARE * taken)
 
     def _tell(self, message: str = "") -> None:
         if self._on_progress is None:
