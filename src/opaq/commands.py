@@ -9,14 +9,15 @@ from collections.abc import Callable
 
 Command = Callable[..., object] | str  # the function, or "module:function", which is imported when it is needed
 
-COMMANDS: dict[str, Command] = {"sensors": "opaq.cli.rank_sensors:command"}
-COMMANDS |= {
-    name: f"opaq.cli.{name}:command"
+_OTHER_FILES = {"sensors": "rank_sensors"}  # spec has a file of that name
+COMMANDS: dict[str, Command] = {
+    name: f"opaq.cli.{_OTHER_FILES.get(name, name)}:command"
     for name in (
         "measure",
         "solve",
         "compare",
         "frontier",
+        "sensors",
         "certify",
         "simulate",
         "check",
