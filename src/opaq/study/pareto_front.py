@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,7 @@ CONCAVE = 1e-3  # bits that a point may lie below the others' mixtures and still
 MOST_POINTS = 1_000
 _SIDE_BY_SIDE = 2  # points solved together, on any machine: the same points everywhere
 _END = 1e-6  # of its size: how far below the largest attainable value the last point is asked for
+_FOR_ENDS = 0.4  # of the time: all other points begin from them
 _DENT = 1e-4  # bits: points further below the others' mixtures are searched once more
 _CERTIFYING = 0.5  # of the time, where there is a limit
 _CERTIFY_SECONDS = 60.0  # per point, where there is none
@@ -179,6 +181,7 @@ class _Front:
     on_progress: Callable[[str], None] | None
     solved: list[Solved] = field(default_factory=list)  # by threshold
     carried: set[int] = field(default_factory=set)
+    one_point: bool = False  # the most opaque policy also earns all that can be earned: there is nothing between
 
     def frontier(self) -> Frontier:
         with threadpool_limits(1):  # sums over several threads round differently
@@ -200,7 +203,7 @@ class _Front:
             seed=search.search.options.seed,
             seconds=perf_counter() - self.begun,
             interrupted=self.stop.interrupted,
-            complete=len(points) == self.count or self._one_point(),
+            complete=len(points) == self.count or self.one_point,
         )
 
     def _ends(self) -> None:
@@ -216,12 +219,12 @@ class _Front:
         if last is not None and not last.measurement.feasible and last.status is Status.NOT_FOUND:
             reached = last.value - _END * search.size  # the most that policies of this class are found to reach
             (last,) = self._together([(reached, [last.pi])])
-        if last is not None and last.measurement.feasible and last.value > first.value + _END * search.size:
+        if last is None or not last.measurement.feasible:
+            return
+        if last.value > first.value + _END * search.size:
             self._keep([last])
-
-    def _one_point(self) -> bool:
-        """Whether the most opaque policy also earns all that can be earned: there is nothing between."""
-        return not self.stop.requested and len(self.solved) == 1
+        else:
+            self.one_point = True
 
     def _middle(self) -> None:
         while 2 <= len(self.solved) < self.count and not self.stop.requested:
@@ -230,7 +233,17 @@ class _Front:
             if not chosen:
                 return
             found = self._together([(threshold, self._begins(threshold)) for threshold in chosen])
-            self._keep([each for each in found if each is not None and each.measurement.feasible])
+            kept = [each for each in found if each is not None and self._is_worth_keeping(each)]
+            if not kept:
+                return
+            self._keep(kept)
+
+    def _is_worth_keeping(self, solved: Solved) -> bool:
+        """Whether a point is one: a search that had no time may know nothing better than the next point."""
+        if solved.status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            return solved.measurement.feasible
+        above = [each.score for each in self.solved if self._x(each) > self._x(solved)]
+        return solved.measurement.feasible and solved.score > max(above, default=-math.inf)
 
     def _mend(self) -> None:
         """Search dents once more, from the neighbours that are known by now."""
@@ -276,7 +289,8 @@ class _Front:
         if self.time is None:
             return None
         left = self.begun + self.time * (1.0 - _CERTIFYING * self.certify) - perf_counter()
-        return max(0.0, left) * min(1.0, 1.5 * jobs / max(self.count - len(self.solved), 1))
+        share = 1.5 * jobs / max(self.count - len(self.solved), 1) if self.solved else _FOR_ENDS
+        return max(0.0, left) * min(1.0, share)
 
     def _begins(self, threshold: float, *, without: Solved | None = None) -> list[FloatArray]:
         """Policies to begin from: one between the neighbours that reaches the threshold, and the two themselves."""
@@ -326,11 +340,11 @@ class _Front:
         """The points with their bounds: what no policy exceeds at a threshold, none exceeds at a higher one."""
         if not self.certify:
             return points
-        least, bounded = float("inf"), []
+        least, bounded = math.inf, []
         for number, point in enumerate(points):
             certificate = self._certificate(point, number, len(points))
             least = least if certificate is None else min(least, certificate.upper_bound)
-            bound = least if least < float("inf") else None
+            bound = least if least < math.inf else None
             bounded.append(replace(point, certificate=certificate, bound=bound))
         return bounded
 
