@@ -31,7 +31,6 @@ from documents import (
     prepare,
     text_of,
 )
-from opaq.commands import COMMANDS
 from opaq.formats.dot import automaton_from_dot
 from opaq.formats.hoa.hoa_reader import automaton_from_hoa
 from opaq.product.compile import compile_problem
@@ -49,7 +48,6 @@ MAY_SKIP = {
     "docs/reproduction.md": "runs for an hour",
     "docs/howto/read-the-json.md": "another program, jq",
 }
-COMING = {"report"}  # a page shows it already; it is run as soon as there is such a command
 # What the parts of problems on the pages are parts of, where a page has no whole problem.
 BASE: dict[str, Any] = {
     "opaq": 1,
@@ -131,8 +129,6 @@ def test_commands(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     for block in blocks_of(page):
         for command in block.commands() if block.language in ("sh", "console") and not block.skipped else ():
-            if command.split()[1] in COMING - set(COMMANDS):
-                continue
             if command.startswith("opaq "):
                 arguments, _, file = command.partition(" > ")
                 done = opaq_command(*shlex.split(arguments)[1:])

@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from importlib import resources
 
@@ -18,9 +19,13 @@ from opaq.opacity.operators import belief
 from opaq.reports.page.figure_cards import cards, figure, percent
 from opaq.reports.page.render import embedded, render_report
 from opaq.simulation.runs import compiled
-from reports.page_examples import EXAMPLES, HOSTILE, Example, entropy, graph_example, hostile_example
+from reports.page_examples import EXAMPLES, HOSTILE, Example, graph_example, hostile_example
 
 SECTIONS = ["model", "replay", "outcomes", "decline", "search", "classes", "certificate", "policy", "how", "files"]
+
+
+def entropy(shares: Iterable[float]) -> float:
+    return max(0.0, -sum(p * math.log2(p) for p in shares if p > 0))
 
 
 class Outline(HTMLParser):

@@ -29,7 +29,7 @@ _NARROW = 0.02  # an interval of at most this share of H(Z) is worth showing
 _MOST_RUNS, _LEAST_RUNS = 1000, 30  # sampled, where the graph is too large
 _OPERATIONS = 2e9  # multiplications that the estimate may take
 _TWO_SIDED = 1.96  # standard errors to each end of a 95% interval
-_SURE, _UNSURE = 0.99, 0.5
+_SURE, _UNSURE = 0.99, 0.75
 _BINS = 20
 
 TimeMethod = Literal["exact", "interval", "estimate"]
@@ -57,7 +57,7 @@ class Confidences(ByContent):
     right: FloatArray  # [bin]: probability of this confidence, and that the best guess is right
     wrong: FloatArray  # [bin]: the same and that it is wrong
     sure: float  # probability of a confidence of at least 0.99
-    unsure: float  # probability of a confidence of at most 0.5
+    unsure: float  # probability of a confidence below 0.75
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,5 +229,5 @@ def _confidences(levels: _Levels, largest: FloatArray) -> Confidences:
         right=floats(np.bincount(index, weights=weight * largest, minlength=_BINS)),
         wrong=floats(np.bincount(index, weights=weight * (1.0 - largest), minlength=_BINS)),
         sure=float(weight[largest >= _SURE].sum()),
-        unsure=float(weight[largest <= _UNSURE + 1e-12].sum()),
+        unsure=float(weight[largest < _UNSURE].sum()),
     )

@@ -4,18 +4,10 @@ const body = (section) => part(section, 'body');
 const lead = (text) => el('p', { class: 'lead', text });
 const obtained = (text) => (text ? el('p', { class: 'small obtained' }, el('bdi', { text: visible(text) })) : null);
 
-const UNSURE = 0.75; // with less than this the likeliest value is hardly more than a guess
-
-/** How likely it is that the final guess is held with less than some confidence. */
-function lessThan(bins, confidence) {
-  const below = bins.filter((bin) => bin.to <= confidence + 1e-9);
-  return below.reduce((sum, bin) => sum + bin.right + bin.wrong, 0);
-}
-
 function drawOutcomes({ posteriors }) {
   const figures = [
     ['sure', posteriors.sure, 'a final belief of 99% or more'],
-    ['unsure', lessThan(posteriors.bins, UNSURE), `a final belief of less than ${neat(UNSURE)}`],
+    ['unsure', posteriors.unsure, 'a final belief of less than 75%'],
     ['wrong', posteriors.wrong, 'the best guess is not the secret'],
   ].filter(([, share]) => Number.isFinite(share));
   const host = body('outcomes');
