@@ -17,6 +17,7 @@ import opaq
 sys.path.insert(0, str(Path(__file__).parent))
 
 from gallery_figures import bits, bits_above
+from report_pictures import middle_of, picture
 
 DOCS = Path(__file__).parent
 EXAMPLES = DOCS.parent / "examples"
@@ -122,7 +123,7 @@ def _entry(name: str, it: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield TEXTS[name]
     yield ""
-    yield f"![The model of {name}, and the bits that stay hidden](gallery/{name}.svg)"
+    yield f"![A run of {name} in its report: what happens, and what the observer believes](gallery/{name}.png)"
     yield ""
     yield f"A uniform policy hides {bits(it['uniform'])} bits, the one found {bits(it['opacity'])}; " + _limit(it)
     yield f"The observer's best guess is then wrong with probability {it['guess_error']:.3f}."
@@ -148,9 +149,9 @@ def main(arguments: list[str]) -> None:
         figures[name], problem, solution = figures_of(name)
         if before is not None and figures[name]["bound"] is not None:
             figures[name]["bound"] = min(before, figures[name]["bound"])  # a proof stays one
-        from gallery_pictures import draw
-
-        draw(problem, solution, figures[name], FOLDER / f"{name}.svg")
+        report = opaq.report(problem, solution=solution, time=60)
+        run, time = middle_of(report, "confusing")
+        picture(report, FOLDER / f"{name}.png", run=run, time=time)
         FIGURES.write_text(
             json.dumps({key: figures[key] for key in TEXTS if key in figures}, indent=1) + "\n", encoding="utf-8"
         )
