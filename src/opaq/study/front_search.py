@@ -14,7 +14,7 @@ from opaq.model.arrays import FloatArray
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Requirement
 from opaq.opacity.amount import Amount
-from opaq.opacity.measurement import Measurement
+from opaq.opacity.measurement import Measurement, measure_product
 from opaq.product.process import HiddenProcess
 from opaq.product.requirement_tracker import track_requirement
 from opaq.solvers.ending import measured, verdict_on
@@ -34,6 +34,7 @@ from opaq.stop import Stop, StoppedError
 RETURN = "return"
 FEW_BELIEFS = 2_000  # up to this an evaluation takes about a millisecond
 _FRESH_STARTS = 3  # beside the warm ones, where evaluations are that cheap; otherwise 1
+_LAST_SECONDS = 3.0
 _LEAST = 1e-6  # every action of a warm start has about this probability, so that it can come back
 
 
@@ -147,6 +148,14 @@ class FrontSearch:
             status=verdict.status,
             status_text=status_text(verdict, measurement, search.attainable),
             seconds=perf_counter() - begun,
+        )
+
+    def as_it_is(self, solved: Solved) -> Solved:
+        """The same policy as the point of what it reaches, where there was no time to improve it."""
+        search = self.at(solved.value, stop=Stop())
+        measurement = measure_product(search.product, solved.pi, time=_LAST_SECONDS, sequences=0)
+        return replace(
+            solved, threshold=solved.value, measurement=measurement, score=_score(measurement.uncertainty, self.sign)
         )
 
     def _warm_race(

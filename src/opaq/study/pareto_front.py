@@ -216,9 +216,13 @@ class _Front:
         if not first.measurement.feasible:
             return
         self._keep([first])
-        if last is not None and not last.measurement.feasible and last.status is Status.NOT_FOUND:
+        if last is not None and not last.measurement.feasible and not self.stop.requested:
             reached = last.value - _END * search.size  # the most that policies of this class are found to reach
-            (last,) = self._together([(reached, [last.pi])])
+            (better,) = self._together([(reached, [last.pi])])
+            if better is not None and better.measurement.feasible:
+                last = replace(better, seconds=last.seconds + better.seconds)
+            else:
+                last = search.as_it_is(last)
         if last is None or not last.measurement.feasible:
             return
         if last.value > first.value + _END * search.size:
