@@ -1,4 +1,5 @@
-"""Many problems at once: the experiments of the paper.
+"""Many problems at once: the experiments of the paper, and sweeps over what is varied in a problem.
 
-A name comes in, tables and pictures go out. Imports: solvers, reports and what they import.
+A name or a plan comes in; tables, pictures and a journal of results go out. Imports: certificates, reports and what
+they import.
 """

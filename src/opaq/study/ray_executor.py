@@ -16,7 +16,7 @@ from opaq.study.executor import Ended
 from opaq.study.worker_process import Child
 
 _REACH = 5.0  # seconds for a first connection to the head
-_CONNECT = 13.5  # seconds for Ray to connect to a cluster that is there
+_CONNECT = 12.5  # seconds for Ray to connect to a cluster that is there
 _START = 90.0  # seconds for Ray to start a cluster of its own
 _SILENT = 12.0  # seconds without a sign of life, after which the cluster is lost
 _LEAVE = 10.0  # seconds for Ray to end what it has started

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -15,24 +14,21 @@ from typing import Any
 
 from opaq.choices import check_numbers
 from opaq.errors import Fault, Faults, InputError
-from opaq.files import read_bytes, write_text
 from opaq.lock import locked
 from opaq.stop import Stop, StoppedError, before_leaving, on_signals
 from opaq.study.executor import Ended, Executor
 from opaq.study.sweep_files import (
-    PLAN_COPY,
-    PROBLEM_COPY,
-    TABLE,
     make_folders,
     remove_point,
     write_parquet,
     write_point,
     write_tables,
 )
-from opaq.study.sweep_journal import FAILED, FILE, Journal
+from opaq.study.sweep_folder import open_folder
+from opaq.study.sweep_journal import FAILED, Journal
 from opaq.study.sweep_plan import SweepPlan, read_plan
 from opaq.study.sweep_points import SweepPoint, sweep_points
-from opaq.study.sweep_study import Study, study_of
+from opaq.study.sweep_study import Study, record_of, study_of
 from opaq.study.sweep_task import limit_of, task_of
 from opaq.version import __version__
 
@@ -40,7 +36,6 @@ MOST_LOSSES = 5  # of the workers of one point, before it counts as failed
 _LOOK = 0.2  # seconds between two looks at whether to stop
 _TABLES_EVERY = 2.0  # seconds between two tables, while points come in,
 _TABLES_SHARE = 20.0  # and at least so many times what writing them takes
-_MAX_PLAN = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +109,7 @@ def _swept(
     executor = _executor_name(on)
     make_folders(folder)
     with locked(folder):
-        _open_folder(folder, stated, points, plan)
+        open_folder(folder, stated, points, plan)
         with Journal.open(folder) as journal:
             run = _Run(folder, journal, stated, points, time=time, on_progress=on_progress)
             run.begin(executor, retry=retry)
@@ -141,53 +136,6 @@ def _executor(on: str | Executor, processes: int | None) -> Executor:
     from opaq.study.ray_executor import RayExecutor
 
     return RayExecutor("" if on == "ray" else on, processes)
-
-
-def _open_folder(folder: Path, plan: SweepPlan, points: list[SweepPoint], source: Any) -> None:
-    """Begin the journal, or see that the one there is of this plan."""
-    stated = plan.stated()
-    if (folder / FILE).exists():
-        with Journal.open(folder) as journal:
-            _refuse_other_plan(folder, journal, stated, points)
-        return
-    if (folder / TABLE).exists():
-        found = f"holds {TABLE} but no {FILE}: the results of a sweep that lost its journal"
-        raise InputError([Fault("", found, "use another folder")], str(folder))
-    text = json.dumps({"opaq-sweep": 1, **stated}, indent=1) if isinstance(source, Mapping) else _text(source)
-    write_text(folder / PLAN_COPY, text, overwrite=True)
-    write_text(folder / PROBLEM_COPY, plan.text or json.dumps(plan.problem, indent=1), overwrite=True)
-    rows = [
-        (point.index, point.name, json.dumps(dict(point.parameters)), point.fingerprint, point.warm_from)
-        for point in points
-    ]
-    Journal.create(folder, stated, rows)
-
-
-def _text(source: Any) -> str:
-    return read_bytes(source, max_bytes=_MAX_PLAN).decode("utf-8-sig")
-
-
-def _refuse_other_plan(folder: Path, journal: Journal, stated: Mapping[str, Any], points: list[SweepPoint]) -> None:
-    """Raise InputError with what differs, when the folder holds a sweep of another plan."""
-    before, advice = journal.plan(), "use another folder for another plan"
-    now = json.loads(json.dumps(stated))
-    differing = [part for part in now if part != "problem" and before.get(part) != now[part]]
-    faults = [
-        Fault(part, f"{_short(before.get(part))} in the folder, {_short(now[part])} now", advice) for part in differing
-    ]
-    recorded = [fingerprint for *_, fingerprint, _ in journal.points()]
-    if not faults and recorded != [point.fingerprint for point in points]:
-        found = (
-            f"is not as it was when the sweep was begun, or a file that it names is not (a copy is in {PROBLEM_COPY})"
-        )
-        faults.append(Fault("problem", found, advice))
-    if faults:
-        raise InputError(faults, str(folder))
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 class _Run:
@@ -310,23 +258,3 @@ class _Run:
         done = len(self._points) - left - failed
         seconds_left = None if pace is None else pace * left
         self._on_progress(SweepProgress(len(self._points), done, failed, len(self._attempts), seconds_left, message))
-
-
-def record_of(answer: Mapping[str, Any], *, warm_from: int | None) -> dict[str, Any]:
-    """What is recorded of the answer of a worker."""
-    stated = {name: answer[name] for name in ("seconds", "versions") if name in answer}
-    if "error" in answer:
-        return {"status": FAILED, "error": str(answer["error"]), **stated}
-    full = answer["answer"]
-    return {
-        "status": full["status"],
-        "opacity": full["opacity"],
-        "expected_return": full["return"],
-        "guess_error": full["guess_error"],
-        "upper_bound": full.get("upper_bound"),
-        "gap": full.get("gap"),
-        "feasible": full["feasible"],
-        "seed": full["seed"],
-        "warm_from": warm_from,
-        **stated,
-    }

@@ -155,3 +155,23 @@ def _point(name: str, parameters: Mapping[str, Any], result: Result | None, name
         policy_file=None if result.status == FAILED else f"{POLICIES}/{name}.json",
         **record,
     )
+
+
+def record_of(answer: Mapping[str, Any], *, warm_from: int | None) -> dict[str, Any]:
+    """What is recorded of the answer of a worker."""
+    stated = {name: answer[name] for name in ("seconds", "versions") if name in answer}
+    if "error" in answer:
+        return {"status": FAILED, "error": str(answer["error"]), **stated}
+    full = answer["answer"]
+    return {
+        "status": full["status"],
+        "opacity": full["opacity"],
+        "expected_return": full["return"],
+        "guess_error": full["guess_error"],
+        "upper_bound": full.get("upper_bound"),
+        "gap": full.get("gap"),
+        "feasible": full["feasible"],
+        "seed": full["seed"],
+        "warm_from": warm_from,
+        **stated,
+    }

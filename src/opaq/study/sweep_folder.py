@@ -1,0 +1,64 @@
+"""The folder of a sweep: begun for one plan, and refused to every other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opaq.errors import Fault, InputError
+from opaq.files import read_bytes, write_text
+from opaq.study.sweep_files import PLAN_COPY, PROBLEM_COPY, TABLE
+from opaq.study.sweep_journal import FILE, Journal
+from opaq.study.sweep_plan import SweepPlan
+from opaq.study.sweep_points import SweepPoint
+
+_MAX_PLAN = 64 << 20
+
+
+def open_folder(folder: Path, plan: SweepPlan, points: list[SweepPoint], source: Any) -> None:
+    """Begin the journal, or see that the one there is of this plan."""
+    stated = plan.stated()
+    if (folder / FILE).exists():
+        with Journal.open(folder) as journal:
+            _refuse_other_plan(folder, journal, stated, points)
+        return
+    if (folder / TABLE).exists():
+        found = f"holds {TABLE} but no {FILE}: the results of a sweep that lost its journal"
+        raise InputError([Fault("", found, "use another folder")], str(folder))
+    text = json.dumps({"opaq-sweep": 1, **stated}, indent=1) if isinstance(source, Mapping) else _text(source)
+    write_text(folder / PLAN_COPY, text, overwrite=True)
+    write_text(folder / PROBLEM_COPY, plan.text or json.dumps(plan.problem, indent=1), overwrite=True)
+    rows = [
+        (point.index, point.name, json.dumps(dict(point.parameters)), point.fingerprint, point.warm_from)
+        for point in points
+    ]
+    Journal.create(folder, stated, rows)
+
+
+def _text(source: Any) -> str:
+    return read_bytes(source, max_bytes=_MAX_PLAN).decode("utf-8-sig")
+
+
+def _refuse_other_plan(folder: Path, journal: Journal, stated: Mapping[str, Any], points: list[SweepPoint]) -> None:
+    """Raise InputError with what differs, when the folder holds a sweep of another plan."""
+    before, advice = journal.plan(), "use another folder for another plan"
+    now = json.loads(json.dumps(stated))
+    differing = [part for part in now if part != "problem" and before.get(part) != now[part]]
+    faults = [
+        Fault(part, f"{_short(before.get(part))} in the folder, {_short(now[part])} now", advice) for part in differing
+    ]
+    recorded = [fingerprint for *_, fingerprint, _ in journal.points()]
+    if not faults and recorded != [point.fingerprint for point in points]:
+        found = (
+            f"is not as it was when the sweep was begun, or a file that it names is not (a copy is in {PROBLEM_COPY})"
+        )
+        faults.append(Fault("problem", found, advice))
+    if faults:
+        raise InputError(faults, str(folder))
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."
