@@ -31,7 +31,7 @@ class RayCluster:
     def workers(self) -> list[int]:
         """The processes in which points are solved; only those of this cluster."""
         raylets = nodes_of(self.folder)
-        return [pid for pid, command in commands() if command.startswith("ray::Point") and parent(pid) in raylets]
+        return [pid for pid, command in commands() if command.startswith("ray::Worker") and parent(pid) in raylets]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""An executor for tests: points are solved in this process, one when it is waited for."""
+"""An executor for tests: tasks run in this process, one when it is waited for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opaq.study.executor import Ended
-from opaq.study.sweep_task import run_point
+from opaq.study.task_kinds import run_task
 
 
 class InlineExecutor:
@@ -32,7 +32,7 @@ class InlineExecutor:
         instead = self._before(len(self.begun))
         if instead is not None:
             return [Ended(key, instead.ending, instead.answer, instead.explanation)]
-        return [Ended(key, "answered", json.loads(json.dumps(run_point(json.loads(task)))))]
+        return [Ended(key, "answered", json.loads(json.dumps(run_task(json.loads(task)))))]
 
     def close(self) -> None:
         self.closed = True

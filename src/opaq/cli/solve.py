@@ -49,6 +49,7 @@ def command(
     nodes: shared.Nodes = None,
     memory: shared.Memory = None,
     processes: shared.Processes = None,
+    on: shared.On = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Prove how far from the best possible the policy is at most (up to 60 s).")
     ] = False,
@@ -85,7 +86,7 @@ def command(
     folder.begin()
     for line in folder.notes:
         note(line)
-    solution = _solve(stated, folder, processes=processes, time=time, quiet=quiet)
+    solution = _solve(stated, folder, processes=processes, on=on, time=time, quiet=quiet)
 
     certificate = _certify(stated, solution, folder.source, quiet=quiet) if certify else None
 
@@ -166,7 +167,15 @@ def _read(folder: RunFolder, *, quiet: bool) -> Problem:
         warn(faults.warnings, folder.source)
 
 
-def _solve(problem: Problem, folder: RunFolder, *, processes: int | None, time: float | None, quiet: bool) -> Solution:
+def _solve(
+    problem: Problem,
+    folder: RunFolder,
+    *,
+    processes: int | None,
+    on: str | None,
+    time: float | None,
+    quiet: bool,
+) -> Solution:
     from opaq.cli.progress import ProgressPrinter, solver_progress
 
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
@@ -184,6 +193,7 @@ def _solve(problem: Problem, folder: RunFolder, *, processes: int | None, time: 
             folder.options,
             folder=folder.path,
             processes=processes,
+            on=on,
             time=time,
             on_step=solver_progress(progress, problem),
             stop=stop,

@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Protocol
 
 from threadpoolctl import threadpool_limits
 
@@ -50,17 +51,36 @@ class Job:
         )
 
 
-def run_jobs(jobs: list[Job], *, workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
-    """The results as they come; `on_step` is called in the caller's thread.
+class StartRunner(Protocol):
+    """What runs the starts of a solve; the results are the same bit for bit, whatever does."""
 
-    When the stop of the objective is requested every start ends within moments, with the best it has.
-    """
-    with threadpool_limits(1):  # sums over several threads round differently
-        if workers <= 1 or len(jobs) <= 1:
-            for job in jobs:
-                yield job.run(on_step)
-            return
-        yield from _in_threads(jobs, workers, on_step)
+    def run(self, jobs: list[Job], *, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+        """The results as they come; `on_step` is called in the caller's thread.
+
+        When the stop of the objective is requested it ends within moments, with the best that the starts have.
+        """
+
+    def close(self) -> None:
+        """End what it has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRunner:
+    """Threads of this process, which share the compiled problem."""
+
+    workers: int
+
+    def run(self, jobs: list[Job], *, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+        """The results as they come."""
+        with threadpool_limits(1):  # sums over several threads round differently
+            if self.workers <= 1 or len(jobs) <= 1:
+                for job in jobs:
+                    yield job.run(on_step)
+                return
+            yield from _in_threads(jobs, self.workers, on_step)
+
+    def close(self) -> None:
+        """Nothing outlives a run."""
 
 
 def _in_threads(jobs: list[Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:

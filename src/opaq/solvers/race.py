@@ -12,7 +12,7 @@ from opaq.solvers.factory import Plan
 from opaq.solvers.judge import Candidate
 from opaq.solvers.loop import Progress, StartResult
 from opaq.solvers.objective import Objective
-from opaq.solvers.pool import Job, run_jobs
+from opaq.solvers.pool import Job, StartRunner
 from opaq.solvers.starts import Start
 from opaq.solvers.status import Status
 from opaq.solvers.strategy import Solver, Trace
@@ -38,11 +38,11 @@ def run_race(
     *,
     seed: int,
     folder: Path | None,
-    workers: int,
+    runner: StartRunner,
     on_step: Callable[[Progress], None] | None,
 ) -> Outcome:
     """Run the waves of a plan; `begins` holds the starts of all of them. Ends early when the stop is requested."""
-    race = _Race(objective, plan, seed, folder, workers, on_step)
+    race = _Race(objective, plan, seed, folder, runner, on_step)
     first = 0
     for count in plan.waves:
         race.wave(begins[first : first + count])
@@ -61,11 +61,11 @@ class _Race:
         plan: Plan,
         seed: int,
         folder: Path | None,
-        workers: int,
+        runner: StartRunner,
         on_step: Callable[[Progress], None] | None,
     ) -> None:
         self._objective, self._plan, self._seed = objective, plan, seed
-        self._folder, self._workers, self._on_step = folder, workers, on_step
+        self._folder, self._runner, self._on_step = folder, runner, on_step
         self._results: dict[int, StartResult] = {}
         self._finalists: set[int] = set()  # starts that took part in a last round
         self._steps, self._planned = 0, 0
@@ -77,7 +77,7 @@ class _Race:
         for number, (solver, kept) in enumerate(zip(self._plan.rounds, self._plan.kept, strict=True)):
             racing = self._chosen(racing, kept) if number else racing
             jobs = [self._job(begin, solver, number) for begin in racing if not self._ended(begin)]
-            for result in run_jobs(jobs, workers=self._workers, on_step=self._note):
+            for result in self._runner.run(jobs, on_step=self._note):
                 self._results[result.place] = result
             if self._objective.stop.requested:
                 return

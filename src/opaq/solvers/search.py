@@ -22,6 +22,7 @@ from opaq.solvers.feasible import with_feasible_start
 from opaq.solvers.loop import Progress
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import Gradients, SolveOptions
+from opaq.solvers.pool import StartRunner, ThreadRunner
 from opaq.solvers.race import Outcome, run_race
 from opaq.solvers.run_record import option_parts, recorded_run
 from opaq.solvers.starts import Start, graph_size, starts
@@ -94,18 +95,23 @@ class Search:
         with recorded_run(folder, problem=parts, options=options):
             yield
 
-    def race(self, *, folder: Path | None, on_step: Callable[[Progress], None] | None) -> Outcome:
-        """Run the starts. Raises StoppedError when asked to stop before they begin."""
-        workers = available_cores() if self.options.processes is None else self.options.processes
+    def race(
+        self, *, folder: Path | None, runner: StartRunner | None = None, on_step: Callable[[Progress], None] | None
+    ) -> Outcome:
+        """Run the starts, in threads unless there is a runner. Raises StoppedError when asked to stop before."""
         return run_race(
             self.objective,
             self.plan,
             self._starts(),
             seed=self.options.seed,
             folder=folder,
-            workers=1 if self.beliefs <= _FEW_BELIEFS else workers,
+            runner=runner or self._threads(),
             on_step=on_step,
         )
+
+    def _threads(self) -> ThreadRunner:
+        workers = available_cores() if self.options.processes is None else self.options.processes
+        return ThreadRunner(1 if self.beliefs <= _FEW_BELIEFS else workers)
 
     def _starts(self) -> list[Start]:
         """The starts of all waves; among mixed ones of the first wave is one that meets the task, if it can be."""

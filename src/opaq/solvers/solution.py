@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -29,7 +29,9 @@ from opaq.solvers.loop import Progress, StartResult
 from opaq.solvers.optimality import Optimality
 from opaq.solvers.options import GradientChoice, Gradients, SolveOptions, StartChoice, sampled_gradients_refused
 from opaq.solvers.policy_classes import checked_class, chosen_class
+from opaq.solvers.pool import StartRunner
 from opaq.solvers.race import Outcome
+from opaq.solvers.runner_choice import open_runner
 from opaq.solvers.search import Search
 from opaq.solvers.solver_registry import factory_of
 from opaq.solvers.status import Status
@@ -126,6 +128,7 @@ def solve(
     warm: Policy | str | os.PathLike[str] | None = None,
     seed: int | None = None,
     processes: int | None = None,
+    on: str | StartRunner | None = None,
     budget: Budget | None = None,
     time: float | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -151,6 +154,10 @@ def solve(
     begin: "mixed", "random", "uniform" or "return-optimal"; a `warm` policy (or its file) is the first of them.
     seed: the same seed gives the same answer; `processes`: at most so many starts run at a time (every core by
     default), which changes nothing else.
+    on: where starts run: None (threads of this process), "local" (processes of this machine), "ray" (the Ray cluster
+    of this machine, or a new one for this solve), "ray://HOST:PORT" (that cluster), or an object with the methods of
+    `opaq.solvers.pool.StartRunner`. The answer is the same, bit for bit; on_step is called for some seconds of steps
+    at once. Workers know the solvers and kinds of opaq itself, not those of `opaq.extensions`.
     budget: how much of the belief graph may be kept; what does not fit makes scores lower bounds.
     time: seconds after which the best policy so far is the answer; so it is when `stop` is requested or, without a
     stop, after Ctrl-C. Only when there is no policy yet, StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
@@ -190,8 +197,10 @@ def solve(
     path = None if folder is None else Path(folder)
 
     def answer(stop: Stop) -> Solution:
-        search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=stop)
-        return _run(search, path, on_step=on_step, begun=begun)
+        runner = open_runner(on, chosen.processes)
+        with nullcontext() if runner is None else closing(runner):
+            search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=stop)
+            return _run(search, path, runner=runner, on_step=on_step, begun=begun)
 
     return _interruptible(answer, stop, time=chosen.time)
 
@@ -227,13 +236,20 @@ def _check(problem: Problem, factory: SolverFactory, options: SolveOptions) -> N
         raise InputError([Fault("task.over", found, "write 'over: horizon', or measure a given policy")])
 
 
-def _run(search: Search, folder: Path | None, *, on_step: Callable[[Progress], None] | None, begun: float) -> Solution:
+def _run(
+    search: Search,
+    folder: Path | None,
+    *,
+    runner: StartRunner | None,
+    on_step: Callable[[Progress], None] | None,
+    begun: float,
+) -> Solution:
     """Race the starts, reach a verdict, measure the winner."""
     outcome = Outcome((), None, (), Status.INTERRUPTED)
     with search.recorded(folder):
         with suppress(StoppedError):  # then there is no outcome, and the verdict makes do without
             if not search.impossible:
-                outcome = search.race(folder=folder, on_step=on_step)
+                outcome = search.race(folder=folder, runner=runner, on_step=on_step)
         verdict = verdict_on(search, outcome)
         pi, measurement = measured(search, verdict.candidate)
         return Solution(

@@ -1,4 +1,4 @@
-"""What runs the points of a sweep: one protocol, whether on this machine or on a cluster."""
+"""What runs the points of a sweep and the starts of a solve: one protocol, whether on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Ended:
 
 
 class Executor(Protocol):
-    """Runs tasks of `opaq.study.sweep_task` in processes of their own; every task ends exactly once."""
+    """Runs tasks of `opaq.study.task_kinds` in processes of their own; every task ends exactly once."""
 
     def free(self) -> int:
         """How many more tasks it can begin now."""

@@ -1,4 +1,4 @@
-"""Between a sweep and Ray: `python -m opaq.study.ray_bridge PARENT ADDRESS PROCESSES`, in a process of its own."""
+"""Between executor and Ray: `python -m opaq.study.ray_bridge PARENT ADDRESS PROCESSES`, in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _PULSE = 2.0  # seconds between two questions to the head
 _LAST_SECONDS = 8.0  # for Ray to end what it has started
 
 
-class Point:
+class Worker:
     """What runs on the cluster: an actor, one task at a time. Only text goes in and out."""
 
     def ready(self) -> bool:
         """Load what every task needs."""
-        from opaq.study.sweep_task import prepare
+        from opaq.study.task_kinds import prepare
 
         prepare()
         return True
 
     def run(self, task: str) -> str:
-        """Solve one point."""
+        """Run one task."""
         import json
 
-        from opaq.study.sweep_task import run_point
+        from opaq.study.task_kinds import run_task
 
-        return json.dumps(run_point(json.loads(task)))
+        return json.dumps(run_task(json.loads(task)))
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Bridge:
 
     def __init__(self, ray: Any, send: Callable[[Mapping[str, Any]], None], most: int) -> None:
         self._ray, self._send, self._most = ray, send, most
-        self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Point)
+        self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
         self._seats: list[_Seat] = []
         self._waiting: list[Mapping[str, Any]] = []
         self._pulse_at = 0.0

@@ -87,7 +87,7 @@ class RayExecutor:
     def _lost(self, reason: str) -> InputError:
         advice = (
             "see that it runs (ray status), and that RAY_AUTH_TOKEN holds its token if it asks for one; "
-            "results recorded before are kept, and the same sweep goes on"
+            "what a folder holds of the work is kept, and the same call goes on with it"
         )
         self._child.kill()
         return InputError([Fault("", f"is lost: {reason}", advice)], self._address)

@@ -13,10 +13,11 @@ from time import monotonic
 from typing import Any
 
 from opaq.choices import check_numbers
-from opaq.errors import Fault, Faults, InputError
+from opaq.errors import Faults
 from opaq.lock import locked
 from opaq.stop import Stop, StoppedError, before_leaving, on_signals
 from opaq.study.executor import Ended, Executor
+from opaq.study.executor_choice import executor_name, open_executor
 from opaq.study.sweep_files import (
     make_folders,
     remove_point,
@@ -106,7 +107,7 @@ def _swept(
     """Check everything, hold the folder, and work."""
     stated = read_plan(plan, faults=faults)
     points = sweep_points(stated, stop=stop, faults=faults)
-    executor = _executor_name(on)
+    executor = executor_name(on)
     make_folders(folder)
     with locked(folder):
         open_folder(folder, stated, points, plan)
@@ -114,28 +115,8 @@ def _swept(
             run = _Run(folder, journal, stated, points, time=time, on_progress=on_progress)
             run.begin(executor, retry=retry)
             if run.todo and not stop.requested:
-                run.work(lambda: _executor(on, processes), stop)
+                run.work(lambda: open_executor(on, processes), stop)
             return study_of(folder, journal, interrupted=stop.requested)
-
-
-def _executor_name(on: str | Executor) -> str:
-    if not isinstance(on, str):
-        return type(on).__name__
-    if on in ("local", "ray") or (on.startswith("ray://") and len(on) > len("ray://")):
-        return on
-    raise InputError([Fault("on", f"'{on}' is not a choice", "use local, ray or ray://HOST:PORT")])
-
-
-def _executor(on: str | Executor, processes: int | None) -> Executor:
-    if not isinstance(on, str):
-        return on
-    if on == "local":
-        from opaq.study.local_executor import LocalExecutor
-
-        return LocalExecutor(processes)
-    from opaq.study.ray_executor import RayExecutor
-
-    return RayExecutor("" if on == "ray" else on, processes)
 
 
 class _Run:

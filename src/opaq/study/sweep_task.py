@@ -1,21 +1,15 @@
-"""One point of a sweep as plain data, and the one function that solves it: all that runs in a worker."""
+"""One point of a sweep as plain data, and the one function that solves it in a worker."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-from opaq.errors import OpaqError
 from opaq.study.sweep_plan import SweepPlan
 from opaq.study.sweep_points import SweepPoint, spec_of
-from opaq.version import __version__
 
 GRACE = 5.0  # seconds beyond its limit that a point has to come to its end, before its worker is ended
-LIBRARIES = ("numpy", "scipy", "numba")
 
 
 def task_of(plan: SweepPlan, point: SweepPoint, *, time: float | None, warm: Any) -> dict[str, Any]:
@@ -23,6 +17,7 @@ def task_of(plan: SweepPlan, point: SweepPoint, *, time: float | None, warm: Any
     options = {**point.options, "processes": 1}
     limits = [limit for limit in (time, options.get("time")) if limit is not None]
     return {
+        "kind": "point",
         "problem": spec_of(plan, point.parameters),
         "folder": str(plan.folder.absolute()),
         "options": options | {"time": min(limits, default=None)},
@@ -37,24 +32,8 @@ def limit_of(task: Mapping[str, Any]) -> float | None:
     return None if time is None else time + task["certify"] + GRACE
 
 
-def run_point(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Solve one point: plain data in, plain data out, and nothing else. What goes wrong is the answer's `error`."""
-    from threadpoolctl import threadpool_limits
-
-    begun = perf_counter()
-    try:
-        with threadpool_limits(1):  # sums over several threads round differently
-            answer = _solved(task)
-    except OpaqError as error:
-        answer = {"error": " | ".join(str(error).splitlines())}
-    except MemoryError:
-        answer = {"error": "out of memory"}
-    except Exception as error:  # one point never stops the others
-        answer = {"error": f"{type(error).__name__}: {error} (a fault of opaq itself)"}
-    return answer | {"seconds": perf_counter() - begun, "versions": versions()}
-
-
-def _solved(task: Mapping[str, Any]) -> dict[str, Any]:
+def solve_point(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Solve one point: plain data in, plain data out, and nothing else."""
     from opaq.loading.sources import FolderSources
     from opaq.reports.certificate_text import certificate_figures
     from opaq.reports.solution_text import solution_to_dict
@@ -76,16 +55,3 @@ def _solved(task: Mapping[str, Any]) -> dict[str, Any]:
         "answer": solution_to_dict(solution) | figures,
         "policy": policy_to_dict(solution.policy, problem=problem),
     }
-
-
-def versions() -> dict[str, str]:
-    """What an answer was computed with."""
-    libraries = {name: metadata.version(name) for name in LIBRARIES}
-    return {"opaq": __version__, "python": platform.python_version(), **libraries}
-
-
-def prepare() -> None:
-    """Load what every point needs, once per worker."""
-    from opaq.opacity.warm import compile_kernels
-
-    compile_kernels(derivatives=True)

@@ -9,16 +9,16 @@ from opaq.study.worker_process import ParentLink
 
 
 def main() -> None:
-    """Solve what comes, until the parent ends."""
+    """Do what comes, until the parent ends."""
     link = ParentLink(int(sys.argv[1]))
-    from opaq.study.sweep_task import prepare, run_point
+    from opaq.study.task_kinds import prepare, run_task
 
     prepare()
     link.send({"ready": True})
     while True:
         message = link.messages.get()
         link.send({"begun": message["key"], "at": time()})
-        link.send({"key": message["key"], "answer": run_point(message["task"])})
+        link.send({"key": message["key"], "answer": run_task(message["task"])})
 
 
 if __name__ == "__main__":
