@@ -67,7 +67,7 @@ class ExecutorRunner:
         while waiting and self._executor.free() > 0:
             course, key = waiting.pop(0), next(self._keys)
             running[key] = course
-            self._executor.submit(key, slice_task(course.job, problem, course.now), limit=None)
+            self._executor.submit(key, course.task(problem), limit=None)
 
 
 class _Course:
@@ -78,12 +78,16 @@ class _Course:
         self._template = job.solver.init(job.objective, job.start.theta)
         self._keeper = None if job.file is None else Checkpoint(job.file, self._template)
         self.now: Snapshot | None = (self._keeper.load() if self._keeper else None) or job.begin
-        self._seconds, self._losses = 0.0, 0
+        self._seconds, self._losses, self._whole = 0.0, 0, False
 
     @property
     def status(self) -> Status | None:
         """How it ended, or None."""
         return None if self.now is None else self.job.solver.done(self.now.state)
+
+    def task(self, problem: SentProblem) -> dict[str, Any]:
+        """Its next slice."""
+        return slice_task(self.job, problem, self.now, whole=self._whole)
 
     def result(self) -> StartResult:
         """How it ended, or where it stands."""
@@ -106,6 +110,9 @@ class _Course:
         if "error" in answer:
             found = f"start {self._number} cannot run on a worker: {answer['error']}"
             raise InputError([Fault("on", found, OWN_KINDS)])
+        self._whole = "missing" in answer  # the worker has not compiled the problem: now it gets it, or another one
+        if self._whole:
+            return
         before = 0 if self.now is None else len(self.now.traces)
         self.now, self._losses = end_of(answer, self._template), 0
         self._seconds += answer["seconds"]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from opaq.solvers.strategy import Solver
 
 SLICE = 2.0  # seconds: what an interrupt loses at most, but for the step that a start is at
+LARGE = 1 << 16  # characters of a problem that is sent only to a worker that asks for it
 OWN_KINDS = "workers know what is in opaq itself and nothing more; solve without them, in this process"
 
 
@@ -57,15 +58,18 @@ def _refuse_own_kinds(product: Product) -> None:
         raise InputError(faults)
 
 
-def slice_task(job: Job, problem: SentProblem, begin: Snapshot | None) -> dict[str, Any]:
-    """All that the next slice of a start takes, as plain data. Raises InputError for a solver that workers lack."""
+def slice_task(job: Job, problem: SentProblem, begin: Snapshot | None, *, whole: bool) -> dict[str, Any]:
+    """All that the next slice of a start takes, as plain data; a large problem itself only if the task is to be whole.
+
+    Raises InputError for a solver that workers lack.
+    """
     from opaq.solvers.run_files import pack
 
     objective = job.objective
     return {
         "kind": "start",
         "version": __version__,
-        "problem": problem.text,
+        "problem": problem.text if whole or len(problem.text) < LARGE else None,
         "digest": problem.digest,
         "gradients": objective.gradients,
         "samples": objective.samples,
@@ -90,13 +94,18 @@ def end_of(answer: Mapping[str, Any], template: Any) -> Snapshot:
 
 
 def solve_slice(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Run one slice. Raises InputError when this worker would not come to the same result."""
+    """Run one slice, or say that the problem is missing here.
+
+    Raises InputError when this worker would not come to the same result.
+    """
     import numpy as np
 
     from opaq.solvers.loop import run_slice
     from opaq.solvers.run_files import pack
     from opaq.solvers.starts import Start
 
+    if task["problem"] is None and task["digest"] not in _compiled:
+        return {"missing": "problem"}
     objective, solver = _objective(task), _solver_from_plain(task["solver"])
     start = Start(task["place"], task["start"], np.array(task["theta"], dtype=np.float64))
     begin = None if task["begin"] is None else end_of({"end": task["begin"]}, solver.init(objective, start.theta))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from time import perf_counter
 from typing import Any
@@ -36,6 +37,7 @@ def run_task(task: Mapping[str, Any]) -> dict[str, Any]:
     return answer | {"seconds": perf_counter() - begun, "versions": versions()}
 
 
+@cache
 def versions() -> dict[str, str]:
     """What an answer was computed with."""
     libraries = {name: metadata.version(name) for name in LIBRARIES}
