@@ -57,11 +57,11 @@ class RayExecutor:
         """What ended meanwhile; waits so long for the first. Raises InputError when the cluster is lost."""
         until, ended = monotonic() + seconds, list[Ended]()
         while not ended and (left := until - monotonic()) > 0:
-            if monotonic() - self._heard > self._patience:
-                raise self._lost("it does not answer")
             try:
                 message = self._messages.get(timeout=min(left, 0.1))
-            except Empty:
+            except Empty:  # only then: what came while nobody waited is a sign of life, too
+                if monotonic() - self._heard > self._patience:
+                    raise self._lost("it does not answer") from None
                 continue
             if message is None:
                 raise self._lost("the connection has ended")

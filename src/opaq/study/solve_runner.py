@@ -50,7 +50,7 @@ class ExecutorRunner:
                 waiting.remove(ended)
                 yield ended.result()
             self._hand_out(waiting, running, problem)
-            for come in self._executor.wait(_LOOK) if running else ():
+            for come in self._executor.wait(_LOOK) if waiting or running else ():  # a cluster tells there of its cores
                 course = running.pop(come.key, None)
                 if course is not None:
                     course.take(come, on_step)
