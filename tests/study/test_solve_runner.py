@@ -117,6 +117,23 @@ def test_a_large_problem_is_sent_to_workers_that_lack_it(monkeypatch: pytest.Mon
     assert content(answer) == content(solved(TWO_SINK, num_starts=2, solver=opaq.NaturalGradient()))
 
 
+def test_workers_that_come_late_are_waited_for() -> None:
+    class Late(InlineExecutor):
+        waited = 0
+
+        def free(self) -> int:
+            return super().free() if self.waited > 2 else 0
+
+        def wait(self, seconds: float) -> list[Ended]:
+            self.waited += 1
+            return super().wait(seconds)
+
+    stop = opaq.Stop()
+    with stop.limit(PATIENCE):
+        answer = solved(TWO_SINK, on=ExecutorRunner(Late()), stop=stop)
+    assert content(answer) == content(solved(TWO_SINK))
+
+
 def test_workers_that_are_always_lost_are_said() -> None:
     executor = InlineExecutor(lambda count: LOST)
     with pytest.raises(opaq.InputError, match=f"start 1 were lost {MOST_LOSSES} times, last: it was killed"):
