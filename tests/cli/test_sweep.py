@@ -26,7 +26,7 @@ Run = Callable[..., Any]
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of their own are tested elsewhere."""
-    monkeypatch.setattr(sweep_run, "_executor", lambda on, processes: InlineExecutor())
+    monkeypatch.setattr(sweep_run, "open_executor", lambda on, processes: InlineExecutor())
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -57,7 +57,7 @@ def test_failed_points_are_the_exit_code(opaq: Run, tmp_path: Path, monkeypatch:
     (tmp_path / "plan.yaml").write_text(PLAN)
     with monkeypatch.context() as patch:
         patch.setattr(sweep_run, "MOST_LOSSES", 1)
-        patch.setattr(sweep_run, "_executor", lambda on, processes: InlineExecutor(_second_is_lost))
+        patch.setattr(sweep_run, "open_executor", lambda on, processes: InlineExecutor(_second_is_lost))
         failed = opaq("sweep", "plan.yaml", "--to", "out")
     assert failed.returncode == 3
     assert "failed: its worker was lost 1 times, the last time: gone" in failed.stderr

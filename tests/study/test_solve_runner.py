@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -41,6 +42,12 @@ with_proc = pytest.mark.skipif(sys.platform != "linux", reason="processes are lo
 
 def solved(question: dict[str, Any], **more: Any) -> opaq.Solution:
     return opaq.solve(**question, **more)
+
+
+@cache
+def of_graph() -> object:
+    """What is found without workers."""
+    return content(solved(GRAPH))
 
 
 def content(solution: opaq.Solution) -> object:
@@ -154,15 +161,15 @@ def test_a_stop_keeps_the_best_so_far_and_the_folder_goes_on(step_by_step: None,
     assert [each.status for each in stopped.starts] == [opaq.Status.INTERRUPTED]
     assert [each.iterations for each in stopped.starts] == [3]
     assert executor.closed
-    assert content(solved(GRAPH, folder=tmp_path)) == content(solved(GRAPH))
+    assert content(solved(GRAPH, folder=tmp_path)) == of_graph()
 
 
 def test_a_run_of_threads_goes_on_in_workers(tmp_path: Path) -> None:
     stop = opaq.Stop()
     solved(GRAPH, folder=tmp_path, stop=stop, on_step=lambda progress: stop.request())
-    assert content(solved(GRAPH, folder=tmp_path, on=ExecutorRunner(InlineExecutor()))) == content(solved(GRAPH))
+    assert content(solved(GRAPH, folder=tmp_path, on=ExecutorRunner(InlineExecutor()))) == of_graph()
     nothing_left = InlineExecutor()
-    assert content(solved(GRAPH, folder=tmp_path, on=ExecutorRunner(nothing_left))) == content(solved(GRAPH))
+    assert content(solved(GRAPH, folder=tmp_path, on=ExecutorRunner(nothing_left))) == of_graph()
     assert nothing_left.begun == []
 
 
