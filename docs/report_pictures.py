@@ -13,12 +13,14 @@ from pathlib import Path
 import opaq
 
 WIDTH, HEIGHT = 1180, 1400  # of the window
-MARGIN = 24  # pixels around what is shown
+MARGIN = 8  # pixels below what is shown
 DOCS = Path(__file__).parent
 _END_OF_PICTURES = """() => {
   const bottom = (element) => element.getBoundingClientRect().bottom;
   const top = document.querySelector("#replay").getBoundingClientRect().top;
-  return Math.max(...[...document.querySelectorAll("#replay .stage .map-key")].map(bottom)) - top;
+  const keys = [...document.querySelectorAll("#replay .stage .map-key")];
+  const last = keys.length ? keys : [document.querySelector("#replay .stage")];  // large models have no picture
+  return Math.max(...last.map(bottom)) - top;
 }"""
 
 
