@@ -10,11 +10,15 @@ import sys
 from html.parser import HTMLParser
 from importlib import resources
 
+import numpy as np
 import pytest
 
+import opaq
+from opaq.opacity.operators import belief
 from opaq.reports.page.figure_cards import cards, figure, percent
 from opaq.reports.page.render import embedded, render_report
-from reports.page_examples import HOSTILE, Example, graph_example, hostile_example
+from opaq.simulation.runs import compiled
+from reports.page_examples import EXAMPLES, HOSTILE, Example, entropy, graph_example, hostile_example
 
 SECTIONS = ["model", "replay", "outcomes", "decline", "search", "classes", "certificate", "policy", "how", "files"]
 
@@ -140,6 +144,16 @@ def test_a_missed_threshold_is_marked(graph: Example) -> None:
     assert (card["state"], card["notes"][0]["text"]) == ("bad", "misses the threshold 0.200")
 
 
+def test_a_task_without_a_return_has_a_card(graph: Example) -> None:
+    reach = {"name": "probability of reaching harbour", "value": 0.978, "threshold": 0.9, "holds": True}
+    change = {"requirements": [{"name": "return", "value": 0, "threshold": None, "holds": True}, reach]}
+    card = cards(graph.data | {"measurement": graph.data["measurement"] | change | {"threshold": None}})[2]
+    assert (card["title"], card["value"], card["state"]) == ("Task", "met", "good")
+    assert [note["text"] for note in card["notes"]] == [
+        "probability of reaching harbour 0.978 meets the threshold 0.900"
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.9669, "0.967"), (1e-9, "0"), (2.34e-5, "2.3 × 10⁻⁵"), (-1.5, "−1.500"), (math.inf, "∞"), (1234.5, "1,234.500")],
@@ -159,3 +173,21 @@ def test_templates_are_loaded_only_when_a_page_is_made() -> None:
     code = "import sys, opaq.reports.page.render; print('jinja2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", ["grid", "graph", "ring", "warehouse", "hostile"])
+def test_the_data_are_those_of_the_engine(name: str) -> None:
+    example: Example = EXAMPLES[name]()
+    product, pi = compiled(example.problem, example.policy)
+    runs = example.data["runs"] if name != "warehouse" else [example.data["runs"][0][:4]]
+    for run in runs:
+        for time, moment in enumerate(run):
+            observations = [earlier["observation"] for earlier in run[: time + 1]]
+            posterior = opaq.secret_posterior(product, pi, observations)
+            assert moment["belief"] == pytest.approx(posterior, abs=1e-9)
+            assert moment["entropy"] == pytest.approx(entropy(posterior.values()), abs=1e-9)
+            joint = np.bincount(product.state_of, weights=belief(product, pi, observations))
+            shares = joint / joint.sum()
+            listed = [state for state, _ in moment["states"]]
+            assert [share for _, share in moment["states"]] == pytest.approx(shares[listed].tolist(), abs=1e-9)
+            assert moment["rest"] == pytest.approx(1 - shares[listed].sum(), abs=1e-9)

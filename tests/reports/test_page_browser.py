@@ -9,14 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-import opaq
-from opaq.opacity.operators import belief
 from opaq.reports.page.render import render_report
-from opaq.simulation.runs import compiled
-from reports.page_examples import EXAMPLES, HOSTILE, Example, entropy
+from reports.page_examples import EXAMPLES, HOSTILE
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'opaq[test]'")
 
@@ -181,24 +177,6 @@ def test_the_replay_shows_the_data(open_page: Open, name: str) -> None:
 def _read(words: str) -> float:
     """A share as it is shown, such as 46.3% or <0.1%."""
     return {"<0.1%": 0.0005, ">99.9%": 0.9995}.get(words, float(words.strip("<>%")) / 100)
-
-
-@pytest.mark.parametrize("name", ["grid", "graph", "ring", "warehouse", "hostile"])
-def test_the_data_are_those_of_the_engine(name: str) -> None:
-    example: Example = EXAMPLES[name]()
-    product, pi = compiled(example.problem, example.policy)
-    runs = example.data["runs"] if name != "warehouse" else [example.data["runs"][0][:4]]
-    for run in runs:
-        for time, moment in enumerate(run):
-            observations = [earlier["observation"] for earlier in run[: time + 1]]
-            posterior = opaq.secret_posterior(product, pi, observations)
-            assert moment["belief"] == pytest.approx(posterior, abs=1e-9)
-            assert moment["entropy"] == pytest.approx(entropy(posterior.values()), abs=1e-9)
-            joint = np.bincount(product.state_of, weights=belief(product, pi, observations))
-            shares = joint / joint.sum()
-            listed = [state for state, _ in moment["states"]]
-            assert [share for _, share in moment["states"]] == pytest.approx(shares[listed].tolist(), abs=1e-9)
-            assert moment["rest"] == pytest.approx(1 - shares[listed].sum(), abs=1e-9)
 
 
 def test_stepping_by_mouse(open_page: Open) -> None:
@@ -410,6 +388,41 @@ def test_one_broken_part_leaves_the_others(browser: Any, tmp_path: Path) -> None
     assert page.locator(".fault:visible").count() == 1
     assert position(page) == (0, 0)
     page.close()
+
+
+def test_what_came_out_is_what_was_measured(open_page: Open) -> None:
+    data = EXAMPLES["graph"]().data
+    page = open_page("graph").page
+    shown = [_read(words) for words in page.locator("#outcomes .figure").all_inner_texts()]
+    bins = data["posteriors"]["bins"]
+    unsure = sum(part["right"] + part["wrong"] for part in bins if part["to"] <= 0.75 + 1e-9)
+    assert shown == pytest.approx([data["posteriors"]["sure"], unsure, data["posteriors"]["wrong"]], abs=5.1e-4)
+    rungs = page.locator("#classes tbody tr")
+    assert rungs.count() == len(data["comparison"]["classes"])
+    for row, rung in zip(rungs.all(), data["comparison"]["classes"], strict=True):
+        words = row.locator("td").all_inner_texts()
+        assert (words[0], float(words[1])) == (rung["class"], pytest.approx(rung["opacity"]["value"], abs=5.1e-5))
+    bounds = page.locator("#certificate tbody td:nth-child(2)").all_inner_texts()
+    for words, rung in zip(bounds, data["certificate"]["ladder"], strict=True):
+        assert rung["upper_bound"] <= float(words.removeprefix("≤ ")) <= rung["upper_bound"] + 1e-4
+    assert page.locator("#search .plot").count() == 3
+    assert page.locator("#decline .plot").count() == 2
+
+
+def test_what_was_too_much_is_said(open_page: Open, tmp_path: Path) -> None:
+    data = json.loads(json.dumps(EXAMPLES["grid"]().data))
+    data["policy"] |= {"by_time": None, "by_time_left_out": True}
+    data["model"] |= {"coverage": [], "coverage_left_out": True}
+    data["model"]["sizes"]["secret_values"] = 40
+    for moment in data["runs"][0]:
+        moment["belief"] = {"yes": 0.25, "no": 0.5}
+    file = tmp_path / "shortened.html"
+    file.write_text(render_report(data), encoding="utf-8")
+    page = open_page(file).page
+    assert "its average over the run is shown" in page.locator("#model .key").inner_text()
+    assert "left out" in page.locator("#model .key").inner_text()
+    assert page.locator("#policy-time").count() == 0
+    assert page.locator("#replay .rest").inner_text() == "38 other values: 25.0%"
 
 
 def test_it_prints(browser: Any, reports: Callable[[str], Path]) -> None:

@@ -29,7 +29,13 @@ function axes(picture, { width, height, x, y, xTicks, yTicks, xLabel, xWords, yW
   for (const tick of yTicks.ticks) {
     picture.append(
       svg('line', { class: 'rule', x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
-      svg('text', { class: 'tick', x: left - 8, y: y(tick) + 4, 'text-anchor': 'end', text: yWords ? yWords(tick) : minus(tick.toFixed(yTicks.digits)) }),
+      svg('text', {
+        class: 'tick',
+        x: left - 8,
+        y: y(tick) + 4,
+        'text-anchor': 'end',
+        text: yWords ? yWords(tick) : minus(tick.toFixed(yTicks.digits)),
+      }),
     );
   }
   for (const tick of xTicks.ticks) {
@@ -38,20 +44,33 @@ function axes(picture, { width, height, x, y, xTicks, yTicks, xLabel, xWords, yW
   }
   picture.append(
     svg('line', { class: 'axis', x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }),
-    svg('text', { class: 'axis-name', x: (left + width - right) / 2, y: height - 4, 'text-anchor': 'middle', text: xLabel }),
+    svg('text', {
+      class: 'axis-name',
+      x: (left + width - right) / 2,
+      y: height - 4,
+      'text-anchor': 'middle',
+      text: xLabel,
+    }),
   );
 }
 
-const pathOf = (points) => points.map(([x, y], index) => `${index ? 'L' : 'M'}${x.toFixed(1)},${y.toFixed(1)}`).join('');
+const pathOf = (points) =>
+  points.map(([x, y], index) => `${index ? 'L' : 'M'}${x.toFixed(1)},${y.toFixed(1)}`).join('');
 
 /** The whole numbers a time axis can show. */
-const wholeTicks = (ticks) => ({ ticks: ticks.ticks.filter((tick) => Math.abs(tick - Math.round(tick)) < 1e-9), digits: 0 });
+const wholeTicks = (ticks) => ({
+  ticks: ticks.ticks.filter((tick) => Math.abs(tick - Math.round(tick)) < 1e-9),
+  digits: 0,
+});
 
 /**
  * Lines over a common x. series: [{name, values, kind, low, high}], marks: [{value, name}] are level lines.
  * Gives {cursor(x)}, which moves a vertical line.
  */
-function lineChart(host, { label, xs, xLabel, series, marks = [], height = 220, zero = true, digits = 3, whole = true }) {
+function lineChart(
+  host,
+  { label, xs, xLabel, series, marks = [], height = 220, zero = true, digits = 3, whole = true },
+) {
   const all = series.flatMap((line) => [...line.values, ...arrayOf(line.low), ...arrayOf(line.high)]);
   const [low, high] = extent([...all, ...marks.map((mark) => mark.value)], { zero });
   const readout = el('p', { class: 'readout', 'aria-hidden': 'true' });
@@ -59,7 +78,9 @@ function lineChart(host, { label, xs, xLabel, series, marks = [], height = 220, 
   let at = null;
   let place = () => {};
   const words = (index) => {
-    const values = series.map((line) => `${line.name} ${number(line.values[index], digits)}${line.unit ? ` ${line.unit}` : ''}`);
+    const values = series.map(
+      (line) => `${line.name} ${number(line.values[index], digits)}${line.unit ? ` ${line.unit}` : ''}`,
+    );
     return `At ${xLabel} ${xs[index].toLocaleString('en')}: ${values.join(', ')}`;
   };
   const rest = () => (readout.textContent = words(at === null ? xs.length - 1 : Math.max(0, xs.indexOf(at))));
@@ -69,10 +90,28 @@ function lineChart(host, { label, xs, xLabel, series, marks = [], height = 220, 
     const [first, last] = [xs[0], xs[xs.length - 1]];
     const x = (value) => left + ((value - first) / (last - first || 1)) * (width - left - right);
     const y = (value) => height - bottom - ((value - low) / (high - low)) * (height - bottom - chartFrame.top);
-    const picture = svg('svg', { class: 'plot', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label });
+    const picture = svg('svg', {
+      class: 'plot',
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: 'img',
+      'aria-label': label,
+    });
     const xTicks = niceTicks(first, last, Math.max(2, Math.floor(width / 80)));
-    axes(picture, { width, height, x, y, xTicks: whole ? wholeTicks(xTicks) : xTicks, yTicks: niceTicks(low, high, 4), xLabel });
-    for (const mark of marks) picture.append(svg('line', { class: 'level', x1: left, x2: width - right, y1: y(mark.value), y2: y(mark.value) }));
+    axes(picture, {
+      width,
+      height,
+      x,
+      y,
+      xTicks: whole ? wholeTicks(xTicks) : xTicks,
+      yTicks: niceTicks(low, high, 4),
+      xLabel,
+    });
+    for (const mark of marks)
+      picture.append(
+        svg('line', { class: 'level', x1: left, x2: width - right, y1: y(mark.value), y2: y(mark.value) }),
+      );
     for (const [index, line] of series.entries()) {
       const kind = line.kind ?? `line-${index % 4}`;
       if (line.low) {
@@ -80,7 +119,9 @@ function lineChart(host, { label, xs, xLabel, series, marks = [], height = 220, 
         const lower = xs.map((value, i) => [x(value), y(line.low[i])]).reverse();
         picture.append(svg('path', { class: `band ${kind}`, d: `${pathOf([...upper, ...lower])}Z` }));
       }
-      const points = xs.map((value, i) => [x(value), y(line.values[i])]).filter((point) => point.every(Number.isFinite));
+      const points = xs
+        .map((value, i) => [x(value), y(line.values[i])])
+        .filter((point) => point.every(Number.isFinite));
       picture.append(svg('path', { class: `line ${kind}`, d: pathOf(points) }));
       if (points.length <= 40) {
         for (const [cx, cy] of points) picture.append(svg('circle', { class: `dot ${kind}`, cx, cy, r: 2.6 }));
@@ -93,7 +134,9 @@ function lineChart(host, { label, xs, xLabel, series, marks = [], height = 220, 
       if (value !== null) for (const end of ['x1', 'x2']) cursor.setAttribute(end, x(value));
     };
     picture.addEventListener('pointermove', (event) => {
-      const value = first + ((event.clientX - picture.getBoundingClientRect().left - left) / (width - left - right)) * (last - first);
+      const value =
+        first +
+        ((event.clientX - picture.getBoundingClientRect().left - left) / (width - left - right)) * (last - first);
       let near = 0;
       for (let i = 1; i < xs.length; i += 1) if (Math.abs(xs[i] - value) < Math.abs(xs[near] - value)) near = i;
       readout.textContent = words(near);
@@ -109,12 +152,17 @@ function lineChart(host, { label, xs, xLabel, series, marks = [], height = 220, 
 }
 
 function legendOf(series, marks = []) {
-  const entries = series.map((line, index) => [line.kind ?? `line-${index % 4}`, line.unit ? `${line.name} (${line.unit})` : line.name]);
+  const entries = series.map((line, index) => [
+    line.kind ?? `line-${index % 4}`,
+    line.unit ? `${line.name} (${line.unit})` : line.name,
+  ]);
   const levels = marks.map((mark) => ['level', mark.name]);
   return el(
     'ul',
     { class: 'legend' },
-    ...[...entries, ...levels].map(([kind, name]) => el('li', {}, el('span', { class: `stroke ${kind}`, 'aria-hidden': 'true' }), name)),
+    ...[...entries, ...levels].map(([kind, name]) =>
+      el('li', {}, el('span', { class: `stroke ${kind}`, 'aria-hidden': 'true' }), name),
+    ),
   );
 }
 
@@ -126,14 +174,28 @@ function stackedBars(host, { label, bars, names, kinds, xLabel, height = 220 }) 
   const high = Math.max(...bars.map(total), 1e-9) * 1.04;
   const [first, last] = [bars[0].from, bars[bars.length - 1].to];
   const figure = el('div', { class: 'chart' });
-  const readout = el('p', { class: 'readout', 'aria-hidden': 'true', text: ' ' });
-  const key = names.map((name, index) => el('li', {}, el('span', { class: `block ${kinds[index]}`, 'aria-hidden': 'true' }), name));
+  const words = (bar) => {
+    const parts = names.map((name, index) => `${name} ${percent(bar.parts[index])}`);
+    return `At a ${xLabel} of ${percent(bar.from, 0)} to ${percent(bar.to, 0)}: ${parts.join(', ')}`;
+  };
+  const fullest = bars.reduce((one, other) => (total(other) > total(one) ? other : one));
+  const readout = el('p', { class: 'readout', 'aria-hidden': 'true', text: words(fullest) });
+  const key = names.map((name, index) =>
+    el('li', {}, el('span', { class: `block ${kinds[index]}`, 'aria-hidden': 'true' }), name),
+  );
   host.append(el('ul', { class: 'legend' }, ...key), figure, readout);
   onWidth(figure, (width) => {
     const { left, right, bottom, top } = chartFrame;
     const x = (value) => left + ((value - first) / (last - first)) * (width - left - right);
     const y = (value) => height - bottom - (value / high) * (height - bottom - top);
-    const picture = svg('svg', { class: 'plot', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label });
+    const picture = svg('svg', {
+      class: 'plot',
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: 'img',
+      'aria-label': label,
+    });
     const yTicks = niceTicks(0, high, 4);
     const xTicks = niceTicks(first, last, Math.max(2, Math.floor(width / 90)));
     axes(picture, { width, height, x, y, xTicks, yTicks, xLabel, xWords: inPercent, yWords: inPercent });
@@ -142,17 +204,21 @@ function stackedBars(host, { label, bars, names, kinds, xLabel, height = 220 }) 
       const inner = { x: x(bar.from) + 1, width: Math.max(1, x(bar.to) - x(bar.from) - 2) };
       bar.parts.forEach((value, index) => {
         const tall = y(below) - y(below + value);
-        if (value > 0) picture.append(svg('rect', { class: `block ${kinds[index]}`, ...inner, y: y(below + value), height: Math.max(0.8, tall) }));
+        if (value > 0)
+          picture.append(
+            svg('rect', { class: `block ${kinds[index]}`, ...inner, y: y(below + value), height: Math.max(0.8, tall) }),
+          );
         below += value;
       });
     }
     picture.addEventListener('pointermove', (event) => {
-      const value = first + ((event.clientX - picture.getBoundingClientRect().left - left) / (width - left - right)) * (last - first);
+      const value =
+        first +
+        ((event.clientX - picture.getBoundingClientRect().left - left) / (width - left - right)) * (last - first);
       const bar = bars.find((candidate) => value >= candidate.from && value < candidate.to);
-      const parts = bar ? names.map((name, index) => `${name} ${percent(bar.parts[index])}`) : [];
-      readout.textContent = bar ? `${xLabel} ${percent(bar.from, 0)} to ${percent(bar.to, 0)}: ${parts.join(', ')}` : ' ';
+      readout.textContent = words(bar ?? fullest);
     });
-    picture.addEventListener('pointerleave', () => (readout.textContent = ' '));
+    picture.addEventListener('pointerleave', () => (readout.textContent = words(fullest)));
     figure.replaceChildren(picture);
   });
 }
@@ -172,7 +238,11 @@ function barOf(share, kind = '', mark = null) {
 /** A table that scrolls sideways by itself where it is too wide. head: [{text, kind}], rows of texts and nodes. */
 function tableOf(label, head, rows) {
   const cell = (tag, content, column) =>
-    el(tag, { class: head[column].kind ?? null, scope: tag === 'th' ? 'col' : null }, content instanceof Node ? content : String(content));
+    el(
+      tag,
+      { class: head[column].kind ?? null, scope: tag === 'th' ? 'col' : null },
+      content instanceof Node ? content : String(content),
+    );
   return el(
     'div',
     { class: 'scroller', tabindex: '0', role: 'region', 'aria-label': label },

@@ -53,7 +53,7 @@ function number(value, digits = 3) {
 }
 
 function percent(share, digits = 1) {
-  if (share === 0 || share === 1) return `${100 * share}%`;
+  if (share < 1e-12 || share > 1 - 1e-12) return share < 0.5 ? '0%' : '100%'; // the rest is rounding
   if (share > 0 && share < 0.5 * 10 ** -(digits + 2)) return `<${10 ** -digits}%`;
   if (share < 1 && share > 1 - 0.5 * 10 ** -(digits + 2)) return `>${100 - 10 ** -digits}%`;
   return `${(100 * share).toFixed(digits)}%`;

@@ -8,7 +8,8 @@ from typing import Any
 
 Card = dict[str, Any]  # title, value, unit, notes, how, state ("", "good", "bad"), gauge (None or shares of the width)
 
-_NOISE = 5e-7  # smaller figures are rounding
+_NOISE = 5e-7  # smaller figures are shown as 0
+_ROUNDING = 1e-12
 
 
 def cards(data: Mapping[str, Any]) -> list[Card]:
@@ -46,7 +47,7 @@ def _power_of_ten(value: float) -> str:
 
 def percent(share: float) -> str:
     """A probability in percent; what is not quite 0 or 1 is not shown as if it were."""
-    if share in (0, 1):
+    if min(share, 1 - share) < _ROUNDING:
         return f"{100 * share:.0f}%"
     if 0 < share < 5e-4:
         return "<0.1%"
@@ -99,6 +100,8 @@ def _return(measurement: Mapping[str, Any]) -> Card:
     asked = [met for met in measurement["requirements"] if met["threshold"] is not None]
     notes = [_note(_verdict(met)) for met in asked] or [_note("no threshold")]
     state = "" if not asked else "good" if all(met["holds"] for met in asked) else "bad"
+    if asked and measurement["threshold"] is None:  # the task is about other things than the return
+        return _card("Task", "met" if state == "good" else "missed", notes=notes, how="exact", state=state)
     return _card("Return", figure(measurement["return"]), notes=notes, how="exact", state=state)
 
 

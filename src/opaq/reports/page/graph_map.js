@@ -16,13 +16,29 @@ class GraphMap {
   draw(width) {
     const { plan } = this;
     const wide = Math.min(width, this.most);
-    const tall = Math.round(Math.max(plan.size > 40 ? 340 : 280, Math.min(wide * 0.62, 540)));
-    this.radius = [[10, 19], [25, 15], [60, 10], [MOST_HEADS, 7], [Infinity, 4.2]].find(([most]) => plan.size <= most)[1] * (wide < 420 ? 0.8 : 1);
+    this.radius =
+      [
+        [10, 19],
+        [25, 15],
+        [60, 10],
+        [MOST_HEADS, 7],
+        [Infinity, 4.2],
+      ].find(([most]) => plan.size <= most)[1] * (wide < 420 ? 0.8 : 1);
     const margin = this.radius + (plan.size > MOST_HEADS ? 12 : 30);
-    this.points = plan.model.graph.positions.map(([x, y]) => [margin + x * (wide - 2 * margin), margin + y * (tall - 2 * margin)]);
+    const { points, tall } = fitted(plan.model.graph.positions, wide, margin);
+    this.points = points;
     this.centre = [wide / 2, tall / 2];
-    this.layers = new Map(['edges', 'lit', 'trail', 'nodes', 'heat', 'marks', 'agent', 'words', 'focus'].map((name) => [name, svg('g', { class: `layer-${name}` })]));
-    this.picture = svg('svg', { class: 'board', width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}` }, ...this.layers.values());
+    this.layers = new Map(
+      ['edges', 'lit', 'trail', 'nodes', 'heat', 'marks', 'agent', 'words', 'focus'].map((name) => [
+        name,
+        svg('g', { class: `layer-${name}` }),
+      ]),
+    );
+    this.picture = svg(
+      'svg',
+      { class: 'board', width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}` },
+      ...this.layers.values(),
+    );
     this.edges();
     this.nodes();
     this.names(wide, tall);
@@ -33,7 +49,12 @@ class GraphMap {
   edges() {
     const all = this.plan.model.graph.edges;
     const both = new Set(all.map(([source, target]) => `${source}>${target}`));
-    this.curves = all.map(([source, target, share]) => ({ source, target, share, ...this.curve(source, target, both.has(`${target}>${source}`)) }));
+    this.curves = all.map(([source, target, share]) => ({
+      source,
+      target,
+      share,
+      ...this.curve(source, target, both.has(`${target}>${source}`)),
+    }));
     const layer = this.layers.get('edges');
     if (this.plan.size <= MOST_HEADS) {
       for (const edge of this.curves) layer.append(...this.edgeMarks(edge, edge.share > 0 ? 'edge' : 'edge unused'));
@@ -44,7 +65,10 @@ class GraphMap {
       const level = edge.share > 0 ? Math.ceil(edge.share * 3) : 0;
       levels.set(level, (levels.get(level) ?? '') + edge.path);
     }
-    for (const [level, path] of levels) layer.append(svg('path', { class: level ? 'edge many' : 'edge many unused', d: path, 'stroke-width': 0.4 + 0.25 * level }));
+    for (const [level, path] of levels)
+      layer.append(
+        svg('path', { class: level ? 'edge many' : 'edge many unused', d: path, 'stroke-width': 0.4 + 0.25 * level }),
+      );
   }
 
   edgeMarks(edge, kind) {
@@ -52,7 +76,11 @@ class GraphMap {
     const [x, y] = edge.tip;
     const [dx, dy] = edge.aim;
     const size = Math.min(4.5 + wide * 1.4, this.radius);
-    const head = [[x, y], [x - size * (dx + 0.45 * dy), y - size * (dy - 0.45 * dx)], [x - size * (dx - 0.45 * dy), y - size * (dy + 0.45 * dx)]];
+    const head = [
+      [x, y],
+      [x - size * (dx + 0.45 * dy), y - size * (dy - 0.45 * dx)],
+      [x - size * (dx - 0.45 * dy), y - size * (dy + 0.45 * dx)],
+    ];
     const path = svg('path', { class: kind, d: edge.path, 'stroke-width': wide });
     return [path, svg('path', { class: `${kind} head`, d: `${pathOf(head)}Z` })];
   }
@@ -68,7 +96,13 @@ class GraphMap {
       const [start, end] = [on(away - spread, r), on(away + spread, r + 1.5)];
       const [c1, c2] = [on(away - 0.62, r * 2.9), on(away + 0.62, r * 2.9)];
       const path = `M${start.map(fixed)}C${c1.map(fixed)} ${c2.map(fixed)} ${end.map(fixed)}`;
-      return { path, tip: end, aim: unit(end[0] - c2[0], end[1] - c2[1]), middle: on(away, r * 2.55), along: [-0.55, -0.3, 0, 0.3, 0.55].map((turn) => on(away + turn, r * (2.5 - 1.6 * Math.abs(turn)))) };
+      return {
+        path,
+        tip: end,
+        aim: unit(end[0] - c2[0], end[1] - c2[1]),
+        middle: on(away, r * 2.55),
+        along: [-0.55, -0.3, 0, 0.3, 0.55].map((turn) => on(away + turn, r * (2.5 - 1.6 * Math.abs(turn)))),
+      };
     }
     const [x2, y2] = this.points[target];
     const [ux, uy] = unit(x2 - x1, y2 - y1);
@@ -81,7 +115,13 @@ class GraphMap {
     const end = [x2 - ex * (r + 1.5), y2 - ey * (r + 1.5)];
     const at = (s) => [0, 1].map((i) => (1 - s) ** 2 * start[i] + 2 * s * (1 - s) * control[i] + s * s * end[i]);
     const along = [0.08, 0.2, 0.35, 0.5, 0.65, 0.8, 0.92].map(at);
-    return { path: `M${start.map(fixed)}Q${control.map(fixed)} ${end.map(fixed)}`, tip: end, aim: [ex, ey], middle: at(0.5), along };
+    return {
+      path: `M${start.map(fixed)}Q${control.map(fixed)} ${end.map(fixed)}`,
+      tip: end,
+      aim: [ex, ey],
+      middle: at(0.5),
+      along,
+    };
   }
 
   nodes() {
@@ -90,12 +130,27 @@ class GraphMap {
     const marks = this.layers.get('marks');
     plan.model.states.forEach((_, state) => {
       const [cx, cy] = this.points[state];
-      const tint = this.role === 'belief' ? null : plan.tintOf(state);
       layer.append(svg('circle', { class: 'node', cx, cy, r: radius }));
-      if (tint) layer.append(svg('circle', { class: 'tint', 'data-tint': tint.tint, 'fill-opacity': 0.2 + 0.35 * tint.share, cx, cy, r: radius }));
-      if (plan.starts.has(state) && this.role !== 'belief') marks.append(svg('circle', { class: 'start', cx, cy, r: radius, 'stroke-width': radius > 6 ? 2.6 : 2 }));
-      if (plan.traps.has(state)) marks.append(svg('circle', { class: 'trap', cx, cy, r: radius * 0.72, 'stroke-width': 1.2 }));
+      if (plan.starts.has(state) && this.role !== 'belief')
+        marks.append(svg('circle', { class: 'start', cx, cy, r: radius, 'stroke-width': radius > 6 ? 2.6 : 2 }));
+      if (plan.traps.has(state))
+        marks.append(svg('circle', { class: 'trap', cx, cy, r: radius * 0.72, 'stroke-width': 1.2 }));
     });
+    for (const range of this.role === 'belief' ? [] : plan.ranges) {
+      for (const [state, share] of range.states) {
+        const [cx, cy] = this.points[state];
+        layer.append(
+          svg('circle', {
+            class: 'tint',
+            'data-tint': range.tint,
+            'fill-opacity': 0.2 + 0.35 * share,
+            cx,
+            cy,
+            r: radius,
+          }),
+        );
+      }
+    }
     const size = Math.max(2.4, Math.min(5.5, radius * 0.36));
     const taken = new Map();
     for (const label of plan.labels) {
@@ -108,7 +163,9 @@ class GraphMap {
           ? shapePath(label.shape, x, y, radius * 0.62)
           : shapePath(label.shape, x + (radius + 1) * Math.cos(angle), y + (radius + 1) * Math.sin(angle), size);
       });
-      marks.append(svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} ${label.shape}`, d: paths.join('') }));
+      marks.append(
+        svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} ${label.shape}`, d: paths.join('') }),
+      );
     }
   }
 
@@ -118,27 +175,39 @@ class GraphMap {
     const layer = this.layers.get('words');
     this.inside = new Map(); // state -> its name, where it stands inside the node
     const taken = this.points.map(([x, y]) => [x - radius, y - radius, x + radius, y + radius]);
-    const busy = this.curves.length <= 400 ? this.curves.flatMap(({ along }) => along.map(([x, y]) => [x - 2, y - 2, x + 2, y + 2])) : [];
+    const busy =
+      this.curves.length <= 400
+        ? this.curves.flatMap(({ along }) => along.map(([x, y]) => [x - 2, y - 2, x + 2, y + 2]))
+        : [];
     if (plan.size > MOST_HEADS) return;
     for (const state of plan.model.states.keys()) {
       const text = shortened(plan.model.states[state], 16);
       const [x, y] = this.points[state];
       const size = radius > 12 ? 12 : 11;
-      const half = Array.from(text).length * size * 0.29 + 2;
+      const half = Array.from(text).length * size * (radius > 12 ? 0.36 : 0.31) + 2;
       if (half <= radius - 1) {
         this.inside.set(state, svg('text', { class: 'node-name inside', x, y: y + 4, 'text-anchor': 'middle', text }));
         layer.append(this.inside.get(state));
         continue;
       }
-      const spots = [[x, y + radius + size + 1], [x, y - radius - 5], [x + radius + half + 3, y + 4], [x - radius - half - 3, y + 4]];
+      const spots = [
+        [x, y + radius + size + 1],
+        [x, y - radius - 5],
+        [x + radius + half + 3, y + 4],
+        [x - radius - half - 3, y + 4],
+      ];
       const boxes = spots.map(([cx, base]) => [cx - half, base - size + 1, cx + half, base + 3]);
-      const clashes = (box, others) => others.filter((other) => box[2] >= other[0] && other[2] >= box[0] && box[3] >= other[1] && other[3] >= box[1]).length;
+      const clashes = (box, others) =>
+        others.filter((other) => box[2] >= other[0] && other[2] >= box[0] && box[3] >= other[1] && other[3] >= box[1])
+          .length;
       const inside = (box) => box[0] >= 0 && box[1] >= 0 && box[2] <= wide && box[3] <= tall;
       const costs = boxes.map((box) => (inside(box) && clashes(box, taken) === 0 ? clashes(box, busy) : Infinity));
       const choice = costs.indexOf(Math.min(...costs));
       if (costs[choice] === Infinity) continue;
       taken.push(boxes[choice]);
-      layer.append(svg('text', { class: 'node-name', x: spots[choice][0], y: spots[choice][1], 'text-anchor': 'middle', text }));
+      layer.append(
+        svg('text', { class: 'node-name', x: spots[choice][0], y: spots[choice][1], 'text-anchor': 'middle', text }),
+      );
     }
   }
 
@@ -146,8 +215,16 @@ class GraphMap {
   show(change) {
     Object.assign(this.state, change);
     const { agent, trail, heat, focus } = this.state;
-    this.layers.get('heat').replaceChildren(...arrayOf(heat).slice(0, 2500).flatMap(([state, share]) => this.hot(state, share)));
-    const dark = new Set(arrayOf(heat).filter(([, share]) => heatOf(share) > 0.5).map(([state]) => state));
+    this.layers.get('heat').replaceChildren(
+      ...arrayOf(heat)
+        .slice(0, 2500)
+        .flatMap(([state, share]) => this.hot(state, share)),
+    );
+    const dark = new Set(
+      arrayOf(heat)
+        .filter(([, share]) => heatOf(share) > 0.5)
+        .map(([state]) => state),
+    );
     for (const [state, name] of this.inside) name.classList.toggle('hot', dark.has(state));
     this.layers.get('trail').replaceChildren(...this.walked(trail));
     this.layers.get('agent').replaceChildren(...this.agentMarks(agent));
@@ -156,10 +233,23 @@ class GraphMap {
 
   hot(state, share) {
     const [cx, cy] = this.points[state];
-    const spot = svg('circle', { class: 'heat', 'data-state': state, 'data-share': share, cx, cy, r: this.radius > 6 ? this.radius - 0.5 : this.radius * 1.5, 'fill-opacity': heatOf(share).toFixed(3) });
+    const spot = svg('circle', {
+      class: 'heat',
+      'data-state': state,
+      'data-share': share,
+      cx,
+      cy,
+      r: this.radius > 6 ? this.radius - 0.5 : this.radius * 1.5,
+      'fill-opacity': heatOf(share).toFixed(3),
+    });
     if (this.radius < 12 || share < 0.005) return [spot];
-    const [kind, y] = this.inside.has(state) ? ['beside', cy + this.radius + 13] : [heatOf(share) > 0.5 ? 'hot' : '', cy + 4];
-    return [spot, svg('text', { class: `heat-words ${kind}`, x: cx, y, 'text-anchor': 'middle', text: percent(share, 0) })];
+    const [kind, y] = this.inside.has(state)
+      ? ['beside', cy + this.radius + 13]
+      : [heatOf(share) > 0.5 ? 'hot' : '', cy + 4];
+    return [
+      spot,
+      svg('text', { class: `heat-words ${kind}`, x: cx, y, 'text-anchor': 'middle', text: percent(share, 0) }),
+    ];
   }
 
   walked(trail) {
@@ -176,19 +266,43 @@ class GraphMap {
     const [cx, cy] = this.points[agent];
     const grown = this.radius + (this.radius > 6 ? 4 : 5);
     if (this.role === 'belief') return [svg('circle', { class: 'truth', cx, cy, r: grown })];
-    return [svg('circle', { class: 'agent-ring', cx, cy, r: grown }), svg('circle', { class: 'agent', cx, cy: cy - grown, r: 5 })];
+    return [
+      svg('circle', { class: 'agent-ring', cx, cy, r: grown }),
+      svg('circle', { class: 'agent', cx, cy: cy - grown, r: 5 }),
+    ];
   }
 
   /** The edges that leave a state, with their probabilities. */
   light(focus) {
     const lit = this.layers.get('lit');
     const marks = this.layers.get('focus');
-    if (focus === null) return lit.replaceChildren(), marks.replaceChildren();
+    if (focus === null) return (lit.replaceChildren(), marks.replaceChildren());
     const [cx, cy] = this.points[focus];
     const leaving = this.curves.filter(({ source }) => source === focus);
-    lit.replaceChildren(...leaving.flatMap((edge) => this.edgeMarks(edge, edge.share > 0 ? 'edge lit' : 'edge lit unused')));
-    const words = leaving.map((edge) => svg('text', { class: 'edge-words', x: edge.middle[0], y: edge.middle[1] + 4, 'text-anchor': 'middle', text: neat(edge.share) }));
-    const name = this.plan.size > 60 ? [svg('text', { class: 'edge-words', x: cx, y: cy - this.radius - 7, 'text-anchor': 'middle', text: shortened(this.plan.model.states[focus], 24) })] : [];
+    lit.replaceChildren(
+      ...leaving.flatMap((edge) => this.edgeMarks(edge, edge.share > 0 ? 'edge lit' : 'edge lit unused')),
+    );
+    const words = leaving.map((edge) =>
+      svg('text', {
+        class: 'edge-words',
+        x: edge.middle[0],
+        y: edge.middle[1] + 4,
+        'text-anchor': 'middle',
+        text: neat(edge.share),
+      }),
+    );
+    const name =
+      this.plan.size > 60
+        ? [
+            svg('text', {
+              class: 'edge-words',
+              x: cx,
+              y: cy - this.radius - 7,
+              'text-anchor': 'middle',
+              text: shortened(this.plan.model.states[focus], 24),
+            }),
+          ]
+        : [];
     marks.replaceChildren(svg('circle', { class: 'focus', cx, cy, r: this.radius + 3 }), ...words, ...name);
     return undefined;
   }
@@ -204,6 +318,25 @@ class GraphMap {
     });
     return best;
   }
+}
+
+/** The positions in a box of this width, as tall as their proportions ask for within limits. */
+function fitted(positions, wide, margin) {
+  const [xs, ys] = [0, 1].map((axis) => positions.map((position) => position[axis]));
+  const span = (values) => [Math.min(...values), Math.max(...values) - Math.min(...values)];
+  const [[left, across], [upper, down]] = [span(xs), span(ys)];
+  const inner = wide - 2 * margin;
+  const tall = Math.round(
+    Math.max(60, Math.min((inner * down) / (across || 1), Math.max(inner * 0.8, 300), 480)) + 2 * margin,
+  );
+  const at = (value, low, size, room) => (size > 1e-9 ? ((value - low) / size) * room : room / 2);
+  return {
+    tall,
+    points: positions.map(([x, y]) => [
+      margin + at(x, left, across, inner),
+      margin + at(y, upper, down, tall - 2 * margin),
+    ]),
+  };
 }
 
 const fixed = (value) => value.toFixed(1);

@@ -35,9 +35,21 @@ class GridMap {
     this.cell = Math.max(1, Math.min(92, (Math.min(width, this.most) - this.axis - 2) / grid.width));
     const wide = this.axis + grid.width * this.cell + 2;
     const tall = this.axis + grid.height * this.cell + 2;
-    this.points = grid.cells.map(([column, row]) => [this.axis + 1 + (column + 0.5) * this.cell, this.axis + 1 + (row + 0.5) * this.cell]);
-    this.layers = new Map(['floor', 'tints', 'heat', 'marks', 'arrows', 'trail', 'agent', 'words', 'focus'].map((name) => [name, svg('g', { class: `layer-${name}` })]));
-    this.picture = svg('svg', { class: 'board', width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}` }, ...this.layers.values());
+    this.points = grid.cells.map(([column, row]) => [
+      this.axis + 1 + (column + 0.5) * this.cell,
+      this.axis + 1 + (row + 0.5) * this.cell,
+    ]);
+    this.layers = new Map(
+      ['floor', 'tints', 'heat', 'marks', 'arrows', 'trail', 'agent', 'words', 'focus'].map((name) => [
+        name,
+        svg('g', { class: `layer-${name}` }),
+      ]),
+    );
+    this.picture = svg(
+      'svg',
+      { class: 'board', width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}` },
+      ...this.layers.values(),
+    );
     this.floor(wide, tall);
     this.marks();
     this.box.replaceChildren(this.picture);
@@ -51,10 +63,12 @@ class GridMap {
 
   squares(states, inset = 0) {
     const side = (this.cell - 2 * inset).toFixed(2);
-    return states.map((state) => {
-      const [x, y] = this.corner(state);
-      return `M${(x + inset).toFixed(2)},${(y + inset).toFixed(2)}h${side}v${side}h-${side}Z`;
-    }).join('');
+    return states
+      .map((state) => {
+        const [x, y] = this.corner(state);
+        return `M${(x + inset).toFixed(2)},${(y + inset).toFixed(2)}h${side}v${side}h-${side}Z`;
+      })
+      .join('');
   }
 
   floor(wide, tall) {
@@ -62,10 +76,24 @@ class GridMap {
     const states = grid.cells.map((_, state) => state);
     const floor = layers.get('floor');
     floor.append(
-      svg('rect', { class: 'wall', x: this.axis + 1, y: this.axis + 1, width: wide - this.axis - 2, height: tall - this.axis - 2 }),
+      svg('rect', {
+        class: 'wall',
+        x: this.axis + 1,
+        y: this.axis + 1,
+        width: wide - this.axis - 2,
+        height: tall - this.axis - 2,
+      }),
       svg('path', { class: this.cell >= 8 ? 'cell ruled' : 'cell', d: this.squares(states) }),
     );
-    floor.append(svg('rect', { class: 'rim', x: this.axis + 0.5, y: this.axis + 0.5, width: wide - this.axis - 1, height: tall - this.axis - 1 }));
+    floor.append(
+      svg('rect', {
+        class: 'rim',
+        x: this.axis + 0.5,
+        y: this.axis + 0.5,
+        width: wide - this.axis - 1,
+        height: tall - this.axis - 1,
+      }),
+    );
     if (this.axis) this.rulers(floor);
     if (this.role === 'belief') return;
     for (const range of plan.ranges) {
@@ -76,7 +104,16 @@ class GridMap {
         levels.get(level).push(state);
       }
       for (const [level, members] of levels) {
-        layers.get('tints').append(svg('path', { class: 'tint', 'data-tint': range.tint, 'fill-opacity': 0.14 + 0.3 * level, d: this.squares(members) }));
+        layers
+          .get('tints')
+          .append(
+            svg('path', {
+              class: 'tint',
+              'data-tint': range.tint,
+              'fill-opacity': 0.14 + 0.3 * level,
+              d: this.squares(members),
+            }),
+          );
       }
     }
   }
@@ -84,10 +121,26 @@ class GridMap {
   rulers(floor) {
     const every = [1, 2, 5, 10, 20].find((step) => step * this.cell >= 22) ?? 50;
     for (let column = 0; column < this.grid.width; column += every) {
-      floor.append(svg('text', { class: 'ruler', x: this.axis + 1 + (column + 0.5) * this.cell, y: 11, 'text-anchor': 'middle', text: column }));
+      floor.append(
+        svg('text', {
+          class: 'ruler',
+          x: this.axis + 1 + (column + 0.5) * this.cell,
+          y: 11,
+          'text-anchor': 'middle',
+          text: column,
+        }),
+      );
     }
     for (let row = 0; row < this.grid.height; row += every) {
-      floor.append(svg('text', { class: 'ruler', x: 9, y: this.axis + 5 + (row + 0.5) * this.cell, 'text-anchor': 'middle', text: row }));
+      floor.append(
+        svg('text', {
+          class: 'ruler',
+          x: 9,
+          y: this.axis + 5 + (row + 0.5) * this.cell,
+          'text-anchor': 'middle',
+          text: row,
+        }),
+      );
     }
   }
 
@@ -96,7 +149,14 @@ class GridMap {
     const marks = this.layers.get('marks');
     const size = Math.min(6.5, cell * 0.085 + 1);
     const inset = Math.min(2.5, cell * 0.06);
-    if (this.role !== 'belief') marks.append(svg('path', { class: 'start', d: this.squares([...plan.starts.keys()], inset), 'stroke-width': Math.min(2.4, cell * 0.08 + 0.3) }));
+    if (this.role !== 'belief')
+      marks.append(
+        svg('path', {
+          class: 'start',
+          d: this.squares([...plan.starts.keys()], inset),
+          'stroke-width': Math.min(2.4, cell * 0.08 + 0.3),
+        }),
+      );
     const reach = cell * 0.2;
     const crosses = [...plan.traps].map((state) => {
       const [x, y] = this.points[state];
@@ -106,7 +166,9 @@ class GridMap {
     const taken = new Map();
     for (const label of plan.labels) {
       if (plan.areas) {
-        marks.append(svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} tiny`, d: this.squares(label.states) }));
+        marks.append(
+          svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} tiny`, d: this.squares(label.states) }),
+        );
         continue;
       }
       const paths = label.states.map((state) => {
@@ -115,14 +177,25 @@ class GridMap {
         const [x, y] = this.corner(state);
         return shapePath(label.shape, x + size + 3 + slot * 2.4 * size, y + size + 3, size);
       });
-      marks.append(svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} ${label.shape}`, d: paths.join('') }));
+      marks.append(
+        svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} ${label.shape}`, d: paths.join('') }),
+      );
     }
     if (cell < 30 || this.role !== 'model') return;
     for (const range of plan.ranges) {
       if (Array.from(range.observation).length > 3) continue;
       for (const [state] of range.states) {
         const [x, y] = this.corner(state);
-        marks.append(svg('text', { class: 'sensor-name', x: x + cell - 4, y: y + (cell < 56 ? 11 : 14), style: `font-size: ${cell < 56 ? 9 : 11}px`, 'text-anchor': 'end', text: visible(range.observation) }));
+        marks.append(
+          svg('text', {
+            class: 'sensor-name',
+            x: x + cell - 4,
+            y: y + (cell < 56 ? 11 : 14),
+            style: `font-size: ${cell < 56 ? 9 : 11}px`,
+            'text-anchor': 'end',
+            text: visible(range.observation),
+          }),
+        );
       }
     }
   }
@@ -132,22 +205,55 @@ class GridMap {
     Object.assign(this.state, change);
     const { agent, trail, heat, focus } = this.state;
     if (this.role !== 'belief') this.arrows();
-    this.layers.get('heat').replaceChildren(...arrayOf(heat).slice(0, 2500).map(([state, share]) => this.hot(state, share)));
-    this.layers.get('words').replaceChildren(...(this.cell >= 34 ? arrayOf(heat).filter(([, share]) => share >= 0.005).map(([state, share]) => this.heatWords(state, share)) : []));
-    this.layers.get('trail').replaceChildren(...(trail.length > 1 ? [svg('path', { class: 'trail', d: pathOf(trail.map((state) => this.points[state])) })] : []));
+    this.layers.get('heat').replaceChildren(
+      ...arrayOf(heat)
+        .slice(0, 2500)
+        .map(([state, share]) => this.hot(state, share)),
+    );
+    this.layers.get('words').replaceChildren(
+      ...(this.cell >= 34
+        ? arrayOf(heat)
+            .filter(([, share]) => share >= 0.005)
+            .map(([state, share]) => this.heatWords(state, share))
+        : []),
+    );
+    this.layers
+      .get('trail')
+      .replaceChildren(
+        ...(trail.length > 1
+          ? [svg('path', { class: 'trail', d: pathOf(trail.map((state) => this.points[state])) })]
+          : []),
+      );
     this.layers.get('agent').replaceChildren(...this.agentMarks(agent));
-    this.layers.get('focus').replaceChildren(...(focus === null ? [] : [svg('path', { class: 'focus', d: this.squares([focus], 1) })]));
+    this.layers
+      .get('focus')
+      .replaceChildren(...(focus === null ? [] : [svg('path', { class: 'focus', d: this.squares([focus], 1) })]));
   }
 
   hot(state, share) {
     const [x, y] = this.corner(state);
-    return svg('rect', { class: 'heat', 'data-state': state, 'data-share': share, x, y, width: this.cell, height: this.cell, 'fill-opacity': heatOf(share).toFixed(3) });
+    return svg('rect', {
+      class: 'heat',
+      'data-state': state,
+      'data-share': share,
+      x,
+      y,
+      width: this.cell,
+      height: this.cell,
+      'fill-opacity': heatOf(share).toFixed(3),
+    });
   }
 
   heatWords(state, share) {
     const [x, y] = this.corner(state);
     const text = percent(share, share < 0.0995 && this.cell >= 48 ? 1 : 0);
-    return svg('text', { class: heatOf(share) > 0.5 ? 'heat-words hot' : 'heat-words', x: x + this.cell / 2, y: y + this.cell - 6, 'text-anchor': 'middle', text });
+    return svg('text', {
+      class: heatOf(share) > 0.5 ? 'heat-words hot' : 'heat-words',
+      x: x + this.cell / 2,
+      y: y + this.cell - 6,
+      'text-anchor': 'middle',
+      text,
+    });
   }
 
   agentMarks(agent) {
@@ -167,9 +273,17 @@ class GridMap {
         level.push(this.arrow(state, aimOf(this.plan.actions[action]), share));
       }
     }
-    this.layers.get('arrows').replaceChildren(
-      ...levels.map((paths, level) => svg('path', { class: `arrow level-${level}`, d: paths.join(''), 'stroke-width': Math.min(2.2, this.cell * (0.022 + 0.008 * level) + 0.25) })),
-    );
+    this.layers
+      .get('arrows')
+      .replaceChildren(
+        ...levels.map((paths, level) =>
+          svg('path', {
+            class: `arrow level-${level}`,
+            d: paths.join(''),
+            'stroke-width': Math.min(2.2, this.cell * (0.022 + 0.008 * level) + 0.25),
+          }),
+        ),
+      );
   }
 
   arrow(state, aim, share) {

@@ -13,7 +13,9 @@ function readData() {
   try {
     data = JSON.parse(document.getElementById('opaq-report').textContent);
   } catch (error) {
-    complain(`The data inside this file cannot be read, so there are no pictures: ${error.message}. Make the report again.`);
+    complain(
+      `The data inside this file cannot be read, so there are no pictures: ${error.message}. Make the report again.`,
+    );
     return null;
   }
   if (data?.format !== 'opaq-report' || data.kind === 'study') {
@@ -21,7 +23,9 @@ function readData() {
     return null;
   }
   if (data.version !== KNOWN_VERSION) {
-    complain(`This report has data of version ${data.version}; this page knows version ${KNOWN_VERSION}. Make the report again with one version of opaq.`);
+    complain(
+      `This report has data of version ${data.version}; this page knows version ${KNOWN_VERSION}. Make the report again with one version of opaq.`,
+    );
     return null;
   }
   return data;
@@ -51,14 +55,19 @@ function themeButton() {
     else root.dataset.theme = next;
     try {
       localStorage.setItem('opaq-theme', next);
-    } catch { /* then the choice lasts as long as the page */ }
+    } catch {
+      /* then the choice lasts as long as the page */
+    }
     label();
   });
   label();
 }
 
 function copyButtons(data) {
-  const texts = new Map([['problem-text', data.problem_text], ['policy-text', data.policy_text]]);
+  const texts = new Map([
+    ['problem-text', data.problem_text],
+    ['policy-text', data.policy_text],
+  ]);
   for (const button of document.querySelectorAll('[data-copies]')) {
     button.addEventListener('click', async () => {
       const id = button.dataset.copies;
@@ -118,8 +127,12 @@ function start() {
   if (replay.follow(location.hash)) document.getElementById('replay').scrollIntoView();
   addEventListener('hashchange', () => replay.follow(location.hash));
   window.opaqReport = {
-    get run() { return replay.run; },
-    get time() { return replay.time; },
+    get run() {
+      return replay.run;
+    },
+    get time() {
+      return replay.time;
+    },
     select: (run) => replay.select(run),
     go: (time) => replay.go(time),
   };

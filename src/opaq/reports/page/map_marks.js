@@ -14,7 +14,11 @@ class Plan {
     this.index = new Map(model.states.map((name, state) => [name, state]));
     this.starts = new Map(arrayOf(model.start).map(([state, share]) => [state, share]));
     this.traps = new Set(arrayOf(model.traps));
-    this.labels = Object.entries(model.labels ?? {}).map(([name, states]) => ({ name, states, secret: name === model.secret_label }));
+    this.labels = Object.entries(model.labels ?? {}).map(([name, states]) => ({
+      name,
+      states,
+      secret: name === model.secret_label,
+    }));
     let shape = 0;
     for (const label of this.labels) label.shape = label.secret ? 'diamond' : SHAPES[shape++ % SHAPES.length];
     this.areas = Math.max(model.grid?.width ?? 0, model.grid?.height ?? 0) > 40; // labels fill cells that are too small for signs
@@ -26,8 +30,7 @@ class Plan {
         this.seen.get(state).push([observation, share]);
       }
     }
-    const ranges = coverage.filter(({ states }) => states.length <= Math.max(1, this.size / 2));
-    this.ranges = ranges.length <= MOST_RANGES ? ranges.map((range, index) => ({ ...range, tint: index % TINTS })) : [];
+    this.ranges = rangesOf(coverage, this.size);
     this.untinted = coverage.length - this.ranges.length;
     this.actions = model.actions;
     this.average = sharesOf(policy?.average);
@@ -45,16 +48,6 @@ class Plan {
     return this.labels.filter((label) => label.states.includes(state));
   }
 
-  /** The narrowest sensor range a state lies in. */
-  tintOf(state) {
-    let best = null;
-    for (const range of this.ranges) {
-      const entry = range.states.find(([member]) => member === state);
-      if (entry && (best === null || range.states.length < best.size)) best = { tint: range.tint, share: entry[1], size: range.states.length };
-    }
-    return best;
-  }
-
   policyWords(state, time = null) {
     const row = this.shares(time).get(state);
     if (!row) return null;
@@ -69,19 +62,48 @@ class Plan {
     const notes = [];
     if (this.starts.has(state)) notes.push(`start (${neat(this.starts.get(state))})`);
     if (this.traps.has(state)) notes.push('trap: no action leaves it');
-    for (const label of this.labelsOf(state)) notes.push(label.secret ? `secret (${shortened(label.name, 30)})` : shortened(label.name, 30));
+    for (const label of this.labelsOf(state))
+      notes.push(label.secret ? `secret (${shortened(label.name, 30)})` : shortened(label.name, 30));
     if (notes.length) lines.push(['marked', notes.join(', ')]);
     const seen = this.seen.get(state);
-    if (seen) lines.push(['seen as', seen.slice(0, 5).map(([name, share]) => `${shortened(name, 24)} ${neat(share)}`).join(' · ')]);
+    if (seen)
+      lines.push([
+        'seen as',
+        seen
+          .slice(0, 5)
+          .map(([name, share]) => `${shortened(name, 24)} ${neat(share)}`)
+          .join(' · '),
+      ]);
     const policy = this.policyWords(state, time);
     lines.push(['policy', policy ?? (time === null ? 'never gets here' : `never here at time ${time}`)]);
     const edges = arrayOf(this.model.graph?.edges).filter(([source, , share]) => source === state && share > 0);
     if (edges.length) {
       const ranked = edges.sort((one, other) => other[2] - one[2]).slice(0, 6);
-      lines.push(['leads to', ranked.map(([, target, share]) => `${shortened(this.model.states[target], 24)} ${neat(share)}`).join(' · ')]);
+      lines.push([
+        'leads to',
+        ranked.map(([, target, share]) => `${shortened(this.model.states[target], 24)} ${neat(share)}`).join(' · '),
+      ]);
     }
     return lines;
   }
+}
+
+/** Sensor ranges with the states they tint: each state by the observation that is likeliest there. */
+function rangesOf(coverage, size) {
+  const narrow = coverage.filter(({ states }) => states.length <= Math.max(1, size / 2));
+  if (narrow.length > MOST_RANGES) return [];
+  narrow.sort((one, other) => one.states.length - other.states.length);
+  const best = new Map();
+  for (const range of narrow) {
+    for (const [state, share] of range.states)
+      if (!(best.get(state)?.share >= share)) best.set(state, { range, share });
+  }
+  const tinted = coverage.filter((range) => range.states.some(([state]) => best.get(state)?.range === range));
+  return tinted.map((range, index) => ({
+    observation: range.observation,
+    tint: index % TINTS,
+    states: range.states.filter(([state]) => best.get(state).range === range),
+  }));
 }
 
 function sharesOf(rows) {
@@ -93,21 +115,32 @@ const heatOf = (share) => Math.min(1, share ** 0.45);
 
 /** The outline of a mark around (x, y) as a path. */
 function shapePath(shape, x, y, r) {
-  const corners = (angles, radii) => `${pathOf(angles.map((angle, i) => {
-    const size = radii[i % radii.length] * r;
-    return [x + size * Math.sin(angle), y - size * Math.cos(angle)];
-  }))}Z`;
+  const corners = (angles, radii) =>
+    `${pathOf(
+      angles.map((angle, i) => {
+        const size = radii[i % radii.length] * r;
+        return [x + size * Math.sin(angle), y - size * Math.cos(angle)];
+      }),
+    )}Z`;
   const turns = (parts) => Array.from({ length: parts }, (_, i) => (2 * Math.PI * i) / parts);
   if (shape === 'diamond') return corners(turns(4), [1.1]);
   if (shape === 'star') return corners(turns(10), [1.15, 0.5]);
   if (shape === 'triangle') return corners(turns(3), [1.1]);
-  if (shape === 'square') return corners(turns(4).map((angle) => angle + Math.PI / 4), [1.1]);
+  if (shape === 'square')
+    return corners(
+      turns(4).map((angle) => angle + Math.PI / 4),
+      [1.1],
+    );
   if (shape === 'cross') return `M${x - r},${y}H${x + r}M${x},${y - r}V${y + r}`;
   return `M${x - r},${y}a${r},${r} 0 1 0 ${2 * r},0a${r},${r} 0 1 0 ${-2 * r},0Z`;
 }
 
 const shapeIcon = (shape, kind) =>
-  svg('svg', { class: 'mark-icon', width: 16, height: 16, viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('path', { class: `mark ${kind} ${shape}`, d: shapePath(shape, 8, 8, 5.5) }));
+  svg(
+    'svg',
+    { class: 'mark-icon', width: 16, height: 16, viewBox: '0 0 16 16', 'aria-hidden': 'true' },
+    svg('path', { class: `mark ${kind} ${shape}`, d: shapePath(shape, 8, 8, 5.5) }),
+  );
 
 /** The key of a picture: only what occurs in it. */
 function keyOf(plan, { grid }) {
@@ -116,28 +149,51 @@ function keyOf(plan, { grid }) {
   if (plan.starts.size) {
     const each = new Set([...plan.starts.values()].map(neat));
     const chance = each.size === 1 && plan.starts.size > 1 ? `, ${[...each][0]} each` : '';
-    entries.push(entry(swatch(grid ? 'start' : 'start round'), plan.starts.size === 1 ? 'start' : `possible start${chance}`));
+    entries.push(
+      entry(swatch(grid ? 'start' : 'start round'), plan.starts.size === 1 ? 'start' : `possible start${chance}`),
+    );
   }
   for (const label of plan.labels) {
     const words = label.secret && label.name !== 'secret' ? ' (secret)' : '';
     const kind = label.secret ? 'secret' : 'label';
-    entries.push(entry(plan.areas ? swatch(`area ${kind}`) : shapeIcon(label.shape, kind), named(label.name, 30), words));
+    entries.push(
+      entry(plan.areas ? swatch(`area ${kind}`) : shapeIcon(label.shape, kind), named(label.name, 30), words),
+    );
   }
-  if (plan.traps.size) entries.push(entry(swatch('trap'), 'trap: no action leaves it'));
+  if (plan.traps.size) entries.push(entry(swatch(grid ? 'trap' : 'sink'), 'trap: no action leaves it'));
   if (grid && grid.cells.length < grid.width * grid.height) entries.push(entry(swatch('wall'), 'wall'));
   const sensors = plan.ranges.slice(0, MOST_KEYED).map((range) => {
     const shares = range.states.map(([, share]) => share);
     const [least, most] = [Math.min(...shares), Math.max(...shares)];
     const chance = least === most ? neat(least) : `${neat(least)} to ${neat(most)}`;
-    return el('li', {}, swatch('tint', range.tint), el('span', { class: 'grows' }, named(range.observation, 24)), el('span', { class: 'muted', text: chance }));
+    return el(
+      'li',
+      {},
+      swatch('tint', range.tint),
+      el('span', { class: 'grows' }, named(range.observation, 56)),
+      el('span', { class: 'muted', text: chance }),
+    );
   });
   const groups = [entries.length ? el('ul', { class: 'key-list' }, ...entries) : null];
   const more = plan.ranges.length - sensors.length;
   if (more > 0) sensors.push(el('li', { class: 'muted', text: `and ${more} more` }));
   if (sensors.length) {
-    const heading = el('h3', {}, grid ? 'Sensor ranges' : 'What is seen', el('span', { class: 'muted', text: ' and how likely' }));
+    const heading = el(
+      'h3',
+      {},
+      grid ? 'Sensor ranges' : 'What is seen',
+      el('span', { class: 'muted', text: ' and how likely' }),
+    );
     groups.push(heading, el('ul', { class: 'key-list' }, ...sensors));
-  } else if (plan.untinted > MOST_KEYED) groups.push(el('p', { class: 'small', text: `${count(plan.untinted, 'observation')} tell states apart; point at a state to see which.` }));
+  } else if (plan.untinted > MOST_KEYED)
+    groups.push(
+      el('p', {
+        class: 'small',
+        text: `${count(plan.untinted, 'observation')} tell states apart; point at a state to see which.`,
+      }),
+    );
+  if (plan.model.coverage_left_out)
+    groups.push(el('p', { class: 'small', text: 'What is seen where is too much for one page and left out.' }));
   return groups.filter((group) => group !== null);
 }
 

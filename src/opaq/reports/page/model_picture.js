@@ -26,15 +26,40 @@ function drawModel(data, plan) {
 /** What the arrows or widths mean, and at which time. */
 function policyKey(data, plan, map, again) {
   const whose = data.policy?.given ? 'The policy' : 'The uniform policy';
-  const sees = plan.conditions.length ? ` looks at ${plan.conditions.map((name) => shortened(name, 30)).join(', ')}.` : ' looks at nothing.';
+  const sees = plan.conditions.length
+    ? ` looks at ${plan.conditions.map((name) => shortened(name, 30)).join(', ')}.`
+    : ' looks at nothing.';
   const aims = plan.actions.some((action) => aimOf(action) !== null);
   let meaning = 'The wider an edge, the likelier it is taken from its state.';
-  if (plan.model.grid) meaning = aims ? 'The longer and bolder an arrow, the likelier the move; a dot is any other action.' : 'Point at a cell to see its actions.';
-  const box = el('div', { class: 'policy-key' }, el('h3', { text: 'Policy' }), el('p', { class: 'small', text: `${whose}${sees} ${meaning}` }));
+  if (plan.model.grid)
+    meaning = aims
+      ? 'The longer and bolder an arrow, the likelier the move; a dot is any other action.'
+      : 'Point at a cell to see its actions.';
+  const box = el(
+    'div',
+    { class: 'policy-key' },
+    el('h3', { text: 'Policy' }),
+    el('p', { class: 'small', text: `${whose}${sees} ${meaning}` }),
+  );
+  if (data.policy?.by_time_left_out)
+    box.append(
+      el('p', {
+        class: 'small',
+        text: 'It changes with time; that is too much for one page, so its average over the run is shown.',
+      }),
+    );
   if (plan.byTime === null || !plan.model.grid) return box;
   const last = plan.byTime.length - 1;
   const output = el('output', { text: 'average over the run' });
-  const slider = el('input', { type: 'range', min: -1, max: last, value: -1, id: 'policy-time', 'aria-label': 'Time of the policy shown', 'aria-valuetext': 'average over the run' });
+  const slider = el('input', {
+    type: 'range',
+    min: -1,
+    max: last,
+    value: -1,
+    id: 'policy-time',
+    'aria-label': 'Time of the policy shown',
+    'aria-valuetext': 'average over the run',
+  });
   slider.addEventListener('input', () => {
     const time = Number(slider.value) < 0 ? null : Number(slider.value);
     output.textContent = time === null ? 'average over the run' : `at time ${time} of ${last}`;
@@ -59,8 +84,13 @@ function inspector(map, plan, what) {
   };
   const say = () => {
     if (focus === null) return box.replaceChildren(el('p', { class: 'small', text: hint }));
-    const lines = plan.describe(focus, map.state.time).map(([name, text]) => el('div', {}, el('dt', { text: name }), el('dd', {}, el('bdi', { text }))));
-    return box.replaceChildren(el('p', { class: 'inspected' }, named(plan.model.states[focus], 60)), el('dl', {}, ...lines));
+    const lines = plan
+      .describe(focus, map.state.time)
+      .map(([name, text]) => el('div', {}, el('dt', { text: name }), el('dd', {}, el('bdi', { text }))));
+    return box.replaceChildren(
+      el('p', { class: 'inspected' }, named(plan.model.states[focus], 60)),
+      el('dl', {}, ...lines),
+    );
   };
   map.box.tabIndex = 0;
   map.box.setAttribute('role', 'application');
@@ -68,7 +98,10 @@ function inspector(map, plan, what) {
   const point = (event) => look(map.stateAt(event) ?? focus); // between states the last one stays
   map.box.addEventListener('pointermove', point);
   map.box.addEventListener('pointerdown', point);
-  map.box.addEventListener('focus', () => map.box.matches(':focus-visible') && focus === null && look([...plan.starts.keys()][0] ?? 0));
+  map.box.addEventListener(
+    'focus',
+    () => map.box.matches(':focus-visible') && focus === null && look([...plan.starts.keys()][0] ?? 0),
+  );
   map.box.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') look(null);
     if (!event.key.startsWith('Arrow') || focus === null) return;
@@ -79,30 +112,52 @@ function inspector(map, plan, what) {
   return { box, again: say };
 }
 
-const FEW = 12;
+const FEW = 8;
 
 /** Too many states for a picture: what there is, counted. */
 function tableOfModel(plan) {
   const { model } = plan;
+  const shortOnes = model.states.slice(0, 50).every((name) => Array.from(String(name)).length <= 12);
   const some = (states) => {
-    const names = states.slice(0, 4).map((state) => shortened(model.states[state], 24)).join(', ');
-    return el('bdi', { text: names + (states.length > 4 ? ', …' : '') });
+    const few = states.slice(0, shortOnes ? 4 : 1);
+    const names = few.map((state) => shortened(model.states[state], 40)).join(', ');
+    return el('bdi', { text: names + (states.length > few.length ? ', …' : '') });
   };
   const rows = [];
-  const add = (kind, name, states) => rows.push([kind, name, states.length.toLocaleString('en'), percent(states.length / plan.size), some(states)]);
+  const add = (kind, name, states) =>
+    rows.push([kind, name, states.length.toLocaleString('en'), percent(states.length / plan.size), some(states)]);
   add('start', '', [...plan.starts.keys()]);
-  for (const label of plan.labels.slice(0, FEW)) add(label.secret ? 'secret' : 'label', named(label.name, 30), label.states);
+  const labels = plan.labels.filter((label) => label.states.length > 0);
+  for (const label of labels.slice(0, FEW)) add(label.secret ? 'secret' : 'label', named(label.name, 30), label.states);
   if (plan.traps.size) add('trap', '', [...plan.traps]);
-  for (const { observation, states } of arrayOf(model.coverage).slice(0, FEW)) add('observation', named(observation, 30), states.map(([state]) => state));
-  const left = plan.labels.length + arrayOf(model.coverage).length - Math.min(FEW, plan.labels.length) - Math.min(FEW, arrayOf(model.coverage).length);
-  const head = [{ text: 'what' }, { text: 'name' }, { text: 'states', kind: 'numeric' }, { text: 'share', kind: 'numeric' }, { text: 'such as' }];
-  document.querySelector('#model .picture-and-key').replaceChildren(
-    el(
-      'div',
-      { class: 'summary' },
-      el('p', { class: 'small', text: 'Too many states for a picture; this is what they are.' }),
-      tableOf('Summary of the model', head, rows),
-      left > 0 ? el('p', { class: 'small', text: `and ${count(left, 'more label or observation', 'more labels and observations')}` }) : null,
-    ),
-  );
+  for (const { observation, states } of arrayOf(model.coverage).slice(0, FEW))
+    add(
+      'observation',
+      named(observation, 30),
+      states.map(([state]) => state),
+    );
+  const left = Math.max(0, labels.length - FEW) + Math.max(0, arrayOf(model.coverage).length - FEW);
+  const head = [
+    { text: 'what' },
+    { text: 'name' },
+    { text: 'states', kind: 'numeric' },
+    { text: 'share', kind: 'numeric' },
+    { text: 'such as' },
+  ];
+  document
+    .querySelector('#model .picture-and-key')
+    .replaceChildren(
+      el(
+        'div',
+        { class: 'summary' },
+        el('p', { class: 'small', text: 'Too many states for a picture; this is what they are.' }),
+        tableOf('Summary of the model', head, rows),
+        left > 0
+          ? el('p', {
+              class: 'small',
+              text: `and ${count(left, 'more label or observation', 'more labels and observations')}`,
+            })
+          : null,
+      ),
+    );
 }

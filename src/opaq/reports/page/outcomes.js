@@ -4,16 +4,38 @@ const body = (section) => part(section, 'body');
 const lead = (text) => el('p', { class: 'lead', text });
 const obtained = (text) => (text ? el('p', { class: 'small obtained' }, el('bdi', { text: visible(text) })) : null);
 
+const UNSURE = 0.75; // with less than this the likeliest value is hardly more than a guess
+
+/** How likely it is that the final guess is held with less than some confidence. */
+function lessThan(bins, confidence) {
+  const below = bins.filter((bin) => bin.to <= confidence + 1e-9);
+  return below.reduce((sum, bin) => sum + bin.right + bin.wrong, 0);
+}
+
 function drawOutcomes({ posteriors }) {
   const figures = [
     ['sure', posteriors.sure, 'a final belief of 99% or more'],
-    ['unsure', posteriors.unsure, 'less than that'],
+    ['unsure', lessThan(posteriors.bins, UNSURE), `a final belief of less than ${neat(UNSURE)}`],
     ['wrong', posteriors.wrong, 'the best guess is not the secret'],
   ].filter(([, share]) => Number.isFinite(share));
   const host = body('outcomes');
   host.append(
-    lead('After the last observation the observer guesses the likeliest secret. How sure is it, and how often is it right?'),
-    el('dl', { class: 'trio' }, ...figures.map(([name, share, words]) => el('div', {}, el('dt', { text: name }), el('dd', { class: 'figure', text: percent(share) }), el('dd', { class: 'note', text: words })))),
+    lead(
+      'After the last observation the observer guesses the likeliest secret. How sure is it, and how often is it right?',
+    ),
+    el(
+      'dl',
+      { class: 'trio' },
+      ...figures.map(([name, share, words]) =>
+        el(
+          'div',
+          {},
+          el('dt', { text: name }),
+          el('dd', { class: 'figure', text: percent(share) }),
+          el('dd', { class: 'note', text: words }),
+        ),
+      ),
+    ),
   );
   const bins = posteriors.bins.slice(posteriors.bins.findIndex((bin) => bin.right + bin.wrong > 0));
   stackedBars(host, {
@@ -31,7 +53,11 @@ function drawDecline({ over_time: overTime, measurement }) {
   const { points } = overTime;
   const inexact = overTime.method !== 'exact';
   const before = measurement?.secret_entropy;
-  host.append(lead('Opacity after each observation: what is still unknown of the secret, H(Z | o₀ … oₜ). It never rises; where it falls, the observer learns.'));
+  host.append(
+    lead(
+      'Opacity after each observation: what is still unknown of the secret, H(Z | o₀ … oₜ). It never rises; where it falls, the observer learns.',
+    ),
+  );
   const charts = el('div', { class: 'chart-row' }, el('div'), el('div'));
   host.append(charts);
   lineChart(charts.firstChild, {
@@ -39,7 +65,13 @@ function drawDecline({ over_time: overTime, measurement }) {
     xs: points.map((point) => point.time),
     xLabel: 'time',
     series: [
-      { name: 'opacity', unit: 'bits', values: points.map((point) => point.opacity), low: inexact ? points.map((point) => point.lower) : null, high: inexact ? points.map((point) => point.upper) : null },
+      {
+        name: 'opacity',
+        unit: 'bits',
+        values: points.map((point) => point.opacity),
+        low: inexact ? points.map((point) => point.lower) : null,
+        high: inexact ? points.map((point) => point.upper) : null,
+      },
     ],
     marks: Number.isFinite(before) ? [{ name: 'before observing', value: before }] : [],
   });
@@ -59,25 +91,48 @@ function drawSearch({ solution, measurement }) {
   const of = Object.keys(trace[0]).find((key) => !fixed.has(key));
   const names = arrayOf(measurement?.requirements).map((requirement) => visible(requirement.name));
   const xs = trace.map((step) => step.iteration);
-  const several = (key) => arrayOf(trace[0][key]).map((_, index) => ({ name: `${key === 'slack' ? 'slack' : 'multiplier'} of ${names[index] ?? index + 1}`, values: trace.map((step) => step[key][index]) }));
+  const several = (key) =>
+    arrayOf(trace[0][key]).map((_, index) => ({
+      name: `${key === 'slack' ? 'slack' : 'multiplier'} of ${names[index] ?? index + 1}`,
+      values: trace.map((step) => step[key][index]),
+    }));
   host.append(lead(sentence(solution.status_text ?? '')));
   const row = el('div', { class: 'chart-row' });
   host.append(row);
   const chart = (series, options) => {
     if (!series.length) return;
     row.append(el('div'));
-    lineChart(row.lastChild, { label: series.map((line) => line.name).join(', '), xs, xLabel: 'iteration', series, height: 190, ...options });
+    lineChart(row.lastChild, {
+      label: series.map((line) => line.name).join(', '),
+      xs,
+      xLabel: 'iteration',
+      series,
+      height: 190,
+      ...options,
+    });
   };
-  if (of) chart([{ name: of.replaceAll('_', ' '), unit: of === 'opacity' ? 'bits' : '', values: trace.map((step) => step[of]) }], { zero: false });
+  if (of)
+    chart(
+      [{ name: of.replaceAll('_', ' '), unit: of === 'opacity' ? 'bits' : '', values: trace.map((step) => step[of]) }],
+      { zero: false },
+    );
   chart(several('slack'), { digits: 4 });
   chart(several('multipliers'), { digits: 4 });
-  const words = [solution.solver ? `solver ${solution.solver}` : null, solution.gradients ? `${solution.gradients} gradients` : null, arrayOf(solution.starts).length ? count(solution.starts.length, 'start') : null, Number.isFinite(solution.seconds) ? `${solution.seconds.toFixed(1)} s` : null];
-  host.append(obtained(`The best start: ${words.filter(Boolean).join(', ')}. Slack of at least 0 meets the requirement.`));
+  const words = [
+    solution.solver ? `solver ${solution.solver}` : null,
+    solution.gradients ? `${solution.gradients} gradients` : null,
+    arrayOf(solution.starts).length ? count(solution.starts.length, 'start') : null,
+    Number.isFinite(solution.seconds) ? `${solution.seconds.toFixed(1)} s` : null,
+  ];
+  host.append(
+    obtained(`The best start: ${words.filter(Boolean).join(', ')}. Slack of at least 0 meets the requirement.`),
+  );
 }
 
 function amountWords(amount, digits = 4) {
   if (amount.method === 'exact') return number(amount.value, digits);
-  if (Number.isFinite(amount.standard_error)) return `${number(amount.value, digits)} ± ${amount.standard_error.toPrecision(1)}`;
+  if (Number.isFinite(amount.standard_error))
+    return `${number(amount.value, digits)} ± ${amount.standard_error.toPrecision(1)}`;
   return `${number(amount.lower, digits)} to ${number(amount.upper, digits)}`;
 }
 
@@ -86,8 +141,20 @@ function drawClasses({ comparison, measurement }) {
   const { bound } = comparison;
   const top = Math.max(measurement?.secret_entropy ?? 0, ...comparison.classes.map((rung) => rung.opacity.value), 1e-9);
   const marked = Number.isFinite(bound) && (comparison.of ?? 'opacity') === 'opacity';
-  host.append(lead(`The best policy found of each class, by what it may look at. Bars are opacity, of ${number(top)} bits at most${marked ? '; the mark is the certified bound' : ''}.`));
-  const head = [{ text: 'looks at' }, { text: 'opacity', kind: 'numeric' }, { text: '', kind: 'wide' }, { text: 'return', kind: 'numeric' }, { text: 'guess error', kind: 'numeric' }, { text: 'rows', kind: 'numeric' }, { text: 'status' }];
+  host.append(
+    lead(
+      `The best policy found of each class, by what it may look at. Bars are opacity, of ${number(top)} bits at most${marked ? '; the mark is the certified bound' : ''}.`,
+    ),
+  );
+  const head = [
+    { text: 'looks at' },
+    { text: 'opacity', kind: 'numeric' },
+    { text: '', kind: 'wide' },
+    { text: 'return', kind: 'numeric' },
+    { text: 'guess error', kind: 'numeric' },
+    { text: 'rows', kind: 'numeric' },
+    { text: 'status' },
+  ];
   const rows = comparison.classes.map((rung) => [
     named(rung.class, 40),
     amountWords(rung.opacity),
@@ -97,10 +164,20 @@ function drawClasses({ comparison, measurement }) {
     rung.rows.toLocaleString('en'),
     `${rung.carried ? `as ${rung.warm_from}` : rung.status.replaceAll('_', ' ')}${rung.feasible ? '' : ', misses the task'}`,
   ]);
-  if (Number.isFinite(bound)) rows.push(['any policy', `≤ ${roundedUp(bound)}`, barOf(marked ? bound / top : 0, 'bound'), '', '', '', 'certified bound']);
+  if (Number.isFinite(bound))
+    rows.push([
+      'any policy',
+      `≤ ${roundedUp(bound)}`,
+      barOf(marked ? bound / top : 0, 'bound'),
+      '',
+      '',
+      '',
+      'certified bound',
+    ]);
   host.append(tableOf('Classes of policies', head, rows));
   if (comparison.bound_scope) host.append(obtained(`The bound holds for ${comparison.bound_scope}.`));
-  for (const missed of arrayOf(comparison.unreached)) host.append(obtained(`No answer for ${missed.class}: ${missed.reason}`));
+  for (const missed of arrayOf(comparison.unreached))
+    host.append(obtained(`No answer for ${missed.class}: ${missed.reason}`));
 }
 
 /** What is read must still be a bound. */
@@ -117,18 +194,42 @@ function drawCertificate({ certificate, measurement }) {
     return;
   }
   const words = Number.isFinite(reached) ? ` This one reaches ${number(reached, 4)}.` : '';
-  host.append(lead(`No policy can exceed ${roundedUp(certificate.upper_bound)}${unit} of ${of}; this is proven.${words}`));
+  host.append(
+    lead(`No policy can exceed ${roundedUp(certificate.upper_bound)}${unit} of ${of}; this is proven.${words}`),
+  );
   const top = Math.max(certificate.upper_bound, ...ladder.map((rung) => rung.upper_bound ?? 0), reached ?? 0, 1e-9);
   const low = Number.isFinite(reached) ? Math.max(0, reached - (top - reached) * 0.25 - 0.02 * top) : 0;
   const rows = ladder.map((rung) => [
-    el('bdi', { text: sentence(rung.machine).slice(0, -1) + (rung.sees_observations ? ' (policies that see the observations)' : '') }),
+    el('bdi', {
+      text:
+        sentence(rung.machine).slice(0, -1) + (rung.sees_observations ? ' (policies that see the observations)' : ''),
+    }),
     Number.isFinite(rung.upper_bound) ? `≤ ${roundedUp(rung.upper_bound)}` : '–',
-    Number.isFinite(rung.upper_bound) ? barOf((rung.upper_bound - low) / (top - low || 1), 'bound', Number.isFinite(reached) ? (reached - low) / (top - low || 1) : null) : '',
+    Number.isFinite(rung.upper_bound)
+      ? barOf(
+          (rung.upper_bound - low) / (top - low || 1),
+          'bound',
+          Number.isFinite(reached) ? (reached - low) / (top - low || 1) : null,
+        )
+      : '',
     Number.isFinite(rung.entries) ? rung.entries.toLocaleString('en') : '',
     `${rung.seconds.toFixed(1)} s`,
   ]);
-  const head = [{ text: 'the bound’s memory of observations' }, { text: of, kind: 'numeric' }, { text: '', kind: 'wide' }, { text: 'entries', kind: 'numeric' }, { text: 'after', kind: 'numeric' }];
+  const head = [
+    { text: 'the bound’s memory of observations' },
+    { text: of, kind: 'numeric' },
+    { text: '', kind: 'wide' },
+    { text: 'entries', kind: 'numeric' },
+    { text: 'after', kind: 'numeric' },
+  ];
   if (rows.length) host.append(tableOf('The ladder of bounds', head, rows));
-  if (rows.length && Number.isFinite(reached)) host.append(el('p', { class: 'small', text: `Bars begin at ${number(low)}${unit}; the mark is what this policy reaches.` }));
-  host.append(obtained([certificate.scope ? `Holds for ${certificate.scope}.` : '', sentence(certificate.status_text ?? '')].join(' ')));
+  if (rows.length && Number.isFinite(reached))
+    host.append(
+      el('p', { class: 'small', text: `Bars begin at ${number(low)}${unit}; the mark is what this policy reaches.` }),
+    );
+  host.append(
+    obtained(
+      [certificate.scope ? `Holds for ${certificate.scope}.` : '', sentence(certificate.status_text ?? '')].join(' '),
+    ),
+  );
 }

@@ -26,6 +26,7 @@ _SCRIPTS = (
     "grid_map.js",
     "graph_map.js",
     "model_picture.js",
+    "belief_panels.js",
     "replay.js",
     "outcomes.js",
     "policy_table.js",

@@ -1,8 +1,11 @@
 // Belief replay: one run, step by step; left what happens, right what the observer receives and believes.
 
-const KINDS = new Map([['sampled', 'Sampled runs'], ['revealing', 'Most revealing observations'], ['confusing', 'Most confusing observations']]);
+const KINDS = new Map([
+  ['sampled', 'Sampled runs'],
+  ['revealing', 'Most revealing observations'],
+  ['confusing', 'Most confusing observations'],
+]);
 const MOST_CHIPS = 80; // observations shown as a row of buttons
-const MOST_BARS = 12; // secret values with a bar of their own
 const PACE = 900; // milliseconds per step
 
 class Replay {
@@ -32,9 +35,13 @@ class Replay {
 
   runPicker() {
     this.picker = el('select', { id: 'run' });
-    const infos = this.data.runs.map((_, run) => this.data.run_info?.[run] ?? { kind: 'sampled', title: `Run ${run + 1}` });
+    const infos = this.data.runs.map(
+      (_, run) => this.data.run_info?.[run] ?? { kind: 'sampled', title: `Run ${run + 1}` },
+    );
     for (const [kind, title] of KINDS) {
-      const options = infos.flatMap((info, run) => (info.kind === kind ? [el('option', { value: run, text: visible(info.title) })] : []));
+      const options = infos.flatMap((info, run) =>
+        info.kind === kind ? [el('option', { value: run, text: visible(info.title) })] : [],
+      );
       if (options.length) this.picker.append(el('optgroup', { label: title }, ...options));
     }
     this.picker.addEventListener('change', () => this.select(Number(this.picker.value)));
@@ -43,7 +50,8 @@ class Replay {
   }
 
   controls() {
-    const button = (label, text, action) => el('button', { type: 'button', 'aria-label': label, title: label, text, onclick: action });
+    const button = (label, text, action) =>
+      el('button', { type: 'button', 'aria-label': label, title: label, text, onclick: action });
     this.playButton = button('Play', '▶', () => this.toggle());
     this.playButton.className = 'play';
     this.slider = el('input', { type: 'range', min: 0, step: 1, 'aria-label': 'Time', id: 'time' });
@@ -54,7 +62,14 @@ class Replay {
     back.dataset.step = 'previous';
     forth.dataset.step = 'next';
     this.live = el('p', { class: 'unseen', role: 'status', 'aria-live': 'polite', 'data-part': 'spoken' });
-    return el('div', { class: 'controls' }, el('div', { class: 'buttons' }, back, this.playButton, forth), this.slider, this.clock, this.live);
+    return el(
+      'div',
+      { class: 'controls' },
+      el('div', { class: 'buttons' }, back, this.playButton, forth),
+      this.slider,
+      this.clock,
+      this.live,
+    );
   }
 
   stage() {
@@ -72,7 +87,10 @@ class Replay {
     this.beliefMap = mapOf(this.right.map, this.plan, { role: 'belief', most: 460 });
     for (const map of [this.agentMap, this.beliefMap]) {
       map?.box.setAttribute('role', 'img');
-      map?.box.setAttribute('aria-label', map === this.agentMap ? 'The agent in the model' : 'The belief over states as heat');
+      map?.box.setAttribute(
+        'aria-label',
+        map === this.agentMap ? 'The agent in the model' : 'The belief over states as heat',
+      );
     }
     if (this.agentMap) this.left.map.append(this.agentKey());
     if (this.beliefMap) this.right.map.append(heatKey());
@@ -85,7 +103,8 @@ class Replay {
   agentKey() {
     const dot = el('span', { class: 'swatch agent-dot', 'aria-hidden': 'true' });
     let words = 'the agent and where it came from';
-    if (this.plan.model.grid) words += this.plan.byTime ? '; arrows: the policy at this time' : '; arrows: the policy';
+    if (this.plan.model.grid)
+      words += `; arrows: the policy ${this.plan.byTime ? 'at this time' : this.data.policy?.by_time_left_out ? 'on average' : ''}`;
     return el('p', { class: 'map-key' }, el('span', { class: 'pair' }, dot, el('span', { text: words })));
   }
 
@@ -94,7 +113,12 @@ class Replay {
     this.curve = el('div', { class: 'entropy' });
     const seen = el('div', { class: 'side' }, el('h3', { text: 'Observations so far' }), this.chips);
     const secret = el('div', { class: 'side' }, el('h3', { text: 'Belief about the secret' }), this.bars);
-    const entropy = el('div', { class: 'side entropy-side' }, el('h3', { text: 'What is still unknown of the secret' }), this.curve);
+    const entropy = el(
+      'div',
+      { class: 'side entropy-side' },
+      el('h3', { text: 'What is still unknown of the secret' }),
+      this.curve,
+    );
     if (!this.agentMap) this.left.box.append(secret); // where there is no picture there is room
     return el('div', { class: 'timeline' }, seen, this.agentMap ? secret : null, entropy);
   }
@@ -124,8 +148,14 @@ class Replay {
     const { secret, probability, bits, note, kind } = this.info;
     const words = [];
     if (secret) words.push('The secret is ', named(secret), '. ');
-    if (Number.isFinite(probability)) words.push(`These observations have probability ${neat(probability)}`, Number.isFinite(bits) ? ` and make up ${number(bits)} bits of ${kind === 'revealing' ? 'leakage' : 'opacity'}. ` : '. ');
-    if (note) words.push(el('span', { class: 'muted' }, el('bdi', { text: visible(note) })));
+    if (Number.isFinite(probability))
+      words.push(
+        `These observations have probability ${neat(probability)}`,
+        Number.isFinite(bits)
+          ? ` and make up ${number(bits)} bits of ${kind === 'revealing' ? 'leakage' : 'opacity'}. `
+          : '. ',
+      );
+    if (note) words.push(el('span', { class: 'muted' }, el('bdi', { text: sentence(note) })));
     return words;
   }
 
@@ -140,7 +170,12 @@ class Replay {
           {},
           el(
             'button',
-            { type: 'button', class: moment.observation === common ? 'chip common' : 'chip', 'data-time': time, onclick: () => (this.pause(), this.go(time)) },
+            {
+              type: 'button',
+              class: moment.observation === common ? 'chip common' : 'chip',
+              'data-time': time,
+              onclick: () => (this.pause(), this.go(time)),
+            },
             el('span', { class: 'chip-time', text: moment.time }),
             named(moment.observation, 14),
           ),
@@ -157,13 +192,17 @@ class Replay {
     this.slider.value = String(this.time);
     this.slider.setAttribute('aria-valuetext', `time ${moment.time} of ${last}`);
     this.clock.textContent = `t = ${moment.time} of ${last}`;
-    const walked = this.moments.slice(0, this.time + 1).map(({ state }) => plan.index.get(state)).filter((state) => state !== undefined);
+    const walked = this.moments
+      .slice(0, this.time + 1)
+      .map(({ state }) => plan.index.get(state))
+      .filter((state) => state !== undefined);
     const agent = plan.index.get(moment.state) ?? null;
     this.agentMap?.show({ time: moment.time, agent, trail: walked });
     this.beliefMap?.show({ heat: moment.states, agent });
-    this.drawFacts(agent);
-    this.drawBars();
-    this.drawLikely(agent);
+    this.left.facts.replaceChildren(...agentFacts(moment, plan, agent));
+    this.right.facts.replaceChildren(...observerFacts(moment, agent));
+    this.bars.replaceChildren(...secretBars(moment, this.info.secret, plan.model.sizes.secret_values));
+    this.likely.replaceChildren(...(this.beliefMap ? likelyWords(moment, plan) : stateBars(moment, plan, agent)));
     for (const chip of this.chips.querySelectorAll('.chip')) {
       const own = Number(chip.dataset.time);
       chip.classList.toggle('later', own > this.time);
@@ -175,75 +214,22 @@ class Replay {
     this.mark();
   }
 
-  drawFacts(agent) {
-    const { moment, plan } = this;
-    const fact = (name, ...content) => el('div', {}, el('dt', { text: name }), el('dd', {}, ...content));
-    const unknown = () => el('span', { class: 'muted', text: 'not known' });
-    const final = moment.time >= plan.model.sizes.horizon;
-    const policy = agent === null ? null : plan.policyWords(agent, moment.time);
-    this.left.facts.replaceChildren(
-      fact('state', moment.state ? named(moment.state) : unknown()),
-      fact('action', final ? el('span', { class: 'muted', text: 'none: the run is over' }) : moment.action ? named(moment.action) : unknown()),
-      fact('policy here', final || !policy ? el('span', { class: 'muted', text: '–' }) : el('bdi', { text: policy })),
-    );
-    this.right.facts.replaceChildren(
-      fact('received', named(moment.observation)),
-      fact('entropy', `${number(moment.entropy)} bits`),
-      fact('true state', agent === null ? unknown() : `believed with ${neat(shareOf(moment.states, agent) ?? 0)}`),
-    );
-  }
-
-  drawBars() {
-    const { moment } = this;
-    const { secret } = this.info;
-    const ranked = [...new Map(Object.entries(moment.belief))];
-    if (ranked.length > MOST_BARS) ranked.sort((one, other) => other[1] - one[1]);
-    const shown = ranked.slice(0, MOST_BARS);
-    const hidden = ranked.slice(MOST_BARS).reduce((sum, [, share]) => sum + share, 0);
-    this.bars.replaceChildren(
-      ...shown.map(([value, share]) => {
-        const own = value === secret;
-        const name = el('span', { class: 'bar-name' }, named(value, 32), own ? el('span', { class: 'true-tag', text: 'true' }) : null);
-        const bar = el('li', { class: own ? 'own' : null, 'data-share': share }, name, barOf(share, own ? 'own' : ''), el('span', { class: 'bar-value', text: percent(share) }));
-        bar.dataset.value = value;
-        return bar;
-      }),
-      ...(ranked.length > MOST_BARS ? [el('li', { class: 'rest' }, `${count(ranked.length - MOST_BARS, 'other value')}: ${percent(hidden)}`)] : []),
-    );
-  }
-
-  /** The likeliest states in words; the whole of it where there is no picture. */
-  drawLikely(agent) {
-    const { moment, plan } = this;
-    const most = this.beliefMap ? 3 : 10;
-    const listed = moment.states.slice(0, most);
-    const left = moment.states.slice(most).reduce((sum, [, share]) => sum + share, 0) + (moment.rest || 0);
-    const words = left > 1e-9 ? `all other states together ${percent(left)}` : '';
-    if (this.beliefMap) {
-      const names = listed.flatMap(([state, share], index) => [index ? ', ' : '', named(plan.model.states[state], 24), ` ${percent(share)}`]);
-      return this.likely.replaceChildren(el('p', { class: 'small' }, 'Likeliest: ', ...names, words ? `; ${words}` : ''));
-    }
-    const rows = listed.map(([state, share]) => {
-      const row = el('li', { class: state === agent ? 'own' : null, 'data-state': state, 'data-share': share }, el('span', { class: 'bar-name' }, named(plan.model.states[state], 32), state === agent ? el('span', { class: 'true-tag', text: 'true' }) : null), barOf(share, state === agent ? 'own' : ''), el('span', { class: 'bar-value', text: percent(share) }));
-      return row;
-    });
-    return this.likely.replaceChildren(el('h3', { text: 'Belief about the state' }), el('ul', { class: 'bars' }, ...rows), el('p', { class: 'small', text: words }));
-  }
-
   speak() {
     if (this.timer !== null) return; // while it plays, a reader would never come to an end
     const { moment } = this;
-    const [value, share] = [...new Map(Object.entries(moment.belief))].reduce((one, other) => (other[1] > one[1] ? other : one));
+    const [value, share] = [...new Map(Object.entries(moment.belief))].reduce((one, other) =>
+      other[1] > one[1] ? other : one,
+    );
     const where = moment.state ? `The agent is in ${shortened(moment.state, 40)}. ` : '';
     this.live.textContent = `Time ${moment.time}. ${where}The observer receives ${shortened(moment.observation, 40)} and thinks ${shortened(value, 40)} likeliest, with ${percent(share)}. ${number(moment.entropy)} bits.`;
   }
 
   toggle() {
-    if (this.timer !== null) return this.pause(), this.speak();
+    if (this.timer !== null) return (this.pause(), this.speak());
     if (this.time === this.moments.length - 1) this.go(0);
     this.timer = setInterval(() => {
       if (this.time < this.moments.length - 1) this.go(this.time + 1);
-      if (this.time === this.moments.length - 1) this.pause(), this.speak();
+      if (this.time === this.moments.length - 1) (this.pause(), this.speak());
     }, PACE);
     return this.drawPlay('Pause', '❚❚');
   }
@@ -262,7 +248,12 @@ class Replay {
 
   key(event) {
     if (event.altKey || event.ctrlKey || event.metaKey || event.target === this.picker) return;
-    const moves = new Map([['ArrowLeft', this.time - 1], ['ArrowRight', this.time + 1], ['Home', 0], ['End', this.moments.length - 1]]);
+    const moves = new Map([
+      ['ArrowLeft', this.time - 1],
+      ['ArrowRight', this.time + 1],
+      ['Home', 0],
+      ['End', this.moments.length - 1],
+    ]);
     if (moves.has(event.key)) {
       event.preventDefault();
       this.pause();
@@ -278,7 +269,9 @@ class Replay {
     if (!this.ready) return;
     try {
       history.replaceState(null, '', `#run=${this.run}&t=${this.time}`);
-    } catch { /* some viewers forbid it */ }
+    } catch {
+      /* some viewers forbid it */
+    }
   }
 
   /** What an address asks for: #run=2&t=5. */
@@ -288,21 +281,4 @@ class Replay {
     this.ready = true;
     return asked.has('run') || asked.has('t');
   }
-}
-
-const shareOf = (states, wanted) => states.find(([state]) => state === wanted)?.[1] ?? null;
-
-function mostFrequent(names) {
-  const counts = new Map();
-  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return [...counts].reduce((one, other) => (other[1] > one[1] ? other : one), [null, 0])[0];
-}
-
-function heatKey() {
-  const steps = [0.01, 0.05, 0.2, 0.5, 1].map((share) => {
-    const box = el('span', { class: 'swatch heat-swatch', 'aria-hidden': 'true' }, el('span'));
-    box.firstChild.style.opacity = heatOf(share);
-    return el('span', { class: 'heat-step' }, box, percent(share, 0));
-  });
-  return el('p', { class: 'map-key' }, el('span', { class: 'pair' }, el('span', { class: 'swatch truth-ring', 'aria-hidden': 'true' }), 'where the agent really is'), el('span', { class: 'pair' }, ...steps));
 }

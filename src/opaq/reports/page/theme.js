@@ -3,5 +3,7 @@
 try {
   const theme = localStorage.getItem('opaq-theme');
   if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;
-} catch { /* storage may be closed to files: the system's theme is used */ }
+} catch {
+  /* storage may be closed to files: the system's theme is used */
+}
 document.documentElement.classList.add('scripted');
