@@ -28,7 +28,7 @@ from opaq.study.sweep_files import (
     write_point,
     write_tables,
 )
-from opaq.study.sweep_journal import FAILED, FILE, Journal
+from opaq.study.sweep_journal import BASE, FAILED, FILE, Journal
 from opaq.study.sweep_plan import SweepPlan, read_plan
 from opaq.study.sweep_points import SweepPoint, sweep_points
 from opaq.study.sweep_study import Study, study_of
@@ -140,7 +140,7 @@ def _open_folder(folder: Path, plan: SweepPlan, points: list[SweepPoint], source
         (point.index, point.name, json.dumps(dict(point.parameters)), point.fingerprint, point.warm_from)
         for point in points
     ]
-    Journal.create(folder, stated, rows)
+    Journal.create(folder, stated | {BASE: str(plan.folder.absolute())}, rows)
 
 
 def _text(source: Any) -> str:
