@@ -26,6 +26,7 @@ def frontier_to_dict(
         "against": frontier.against,
         "policy_class": frontier.policy_class,
         "of": frontier.of.name,
+        "minimise": frontier.stated is not None and frontier.stated.task.minimise,
         "largest": frontier.largest,
         "seed": frontier.seed,
         "seconds": frontier.seconds,

@@ -13,7 +13,8 @@ from opaq.version import __version__
 
 Study = Any  # an opaq.study.sweep_study.Study; reports know no study, only what they are given
 
-_DONE = "done"
+_FEASIBLE = "feasible"
+_CLOSE = 1e-4  # of the range of returns
 _FIGURES = {  # key of a figure -> its title; the order is that of the table
     "opacity": "opacity (bits)",
     "uncertainty": "hidden",
@@ -27,10 +28,10 @@ _FIGURES = {  # key of a figure -> its title; the order is that of the table
 }
 
 
-def sweep_page_data(study: Study, *, bound_of: str = "opacity") -> dict[str, Any]:
+def sweep_page_data(study: Study, *, of: str = "opacity", minimise: bool = False) -> dict[str, Any]:
     """The object that the page of a sweep shows; its keys are a promise (docs/answers.md).
 
-    bound_of: what the upper bounds of its points are about.
+    of: what its task is about, which its upper bounds bound. minimise: whether that is to be small.
     """
     points = [_sweep_point(point) for point in study.points]
     shown = {
@@ -39,7 +40,8 @@ def sweep_page_data(study: Study, *, bound_of: str = "opacity") -> dict[str, Any
         "source": "sweep",
         "parameters": list(study.parameters),
         "against": "return",
-        "bound_of": bound_of,
+        "of": of,
+        "minimise": minimise,
         "interrupted": study.interrupted,
     }
     return _page_data(shown, points, question=question_of_sweep, answer=answer_of_sweep)
@@ -57,7 +59,8 @@ def front_page_data(front: Mapping[str, Any]) -> dict[str, Any]:
         "source": "frontier",
         "parameters": ["threshold"],
         "against": front["against"],
-        "bound_of": front["of"],
+        "of": front["of"],
+        "minimise": bool(front.get("minimise")),
         "interrupted": front["interrupted"],
         "largest": front["largest"],
         "policy_class": front["policy_class"],
@@ -77,7 +80,7 @@ def with_reports(data: Mapping[str, Any], files: Mapping[int, str], *, text: str
 
 
 def _page_data(shown: dict[str, Any], points: list[dict[str, Any]], *, question: Any, answer: Any) -> dict[str, Any]:
-    front = _front_of(points)
+    sign = -1.0 if shown["minimise"] else 1.0
     data = {
         "format": FORMAT,
         "version": VERSION,
@@ -86,8 +89,8 @@ def _page_data(shown: dict[str, Any], points: list[dict[str, Any]], *, question:
         **shown,
         "counts": _counts(points),
         "columns": _columns(shown, points),
-        "best": _best(points),
-        "front": front,
+        "best": _best(points, sign),
+        "front": _front_of(points, sign),
         "reports": {"made": 0, "text": ""},
         "points": points,
     }
@@ -134,24 +137,23 @@ def _front_point(point: Mapping[str, Any], name: str, front: Mapping[str, Any]) 
 
 
 def _outcome(status: str, feasible: bool | None) -> str:
-    """What became of a point, in one word: done, infeasible, failed or unfinished."""
+    """What became of a point, in one word: feasible, infeasible, failed or unfinished."""
     if not status:
         return "unfinished"
     if status == "failed":
         return "failed"
-    return _DONE if feasible and status not in ("infeasible", "not_found") else "infeasible"
+    return _FEASIBLE if feasible and status not in ("infeasible", "not_found") else "infeasible"
 
 
 def _counts(points: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     outcomes = [point["outcome"] for point in points]
-    return {"points": len(points)} | {
-        kind: outcomes.count(kind) for kind in (_DONE, "infeasible", "failed", "unfinished")
-    }
+    rest = {kind: outcomes.count(kind) for kind in ("infeasible", "failed", "unfinished")}
+    return {"points": len(points), "done": len(points) - rest["failed"] - rest["unfinished"], **rest}
 
 
 def _columns(shown: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What the table shows beside the name: the parameters, then every figure that some point has."""
-    titles = {**_FIGURES, "value": shown["against"], "uncertainty": shown["bound_of"].replace("_", " ")}
+    titles = {**_FIGURES, "value": shown["against"], "uncertainty": shown["of"].replace("_", " ")}
     stated = {path: [each["parameters"].get(path) for each in points] for path in shown["parameters"]}
     varied = [
         {"key": path, "title": path, "parameter": True, "numeric": _numeric(values)} for path, values in stated.items()
@@ -169,25 +171,31 @@ def _numeric(values: Iterable[Any]) -> bool:
     return bool(stated) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in stated)
 
 
-def _best(points: Sequence[Mapping[str, Any]]) -> int | None:
-    """The most opaque point that meets its task."""
-    done = [index for index, point in enumerate(points) if point["outcome"] == _DONE and point["opacity"]]
-    return max(done, key=lambda index: points[index]["opacity"]["value"], default=None)
+def _best(points: Sequence[Mapping[str, Any]], sign: float) -> int | None:
+    """The most opaque point that meets its task; the least opaque one where the sign is negative."""
+    done = [index for index, point in enumerate(points) if point["outcome"] == _FEASIBLE and point["opacity"]]
+    return max(done, key=lambda index: sign * points[index]["opacity"]["value"], default=None)
 
 
-def _front_of(points: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The points that no other one exceeds in return and opacity alike, by return."""
+def _front_of(points: Sequence[Mapping[str, Any]], sign: float) -> list[int]:
+    """The points that no other one exceeds in return and opacity alike, by return.
+
+    Returns that are closer than searches meet their thresholds count as one.
+    """
     known = [
-        (point["return"], point["opacity"]["value"], index)
+        (point["return"], sign * point["opacity"]["value"], index)
         for index, point in enumerate(points)
-        if point["outcome"] == _DONE and point["opacity"] and point["return"] is not None
+        if point["outcome"] == _FEASIBLE and point["opacity"] and point["return"] is not None
     ]
-    front, highest = [], -math.inf
-    for _, opacity, index in sorted(known, key=lambda each: (-each[0], -each[1], each[2])):
-        if opacity > highest:
-            front.append(index)
-            highest = opacity
-    return front[::-1]
+    returns = [earned for earned, *_ in known]
+    close = _CLOSE * (max(returns) - min(returns)) if returns else 0.0
+    front: list[tuple[float, float, int]] = []
+    for each in sorted(known, key=lambda each: (-each[0], -each[1], each[2])):
+        if not front or each[1] > front[-1][1]:
+            if front and front[-1][0] - each[0] <= close:
+                front.pop()
+            front.append(each)
+    return [index for *_, index in reversed(front)]
 
 
 def _finite(value: float | None) -> float | None:

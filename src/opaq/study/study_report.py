@@ -149,9 +149,11 @@ def _chosen(data: dict[str, Any], usable: Sequence[int], wanted: float) -> list[
     if len(usable) <= wanted:
         return list(usable)
 
+    sign = 1.0 if data["minimise"] else -1.0
+
     def rank(index: int) -> tuple[bool, float, int]:
         point = data["points"][index]
-        return point["outcome"] != "done", -point["opacity"]["value"] if point["opacity"] else 0.0, index
+        return point["outcome"] != "feasible", sign * point["opacity"]["value"] if point["opacity"] else 0.0, index
 
     return sorted(usable, key=rank)[: int(wanted)]
 
@@ -185,8 +187,9 @@ def _words(
     if not chosen:
         return "" if usable else "No point has a report of its own: there are no policies to show."
     parts = [f"{len(files):,} of {len(data['points']):,} points have a report of their own"]
+    kind = "lowest" if data["minimise"] else "highest"
     if len(chosen) < len(usable):
-        parts.append(f"those with the highest opacity were chosen, {len(usable) - len(chosen):,} left out")
+        parts.append(f"those with the {kind} opacity were chosen, {len(usable) - len(chosen):,} left out")
     without = len(data["points"]) - len(usable)
     parts += [f"{without:,} have no policy"] if without else []
     counted = {reason: list(reasons.values()).count(reason) for reason in reasons.values()}

@@ -65,9 +65,11 @@ class SweepSource:
 
     def data(self) -> dict[str, Any]:
         """What its page shows."""
-        certified = next((point for point in self.study.points if point.upper_bound is not None), None)
-        certificate = {} if certified is None else (self.study.answer(certified) or {}).get("certificate", {})
-        return sweep_page_data(self.study, bound_of=certificate.get("of", "opacity"))
+        usable = self.with_policy()
+        answer = self.study.answer(self.study.points[usable[0]]) if usable else None
+        objective = (answer or {}).get("objective", {})
+        minimise = objective.get("direction") == "minimise"
+        return sweep_page_data(self.study, of=objective.get("of", "opacity"), minimise=minimise)
 
     def with_policy(self) -> list[int]:
         """The points of which reports can be made."""

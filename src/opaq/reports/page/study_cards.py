@@ -12,8 +12,8 @@ Point = Mapping[str, Any]
 
 def study_cards(data: Mapping[str, Any]) -> list[Card]:
     """Points, opacity, return, and the seconds of all solves."""
-    done = [point for point in data["points"] if point["outcome"] == "done" and point["opacity"]]
-    return [_points(data["counts"]), *_opacity(data, done), *_return(done), *_seconds(data["points"])]
+    done = [point for point in data["points"] if point["outcome"] == "feasible" and point["opacity"]]
+    return [_points(data["counts"]), *_opacity(done), *_return(done), *_seconds(data["points"])]
 
 
 def _card(title: str, value: str, **details: Any) -> Card:
@@ -26,16 +26,19 @@ def _notes(*texts: str) -> list[dict[str, Any]]:
 
 def _points(counts: Mapping[str, int]) -> Card:
     rest = [f"{counts[kind]:,} {kind}" for kind in ("infeasible", "failed", "unfinished") if counts[kind]]
-    return _card("Points", f"{counts['points']:,}", notes=_notes(f"{counts['done']:,} meet their task", *rest))
+    met = counts["done"] - counts["infeasible"]
+    return _card("Points", f"{counts['points']:,}", notes=_notes(f"{met:,} meet their task", *rest))
 
 
-def _opacity(data: Mapping[str, Any], done: Sequence[Point]) -> list[Card]:
-    if not done or data["best"] is None:
+def _opacity(done: Sequence[Point]) -> list[Card]:
+    if not done:
         return []
-    best, least = data["points"][data["best"]], min(point["opacity"]["value"] for point in done)
-    notes = _notes(f"point {best['point']}", f"the least is {figure(least)}")
+    most, least = (choose(done, key=lambda point: point["opacity"]["value"]) for choose in (max, min))
+    notes = _notes(
+        f"point {most['point']}", f"the least is {figure(least['opacity']['value'])} (point {least['point']})"
+    )
     how = "exact" if all(point["opacity"]["method"] == "exact" for point in done) else "some points within intervals"
-    return [_card("Highest opacity", figure(best["opacity"]["value"]), unit="bits", notes=notes, how=how)]
+    return [_card("Highest opacity", figure(most["opacity"]["value"]), unit="bits", notes=notes, how=how)]
 
 
 def _return(done: Sequence[Point]) -> list[Card]:

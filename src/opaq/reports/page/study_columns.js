@@ -15,8 +15,8 @@ const MEASURES = ['opacity', 'uncertainty', 'guess_error', 'value', 'return'];
 const isAmount = (value) => value !== null && typeof value === 'object' && 'method' in value && 'value' in value;
 
 class Column {
-  constructor({ key, title, parameter = false, numeric = false }, { fallback = 'null' } = {}) {
-    Object.assign(this, { key, title, parameter, numeric, fallback });
+  constructor({ key, title, parameter = false, numeric = false }, { points, fallback }) {
+    Object.assign(this, { key, title, parameter, numeric, points, fallback });
   }
 
   /** What a point has: undefined where it says nothing, null where it says that something is left out. */
@@ -39,7 +39,8 @@ class Column {
     if (raw === undefined) return '';
     if (raw === null) return this.parameter ? this.fallback : '–';
     if (!this.parameter && isAmount(raw)) return number(raw.value, FIGURE_DIGITS[this.key]);
-    if (typeof raw === 'number') return this.parameter ? minus(String(raw)) : number(raw, FIGURE_DIGITS[this.key] ?? 4);
+    if (typeof raw === 'number')
+      return this.parameter ? minus(String(Number(raw.toPrecision(7)))) : number(raw, FIGURE_DIGITS[this.key] ?? 4);
     const text = typeof raw === 'string' ? raw : JSON.stringify(raw);
     return this.key === 'status' && !this.parameter ? text.replaceAll('_', ' ') || 'no result yet' : text;
   }
@@ -51,8 +52,10 @@ class Column {
   }
 
   /** The different values of all points, in order; those that say nothing have none. */
-  values(points) {
-    return [...new Set(points.map((point) => this.value(point)).filter((value) => value !== null))].sort(inOrder);
+  values() {
+    const stated = () => this.points.map((point) => this.value(point)).filter((value) => value !== null);
+    this.different ??= [...new Set(stated())].sort(inOrder);
+    return this.different;
   }
 }
 
@@ -65,6 +68,6 @@ function inOrder(one, other) {
 
 function columnsOf(data) {
   const fallback = data.source === 'frontier' ? 'any' : 'null';
-  const columns = data.columns.map((column) => new Column(column, { fallback }));
-  return [new Column({ key: 'point', title: 'point' }), ...columns];
+  const all = [{ key: 'point', title: 'point' }, ...data.columns];
+  return all.map((column) => new Column(column, { points: data.points, fallback }));
 }

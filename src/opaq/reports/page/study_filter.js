@@ -23,7 +23,7 @@ function columnNamed(name, columns) {
 
 /** Whether a figure reads like a number: as exact as it is written. Parameters are compared as they are. */
 function reads(value, text, column) {
-  if (column.parameter) return value === Number(text);
+  if (column.parameter) return value === Number(text) || Number(value.toPrecision(7)) === Number(text);
   const digits = /\.(\d+)$/.exec(text)?.[1].length ?? 0;
   return Math.abs(value - Number(text)) <= 0.5 * 10 ** -digits + 1e-12;
 }

@@ -3,6 +3,8 @@
 const PLOT_HEIGHT = 400;
 const NEAR = 28; // pixels from which a point is pointed at
 const MOST_COLOURS = 8;
+const MOST_DETAILED = 400; // points; of more only those that are joined show bounds and intervals
+const CLOSE = 1e-4; // of the axis: nearer points count as one
 
 class PointPlot {
   /** onSelect(index), onGo(index): a point was looked at, or chosen. */
@@ -10,19 +12,19 @@ class PointPlot {
     Object.assign(this, { data, columns, onSelect, onGo });
     this.kept = new Set(data.points.keys());
     this.focus = null;
-    const numeric = columns.filter((column) => column.numeric && column.values(data.points).length > 0);
+    const numeric = columns.filter((column) => column.numeric && column.values().length > 0);
     this.x =
       numeric.find((column) => !column.parameter && column.key === (data.against === 'return' ? 'return' : 'value')) ??
       numeric[0];
     this.y =
-      numeric.find((column) => !column.parameter && column.key === data.bound_of) ??
+      numeric.find((column) => !column.parameter && column.key === data.of) ??
       numeric.find((column) => column.key === 'opacity') ??
       numeric.at(-1);
-    this.colours = columns.filter((column) => column.parameter && column.values(data.points).length > 1);
+    this.colours = columns.filter((column) => column.parameter && column.values().length > 1);
     this.colour =
       this.colours
-        .filter((column) => column.values(data.points).length <= MOST_COLOURS)
-        .sort((one, other) => one.values(data.points).length - other.values(data.points).length)[0] ?? null;
+        .filter((column) => column.values().length <= MOST_COLOURS)
+        .sort((one, other) => one.values().length - other.values().length)[0] ?? null;
     if (data.source === 'frontier') this.colour = null;
     this.box = el('div', { class: 'chart plot-box', tabindex: '0', role: 'application' });
     this.legend = el('ul', { class: 'legend' });
@@ -54,8 +56,8 @@ class PointPlot {
       });
       box.append(el('label', { for: id }, `${label} `, select));
     };
-    choice('plot-y', 'Up', figures, this.y, (column) => (this.y = column));
-    choice('plot-x', 'Right', numeric, this.x, (column) => (this.x = column));
+    choice('plot-y', 'Vertical axis', figures, this.y, (column) => (this.y = column));
+    choice('plot-x', 'Horizontal axis', numeric, this.x, (column) => (this.x = column));
     if (this.colours.length)
       choice('plot-colour', 'Colour', [null, ...this.colours], this.colour, (column) => (this.colour = column));
     return box;
@@ -74,23 +76,26 @@ class PointPlot {
     const height = Math.min(PLOT_HEIGHT, Math.max(260, Math.round(width * 0.62)));
     const all = [...this.kept].map((index) => this.placed(index));
     const drawn = all.filter((each) => each.x !== null && each.y !== null);
+    const joined = this.joined(drawn);
+    const crowded = drawn.length > MOST_DETAILED;
+    if (crowded) for (const each of drawn) if (!joined.includes(each)) [each.interval, each.bound] = [null, null];
     const bottom = all.filter((each) => each.x !== null && each.y === null);
+    const feasible = drawn.filter((each) => each.point.outcome === 'feasible');
+    const central = feasible.length > 1 ? feasible : drawn; // points that miss their tasks do not stretch the axes
     const [x, xTicks] = this.scale(
-      [...drawn, ...bottom].map((each) => each.x),
+      (this.x.parameter ? [...drawn, ...bottom] : central).map((each) => each.x),
       [chartFrame.left + 10, width - chartFrame.right - 10],
-      Math.max(2, Math.floor(width / 90)),
+      Math.max(3, Math.floor(width / 90)),
     );
-    const ys = drawn.flatMap((each) => [
+    const ys = central.flatMap((each) => [
       each.y,
       ...(each.interval ?? []),
       ...(each.bound === null ? [] : [each.bound]),
     ]);
     const [y, yTicks] = this.scale(ys, [height - chartFrame.bottom - 12, chartFrame.top + 6], 5);
-    const words = (column) => `${column.title}${column.key === 'seconds' ? '' : ''}`;
-    this.box.setAttribute(
-      'aria-label',
-      `Plot of ${count(drawn.length, 'point')}: ${visible(words(this.y))} by ${visible(words(this.x))}. Arrow keys go from point to point, Enter goes to the row of a point.`,
-    );
+    const label = `Plot of ${count(drawn.length, 'point')}: ${visible(this.y.title)} by ${visible(this.x.title)}.`;
+    const help = 'Arrow keys go from point to point, Enter goes to the row of a point.';
+    this.box.setAttribute('aria-label', `${label} ${help}`);
     const picture = svg('svg', {
       class: 'plot',
       width,
@@ -100,25 +105,25 @@ class PointPlot {
     });
     axes(picture, { width, height, x, y, xTicks, yTicks, xLabel: shortened(this.x.title, 60) });
     picture.append(svg('text', { class: 'axis-name', x: chartFrame.left, y: 2, text: shortened(this.y.title, 60) }));
-    const joined = this.joined(drawn);
     if (joined.length > 1)
       picture.append(svg('path', { class: 'joined', d: pathOf(joined.map((each) => [x(each.x), y(each.y)])) }));
     this.positions = [...drawn, ...bottom].map((each) => ({
       ...each,
       left: x(each.x),
+      beyond: !x.inside(each.x) || (each.y !== null && !y.inside(each.y)),
       top: each.y === null ? height - chartFrame.bottom - 5 : y(each.y),
     }));
-    for (const each of this.positions) this.mark(picture, each, y, drawn.length > 400 ? 3.4 : 5.2);
+    for (const each of this.positions) this.mark(picture, each, y, crowded ? 3 : 5.2);
     this.ring = svg('circle', { class: 'focus-ring', r: 9, visibility: 'hidden' });
     picture.append(this.ring);
     this.box.replaceChildren(picture);
-    this.explain(all, drawn, bottom, joined);
+    this.explain({ all, drawn, bottom, joined });
     this.placeRing();
   }
 
   placed(index) {
     const point = this.data.points[index];
-    const bounded = !this.y.parameter && this.y.key === this.data.bound_of;
+    const bounded = !this.y.parameter && this.y.key === this.data.of;
     const number = (value) => (typeof value === 'number' ? value : null);
     return {
       index,
@@ -130,33 +135,40 @@ class PointPlot {
     };
   }
 
+  /** From values to pixels; what is beyond the axis stands at its rim. */
   scale(values, [from, to], most) {
     let [low, high] = extent(values);
     if (values.length && values.every((value) => value === values[0])) [low, high] = [values[0] - 0.5, values[0] + 0.5];
-    return [(value) => from + ((value - low) / (high - low || 1)) * (to - from), niceTicks(low, high, most)];
+    const share = (value) => Math.min(1.02, Math.max(-0.02, (value - low) / (high - low || 1)));
+    const inside = (value) => value >= low && value <= high;
+    return [Object.assign((value) => from + share(value) * (to - from), { inside }), niceTicks(low, high, most)];
   }
 
-  /** Up is better; to the right too where that is the return, so that the points no other exceeds are joined. Of a
+  /** Up is better (down for a task that reveals); to the right too where that is the return, so that the points no other exceeds are joined. Of a
    * parameter the best point at every value is. */
   joined(drawn) {
+    const sign = this.data.minimise && this.y.key !== 'return' && this.y.key !== 'value' ? -1 : 1;
     if (!MEASURES.includes(this.y.key) || this.y.parameter || this.x === this.y) return [];
     const done = drawn
-      .filter((each) => each.point.outcome === 'done')
-      .sort((one, other) => other.x - one.x || other.y - one.y);
-    const pareto = this.isPareto();
-    let highest = -Infinity;
-    let last = null;
-    const kept = done.filter((each) => {
-      const better = pareto ? each.y > highest : each.x !== last;
-      highest = Math.max(highest, each.y);
-      last = each.x;
-      return better;
-    });
-    return this.x.parameter || pareto ? kept.reverse() : [];
+      .filter((each) => each.point.outcome === 'feasible')
+      .sort((one, other) => other.x - one.x || sign * (other.y - one.y));
+    if (!this.isPareto()) {
+      const firsts = done.filter((each, at) => at === 0 || each.x !== done[at - 1].x);
+      return this.x.parameter ? firsts.reverse() : [];
+    }
+    const close = CLOSE * (done.length ? done[0].x - done.at(-1).x : 0);
+    const front = [];
+    for (const each of done) {
+      const last = front.at(-1);
+      if (last && sign * each.y <= sign * last.y) continue;
+      if (last && last.x - each.x <= close) front.pop();
+      front.push(each);
+    }
+    return front.reverse();
   }
 
   isPareto() {
-    return !this.x.parameter && MEASURES.includes(this.x.key);
+    return !this.x.parameter && ['return', 'value'].includes(this.x.key);
   }
 
   mark(picture, each, y, radius) {
@@ -178,20 +190,20 @@ class PointPlot {
       );
     }
     if (each.y === null) picture.append(svg('path', { ...style, d: `M${left - 4},${top - 4}l8,8m0,-8l-8,8` }));
-    else if (point.outcome === 'done') picture.append(svg('circle', { ...style, cx: left, cy: top, r: radius }));
+    else if (point.outcome === 'feasible') picture.append(svg('circle', { ...style, cx: left, cy: top, r: radius }));
     else picture.append(svg('path', { ...style, d: `M${left},${top - 6}l6,6l-6,6l-6,-6z` }));
   }
 
   colourOf(point) {
     if (this.colour === null) return null;
     const value = this.colour.value(point);
-    const values = this.colour.values(this.data.points);
+    const values = this.colour.values();
     if (value === null) return 'var(--muted)';
     if (this.colour.numeric) return ramp(values.length > 1 ? (value - values[0]) / (values.at(-1) - values[0]) : 1);
     return `var(--tint-${values.indexOf(value) % MOST_COLOURS})`;
   }
 
-  explain(all, drawn, bottom, joined) {
+  explain({ all, drawn, bottom, joined }) {
     const entry = (kind, text, own) =>
       el(
         'li',
@@ -201,9 +213,10 @@ class PointPlot {
       );
     const has = (outcome) => drawn.some((each) => each.point.outcome === outcome);
     const best = this.isPareto() ? 'no point exceeds these in both' : 'the best at every value';
+    const beyond = this.positions.some((each) => each.beyond);
     const entries = [
-      this.colour === null && has('done') && entry('dot-mark', 'meets its task'),
-      has('infeasible') && entry('diamond-mark', 'misses its task'),
+      this.colour === null && has('feasible') && entry('dot-mark', 'meets its task'),
+      has('infeasible') && entry('diamond-mark', `misses its task${beyond ? ' (at the rim: further out)' : ''}`),
       bottom.length > 0 && entry('cross-mark', 'without an answer'),
       joined.length > 1 && entry('line-mark', best),
       drawn.some((each) => each.interval) && entry('interval-mark', 'interval'),
@@ -217,7 +230,7 @@ class PointPlot {
 
   colourEntries(entry) {
     if (this.colour === null) return [];
-    const values = this.colour.values(this.data.points);
+    const values = this.colour.values();
     const shown =
       values.length <= MOST_COLOURS
         ? values

@@ -22,10 +22,8 @@ class PointTable {
   }
 
   filterBox() {
-    const names = this.columns.filter((column) => column.numeric).map((column) => column.key);
-    const example = [names.find((name) => name !== 'opacity'), 'opacity > 0.5'].filter(Boolean);
-    const first = this.data.points.map((point) => this.columns[1]?.words(point)).find(Boolean);
-    const hint = this.columns[1]?.parameter && first ? `${this.columns[1].key} = ${shortened(first, 12)}` : example[1];
+    const varied = this.columns.find((column) => column.parameter && column.values().length > 0);
+    const hint = varied ? `${varied.key} = ${shortened(varied.values()[0], 16)}` : 'opacity > 0.5';
     this.input = el('input', {
       type: 'search',
       id: 'filter',
@@ -95,7 +93,7 @@ class PointTable {
     this.moreButton.addEventListener('click', () => {
       const before = this.body.children.length;
       this.limit += 4 * ROWS_AT_ONCE;
-      this.fill();
+      this.fill({ keep: true });
       this.body.children[before]?.querySelector('a')?.focus();
     });
     return el('p', {}, this.moreButton);
@@ -118,7 +116,14 @@ class PointTable {
     this.status.classList.toggle('complaint', filter.faults.length > 0);
     this.heads.forEach((head, index) => this.markHead(head, this.columns[index]));
     this.fill();
-    this.onFilter(new Set(kept));
+    this.tell(kept);
+  }
+
+  /** The plot is drawn anew only for other points. */
+  tell(kept) {
+    const same = this.kept?.length === kept.length && kept.every((index, at) => index === this.kept[at]);
+    this.kept = kept;
+    if (!same) this.onFilter(new Set(kept));
   }
 
   inOrder(kept) {
@@ -137,12 +142,15 @@ class PointTable {
     head.querySelector('.sort-mark').textContent = own ? (this.sorted.descending ? '▼' : '▲') : '';
   }
 
-  fill() {
+  /** The first rows of the order; `keep` leaves those that are there and adds the rest. */
+  fill({ keep = false } = {}) {
     const shown = this.order.slice(0, this.limit);
-    this.body.replaceChildren(...shown.map((index) => this.row(index)));
+    if (keep) this.body.append(...shown.slice(this.body.children.length).map((index) => this.row(index)));
+    else this.body.replaceChildren(...shown.map((index) => this.row(index)));
     const left = this.order.length - shown.length;
+    const next = Math.min(left, 4 * ROWS_AT_ONCE);
     this.moreButton.hidden = left <= 0;
-    this.moreButton.textContent = `Show ${Math.min(left, 4 * ROWS_AT_ONCE).toLocaleString('en')} more of ${left.toLocaleString('en')}`;
+    this.moreButton.textContent = `Show ${next.toLocaleString('en')} more of ${left.toLocaleString('en')}`;
   }
 
   row(index) {
@@ -167,12 +175,10 @@ class PointTable {
       interval && el('span', { class: 'range', text: `${number(interval[0], 4)} to ${number(interval[1], 4)}` });
     const isStatus = column.key === 'status' && !column.parameter;
     const error = isStatus && point.error ? el('span', { class: 'range error', text: visible(point.error) }) : null;
-    return el(
-      'td',
-      { class: column.numeric ? 'numeric' : isStatus ? 'status' : null },
-      named(column.words(point), 60),
-      range || error,
-    );
+    const words = column.words(point);
+    const shown = shortened(words, 60);
+    const title = shown === words ? null : visible(words);
+    return el('td', { class: column.numeric ? 'numeric' : isStatus ? 'status' : null, title }, shown, range || error);
   }
 
   /** Mark the row of a point; `go` also brings it into view and moves the focus there. */
@@ -193,11 +199,11 @@ class PointTable {
     const position = this.order.indexOf(index);
     if (position < this.limit) return;
     this.limit = position + 1;
-    this.fill();
+    this.fill({ keep: true });
   }
 }
 
-/** A link to the report of a point; a page opened from elsewhere cannot make it lead outside its own folder. */
+/** A link to the report of a point, relative to the page: no name can make it lead elsewhere. */
 function reportLink(point, text) {
   if (!point.report) return null;
   const path = point.report.split('/').map(encodeURIComponent).join('/');
