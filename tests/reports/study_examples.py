@@ -18,7 +18,7 @@ from study.inline_executor import InlineExecutor
 PLAN = {
     "opaq-sweep": 1,
     "problem": "two-sink",
-    "over": {"horizon": [2, 3], "task.return_at_least": [1.5, 9]},
+    "over": {"horizon": [2, 3], "task.return_at_least": [1.4, 1.7, 9]},
     "solve": {"num_starts": 1},
 }
 HOSTILE = ("</script><script>alert(1)</script>", '<img src=x onerror="alert(2)">', "\u202ereversed", "a'b\"c&d")
@@ -32,7 +32,7 @@ def _swept() -> Path:
 
 
 def example_study(folder: Path) -> Study:
-    """A sweep of four points, two of them infeasible, in a folder of its own."""
+    """A sweep of six points, two of them infeasible, in a folder of its own."""
     shutil.copytree(_swept(), folder)
     return opaq.load_study(folder)
 

@@ -15,6 +15,7 @@ Study = Any  # an opaq.study.sweep_study.Study; reports know no study, only what
 
 _FEASIBLE = "feasible"
 _CLOSE = 1e-4  # of the range of returns
+_ROUNDING = 1e-7  # of their size
 _FIGURES = {  # key of a figure -> its title; the order is that of the table
     "opacity": "opacity (bits)",
     "uncertainty": "hidden",
@@ -188,7 +189,8 @@ def _front_of(points: Sequence[Mapping[str, Any]], sign: float) -> list[int]:
         if point["outcome"] == _FEASIBLE and point["opacity"] and point["return"] is not None
     ]
     returns = [earned for earned, *_ in known]
-    close = _CLOSE * (max(returns) - min(returns)) if returns else 0.0
+    spread = max(returns) - min(returns) if returns else 0.0
+    close = math.inf if spread <= _ROUNDING * max(1.0, *map(abs, returns)) else _CLOSE * spread
     front: list[tuple[float, float, int]] = []
     for each in sorted(known, key=lambda each: (-each[0], -each[1], each[2])):
         if not front or each[1] > front[-1][1]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opaq.reports.page.figure_cards import Card, figure
+from opaq.reports.study_sentences import shortly
 
 Point = Mapping[str, Any]
 
@@ -35,7 +36,8 @@ def _opacity(done: Sequence[Point]) -> list[Card]:
         return []
     most, least = (choose(done, key=lambda point: point["opacity"]["value"]) for choose in (max, min))
     notes = _notes(
-        f"point {most['point']}", f"the least is {figure(least['opacity']['value'])} (point {least['point']})"
+        f"point {shortly(most['point'])}",
+        f"the least is {figure(least['opacity']['value'])} (point {shortly(least['point'])})",
     )
     how = "exact" if all(point["opacity"]["method"] == "exact" for point in done) else "some points within intervals"
     return [_card("Highest opacity", figure(most["opacity"]["value"]), unit="bits", notes=notes, how=how)]
@@ -47,7 +49,7 @@ def _return(done: Sequence[Point]) -> list[Card]:
         return []
     most, least = (choose(known, key=lambda point: point["return"]) for choose in (max, min))
     notes = _notes(
-        f"point {most['point']}, which hides {figure(most['opacity']['value'])} bits",
+        f"point {shortly(most['point'])}, which hides {figure(most['opacity']['value'])} bits",
         f"the least is {figure(least['return'])}",
     )
     return [_card("Highest return", figure(most["return"]), notes=notes)]

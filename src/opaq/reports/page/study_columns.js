@@ -8,7 +8,6 @@ const FIGURE_DIGITS = {
   return: 4,
   value: 4,
   slope: 4,
-  seconds: 1,
 };
 const MEASURES = ['opacity', 'uncertainty', 'guess_error', 'value', 'return'];
 
@@ -29,6 +28,7 @@ class Column {
   value(point) {
     const raw = this.raw(point);
     if (!this.parameter && isAmount(raw)) return raw.value;
+    if (raw === '' && !this.parameter) return null;
     if (raw === undefined || raw === null)
       return this.parameter && raw === null && !this.numeric ? this.fallback : null;
     return typeof raw === 'number' || typeof raw === 'string' ? raw : JSON.stringify(raw);
@@ -39,6 +39,7 @@ class Column {
     if (raw === undefined) return '';
     if (raw === null) return this.parameter ? this.fallback : '–';
     if (!this.parameter && isAmount(raw)) return number(raw.value, FIGURE_DIGITS[this.key]);
+    if (this.key === 'seconds' && !this.parameter) return formatOf(raw < 1 ? 2 : 1).format(raw);
     if (typeof raw === 'number')
       return this.parameter ? minus(String(Number(raw.toPrecision(7)))) : number(raw, FIGURE_DIGITS[this.key] ?? 4);
     const text = typeof raw === 'string' ? raw : JSON.stringify(raw);

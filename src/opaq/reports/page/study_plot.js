@@ -137,15 +137,20 @@ class PointPlot {
 
   /** From values to pixels; what is beyond the axis stands at its rim. */
   scale(values, [from, to], most) {
-    let [low, high] = extent(values);
-    if (values.length && values.every((value) => value === values[0])) [low, high] = [values[0] - 0.5, values[0] + 0.5];
+    const same = sameNumbers(values);
+    const [low, high] = same ? [values[0] - 0.5, values[0] + 0.5] : extent(values);
     const share = (value) => Math.min(1.02, Math.max(-0.02, (value - low) / (high - low || 1)));
     const inside = (value) => value >= low && value <= high;
-    return [Object.assign((value) => from + share(value) * (to - from), { inside }), niceTicks(low, high, most)];
+    const ticks = niceTicks(low, high, most);
+    const whole = !same && values.every(Number.isInteger);
+    const scaled = Object.assign((value) => from + share(value) * (to - from), { inside });
+    return [scaled, whole ? wholeTicks(ticks) : ticks];
   }
 
-  /** Up is better (down for a task that reveals); to the right too where that is the return, so that the points no other exceeds are joined. Of a
-   * parameter the best point at every value is. */
+  /**
+   * Up is better (down for a task that reveals). To the right too where that is the return: the points that no other
+   * exceeds are joined. Of a parameter the best point at every value is.
+   */
   joined(drawn) {
     const sign = this.data.minimise && this.y.key !== 'return' && this.y.key !== 'value' ? -1 : 1;
     if (!MEASURES.includes(this.y.key) || this.y.parameter || this.x === this.y) return [];
@@ -156,7 +161,8 @@ class PointPlot {
       const firsts = done.filter((each, at) => at === 0 || each.x !== done[at - 1].x);
       return this.x.parameter ? firsts.reverse() : [];
     }
-    const close = CLOSE * (done.length ? done[0].x - done.at(-1).x : 0);
+    if (!done.length) return [];
+    const close = sameNumbers(done.map((each) => each.x)) ? Infinity : CLOSE * (done[0].x - done.at(-1).x);
     const front = [];
     for (const each of done) {
       const last = front.at(-1);
@@ -320,21 +326,19 @@ class PointPlot {
 
   say() {
     if (this.focus === null) {
+      const hint = 'Point at a mark, or focus the plot and use the arrow keys.';
       return this.card.replaceChildren(
-        el('p', {
-          class: 'small',
-          text: 'Point at a mark, or focus the plot and use the arrow keys. A click, or Enter, goes to the row of the point.',
-        }),
+        el('p', { class: 'small', text: `${hint} A click, or Enter, goes to the row of the point.` }),
       );
     }
     const point = this.data.points[this.focus];
     const facts = this.columns.slice(1).filter((column) => column.words(point) !== '');
-    const link = reportLink(point, 'Open');
-    if (link) link.textContent = 'Open its report';
+    const link = reportLink(point, 'Open its report');
+    const error = point.error ? [el('p', { class: 'small', text: visible(point.error) })] : [];
     return this.card.replaceChildren(
       el('p', { class: 'inspected' }, 'Point ', named(point.point, 60), link && ' · ', link),
       el('dl', { class: 'point-facts' }, ...facts.map((column) => this.fact(column, point))),
-      point.error ? el('p', { class: 'small', text: visible(point.error) }) : null,
+      ...error,
     );
   }
 
@@ -348,6 +352,16 @@ class PointPlot {
       el('dd', {}, named(`${column.words(point)}${range}`, 80)),
     );
   }
+}
+
+/** Whether numbers differ by rounding alone. */
+function sameNumbers(values) {
+  if (!values.length) return false;
+  const [low, high] = values.reduce(
+    ([least, most], value) => [Math.min(least, value), Math.max(most, value)],
+    [Infinity, -Infinity],
+  );
+  return high - low <= 1e-7 * Math.max(1, Math.abs(low), Math.abs(high));
 }
 
 /** From orange to violet, also told apart by lightness. */

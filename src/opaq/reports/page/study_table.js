@@ -75,7 +75,8 @@ class PointTable {
     const report = this.hasReports ? el('th', { scope: 'col', text: 'report' }) : null;
     const head = el('thead', {}, el('tr', {}, name, report, ...others));
     this.body.addEventListener('click', (event) => event.target.closest('a') ?? this.pick(event));
-    this.body.addEventListener('focusin', (event) => this.pick(event));
+    // Not when the mouse brings the focus: what is said of a point would move the link from under it.
+    this.body.addEventListener('focusin', (event) => event.target.matches(':focus-visible') && this.pick(event));
     return el(
       'div',
       { class: 'scroller points', tabindex: '0', role: 'region', 'aria-label': 'The points' },
@@ -207,5 +208,6 @@ class PointTable {
 function reportLink(point, text) {
   if (!point.report) return null;
   const path = point.report.split('/').map(encodeURIComponent).join('/');
-  return el('a', { href: `./${path}`, 'aria-label': `${text} the report of point ${visible(point.point)}`, text });
+  const label = `${text}: report of point ${visible(point.point)}`;
+  return el('a', { href: `./${path}`, 'aria-label': label, text });
 }
