@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import random
 import shutil
 import tempfile
@@ -24,9 +25,16 @@ PLAN = {
 HOSTILE = ("</script><script>alert(1)</script>", '<img src=x onerror="alert(2)">', "\u202ereversed", "a'b\"c&d")
 
 
+def temporary_folder() -> Path:
+    """A folder that is there until the tests end."""
+    folder = Path(tempfile.mkdtemp(prefix="opaq-study-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 @cache
 def _swept() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="opaq-study-")) / "study"
+    folder = temporary_folder() / "study"
     opaq.sweep(PLAN, to=folder, on=InlineExecutor())
     return folder
 

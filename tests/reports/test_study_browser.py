@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 import opaq
 from opaq.reports.page.render import render_study
-from reports.study_examples import HOSTILE, example_study, hostile_data, many_points
+from reports.study_examples import HOSTILE, example_study, hostile_data, many_points, temporary_folder
 from reports.test_page_browser import (
     AXE,
     CHROMIUM,
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="install Debian's chrom
 
 @functools.cache
 def folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="opaq-study-pages-"))
+    return temporary_folder()
 
 
 @functools.cache
