@@ -133,7 +133,9 @@ def _enabled(cursor: Cursor, entries: Entries) -> Choices | None:
         where = cursor.item(state) if named is None else cursor
         where.error(f"no action is enabled in state {spelled}", "give it a row that is not zero")
     if idle.size > _MOST_LISTED:
-        cursor.error(f"no action is enabled in {idle.size - _MOST_LISTED:,} more states", "give each a row that is not zero")
+        cursor.error(
+            f"no action is enabled in {idle.size - _MOST_LISTED:,} more states", "give each a row that is not zero"
+        )
     if values is None or idle.size:
         return None
     sizes = {"num_states": entries.num_states, "num_actions": count}
