@@ -1,4 +1,4 @@
-"""Pictures of reports: a part of the page as Chromium draws it, in few colours so that the files stay small.
+"""Pictures of reports: what happens and what the observer believes, side by side, as Chromium draws the page.
 
 `python docs/report_pictures.py` draws the picture of the README again (Debian's chromium, and playwright).
 """
@@ -12,13 +12,20 @@ from pathlib import Path
 
 import opaq
 
-WIDTH, HEIGHT = 1180, 860  # of the window; the column beside the sections is cut off
-COLOURS = 96
+WIDTH, HEIGHT = 1180, 1400  # of the window
+MARGIN = 8  # pixels below what is shown
 DOCS = Path(__file__).parent
+_END_OF_PICTURES = """() => {
+  const bottom = (element) => element.getBoundingClientRect().bottom;
+  const top = document.querySelector("#replay").getBoundingClientRect().top;
+  const keys = [...document.querySelectorAll("#replay .stage .map-key")];
+  const last = keys.length ? keys : [document.querySelector("#replay .stage")];  // large models have no picture
+  return Math.max(...last.map(bottom)) - top;
+}"""
 
 
-def picture(report: opaq.Report, file: Path, *, section: str = "replay", run: int = 0, time: int = 0) -> None:
-    """One section of a report, at one time of one run, as PNG."""
+def picture(report: opaq.Report, file: Path, *, run: int = 0, time: int = 0) -> None:
+    """The replay of a report at one time of one run, as PNG: from its head to the end of the two pictures."""
     from PIL import Image
     from playwright.sync_api import sync_playwright
 
@@ -29,11 +36,13 @@ def picture(report: opaq.Report, file: Path, *, section: str = "replay", run: in
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
         page.goto(f"{page_file.as_uri()}#run={run}&t={time}")
-        drawn = page.locator(f"#{section}").screenshot(animations="disabled")
+        section = page.locator("#replay")
+        section.scroll_into_view_if_needed()
+        end = page.evaluate(_END_OF_PICTURES) + MARGIN
+        drawn = section.screenshot(animations="disabled")
         browser.close()
     with Image.open(io.BytesIO(drawn)) as image:
-        shown = image.convert("RGB").crop((0, 0, image.width, min(image.height, HEIGHT)))
-        shown.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
+        image.convert("RGB").crop((0, 0, image.width, min(image.height, int(end)))).save(file, optimize=True)
 
 
 def middle_of(report: opaq.Report, kind: str) -> tuple[int, int]:

@@ -60,7 +60,7 @@ def test_the_gallery_has_every_problem_there_is() -> None:
     assert set(figures) == {*opaq.scenarios.names(), *examples} == set(GALLERY.TEXTS)
     assert {it["status"] for it in figures.values()} == {"converged"}  # as the page says
     assert text_of(DOCS / "gallery.md") == GALLERY.page(figures), "run: python docs/gallery.py --page"
-    assert [name for name in figures if not (GALLERY.FOLDER / f"{name}.svg").is_file()] == []
+    assert [name for name in figures if not (GALLERY.FOLDER / f"{name}.png").is_file()] == []
     assert sum(file.stat().st_size for file in GALLERY.FOLDER.iterdir()) < 2_000_000
 
 

@@ -75,7 +75,6 @@ from .reports.ladder_figure import plot_comparison as plot_comparison
 from .reports.over_time_figure import plot_opacity_over_time as plot_opacity_over_time
 from .reports.policy_figure import plot_policy as plot_policy
 from .reports.report_page import Report as Report
-from .reports.report_page import report as report
 from .reports.trace_figure import plot_trace as plot_trace
 from .simulation.agent import Agent as Agent
 from .simulation.agent import GymAdapter as GymAdapter
@@ -122,6 +121,7 @@ from .spec import problem_schema as problem_schema
 from .spec import problem_to_dict as problem_to_dict
 from .stop import Stop as Stop
 from .stop import StoppedError as StoppedError
+from .study.any_report import report as report
 from .study.pareto_front import Frontier as Frontier
 from .study.pareto_front import FrontierPoint as FrontierPoint
 from .study.pareto_front import frontier as frontier

@@ -38,7 +38,7 @@ MODEL: dict[str, Any] = {
 
 
 def blocks(document: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", document, flags=re.DOTALL | re.MULTILINE)
+    return re.findall(rf"^```{language}(?: [\w.]+)?\n(.*?)^```$", document, flags=re.DOTALL | re.MULTILINE)
 
 
 def test_the_hoa_example() -> None:

@@ -13,7 +13,7 @@ from opaq.reports.frontier_text import frontier_to_dict, render_frontier
 
 POINT = {
     "threshold", "value", "return", "opacity", "guess_error", "uncertainty", "slope", "status", "status_text",
-    "feasible", "carried", "shortfall", "bound", "seconds",
+    "feasible", "carried", "shortfall", "policy_file", "bound", "seconds",
 }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def test_json_and_policies(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert set(told) == {
         "problem", "against", "policy_class", "of", "largest", "seed", "seconds", "interrupted", "complete",
-        "concave_by_theory", "points",
+        "concave_by_theory", "points", "minimise", "problem_file",
     }  # fmt: skip
     assert all(set(point) == POINT for point in told["points"])
     assert all(point["bound"] >= point["opacity"]["value"] - 1e-9 for point in told["points"])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from opaq.cli.shell import (
     BAD_INPUT,
@@ -31,6 +32,7 @@ from opaq.reports.frontier_text import (
     number_columns,
     render_frontier,
 )
+from opaq.study.front_json import policy_file_name
 from opaq.study.pareto_front import Frontier
 
 
@@ -41,13 +43,14 @@ class FrontFiles:
     plot: Path | None
     policies: Path | None
     problem: Problem
+    source: str  # what the problem was read from
     overwrite: bool
     notes: list[str] = field(default_factory=list)
     failed: bool = False
 
     @classmethod
     def prepare(
-        cls, plot: Path | None, policies: Path | None, problem: Problem, *, count: int, overwrite: bool
+        cls, plot: Path | None, policies: Path | None, problem: Problem, *, source: str, count: int, overwrite: bool
     ) -> FrontFiles:
         """Try every file; InputError lists all that cannot be written."""
         if plot is not None:
@@ -59,14 +62,14 @@ class FrontFiles:
             check_writable(plot, overwrite=overwrite)
         if policies is not None:
             _check_folder(policies, count, overwrite)
-        return cls(plot, policies, problem, overwrite)
+        return cls(plot, policies, problem, source, overwrite)
 
     def write(self, front: Frontier) -> None:
         """Write them; what goes wrong is said."""
         folder, plot = self.policies, self.plot
         if folder is not None:
             for number, point in enumerate(front.points, start=1):
-                file = folder / file_name(number)
+                file = folder / policy_file_name(number)
                 self._try(lambda file=file, point=point: save_policy(  # type: ignore[misc]
                     point.policy, file, problem=self.problem, overwrite=self.overwrite))  # fmt: skip
             self.notes.append(f"wrote {len(front.points)} policies to {folder}")
@@ -74,17 +77,18 @@ class FrontFiles:
             self._try(lambda: draw(front, plot, overwrite=self.overwrite))
             self.notes.append(f"drew the front to {plot}")
 
+    def to_dict(self, front: Frontier) -> dict[str, Any]:
+        """The front as plain data, with the files that it came from and went to."""
+        folder = self.policies
+        files = [] if folder is None else [str(folder / policy_file_name(at + 1)) for at in range(len(front.points))]
+        return frontier_to_dict(front, problem_file=self.source, policy_files=files)
+
     def _try(self, write: Callable[[], None]) -> None:
         try:
             write()
         except InputError as error:
             complain(error)
             self.failed = True
-
-
-def file_name(number: int) -> str:
-    """The file for the policy of a point, by its position on the front."""
-    return f"point-{number:02d}.json"
 
 
 def _check_folder(folder: Path, count: int, overwrite: bool) -> None:
@@ -95,9 +99,9 @@ def _check_folder(folder: Path, count: int, overwrite: bool) -> None:
     faults = Faults()
     for number in range(1, count + 1):
         try:
-            check_writable(folder / file_name(number), overwrite=overwrite)
+            check_writable(folder / policy_file_name(number), overwrite=overwrite)
         except InputError as error:
-            faults.errors += [Fault(file_name(number), fault.found, fault.advice) for fault in error.faults]
+            faults.errors += [Fault(policy_file_name(number), fault.found, fault.advice) for fault in error.faults]
     faults.raise_if_any(str(folder))
 
 
@@ -113,16 +117,16 @@ def draw(front: Frontier, path: Path, *, overwrite: bool) -> None:
     save_figure(figure, path, overwrite=overwrite)
 
 
-def deliver(front: Frontier, *, failed: bool, as_json: bool) -> int:
+def deliver(front: Frontier, files: FrontFiles, *, as_json: bool) -> int:
     """Print the answer; the exit code."""
     if as_json:
-        answer(json.dumps(frontier_to_dict(front), indent=2))
+        answer(json.dumps(files.to_dict(front), indent=2))
     elif front.points and on_terminal():
         shown = table(frontier_head(front), frontier_rows(front), numbers=number_columns(front))
         answer("\n".join([shown, *frontier_notes(front, width=page_width())]))
     else:
         answer(render_frontier(front, width=page_width()))
-    return BAD_INPUT if failed else _code(front)
+    return BAD_INPUT if files.failed else _code(front)
 
 
 def _code(front: Frontier) -> int:

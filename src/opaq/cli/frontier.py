@@ -52,7 +52,7 @@ def command(
         from opaq.opacity.warm import compile_kernels
         from opaq.study.pareto_front import frontier
 
-        files = FrontFiles.prepare(plot, policies, stated, count=points, overwrite=force)
+        files = FrontFiles.prepare(plot, policies, stated, source=problem, count=points, overwrite=force)
         compile_kernels(derivatives=True)
 
     def done(point: FrontierPoint) -> None:
@@ -76,4 +76,4 @@ def command(
     files.write(front)
     for line in files.notes:
         note(line)
-    raise typer.Exit(deliver(front, failed=files.failed, as_json=as_json))
+    raise typer.Exit(deliver(front, files, as_json=as_json))

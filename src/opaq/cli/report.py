@@ -21,8 +21,17 @@ if TYPE_CHECKING:
     from opaq.stop import Stop
 
 
+_KEPT = ("title", "problem", "opacity", "question", "answer")
+
+
 def command(
-    problem: shared.ProblemName,
+    problem: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROBLEM|STUDY",
+            help="A problem file or the name of a scenario; or the folder of a sweep, or what frontier --json printed.",
+        ),
+    ],
     policy: shared.PolicyFile = None,
     to: Annotated[
         Path | None, typer.Option("-o", "--to", metavar="FILE", help="The HTML file (default: NAME-report.html here).")
@@ -41,12 +50,22 @@ def command(
             "--with", metavar="FILE", help="An answer of solve, certify or compare (--json), or a run folder."
         ),
     ] = None,
+    points: Annotated[
+        str | None,
+        typer.Option(
+            metavar="all|none|N", help="Of a study: points with a report of their own (default: 40, the most opaque)."
+        ),
+    ] = None,
+    policies: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Of a front: its policies, if it does not name them.")
+    ] = None,
     any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
     """Write a page that shows what a policy hides: one HTML file that opens offline; its path is the answer.
 
+    Of a sweep or a front the page shows all points; their own reports go to the folder NAME-points beside it.
     Ctrl-C, and --time when it is over, end the work with what is known by then.
     Exit codes: 0 done, 2 bad input, 3 no time for anything, 74 no stdout, 130 interrupted.
     """
@@ -57,6 +76,18 @@ def command(
     expect_answer()
     if to is not None:
         check_writable(to, overwrite=force)
+
+    from opaq.cli.study_pages import is_study, number_of_points, refuse
+
+    of_policy: dict[str, object]
+    of_points, of_policy = {"--points": points, "--policies": policies}, {"--policy": policy, "--certify": certify}
+    of_policy |= {"--compare": compare, "--with": with_answers, "--any-model": any_model}
+    if is_study(problem):
+        refuse(of_policy, chosen="a study", advice="its points have policies of their own")
+        target = to or Path(default_name(Path(problem).resolve().stem))
+        options = {"points": number_of_points(points), "policies": policies, "force": force, "quiet": quiet}
+        raise typer.Exit(_study(problem, target, options | given({"runs": runs, "seed": seed, "time": time}), as_json))
+    refuse(of_points, chosen="a problem", advice="it belongs to sweeps and fronts")
 
     from opaq.cli.report_answers import policy_file, read_answers
 
@@ -99,6 +130,15 @@ def command(
         raise typer.Exit(INTERRUPTED)
 
 
+def _study(name: str, to: Path, options: dict[str, Any], as_json: bool) -> int:
+    """Write the pages of a study; the exit code."""
+    from opaq.cli.study_pages import KEPT, write_study
+
+    data, interrupted = write_study(name, to, **options)
+    answer(_summary(data, to, KEPT) if as_json else str(to))
+    return INTERRUPTED if interrupted else 0
+
+
 def default_name(name: str) -> str:
     """The file of a report that is not named: the problem's name, as far as file names go."""
     plain = re.sub(r"[^\w.()-]+", "-", name).strip("-.")[:100]
@@ -132,8 +172,7 @@ def _compared(problem: Problem, time: float | None, stop: Stop, shown: ProgressP
     return compare(problem, time=time, stop=stop, on_rung=lambda rung: shown.show(f"{rung.name} done"))
 
 
-def _summary(data: Any, path: Path) -> str:
+def _summary(data: Any, path: Path, kept: tuple[str, ...] = _KEPT) -> str:
     import json
 
-    kept = ("title", "problem", "opacity", "question", "answer")
     return json.dumps({"report": str(path), **{key: data[key] for key in kept}}, indent=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from opaq.reports.layout import WIDTH, wrapped
@@ -11,20 +12,30 @@ from opaq.reports.plain_tables import plain_table, short_amount, short_bound
 Frontier = Any  # an opaq.study.pareto_front.Frontier; reports know no study, only what they are given
 
 
-def frontier_to_dict(frontier: Frontier) -> dict[str, Any]:
-    """The front as plain data; its keys are a promise (docs/answers.md)."""
+def frontier_to_dict(
+    frontier: Frontier, *, problem_file: str | None = None, policy_files: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The front as plain data; its keys are a promise (docs/answers.md).
+
+    problem_file: what the problem was read from. policy_files: where the policies of the points are, if anywhere.
+    """
+    files = dict(enumerate(policy_files))
     return {
         "problem": frontier.problem,
+        "problem_file": problem_file,
         "against": frontier.against,
         "policy_class": frontier.policy_class,
         "of": frontier.of.name,
+        "minimise": frontier.stated is not None and frontier.stated.task.minimise,
         "largest": frontier.largest,
         "seed": frontier.seed,
         "seconds": frontier.seconds,
         "interrupted": frontier.interrupted,
         "complete": frontier.complete,
         "concave_by_theory": frontier.concave_by_theory,
-        "points": [_point_to_dict(point) for point in frontier.points],
+        "points": [
+            _point_to_dict(point) | {"policy_file": files.get(index)} for index, point in enumerate(frontier.points)
+        ],
     }
 
 

@@ -1,4 +1,4 @@
-"""A policy shown: the call `opaq.report`."""
+"""A policy shown: what `opaq.report` makes of a problem."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ class Report(ByContent):
 
     def __repr__(self) -> str:
         size = len(self.html.encode()) / 1e6
-        return f"<Report of '{self.data['title'][:40]}': {len(self.data['runs'])} runs, {size:.2f} MB>"
+        parts = "points" if self.data["kind"] == "study" else "runs"
+        return f"<Report of '{self.data['title'][:40]}': {len(self.data[parts])} {parts}, {size:.2f} MB>"
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the page to a file in one step; an existing file stays unless `overwrite`."""
         write_text(path, self.html, overwrite=overwrite)
 
 
-def report(
+def report_of_policy(
     problem: Problem | str | os.PathLike[str],
     policy: Policy | str | os.PathLike[str] | None = None,
     *,
@@ -65,22 +66,7 @@ def report(
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """A page that shows what a policy hides and gives away: one HTML file that opens offline.
-
-    problem: an object, the name of a file, or the name of a scenario.
-    policy: an object or the name of a file; None is that of the solution, if one is given, else the uniform policy.
-    to: the file to write; without it, `Report.save` does. overwrite: whether it may be there already.
-    solution, certificate, comparison: what `solve`, `certify` and `compare` found, objects or the mappings that their
-        commands print as JSON; the report shows the search, the proof and the ladder of policy classes.
-    runs: how many sampled runs are replayed (6, fewer where they are long, unless given; at most 200); the most
-        revealing and the most confusing observations are replayed beside them. seed: makes the runs repeatable.
-    time: seconds for all of it; what is not done by then is left out. `stop` does the same when it is requested;
-        without one, Ctrl-C raises KeyboardInterrupt.
-    on_progress: called with words that say how far the work is.
-
-    Raises InputError when an argument does not fit, when an answer is about another problem or policy, and when the
-    file cannot be written; StoppedError when the time was up before anything was known.
-    """
+    """The report of one policy: the arguments are those of `report`."""
     if to is not None:
         check_writable(to, overwrite=overwrite)
     stated = as_problem(problem)

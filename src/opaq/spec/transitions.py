@@ -18,6 +18,7 @@ from opaq.spec.names import Names
 from opaq.spec.shapes import ARRAY, complete, mapping_to
 
 MAX_TRANSITIONS = 20_000_000
+_MOST_LISTED = 1000  # states without an action that are named one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +128,14 @@ def _enabled(cursor: Cursor, entries: Entries) -> Choices | None:
     values = scaled_rows(cursor, rows, entries.values, num_rows=entries.num_states * count, spell=spell)
     idle = np.flatnonzero(np.bincount(entries.states, minlength=entries.num_states) == 0)
     names = cursor.names.states.listed
-    for state in idle.tolist():
+    for state in idle[:_MOST_LISTED].tolist():
         spelled = f"'{names[state]}'" if state < len(names) else str(state)
         where = cursor.item(state) if named is None else cursor
         where.error(f"no action is enabled in state {spelled}", "give it a row that is not zero")
+    if idle.size > _MOST_LISTED:
+        cursor.error(
+            f"no action is enabled in {idle.size - _MOST_LISTED:,} more states", "give each a row that is not zero"
+        )
     if values is None or idle.size:
         return None
     sizes = {"num_states": entries.num_states, "num_actions": count}

@@ -92,6 +92,7 @@ class Frontier(ByContent):
     seconds: float
     interrupted: bool = False
     complete: bool = True  # whether all points asked for are there
+    stated: Problem | None = None  # the problem itself, with its own threshold
 
     @property
     def not_concave(self) -> tuple[FrontierPoint, ...]:
@@ -152,7 +153,7 @@ def frontier(
                 settings = replace(chosen, time=None, sequences=0)
                 search = FrontSearch.prepare(stated, policy_class, settings, against=against, stop=asked)
                 front = _Front(search, points, asked, begun, chosen.time, certify, on_point, on_progress)
-                return front.frontier()
+                return replace(front.frontier(), stated=stated)
             except StoppedError:
                 if not own.interrupted:
                     raise

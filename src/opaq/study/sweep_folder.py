@@ -10,7 +10,7 @@ from typing import Any
 from opaq.errors import Fault, InputError
 from opaq.files import read_bytes, write_text
 from opaq.study.sweep_files import PLAN_COPY, PROBLEM_COPY, TABLE
-from opaq.study.sweep_journal import FILE, Journal
+from opaq.study.sweep_journal import BASE, FILE, Journal
 from opaq.study.sweep_plan import SweepPlan
 from opaq.study.sweep_points import SweepPoint
 
@@ -34,7 +34,7 @@ def open_folder(folder: Path, plan: SweepPlan, points: list[SweepPoint], source:
         (point.index, point.name, json.dumps(dict(point.parameters)), point.fingerprint, point.warm_from)
         for point in points
     ]
-    Journal.create(folder, stated, rows)
+    Journal.create(folder, stated | {BASE: str(plan.folder.absolute())}, rows)
 
 
 def _text(source: Any) -> str:

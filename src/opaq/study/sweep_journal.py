@@ -28,6 +28,7 @@ CREATE TABLE results (point INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, statu
                       record TEXT NOT NULL, answer TEXT, policy TEXT) STRICT;
 """
 FAILED = "failed"
+BASE = "folder"  # the part of the plan that says what paths in the problem file are relative to
 
 
 @dataclass(frozen=True, slots=True)

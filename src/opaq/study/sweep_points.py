@@ -50,7 +50,11 @@ def shortly(value: Any) -> str:
 
 def spec_of(plan: SweepPlan, parameters: Mapping[str, Any]) -> Any:
     """What the problem file says at a point. Raises InputError where a path leads nowhere."""
-    spec: Any = plan.problem
+    return spec_with(plan.problem, parameters)
+
+
+def spec_with(spec: Any, parameters: Mapping[str, Any]) -> Any:
+    """What a problem file says with the parameters of a point in it."""
     for path, value in parameters.items():
         if path.startswith("sensors."):
             spec = with_sensor(spec, path.removeprefix("sensors."), value)

@@ -44,12 +44,21 @@ function sentence(text) {
   return `${words[0].toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? '' : '.'}`;
 }
 
+const formats = new Map();
+
+/** Making a format takes longer than using it a thousand times. */
+function formatOf(digits) {
+  const made = () => new Intl.NumberFormat('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  if (!formats.has(digits)) formats.set(digits, made());
+  return formats.get(digits);
+}
+
 function number(value, digits = 3) {
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
   if (Math.abs(value) < 5e-7) return '0';
   if (Math.abs(value) < 0.5 * 10 ** -digits) return powerOfTen(value);
   if (Math.abs(value) >= 1e6) return minus(value.toPrecision(4));
-  return minus(value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+  return minus(formatOf(digits).format(value));
 }
 
 function percent(share, digits = 1) {

@@ -1,67 +1,4 @@
-// Reads the data, draws every section, and says plainly what cannot be shown.
-
-const KNOWN_VERSION = 1;
-
-function complain(text) {
-  const fault = document.getElementById('fault');
-  fault.textContent = text;
-  fault.hidden = false;
-}
-
-function readData() {
-  let data;
-  try {
-    data = JSON.parse(document.getElementById('opaq-report').textContent);
-  } catch (error) {
-    complain(
-      `The data inside this file cannot be read, so there are no pictures: ${error.message}. Make the report again.`,
-    );
-    return null;
-  }
-  if (data?.format !== 'opaq-report' || data.kind === 'study') {
-    complain('This file does not hold the data of an opaq report.');
-    return null;
-  }
-  if (data.version !== KNOWN_VERSION) {
-    complain(
-      `This report has data of version ${data.version}; this page knows version ${KNOWN_VERSION}. Make the report again with one version of opaq.`,
-    );
-    return null;
-  }
-  return data;
-}
-
-/** One part that fails does not take the others with it. */
-function attempt(section, draw) {
-  const host = document.getElementById(section);
-  if (host === null) return null;
-  try {
-    return draw();
-  } catch (error) {
-    host.append(el('p', { class: 'fault', text: `This part could not be drawn: ${error.message}` }));
-    console.error(error);
-    return null;
-  }
-}
-
-function themeButton() {
-  const themes = ['auto', 'light', 'dark'];
-  const button = document.getElementById('theme');
-  const root = document.documentElement;
-  const label = () => (button.textContent = `Theme: ${root.dataset.theme ?? 'auto'}`);
-  button.addEventListener('click', () => {
-    const next = themes[(themes.indexOf(root.dataset.theme ?? 'auto') + 1) % themes.length];
-    if (next === 'auto') delete root.dataset.theme;
-    else root.dataset.theme = next;
-    try {
-      localStorage.setItem('opaq-theme', next);
-    } catch {
-      /* then the choice lasts as long as the page */
-    }
-    label();
-  });
-  label();
-}
+// The page of a report: every section is drawn from the data.
 
 function copyButtons(data) {
   const texts = new Map([
@@ -89,25 +26,9 @@ async function copied(text, listing) {
   }
 }
 
-/** The link of the section in view is marked. */
-function followScroll() {
-  const links = new Map([...document.querySelectorAll('.contents a')].map((link) => [link.hash.slice(1), link]));
-  const watch = new IntersectionObserver(
-    (entries) => {
-      for (const entry of entries) {
-        if (!entry.isIntersecting) continue;
-        for (const link of links.values()) link.removeAttribute('aria-current');
-        links.get(entry.target.id)?.setAttribute('aria-current', 'true');
-      }
-    },
-    { rootMargin: '-15% 0px -75% 0px' },
-  );
-  for (const id of links.keys()) watch.observe(document.getElementById(id));
-}
-
 function start() {
   themeButton();
-  const data = readData();
+  const data = readData('problem');
   if (data === null) {
     document.documentElement.classList.add('broken');
     return;

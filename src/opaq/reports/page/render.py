@@ -12,6 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from opaq.reports.page.figure_cards import cards
+from opaq.reports.page.study_cards import study_cards
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "opaq-report", 1
 
 _STYLE = ("page.css", "report.css")
+_STUDY_STYLE = (*_STYLE, "study.css")
+_STUDY_SCRIPTS = (
+    "elements.js",
+    "charts.js",
+    "frame.js",
+    "study_columns.js",
+    "study_filter.js",
+    "study_plot.js",
+    "study_table.js",
+    "study.js",
+)
 _SCRIPTS = (
     "elements.js",
     "charts.js",
@@ -30,6 +42,7 @@ _SCRIPTS = (
     "replay.js",
     "outcomes.js",
     "policy_table.js",
+    "frame.js",
     "main.js",
 )
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
@@ -51,6 +64,22 @@ def render_report(data: Mapping[str, Any]) -> str:
         cards=[] if fault else cards(data),
         sections=sections,
         shown={section["id"] for section in sections},
+    )
+
+
+def render_study(data: Mapping[str, Any]) -> str:
+    """The page of a sweep or a front: a plot, and a table that is sorted and filtered.
+
+    data: `{"format": "opaq-report", "version": 1, "kind": "study", ...}`.
+    """
+    fault = _fault(data)
+    return _render(
+        "study.html.j2",
+        scripts=_STUDY_SCRIPTS,
+        style=_STUDY_STYLE,
+        data=data,
+        fault=fault,
+        cards=[] if fault else study_cards(data),
     )
 
 
@@ -100,7 +129,9 @@ def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"id": name, "title": title, "shown": bool(content)} for name, title, content in parts]
 
 
-def _render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], **values: Any) -> str:
+def _render(
+    template: str, *, scripts: Sequence[str], data: Mapping[str, Any], style: Sequence[str] = _STYLE, **values: Any
+) -> str:
     script, theme = _script(scripts), _text("theme.js")
     return (
         _environment()
@@ -108,7 +139,7 @@ def _render(template: str, *, scripts: Sequence[str], data: Mapping[str, Any], *
         .render(
             data=data,
             embedded=embedded(data),
-            style="\n".join(map(_text, _STYLE)),
+            style="\n".join(map(_text, style)),
             script=script,
             theme=theme,
             hashes=" ".join(f"'sha256-{_digest(source)}'" for source in (theme, script)),

@@ -1,0 +1,62 @@
+"""`opaq report` for a sweep or a front: its page, and the reports of its points."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opaq.errors import Fault, InputError
+
+KEPT = ("title", "problem", "question", "answer", "counts", "reports")
+
+
+def is_study(name: str) -> bool:
+    """Whether a name is that of a folder, or of a file that holds a front."""
+    from opaq.loading.scenarios import names
+    from opaq.study.front_json import Front
+
+    return name not in names() and (os.path.isdir(name) or Front.in_file(name) is not None)
+
+
+def refuse(options: Mapping[str, object], *, chosen: str, advice: str) -> None:
+    """Raise InputError for every option that was given."""
+    faults = [Fault(flag, f"has no effect for {chosen}", advice) for flag, value in options.items() if value]
+    if faults:
+        raise InputError(faults)
+
+
+def number_of_points(text: str | None) -> Any:
+    """What `--points` says: all, none, or how many."""
+    if text is None or text in ("all", "none"):
+        return text
+    if text.isdecimal() and len(text) < 10:
+        return int(text)
+    raise InputError([Fault("--points", f"is {text[:40]!r}", "write all, none, or how many")])
+
+
+def write_study(
+    name: str, to: Path, *, points: Any, policies: Path | None, force: bool, quiet: bool, **options: Any
+) -> tuple[Mapping[str, Any], bool]:
+    """Write the pages; the data of the first, and whether the work was interrupted."""
+    from opaq.cli.interrupts import BEGUN, interrupts
+    from opaq.cli.progress import ProgressPrinter
+    from opaq.cli.shell import about, note
+
+    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+        from opaq.opacity.warm import compile_kernels
+        from opaq.study.study_report import study_report
+        from opaq.study.study_sources import source_of
+
+        source = source_of(name, policies=policies)
+        assert source is not None  # it is a study
+        if points not in ("none", 0):
+            compile_kernels()
+    with interrupts.computing() as stop, ProgressPrinter("reporting", quiet=quiet) as progress, about(str(to)):
+        made = study_report(
+            source, to=to, points=points, overwrite=force, stop=stop, on_progress=progress.show, **options
+        )
+    if made.data["reports"]["text"] and not quiet:
+        note(made.data["reports"]["text"])
+    return made.data, stop.interrupted

@@ -1,0 +1,74 @@
+// The columns of a study: what a point has there, to compare by and to read.
+
+const FIGURE_DIGITS = {
+  opacity: 4,
+  uncertainty: 4,
+  upper_bound: 4,
+  guess_error: 4,
+  return: 4,
+  value: 4,
+  slope: 4,
+};
+const MEASURES = ['opacity', 'uncertainty', 'guess_error', 'value', 'return'];
+
+const isAmount = (value) => value !== null && typeof value === 'object' && 'method' in value && 'value' in value;
+
+class Column {
+  constructor({ key, title, parameter = false, numeric = false }, { points, fallback }) {
+    Object.assign(this, { key, title, parameter, numeric, points, fallback });
+  }
+
+  /** What a point has: undefined where it says nothing, null where it says that something is left out. */
+  raw(point) {
+    const holder = this.parameter ? point.parameters : point;
+    return Object.hasOwn(holder, this.key) ? holder[this.key] : undefined;
+  }
+
+  /** A number or a text to sort and filter by, or null. */
+  value(point) {
+    const raw = this.raw(point);
+    if (!this.parameter && isAmount(raw)) return raw.value;
+    if (raw === '' && !this.parameter) return null;
+    if (raw === undefined || raw === null)
+      return this.parameter && raw === null && !this.numeric ? this.fallback : null;
+    return typeof raw === 'number' || typeof raw === 'string' ? raw : JSON.stringify(raw);
+  }
+
+  words(point) {
+    const raw = this.raw(point);
+    if (raw === undefined) return '';
+    if (raw === null) return this.parameter ? this.fallback : '–';
+    if (!this.parameter && isAmount(raw)) return number(raw.value, FIGURE_DIGITS[this.key]);
+    if (this.key === 'seconds' && !this.parameter) return formatOf(raw < 1 ? 2 : 1).format(raw);
+    if (typeof raw === 'number')
+      return this.parameter ? minus(String(Number(raw.toPrecision(7)))) : number(raw, FIGURE_DIGITS[this.key] ?? 4);
+    const text = typeof raw === 'string' ? raw : JSON.stringify(raw);
+    return this.key === 'status' && !this.parameter ? text.replaceAll('_', ' ') || 'no result yet' : text;
+  }
+
+  /** The interval of an amount that is not exact: [lower, upper], or null. */
+  interval(point) {
+    const raw = this.parameter ? null : this.raw(point);
+    return isAmount(raw) && raw.upper - raw.lower > 1e-9 ? [raw.lower, raw.upper] : null;
+  }
+
+  /** The different values of all points, in order; those that say nothing have none. */
+  values() {
+    const stated = () => this.points.map((point) => this.value(point)).filter((value) => value !== null);
+    this.different ??= [...new Set(stated())].sort(inOrder);
+    return this.different;
+  }
+}
+
+/** Numbers before texts, each among themselves. */
+function inOrder(one, other) {
+  if (typeof one !== typeof other) return typeof one === 'number' ? -1 : 1;
+  if (typeof one === 'number') return one - other;
+  return one.localeCompare(other, 'en', { numeric: true });
+}
+
+function columnsOf(data) {
+  const fallback = data.source === 'frontier' ? 'any' : 'null';
+  const all = [{ key: 'point', title: 'point' }, ...data.columns];
+  return all.map((column) => new Column(column, { points: data.points, fallback }));
+}

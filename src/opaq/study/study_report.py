@@ -1,0 +1,197 @@
+"""The pages of a study: one with all points, and one for each of them that is asked for."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+from opaq.choices import check_numbers
+from opaq.errors import Fault, InputError, OpaqError
+from opaq.files import check_writable, write_text
+from opaq.reports.page.render import render_study
+from opaq.reports.report_page import Report, make_report
+from opaq.reports.study_data import with_reports
+from opaq.stop import Stop, StoppedError, on_signals
+from opaq.study.study_sources import StudySource
+
+Points = Literal["all", "none"] | int | None
+
+USUAL_POINTS = 40  # reports of single points where nothing else is asked for
+_USUAL_SECONDS = 600.0  # for all of them
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+_MOST_REASONS = 3  # of reports that could not be made
+
+
+def study_report(
+    source: StudySource,
+    *,
+    to: str | os.PathLike[str] | None = None,
+    points: Points = None,
+    runs: int | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    time: float | None = None,
+    stop: Stop | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Report:
+    """The page of a study, written to a file together with the reports of its points.
+
+    The arguments are those of `report`. Reports of points go to a folder beside the file, NAME-points; without a file
+    there are none. Those that are made count, whatever ends the work.
+    """
+    wanted = _wanted(points)
+    check_numbers({"time": (time, 0, math.inf)})
+    data = source.data()
+    if to is None:
+        return _page(data, {}, "")
+    page = Path(to)
+    check_writable(page, overwrite=overwrite)
+    chosen = _chosen(data, source.with_policy(), wanted)
+    folder = points_folder(page)
+    if chosen:
+        _make_folder(folder, overwrite=overwrite)
+    own = Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        maker = _Reports(source, data, folder, runs, seed, stop or own, on_progress or (lambda words: None))
+        files = maker.make(chosen, _USUAL_SECONDS if time is None else time)
+    made = _page(data, files, _words(data, source.with_policy(), chosen, files, maker.reasons))
+    made.save(page, overwrite=overwrite)
+    if own.interrupted:
+        raise KeyboardInterrupt
+    return made
+
+
+def points_folder(page: Path) -> Path:
+    """Where the reports of the points of a page are: study-points for study.html."""
+    return page.with_name(f"{page.stem}-points")
+
+
+class _Reports:
+    """Makes the reports of points, one after the other."""
+
+    def __init__(
+        self,
+        source: StudySource,
+        data: dict[str, Any],
+        folder: Path,
+        runs: int | None,
+        seed: int,
+        stop: Stop,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._source, self._points, self._folder = source, data["points"], folder
+        self._runs, self._seed, self._stop, self._tell = runs, seed, stop, tell
+        self.reasons: dict[int, str] = {}  # point -> why it has no report
+
+    def make(self, chosen: Sequence[int], seconds: float) -> dict[int, str]:
+        """Write the reports; point -> its file, relative to the page."""
+        begun, files = perf_counter(), {}
+        for number, index in enumerate(chosen):
+            left = seconds - (perf_counter() - begun)
+            if self._stop.requested or left <= 0:
+                why = "the work was interrupted" if self._stop.requested else "the time was up"
+                self.reasons |= dict.fromkeys(chosen[number:], why)
+                break
+            self._tell(f"point {number + 1} of {len(chosen)}")
+            name = _file_name(self._points[index]["point"], index)
+            if self._made(index, self._folder / name, left):
+                files[index] = f"{self._folder.name}/{name}"
+        return files
+
+    def _made(self, index: int, file: Path, left: float) -> bool:
+        """Whether the report of a point is there; what is wrong with one point does not stop the others."""
+        try:
+            with self._stop.part() as stop:
+                inputs = self._source.inputs(index)
+                made = make_report(
+                    inputs.problem,
+                    inputs.policy,
+                    text=inputs.text,
+                    solution=inputs.solution,
+                    certificate=inputs.certificate,
+                    runs=self._runs,
+                    seed=self._seed,
+                    time=left,
+                    stop=stop,
+                )
+        except StoppedError:
+            self.reasons[index] = "the time was up"
+        except (OpaqError, MemoryError) as error:
+            self.reasons[index] = " ".join(str(error).split())[:300] or type(error).__name__
+        else:
+            write_text(file, made.html, overwrite=True)
+            return True
+        return False
+
+
+def _page(data: dict[str, Any], files: dict[int, str], text: str) -> Report:
+    shown = with_reports(data, files, text=text)
+    return Report(shown, render_study(shown))
+
+
+def _wanted(points: Points) -> float:
+    """How many reports of points at most."""
+    if points is None or points in ("all", "none"):
+        return {"all": math.inf, "none": 0, None: USUAL_POINTS}[points]
+    if isinstance(points, int) and not isinstance(points, bool) and points >= 0:
+        return points
+    raise InputError([Fault("points", f"is {str(points)[:40]!r}", "give 'all', 'none', or how many")])
+
+
+def _chosen(data: dict[str, Any], usable: Sequence[int], wanted: float) -> list[int]:
+    """The points with reports: all of them or, where they are too many, those that hide most and meet their task."""
+    if len(usable) <= wanted:
+        return list(usable)
+
+    sign = 1.0 if data["minimise"] else -1.0
+
+    def rank(index: int) -> tuple[bool, float, int]:
+        point = data["points"][index]
+        return point["outcome"] != "feasible", sign * point["opacity"]["value"] if point["opacity"] else 0.0, index
+
+    return sorted(usable, key=rank)[: int(wanted)]
+
+
+def _make_folder(folder: Path, *, overwrite: bool) -> None:
+    """The folder of the reports; one that holds something stays as it is unless it may be overwritten."""
+    try:
+        folder.mkdir(exist_ok=True)
+        filled = next(folder.iterdir(), None) is not None
+    except OSError as error:
+        found = f"cannot be made a folder: {error.strerror or error}"
+        raise InputError([Fault("", found, "write the page elsewhere")], str(folder)) from None
+    if filled and not overwrite:
+        raise InputError(
+            [Fault("", "exists already and is not empty", "allow overwriting, or name another file")], str(folder)
+        )
+    check_writable(folder / ".probe", overwrite=True)
+
+
+def _file_name(name: str, index: int) -> str:
+    """The file of a report: the name of the point, where that is safe in a path."""
+    return f"{name if _PLAIN_NAME.fullmatch(name) else f'point-{index + 1}'}.html"
+
+
+def _words(
+    data: dict[str, Any], usable: Sequence[int], chosen: Sequence[int], files: dict[int, str], reasons: dict[int, str]
+) -> str:
+    """Which points have a report, and why the others have none."""
+    if len(files) == len(data["points"]):
+        return "Every point has a report of its own."
+    if not chosen:
+        return "" if usable else "No point has a report of its own: there are no policies to show."
+    parts = [f"{len(files):,} of {len(data['points']):,} points have a report of their own"]
+    kind = "lowest" if data["minimise"] else "highest"
+    if len(chosen) < len(usable):
+        parts.append(f"those with the {kind} opacity were chosen, {len(usable) - len(chosen):,} left out")
+    without = len(data["points"]) - len(usable)
+    parts += [f"{without:,} have no policy"] if without else []
+    counted = {reason: list(reasons.values()).count(reason) for reason in reasons.values()}
+    parts += [f"{times:,} could not be made ({reason})" for reason, times in list(counted.items())[:_MOST_REASONS]]
+    return "; ".join(parts) + "."

@@ -1,0 +1,152 @@
+"""The page of a sweep or a front: its data are those of the journal and the front, its links lead to reports."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import opaq
+from opaq.errors import InputError
+from opaq.reports.frontier_text import frontier_to_dict
+from opaq.reports.page.render import render_study
+from opaq.reports.study_text import study_to_dict
+from reports.study_examples import example_study, hostile_data
+
+
+def data_in(file: Path) -> dict[str, Any]:
+    html = file.read_text(encoding="utf-8")
+    (text,) = re.findall(r'<script type="application/json" id="opaq-report">(.*?)</script>', html, flags=re.DOTALL)
+    return json.loads(text)
+
+
+def test_the_figures_are_those_of_the_journal(tmp_path: Path) -> None:
+    study = example_study(tmp_path / "study")
+    data = opaq.report(study).data
+    told = study_to_dict(study)
+    assert data["counts"] == told["counts"]
+    assert (data["format"], data["kind"], data["source"]) == ("opaq-report", "study", "sweep")
+    for shown, row in zip(data["points"], told["points"], strict=True):
+        same = ("point", "parameters", "return", "guess_error", "upper_bound", "status", "seconds", "error")
+        assert {key: shown[key] for key in same} == {key: row[key] for key in same}
+        amount = shown["opacity"] or {"value": None, "lower": None, "upper": None}
+        assert [amount[key] for key in ("value", "lower", "upper")] == [
+            row[key] for key in ("opacity", "opacity_lower", "opacity_upper")
+        ]
+    outcomes = [point["outcome"] for point in data["points"]]
+    assert outcomes == ["feasible", "feasible", "infeasible"] * 2
+    assert data["points"][data["best"]]["opacity"]["value"] == max(
+        point.opacity.value for point in study.points if point.status not in ("infeasible", "not_found")
+    )
+    assert data["answer"].startswith("6 points: 6 done (2 infeasible).")
+
+
+def test_a_sweep_and_its_points(tmp_path: Path) -> None:
+    study = example_study(tmp_path / "study")
+    page = tmp_path / "study.html"
+    made = opaq.report(tmp_path / "study", to=page, points=3, runs=1)
+    data = data_in(page)
+    assert data == made.data
+    linked = [index for index, point in enumerate(data["points"]) if point["report"]]
+    order = sorted(
+        range(6), key=lambda index: (data["points"][index]["outcome"] != "feasible", -study.points[index].opacity.value)
+    )
+    assert linked == sorted(order[:3])
+    assert sorted(path.name for path in (tmp_path / "study-points").iterdir()) == [
+        Path(data["points"][index]["report"]).name for index in linked
+    ]
+    for index in linked:
+        point = data_in(tmp_path / data["points"][index]["report"])
+        assert point["kind"] == "problem"
+        assert point["opacity"]["value"] == pytest.approx(study.points[index].opacity.value, abs=1e-9)
+        assert point["measurement"]["horizon"] == study.points[index].parameters["horizon"]
+        assert point["solution"]["status"] == study.points[index].status
+    assert "3 of 6 points have a report of their own" in data["reports"]["text"]
+    assert "3 left out" in data["reports"]["text"]
+    assert set(re.findall(r"https?://[^'\"]+", page.read_text())) == {"http://www.w3.org/2000/svg"}
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    study = example_study(tmp_path / "study")
+    (tmp_path / "study-points").mkdir()
+    (tmp_path / "study-points" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="not empty"):
+        opaq.report(study, to=tmp_path / "study.html")
+    assert not (tmp_path / "study.html").exists()
+    opaq.report(study, to=tmp_path / "study.html", points="none")
+    assert data_in(tmp_path / "study.html")["reports"]["made"] == 0
+    with pytest.raises(InputError, match="exists already"):
+        opaq.report(study, to=tmp_path / "study.html", points="none")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"policy": "p.json"}, "policy: has no effect for a study"),
+        ({"certificate": {}, "solution": {}}, "solution: has no effect for a study"),
+        ({"points": "some"}, "points: is 'some'"),
+        ({"points": True}, "points: is 'True'"),
+        ({"points": -1}, "points: is '-1'"),
+    ],
+)
+def test_what_does_not_fit_a_study(arguments: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        opaq.report(example_study(tmp_path / "study"), **arguments)
+
+
+def test_a_problem_has_no_points() -> None:
+    with pytest.raises(InputError, match="points: has no effect for a problem"):
+        opaq.report("two-sink", points="all")
+
+
+def test_a_front_and_its_points(tmp_path: Path) -> None:
+    front = opaq.frontier("two-sink", points=3)
+    stated = json.loads(json.dumps(frontier_to_dict(front)))
+    data = opaq.report(front, to=tmp_path / "front.html", runs=1).data
+    assert data == data_in(tmp_path / "front.html")
+    assert data["source"] == "frontier"
+    for shown, point in zip(data["points"], stated["points"], strict=True):
+        assert shown["parameters"] == {"threshold": point["threshold"]}
+        same = ("return", "opacity", "guess_error", "slope", "seconds")
+        assert {key: shown[key] for key in same} == {key: point[key] for key in same}
+        assert shown["upper_bound"] == point["bound"]
+        report = data_in(tmp_path / shown["report"])
+        assert report["opacity"]["value"] == pytest.approx(point["opacity"]["value"], abs=1e-9)
+        (met,) = [each for each in report["measurement"]["requirements"] if each["name"] == "return"]
+        assert met["threshold"] == point["threshold"]
+    assert data["front"] == [index for index in range(3) if not stated["points"][index]["carried"]]
+
+
+def test_the_front_of_a_sweep_is_not_dominated(tmp_path: Path) -> None:
+    data = opaq.report(example_study(tmp_path / "study")).data
+    points = data["points"]
+    pairs = {
+        index: (point["return"], point["opacity"]["value"])
+        for index, point in enumerate(points)
+        if point["outcome"] == "feasible"
+    }
+    close = 1e-4 * (max(pairs.values())[0] - min(pairs.values())[0])
+    beaten = {
+        one
+        for one, (earned, hidden) in pairs.items()
+        for other, (more, further) in pairs.items()
+        if other != one and more >= earned - close and further >= hidden
+    }
+    assert set(data["front"]) == set(pairs) - beaten
+
+
+def test_no_name_breaks_out_of_the_page() -> None:
+    data = hostile_data()
+    html = render_study(data)
+    assert html.count("<script") == 3
+    assert "<img" not in html
+    (text,) = re.findall(r'id="opaq-report">(.*?)</script>', html, flags=re.DOTALL)
+    assert json.loads(text) == data
+
+
+def test_data_of_another_version_are_explained() -> None:
+    html = render_study({**hostile_data(), "version": 2})
+    assert "data of version 2" in html
