@@ -52,3 +52,11 @@ def _told(memory: Memory | None) -> np.ndarray:
     if memory is None:
         return np.zeros(0)
     return np.concatenate([memory.updates.dense()[memory.update_of].ravel(), memory.start.dense().ravel()])
+
+
+def test_an_automaton_that_never_accepts_is_written_and_read_again() -> None:
+    spec = dict(parse_yaml(scenarios.text("two-sink")).data)
+    edges = [{"from": "x", "to": "y", "when": "secret"}]
+    spec["secret"] = {"automaton": {"states": ["x", "y"], "initial": "x", "accepting": [], "edges": edges}}
+    problem = build_problem(spec)
+    assert build_problem(problem_to_dict(problem)) == problem

@@ -183,7 +183,7 @@ AUTOMATON: Record[Automaton] = Record(
     (
         Key("states", unique_names("state", MAX_STATES), "Its states.", required="list its states"),
         Key("initial", _NODE, "Where it starts.", required="name the state it starts in"),
-        Key("accepting", all_named("automaton", "a list of states"), "The states in which it accepts."),
+        Key("accepting", all_named("automaton", "a list of states"), "The states in which it accepts.", default=()),
         Key("edges", _EDGES, "Tried in order; no match means stay.", required="list its edges"),
         Key("reads", one_of("entered", "left"), _READS, default="entered"),
     ),
