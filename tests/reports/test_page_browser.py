@@ -265,6 +265,40 @@ def test_arrows_change_with_time(open_page: Open) -> None:
     page.locator("#replay").screenshot(path=SCREENSHOTS / "grid-replay.png")
 
 
+EDGES = """[...document.querySelectorAll('%s .layer-edges [data-edge]')].map((edge) =>
+  [edge.dataset.edge, Number(edge.dataset.share), Number(edge.getAttribute('stroke-width'))])"""
+
+
+def test_edges_change_with_time(open_page: Open) -> None:
+    data = EXAMPLES["progress"]().data
+    page = open_page("progress").page
+
+    def expected(time: int | None) -> dict[str, float]:
+        if time is None:
+            return {f"{source}>{target}": share for source, target, share, _, _ in data["model"]["graph"]["edges"]}
+        shares = {state: dict(row) for state, row in data["policy"]["by_time"][time]}
+        return {
+            f"{source}>{target}": sum(
+                shares.get(source, {}).get(action, 0.0) * p for action, p in zip(actions, chances, strict=True)
+            )
+            for source, target, _, actions, chances in data["model"]["graph"]["edges"]
+        }
+
+    widths = set()
+    for time in range(len(data["policy"]["by_time"])):
+        shown = page.evaluate(f"(opaqReport.go({time}), {EDGES % '#replay .map-agent'})")
+        assert {edge: share for edge, share, _ in shown} == pytest.approx(expected(time))
+        widths.add(tuple(width for _, _, width in shown))
+    assert len(widths) > 1
+    shown = page.evaluate(EDGES % "#model")
+    assert {edge: share for edge, share, _ in shown} == pytest.approx(expected(None))
+    page.locator("#policy-time").focus()
+    page.keyboard.press("ArrowRight")
+    assert "at time 0 of 6" in page.locator("#model .time-choice").inner_text()
+    shown = page.evaluate(EDGES % "#model")
+    assert {edge: share for edge, share, _ in shown} == pytest.approx(expected(0))
+
+
 def test_pointing_at_a_cell_says_what_it_is(open_page: Open) -> None:
     page = open_page("grid").page
     board = page.locator("#model .board")

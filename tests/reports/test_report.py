@@ -158,9 +158,13 @@ def test_the_picture_of_a_graph() -> None:
     assert len(graph["positions"]) == len(states)
     assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in graph["positions"])
     leaving = dict.fromkeys(range(len(states)), 0.0)
-    for source, _, chance, actions in graph["edges"]:
+    taken: dict[tuple[int, int], float] = {}
+    for source, _, chance, actions, chances in graph["edges"]:
         leaving[source] += chance
         assert actions
+        for action, each in zip(actions, chances, strict=True):
+            taken[source, action] = taken.get((source, action), 0.0) + each
+    assert all(total == pytest.approx(1.0, abs=1e-5) for total in taken.values())
     visited = {state for state, _ in data["policy"]["average"]}
     assert all(leaving[state] == pytest.approx(1.0, abs=1e-5) for state in visited)
     for state, row in data["policy"]["average"]:

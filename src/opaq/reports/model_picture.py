@@ -70,21 +70,28 @@ def _graph(product: Product, average: Shares, limits: ReportLimits) -> dict[str,
     mdp = product.problem.mdp
     edges = _edges(product, average)
     positions = graph_layout(
-        mdp.num_states, [(source, target) for source, target, _, _ in edges], np.flatnonzero(mdp.start).tolist()
+        mdp.num_states, [edge[:2] for edge in edges], np.flatnonzero(mdp.start).tolist()
     )
     kept = sorted(sorted(edges, key=lambda edge: -edge[2])[: limits.graph_edges], key=lambda edge: edge[:2])
     return {
         "positions": positions.tolist(),
-        "edges": [[source, target, round(chance, 6), actions] for source, target, chance, actions in kept],
+        "edges": [
+            [source, target, round(chance, 6), actions, [round(each, 6) for each in chances]]
+            for source, target, chance, actions, chances in kept
+        ],
         "edges_left_out": len(edges) - len(kept),
     }
 
 
-def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, list[int]]]:
-    """(from, to, probability under the policy, actions that may lead there), by state; 0 from states never visited."""
+def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, list[int], list[float]]]:
+    """(from, to, probability under the policy, actions that may lead there, P(to | from, action) of each), by state.
+
+    The probability is 0 from states never visited.
+    """
     mdp = product.problem.mdp
     chances: dict[tuple[int, int], float] = {}
     actions: dict[tuple[int, int], list[int]] = {}
+    given: dict[tuple[int, int], list[float]] = {}
     owner, choice = mdp.choice_state(), mdp.transitions.row_of_entry()
     entries = zip(choice.tolist(), mdp.transitions.columns.tolist(), mdp.transitions.values.tolist(), strict=True)
     for number, target, chance in entries:
@@ -93,4 +100,5 @@ def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, lis
             edge = state, target
             chances[edge] = chances.get(edge, 0.0) + average.get(state, {}).get(action, 0.0) * chance
             actions.setdefault(edge, []).append(action)
-    return [(*edge, min(1.0, chances[edge]), actions[edge]) for edge in sorted(chances)]
+            given.setdefault(edge, []).append(chance)
+    return [(*edge, min(1.0, chances[edge]), actions[edge], given[edge]) for edge in sorted(chances)]

@@ -103,8 +103,8 @@ class Replay {
   agentKey() {
     const dot = el('span', { class: 'swatch agent-dot', 'aria-hidden': 'true' });
     let words = 'the agent and where it came from';
-    if (this.plan.model.grid)
-      words += `; arrows: the policy ${this.plan.byTime ? 'at this time' : this.data.policy?.by_time_left_out ? 'on average' : ''}`;
+    const when = this.plan.byTime ? ' at this time' : this.data.policy?.by_time_left_out ? ' on average' : '';
+    words += this.plan.model.grid ? `; arrows: the policy${when}` : `; the wider an edge, the likelier${when}`;
     return el('p', { class: 'map-key' }, el('span', { class: 'pair' }, dot, el('span', { text: words })));
   }
 
