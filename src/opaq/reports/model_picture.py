@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from opaq.model.secret import Language, Secret
 from opaq.product.compile import Product
 from opaq.reports.graph_layout import graph_layout
 from opaq.reports.grid_view import GridView, coverage, traps
@@ -39,11 +40,17 @@ def model_to_dict(product: Product, average: Shares, *, limits: ReportLimits = L
         "traps": list(traps(mdp)),
         "labels": {label: states.tolist() for label, states in mdp.labels.items()},
         "secret_label": secret_label(problem.secret, mdp),
+        "secret_kind": _secret_kind(problem.secret),
         "coverage": seen,
         "coverage_left_out": left_out,
         "grid": None if grid is None else _grid(grid),
         "graph": _graph(product, average, limits) if drawn else None,
     }
+
+
+def _secret_kind(secret: Secret) -> str | None:
+    """What the secret values are, where their names could be taken for those of the model's states."""
+    return "automaton state" if isinstance(secret, Language) and secret.reveal == "progress" else None
 
 
 def _grid(grid: GridView) -> dict[str, Any]:
@@ -69,9 +76,7 @@ def _coverage(by_observation: Mapping[str, Mapping[int, float]], most: int) -> t
 def _graph(product: Product, average: Shares, limits: ReportLimits) -> dict[str, Any]:
     mdp = product.problem.mdp
     edges = _edges(product, average)
-    positions = graph_layout(
-        mdp.num_states, [edge[:2] for edge in edges], np.flatnonzero(mdp.start).tolist()
-    )
+    positions = graph_layout(mdp.num_states, [edge[:2] for edge in edges], np.flatnonzero(mdp.start).tolist())
     kept = sorted(sorted(edges, key=lambda edge: -edge[2])[: limits.graph_edges], key=lambda edge: edge[:2])
     return {
         "positions": positions.tolist(),

@@ -36,6 +36,7 @@ class Plan {
     this.average = sharesOf(policy?.average);
     this.byTime = policy?.by_time ? policy.by_time.map(sharesOf) : null;
     this.conditions = arrayOf(policy?.conditions_on);
+    this.secretKind = model.secret_kind ? `${model.secret_kind} ` : ''; // said before a secret value
   }
 
   /** P(action | state), at a time where the policy changes with time. */

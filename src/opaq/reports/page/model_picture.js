@@ -151,7 +151,7 @@ function tableOfModel(plan) {
         'div',
         { class: 'summary' },
         el('p', { class: 'small', text: 'Too many states for a picture; this is what they are.' }),
-        tableOf('Summary of the model', head, rows),
+        tableOf('Summary of the model', head, rows, { cards: true }),
         left > 0
           ? el('p', {
               class: 'small',
