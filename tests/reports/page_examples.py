@@ -45,6 +45,34 @@ def graph_example() -> Example:
 
 
 @cache
+def progress_example() -> Example:
+    """A small graph whose policy changes with time and whose secret values are states of an automaton."""
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "name": "progress",
+            "model": {
+                "states": ["q0", "q1", "q2", "q3"],
+                "actions": ["a", "b"],
+                "start": "q0",
+                "transitions": {
+                    "q0": {"a": "q0", "b": {"q1": 0.5, "q2": 0.5}},
+                    "q1": {"*": {"q1": 0.7, "q3": 0.3}},
+                    "q2": {"a": "q2", "b": "q0"},
+                    "q3": {"*": "q0"},
+                },
+                "labels": {"p": ["q1"], "g": ["q3"]},
+            },
+            "observer": {"emissions": {"q0": "N", "q1": {"R": 0.5, "N": 0.5}, "q2": {"B": 0.5, "N": 0.5}, "q3": "N"}},
+            "secret": {"ltlf": "F(p & X F g)", "reveal": "progress"},
+            "horizon": 6,
+        }
+    )
+    solution = opaq.solve(problem, conditions="state,automaton,time", num_starts=1, seed=1)
+    return _example(problem, solution.policy, solution=solution)
+
+
+@cache
 def ring_example(num_states: int = 300) -> Example:
     """A generated model: rooms around a ring with short cuts, watched in eight sectors; the uniform policy."""
     rng = np.random.default_rng(3)
@@ -159,6 +187,7 @@ def hostile_example() -> Example:
 EXAMPLES = {
     "grid": grid_example,
     "graph": graph_example,
+    "progress": progress_example,
     "ring": ring_example,
     "table": table_example,
     "warehouse": warehouse_example,

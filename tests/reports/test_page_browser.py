@@ -133,7 +133,7 @@ def test_no_serious_barrier(open_page: Open, name: str, theme: str) -> None:
     serious = [
         f"{rule['id']} ({rule['impact']}): {node['html'][:200]} {node['failureSummary']}"
         for rule in violations
-        if rule["impact"] in ("serious", "critical")
+        if rule["impact"] in ("serious", "critical") or rule["id"] == "empty-table-header"
         for node in rule["nodes"][:3]
     ]
     assert serious == []
@@ -187,6 +187,7 @@ def test_stepping_by_mouse(open_page: Open) -> None:
     assert position(page) == (0, 2)
     page.locator("[data-step=previous]").click()
     assert position(page) == (0, 1)
+    page.evaluate("opaqReport.go(8)")
     page.locator(".chip[data-time='5']").click()
     assert position(page) == (0, 5)
     slider = page.locator("#time").bounding_box()
@@ -265,6 +266,40 @@ def test_arrows_change_with_time(open_page: Open) -> None:
     page.locator("#replay").screenshot(path=SCREENSHOTS / "grid-replay.png")
 
 
+EDGES = """[...document.querySelectorAll('%s .layer-edges [data-edge]')].map((edge) =>
+  [edge.dataset.edge, Number(edge.dataset.share), Number(edge.getAttribute('stroke-width'))])"""
+
+
+def test_edges_change_with_time(open_page: Open) -> None:
+    data = EXAMPLES["progress"]().data
+    page = open_page("progress").page
+
+    def expected(time: int | None) -> dict[str, float]:
+        if time is None:
+            return {f"{source}>{target}": share for source, target, share, _, _ in data["model"]["graph"]["edges"]}
+        shares = {state: dict(row) for state, row in data["policy"]["by_time"][time]}
+        return {
+            f"{source}>{target}": sum(
+                shares.get(source, {}).get(action, 0.0) * p for action, p in zip(actions, chances, strict=True)
+            )
+            for source, target, _, actions, chances in data["model"]["graph"]["edges"]
+        }
+
+    widths = set()
+    for time in range(len(data["policy"]["by_time"])):
+        shown = page.evaluate(f"(opaqReport.go({time}), {EDGES % '#replay .map-agent'})")
+        assert {edge: share for edge, share, _ in shown} == pytest.approx(expected(time))
+        widths.add(tuple(width for _, _, width in shown))
+    assert len(widths) > 1
+    shown = page.evaluate(EDGES % "#model")
+    assert {edge: share for edge, share, _ in shown} == pytest.approx(expected(None))
+    page.locator("#policy-time").focus()
+    page.keyboard.press("ArrowRight")
+    assert "at time 0 of 6" in page.locator("#model .time-choice").inner_text()
+    shown = page.evaluate(EDGES % "#model")
+    assert {edge: share for edge, share, _ in shown} == pytest.approx(expected(0))
+
+
 def test_pointing_at_a_cell_says_what_it_is(open_page: Open) -> None:
     page = open_page("grid").page
     board = page.locator("#model .board")
@@ -321,17 +356,77 @@ def test_ten_thousand_states_stay_light(open_page: Open, reports: Callable[[str]
     (SCREENSHOTS / "warehouse-opened.txt").write_text(f"drawn after {timing:.0f} ms\n", encoding="utf-8")
 
 
-def test_the_theme_is_chosen_and_kept(open_page: Open) -> None:
-    page = open_page("graph").page
+@pytest.mark.parametrize(("system", "other"), [("light", "dark"), ("dark", "light")])
+def test_the_theme_is_chosen_and_kept(open_page: Open, system: str, other: str) -> None:
+    page = open_page("graph", theme=system).page
     ground = "getComputedStyle(document.body).backgroundColor"
-    light = page.evaluate(ground)
+    before = page.evaluate(ground)
     page.locator("#theme").click()
-    assert page.evaluate(ground) == light
-    page.locator("#theme").click()
-    dark = page.evaluate(ground)
-    assert dark != light
+    assert page.locator("#theme").inner_text() == f"Theme: {other}"
+    after = page.evaluate(ground)
+    assert after != before
     page.reload()
-    assert page.evaluate(ground) == dark
+    assert page.evaluate(ground) == after
+    page.locator("#theme").click()
+    assert (page.locator("#theme").inner_text(), page.evaluate(ground)) == (f"Theme: {system}", before)
+    page.locator("#theme").click()
+    assert page.locator("#theme").inner_text() == "Theme: auto"
+
+
+def test_only_what_was_observed_is_listed(open_page: Open) -> None:
+    data = EXAMPLES["progress"]().data
+    page = open_page("progress").page
+    for time in (0, 2, 6):
+        page.evaluate(f"opaqReport.go({time})")
+        shown = page.locator(".chip:visible bdi").all_inner_texts()
+        assert shown == [moment["observation"] for moment in data["runs"][0][: time + 1]]
+        left = f"{6 - time} more to come" if time < 6 else "all observed"
+        assert page.locator(".to-come").inner_text() == left
+    tree = page.locator("#replay .chips").aria_snapshot()
+    assert tree.count("button") == 7
+    page.evaluate("opaqReport.go(0)")
+    assert page.locator("#replay .chips").aria_snapshot().count("button") == 1
+
+
+def test_states_of_an_automaton_are_called_so(open_page: Open) -> None:
+    data = EXAMPLES["progress"]().data
+    page = open_page("progress").page
+    assert f"The secret is automaton state {data['run_info'][0]['secret']}." in page.locator(".run-note").inner_text()
+    assert "thinks automaton state q" in page.locator("[data-part=spoken]").inner_text()
+    assert "by automaton state" in page.locator("#replay .timeline").inner_text()
+    assert "Slack" not in page.locator("#search").inner_text()  # there is no task
+
+
+# What a reader of a small screen cannot see of the cells of a table: those that stick out of their section.
+CUT = """(section) => [...document.querySelectorAll(`#${section} td`)].filter((cell) => {
+  if (!cell.getClientRects().length) return false;
+  const [own, box] = [cell.getBoundingClientRect(), cell.closest('section').getBoundingClientRect()];
+  return own.right > box.right || cell.scrollWidth > cell.clientWidth + 1;
+}).map((cell) => cell.textContent)"""
+
+
+@pytest.mark.parametrize(("name", "section"), [("graph", "classes"), ("graph", "certificate"), ("table", "model")])
+def test_tables_fit_small_screens(open_page: Open, name: str, section: str) -> None:
+    page = open_page(name, width=380).page
+    assert page.evaluate(CUT, section) == []
+    heights = page.evaluate(
+        "(section) => [...document.querySelectorAll(`#${section} tbody tr`)].map((row) => row.clientHeight)", section
+    )
+    assert 0 < max(heights) < 230
+    words = page.locator(f"#{section} tbody tr").first.locator("td:visible").count()
+    assert words >= 3
+
+
+def test_what_is_estimated_is_marked(open_page: Open, tmp_path: Path) -> None:
+    data = json.loads(json.dumps(EXAMPLES["graph"]().data))
+    data["posteriors"] |= {"method": "estimate", "samples": 1000, "wrong_method": "exact"}
+    data |= {"problem_text": None, "problem_text_left_out": "its 300,000 characters are too many for this page"}
+    file = tmp_path / "estimated.html"
+    file.write_text(render_report(data), encoding="utf-8")
+    page = open_page(file).page
+    words = page.locator("#outcomes .trio > div").all_inner_texts()
+    assert [("about" in each, "1,000 sampled runs" in each) for each in words] == [(True, True)] * 2 + [(False, False)]
+    assert "left out: its 300,000 characters" in page.locator("#files").inner_text()
 
 
 def test_the_problem_file_is_copied(open_page: Open) -> None:

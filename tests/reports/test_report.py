@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import opaq
+from opaq.opacity import over_time
 from opaq.opacity.measurement import measure_product
 from opaq.reports import report_page
 from opaq.reports.certificate_text import certificate_to_dict
@@ -137,6 +138,46 @@ def test_over_time_and_final_beliefs() -> None:
     assert {row["number"] for row in data["how"]} >= {"opacity", "opacity over time", "final beliefs"}
 
 
+def test_what_is_known_exactly_is_not_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(over_time, "_MOST_NODES", 0)  # as if the graph of beliefs were too large to be kept
+    monkeypatch.setattr(over_time, "_NARROW", -1.0)
+    problem = opaq.load_problem("graph-published")
+    data = opaq.report(problem).data
+    posteriors, over = data["posteriors"], data["over_time"]
+    assert (posteriors["method"], posteriors["samples"]) == ("estimate", 1000)
+    exact = data["measurement"]["intervals"]["guess_error"]
+    assert exact["method"] == "exact"
+    assert (posteriors["wrong"], posteriors["wrong_method"]) == (exact["value"], "exact")
+    assert (over["method"], over["samples"]) == ("estimate", 1000)
+    assert over["points"][-1]["opacity"] == data["opacity"]["value"]
+    assert over["explanation"] == "estimated from 1,000 sampled runs; the last point is exact, as measured"
+
+
+@pytest.mark.parametrize("tighter", ["certificate", "comparison"])
+def test_one_page_has_one_bound(tighter: str) -> None:
+    problem = opaq.load_problem("graph-published")
+    scope = "any policy that does not see the observations, whatever it remembers"
+    bounds = {"certificate": 1.6, "comparison": 1.6} | {tighter: 1.5}
+    certificate: dict[str, Any] = {"problem": problem.name, "of": "opacity", "status": "converged", "status_text": "x"}
+    certificate |= {"upper_bound": bounds["certificate"], "scope": scope, "ladder": []}
+    comparison: dict[str, Any] = {"problem": problem.name, "of": "opacity", "classes": [], "unreached": []}
+    comparison |= {"bound": bounds["comparison"], "bound_scope": scope}
+    data = opaq.report(problem, certificate=certificate, comparison=comparison, runs=1).data
+    assert (data["certificate"]["upper_bound"], data["comparison"]["bound"]) == (1.5, 1.5)
+    assert "exceeds 1.5 bits" in data["answer"] or "exceeds 1.5000 bits" in data["answer"]
+    assert ("comparison" in data["certificate"]["status_text"]) == (tighter == "comparison")
+    assert data["certificate"]["gap"] == pytest.approx(1.5 - data["opacity"]["value"])
+    comparison["bound_scope"] = "any policy at all"  # another claim: both stay
+    data = opaq.report(problem, certificate=certificate, comparison=comparison, runs=1).data
+    assert (data["certificate"]["upper_bound"], data["comparison"]["bound"]) == (*bounds.values(),)
+
+
+def test_a_long_problem_file_is_left_out_with_a_reason() -> None:
+    data = _limited(opaq.load_problem("graph-published"), ReportLimits(problem_text=3))
+    assert data["problem_text"] is None
+    assert "too many for this page" in data["problem_text_left_out"]
+
+
 def test_the_picture_of_a_grid() -> None:
     model = GRID.data["model"]
     assert model["kind"] == "grid"
@@ -158,9 +199,13 @@ def test_the_picture_of_a_graph() -> None:
     assert len(graph["positions"]) == len(states)
     assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in graph["positions"])
     leaving = dict.fromkeys(range(len(states)), 0.0)
-    for source, _, chance, actions in graph["edges"]:
+    taken: dict[tuple[int, int], float] = {}
+    for source, _, chance, actions, chances in graph["edges"]:
         leaving[source] += chance
         assert actions
+        for action, each in zip(actions, chances, strict=True):
+            taken[source, action] = taken.get((source, action), 0.0) + each
+    assert all(total == pytest.approx(1.0, abs=1e-5) for total in taken.values())
     visited = {state for state, _ in data["policy"]["average"]}
     assert all(leaving[state] == pytest.approx(1.0, abs=1e-5) for state in visited)
     for state, row in data["policy"]["average"]:

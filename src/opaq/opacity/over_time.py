@@ -45,6 +45,7 @@ class OpacityOverTime(ByContent):
     lower: FloatArray  # [time]: certified, or where it lies with 95% if it is an estimate
     upper: FloatArray  # [time]
     guess_error: FloatArray  # [time]
+    samples: int | None = None  # runs behind an estimate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +59,7 @@ class Confidences(ByContent):
     wrong: FloatArray  # [bin]: the same and that it is wrong
     sure: float  # probability of a confidence of at least 0.99
     unsure: float  # probability of a confidence below 0.75
+    samples: int | None = None  # runs behind an estimate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,12 +195,21 @@ def _over_time(
     most, (least, largest) = measurement.secret_entropy, _ends(measurement.opacity)
     return OpacityOverTime(
         levels.method,
-        levels.explanation,
+        levels.explanation + _better_end(measurement, levels),
         opacity=_falling(opacity, measurement.opacity.value, most),
         lower=_falling(lower, least, most),
         upper=_falling(upper, largest, most),
         guess_error=_falling(error, measurement.guess_error.value, 1.0),
+        samples=levels.runs or None,
     )
+
+
+def _better_end(measurement: Measurement, levels: _Levels) -> str:
+    """What is to be said of the last time where the measurement knows it exactly and the levels do not."""
+    if levels.method == "exact" or measurement.opacity.method != "exact":
+        return ""
+    what = "the last point is" if measurement.guess_error.method == "exact" else "the opacity of the last point is"
+    return f"; {what} exact, as measured"
 
 
 def _ends(amount: Amount) -> tuple[float, float]:
@@ -230,4 +241,5 @@ def _confidences(levels: _Levels, largest: FloatArray) -> Confidences:
         wrong=floats(np.bincount(index, weights=weight * (1.0 - largest), minlength=_BINS)),
         sure=float(weight[largest >= _SURE].sum()),
         unsure=float(weight[largest < _UNSURE].sum()),
+        samples=levels.runs or None,
     )

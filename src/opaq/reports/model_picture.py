@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from opaq.model.secret import Language, Secret
 from opaq.product.compile import Product
 from opaq.reports.graph_layout import graph_layout
 from opaq.reports.grid_view import GridView, coverage, traps
@@ -39,11 +40,17 @@ def model_to_dict(product: Product, average: Shares, *, limits: ReportLimits = L
         "traps": list(traps(mdp)),
         "labels": {label: states.tolist() for label, states in mdp.labels.items()},
         "secret_label": secret_label(problem.secret, mdp),
+        "secret_kind": _secret_kind(problem.secret),
         "coverage": seen,
         "coverage_left_out": left_out,
         "grid": None if grid is None else _grid(grid),
         "graph": _graph(product, average, limits) if drawn else None,
     }
+
+
+def _secret_kind(secret: Secret) -> str | None:
+    """What the secret values are, where their names could be taken for those of the model's states."""
+    return "automaton state" if isinstance(secret, Language) and secret.reveal == "progress" else None
 
 
 def _grid(grid: GridView) -> dict[str, Any]:
@@ -69,22 +76,27 @@ def _coverage(by_observation: Mapping[str, Mapping[int, float]], most: int) -> t
 def _graph(product: Product, average: Shares, limits: ReportLimits) -> dict[str, Any]:
     mdp = product.problem.mdp
     edges = _edges(product, average)
-    positions = graph_layout(
-        mdp.num_states, [(source, target) for source, target, _, _ in edges], np.flatnonzero(mdp.start).tolist()
-    )
+    positions = graph_layout(mdp.num_states, [edge[:2] for edge in edges], np.flatnonzero(mdp.start).tolist())
     kept = sorted(sorted(edges, key=lambda edge: -edge[2])[: limits.graph_edges], key=lambda edge: edge[:2])
     return {
         "positions": positions.tolist(),
-        "edges": [[source, target, round(chance, 6), actions] for source, target, chance, actions in kept],
+        "edges": [
+            [source, target, round(chance, 6), actions, [round(each, 6) for each in chances]]
+            for source, target, chance, actions, chances in kept
+        ],
         "edges_left_out": len(edges) - len(kept),
     }
 
 
-def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, list[int]]]:
-    """(from, to, probability under the policy, actions that may lead there), by state; 0 from states never visited."""
+def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, list[int], list[float]]]:
+    """(from, to, probability under the policy, actions that may lead there, P(to | from, action) of each), by state.
+
+    The probability is 0 from states never visited.
+    """
     mdp = product.problem.mdp
     chances: dict[tuple[int, int], float] = {}
     actions: dict[tuple[int, int], list[int]] = {}
+    given: dict[tuple[int, int], list[float]] = {}
     owner, choice = mdp.choice_state(), mdp.transitions.row_of_entry()
     entries = zip(choice.tolist(), mdp.transitions.columns.tolist(), mdp.transitions.values.tolist(), strict=True)
     for number, target, chance in entries:
@@ -93,4 +105,5 @@ def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, lis
             edge = state, target
             chances[edge] = chances.get(edge, 0.0) + average.get(state, {}).get(action, 0.0) * chance
             actions.setdefault(edge, []).append(action)
-    return [(*edge, min(1.0, chances[edge]), actions[edge]) for edge in sorted(chances)]
+            given.setdefault(edge, []).append(chance)
+    return [(*edge, min(1.0, chances[edge]), actions[edge], given[edge]) for edge in sorted(chances)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,8 +55,9 @@ def report_data(
 
     runs: how many sampled runs; None leaves that to the limits. Raises InputError where the answers do not fit.
     """
-    product, pi, measurement, answers = inputs.product, inputs.pi, inputs.measurement, inputs.answers
-    answers.check(measurement)
+    product, pi, measurement = inputs.product, inputs.pi, inputs.measurement
+    inputs.answers.check(measurement)
+    answers = _agreeing(inputs.answers)
     view = PolicyView(product, pi)
     average = view.average()
     replays, info = runs_of_report(
@@ -91,6 +92,21 @@ def report_data(
     }
     plain: dict[str, Any] = _plain(data)
     return plain
+
+
+def _agreeing(answers: GivenAnswers) -> GivenAnswers:
+    """Both bounds of a certificate and a comparison that bound the same become the tighter one."""
+    certificate, comparison = answers.certificate, answers.comparison
+    if certificate is None or comparison is None:
+        return answers
+    proven, compared = certificate["upper_bound"], comparison.get("bound")
+    same = (certificate["of"], certificate["scope"]) == (comparison.get("of"), comparison.get("bound_scope"))
+    if not same or proven is None or compared is None or proven == compared:
+        return answers
+    if proven < compared:
+        return replace(answers, comparison={**comparison, "bound": proven})
+    text = f"the bound is that of the comparison of classes; the certificate's own: {certificate['status_text']}"
+    return replace(answers, certificate={**certificate, "upper_bound": compared, "status_text": text})
 
 
 def _measurement(measurement: Measurement, limits: ReportLimits) -> dict[str, Any]:
@@ -133,20 +149,23 @@ def _over_time(over: OpacityOverTime, limits: ReportLimits) -> dict[str, Any]:
         for time, (opacity, lower, upper, error) in enumerate(zip(*columns, strict=True))
         if (last - time) % every == 0
     ]
-    return {"method": over.method, "explanation": over.explanation, "points": points}
+    return {"method": over.method, "explanation": over.explanation, "samples": over.samples, "points": points}
 
 
 def _posteriors(confidences: Confidences, measurement: Measurement) -> dict[str, Any]:
     edges = confidences.edges.tolist()
     columns = zip(edges, edges[1:], confidences.right.tolist(), confidences.wrong.tolist(), strict=False)
-    wrong = measurement.guess_error.value if confidences.method == "exact" else float(confidences.wrong.sum())
+    known = "exact" in (confidences.method, measurement.guess_error.method)
+    wrong = measurement.guess_error.value if known else float(confidences.wrong.sum())
     return {
         "method": confidences.method,
         "explanation": confidences.explanation,
+        "samples": confidences.samples,
         "bins": [{"from": low, "to": high, "right": right, "wrong": wrong} for low, high, right, wrong in columns],
         "sure": confidences.sure,
         "unsure": confidences.unsure,
         "wrong": wrong,
+        "wrong_method": "exact" if known else confidences.method,
     }
 
 
@@ -172,15 +191,17 @@ def _how(
 
 def _texts(inputs: ReportInputs, limits: ReportLimits) -> dict[str, Any]:
     """The files, where they are short enough to be read."""
-    problem: str | None = inputs.problem_text
-    if problem is not None and len(problem) > limits.problem_text:
-        problem = None
+    length, problem, left_out = len(inputs.problem_text), inputs.problem_text or None, None
+    if problem is None:
+        left_out = "the problem was made in Python, and is too large for this page or cannot be written as a file"
+    elif length > limits.problem_text:
+        problem, left_out = None, f"its {length:,} characters are too many for this page"
     policy = None
     if inputs.policy is not None and len(inputs.policy.rows) <= limits.policy_text // 20:
         table = policy_to_dict(inputs.policy, problem=inputs.product.problem)
         policy = json.dumps(table, indent=1, ensure_ascii=False)
         policy = policy if len(policy) <= limits.policy_text else None
-    return {"problem_text": problem, "policy_text": policy}
+    return {"problem_text": problem, "problem_text_left_out": left_out, "policy_text": policy}
 
 
 def _plain(value: Any) -> Any:

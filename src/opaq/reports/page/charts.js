@@ -235,22 +235,41 @@ function barOf(share, kind = '', mark = null) {
   return bar;
 }
 
-/** A table that scrolls sideways by itself where it is too wide. head: [{text, kind}], rows of texts and nodes. */
-function tableOf(label, head, rows) {
-  const cell = (tag, content, column) =>
+/**
+ * A table. head: [{text, kind, unseen}], rows of texts and nodes; `unseen` heads are for screen readers only.
+ * Where it is narrow a table with `cards` puts every row on a card of its own, other ones scroll sideways.
+ */
+function tableOf(label, head, rows, { cards = false } = {}) {
+  const headOf = ({ text, kind, unseen }) =>
     el(
-      tag,
-      { class: head[column].kind ?? null, scope: tag === 'th' ? 'col' : null },
+      'th',
+      { class: kind, scope: 'col', role: cards && 'columnheader' },
+      unseen ? el('span', { class: 'unseen', text }) : text,
+    );
+  const cell = (content, { text, kind, unseen }) =>
+    el(
+      'td',
+      {
+        class: [kind, content === '' ? 'empty' : null].filter(Boolean).join(' ') || null,
+        role: cards && 'cell',
+        'data-head': cards && !unseen && text,
+      },
       content instanceof Node ? content : String(content),
     );
   return el(
     'div',
-    { class: 'scroller', tabindex: '0', role: 'region', 'aria-label': label },
+    { class: cards ? 'scroller carded' : 'scroller', tabindex: '0', role: 'region', 'aria-label': label },
     el(
       'table',
-      {},
-      el('thead', {}, el('tr', {}, ...head.map((column, index) => cell('th', column.text, index)))),
-      el('tbody', {}, ...rows.map((row) => el('tr', {}, ...row.map((content, index) => cell('td', content, index))))),
+      { role: cards && 'table' }, // roles said aloud: a browser forgets them where cells are no longer table cells
+      el('thead', { role: cards && 'rowgroup' }, el('tr', { role: cards && 'row' }, ...head.map(headOf))),
+      el(
+        'tbody',
+        { role: cards && 'rowgroup' },
+        ...rows.map((row) =>
+          el('tr', { role: cards && 'row' }, ...row.map((content, index) => cell(content, head[index]))),
+        ),
+      ),
     ),
   );
 }

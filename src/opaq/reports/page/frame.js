@@ -46,7 +46,8 @@ function attempt(section, draw) {
 }
 
 function themeButton() {
-  const themes = ['auto', 'light', 'dark'];
+  const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+  const themes = dark ? ['auto', 'light', 'dark'] : ['auto', 'dark', 'light']; // so that the first click is seen
   const button = document.getElementById('theme');
   const root = document.documentElement;
   const label = () => (button.textContent = `Theme: ${root.dataset.theme ?? 'auto'}`);

@@ -49,15 +49,24 @@ class GraphMap {
   edges() {
     const all = this.plan.model.graph.edges;
     const both = new Set(all.map(([source, target]) => `${source}>${target}`));
-    this.curves = all.map(([source, target, share]) => ({
-      source,
-      target,
-      share,
-      ...this.curve(source, target, both.has(`${target}>${source}`)),
+    this.curves = all.map((edge) => ({
+      source: edge[0],
+      target: edge[1],
+      data: edge,
+      ...this.curve(edge[0], edge[1], both.has(`${edge[1]}>${edge[0]}`)),
     }));
+    this.widen(this.state.time);
+  }
+
+  /** Edges as wide as the policy makes them likely at a time; null: on average. */
+  widen(time) {
+    this.widenedFor = time;
+    for (const edge of this.curves) edge.share = this.plan.edgeShare(edge.data, time);
     const layer = this.layers.get('edges');
     if (this.plan.size <= MOST_HEADS) {
-      for (const edge of this.curves) layer.append(...this.edgeMarks(edge, edge.share > 0 ? 'edge' : 'edge unused'));
+      layer.replaceChildren(
+        ...this.curves.flatMap((edge) => this.edgeMarks(edge, edge.share > 0 ? 'edge' : 'edge unused')),
+      );
       return;
     }
     const levels = new Map();
@@ -65,10 +74,11 @@ class GraphMap {
       const level = edge.share > 0 ? Math.ceil(edge.share * 3) : 0;
       levels.set(level, (levels.get(level) ?? '') + edge.path);
     }
-    for (const [level, path] of levels)
-      layer.append(
+    layer.replaceChildren(
+      ...[...levels].map(([level, path]) =>
         svg('path', { class: level ? 'edge many' : 'edge many unused', d: path, 'stroke-width': 0.4 + 0.25 * level }),
-      );
+      ),
+    );
   }
 
   edgeMarks(edge, kind) {
@@ -81,7 +91,13 @@ class GraphMap {
       [x - size * (dx + 0.45 * dy), y - size * (dy - 0.45 * dx)],
       [x - size * (dx - 0.45 * dy), y - size * (dy + 0.45 * dx)],
     ];
-    const path = svg('path', { class: kind, d: edge.path, 'stroke-width': wide });
+    const path = svg('path', {
+      class: kind,
+      d: edge.path,
+      'stroke-width': wide,
+      'data-edge': `${edge.source}>${edge.target}`,
+      'data-share': edge.share,
+    });
     return [path, svg('path', { class: `${kind} head`, d: `${pathOf(head)}Z` })];
   }
 
@@ -214,7 +230,8 @@ class GraphMap {
   /** What changes: {time, agent, trail, heat, focus}; what is not given stays. */
   show(change) {
     Object.assign(this.state, change);
-    const { agent, trail, heat, focus } = this.state;
+    const { time, agent, trail, heat, focus } = this.state;
+    if (this.plan.byTime !== null && time !== this.widenedFor) this.widen(time);
     this.layers.get('heat').replaceChildren(
       ...arrayOf(heat)
         .slice(0, 2500)

@@ -36,12 +36,21 @@ class Plan {
     this.average = sharesOf(policy?.average);
     this.byTime = policy?.by_time ? policy.by_time.map(sharesOf) : null;
     this.conditions = arrayOf(policy?.conditions_on);
+    this.secretKind = model.secret_kind ? `${model.secret_kind} ` : ''; // said before a secret value
   }
 
   /** P(action | state), at a time where the policy changes with time. */
   shares(time = null) {
     if (this.byTime === null || time === null) return this.average;
     return this.byTime[Math.min(time, this.byTime.length - 1)];
+  }
+
+  /** P(to | from) of an edge of the graph under the policy, at a time where the policy changes with time. */
+  edgeShare([source, , average, actions, chances], time = null) {
+    if (this.byTime === null || time === null || !Array.isArray(chances)) return average;
+    const shares = new Map(this.shares(time).get(source));
+    const sum = actions.reduce((total, action, i) => total + (shares.get(action) ?? 0) * chances[i], 0);
+    return Math.min(1, sum);
   }
 
   labelsOf(state) {
@@ -76,12 +85,15 @@ class Plan {
       ]);
     const policy = this.policyWords(state, time);
     lines.push(['policy', policy ?? (time === null ? 'never gets here' : `never here at time ${time}`)]);
-    const edges = arrayOf(this.model.graph?.edges).filter(([source, , share]) => source === state && share > 0);
+    const edges = arrayOf(this.model.graph?.edges)
+      .filter(([source]) => source === state)
+      .map((edge) => [edge[1], this.edgeShare(edge, time)])
+      .filter(([, share]) => share > 0);
     if (edges.length) {
-      const ranked = edges.sort((one, other) => other[2] - one[2]).slice(0, 6);
+      const ranked = edges.sort((one, other) => other[1] - one[1]).slice(0, 6);
       lines.push([
         'leads to',
-        ranked.map(([, target, share]) => `${shortened(this.model.states[target], 24)} ${neat(share)}`).join(' · '),
+        ranked.map(([target, share]) => `${shortened(this.model.states[target], 24)} ${neat(share)}`).join(' · '),
       ]);
     }
     return lines;

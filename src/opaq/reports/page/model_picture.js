@@ -48,7 +48,7 @@ function policyKey(data, plan, map, again) {
         text: 'It changes with time; that is too much for one page, so its average over the run is shown.',
       }),
     );
-  if (plan.byTime === null || !plan.model.grid) return box;
+  if (plan.byTime === null) return box;
   const last = plan.byTime.length - 1;
   const output = el('output', { text: 'average over the run' });
   const slider = el('input', {
@@ -151,7 +151,7 @@ function tableOfModel(plan) {
         'div',
         { class: 'summary' },
         el('p', { class: 'small', text: 'Too many states for a picture; this is what they are.' }),
-        tableOf('Summary of the model', head, rows),
+        tableOf('Summary of the model', head, rows, { cards: true }),
         left > 0
           ? el('p', {
               class: 'small',

@@ -6,10 +6,12 @@ const obtained = (text) => (text ? el('p', { class: 'small obtained' }, el('bdi'
 
 function drawOutcomes({ posteriors }) {
   const figures = [
-    ['sure', posteriors.sure, 'a final belief of 99% or more'],
-    ['unsure', posteriors.unsure, 'a final belief of less than 75%'],
-    ['wrong', posteriors.wrong, 'the best guess is not the secret'],
+    ['sure', posteriors.sure, 'a final belief of 99% or more', posteriors.method],
+    ['unsure', posteriors.unsure, 'a final belief of less than 75%', posteriors.method],
+    ['wrong', posteriors.wrong, 'the best guess is not the secret', posteriors.wrong_method ?? posteriors.method],
   ].filter(([, share]) => Number.isFinite(share));
+  const samples = Number.isFinite(posteriors.samples) ? `, from ${count(posteriors.samples, 'sampled run')}` : '';
+  const exactly = posteriors.method === 'exact' ? '' : ' (exact)'; // beside estimates
   const host = body('outcomes');
   host.append(
     lead(
@@ -18,13 +20,18 @@ function drawOutcomes({ posteriors }) {
     el(
       'dl',
       { class: 'trio' },
-      ...figures.map(([name, share, words]) =>
+      ...figures.map(([name, share, words, method]) =>
         el(
           'div',
           {},
           el('dt', { text: name }),
-          el('dd', { class: 'figure', text: percent(share) }),
-          el('dd', { class: 'note', text: words }),
+          el(
+            'dd',
+            { class: 'figure' },
+            method === 'exact' ? null : el('span', { class: 'unit', text: 'about ' }),
+            percent(share),
+          ),
+          el('dd', { class: 'note', text: words + (method === 'exact' ? exactly : samples) }),
         ),
       ),
     ),
@@ -88,6 +95,7 @@ function drawSearch({ solution, measurement }) {
       name: `${key === 'slack' ? 'slack' : 'multiplier'} of ${names[index] ?? index + 1}`,
       values: trace.map((step) => step[key][index]),
     }));
+  const asked = arrayOf(trace[0].slack).length > 0;
   host.append(lead(sentence(solution.status_text ?? '')));
   const row = el('div', { class: 'chart-row' });
   host.append(row);
@@ -117,7 +125,9 @@ function drawSearch({ solution, measurement }) {
     Number.isFinite(solution.seconds) ? `${solution.seconds.toFixed(1)} s` : null,
   ];
   host.append(
-    obtained(`The best start: ${words.filter(Boolean).join(', ')}. Slack of at least 0 meets the requirement.`),
+    obtained(
+      `The best start: ${words.filter(Boolean).join(', ')}.${asked ? ' Slack of at least 0 meets the requirement.' : ''}`,
+    ),
   );
 }
 
@@ -141,7 +151,7 @@ function drawClasses({ comparison, measurement }) {
   const head = [
     { text: 'looks at' },
     { text: 'opacity', kind: 'numeric' },
-    { text: '', kind: 'wide' },
+    { text: 'opacity as a bar', kind: 'wide', unseen: true },
     { text: 'return', kind: 'numeric' },
     { text: 'guess error', kind: 'numeric' },
     { text: 'rows', kind: 'numeric' },
@@ -166,7 +176,7 @@ function drawClasses({ comparison, measurement }) {
       '',
       'certified bound',
     ]);
-  host.append(tableOf('Classes of policies', head, rows));
+  host.append(tableOf('Classes of policies', head, rows, { cards: true }));
   if (comparison.bound_scope) host.append(obtained(`The bound holds for ${comparison.bound_scope}.`));
   for (const missed of arrayOf(comparison.unreached))
     host.append(obtained(`No answer for ${missed.class}: ${missed.reason}`));
@@ -210,11 +220,11 @@ function drawCertificate({ certificate, measurement }) {
   const head = [
     { text: 'the bound’s memory of observations' },
     { text: of, kind: 'numeric' },
-    { text: '', kind: 'wide' },
+    { text: `${of} as a bar`, kind: 'wide', unseen: true },
     { text: 'entries', kind: 'numeric' },
     { text: 'after', kind: 'numeric' },
   ];
-  if (rows.length) host.append(tableOf('The ladder of bounds', head, rows));
+  if (rows.length) host.append(tableOf('The ladder of bounds', head, rows, { cards: true }));
   if (rows.length && Number.isFinite(reached))
     host.append(
       el('p', { class: 'small', text: `Bars begin at ${number(low)}${unit}; the mark is what this policy reaches.` }),

@@ -124,7 +124,7 @@ def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
         ("certificate", "How much better could it be?", data.get("certificate")),
         ("policy", "The policy", policy.get("average")),
         ("how", "How the numbers were obtained", data.get("how")),
-        ("files", "The problem file", data.get("problem_text")),
+        ("files", "The problem file", data.get("problem_text") or data.get("problem_text_left_out")),
     )
     return [{"id": name, "title": title, "shown": bool(content)} for name, title, content in parts]
 

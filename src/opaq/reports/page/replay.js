@@ -103,16 +103,25 @@ class Replay {
   agentKey() {
     const dot = el('span', { class: 'swatch agent-dot', 'aria-hidden': 'true' });
     let words = 'the agent and where it came from';
-    if (this.plan.model.grid)
-      words += `; arrows: the policy ${this.plan.byTime ? 'at this time' : this.data.policy?.by_time_left_out ? 'on average' : ''}`;
+    const when = this.plan.byTime ? ' at this time' : this.data.policy?.by_time_left_out ? ' on average' : '';
+    words += this.plan.model.grid ? '; arrows: the policy' : '; the wider an edge, the likelier it is taken';
+    words += when;
     return el('p', { class: 'map-key' }, el('span', { class: 'pair' }, dot, el('span', { text: words })));
   }
 
   timeline() {
     this.chips = el('ol', { class: 'chips', 'aria-label': 'Observations' });
     this.curve = el('div', { class: 'entropy' });
-    const seen = el('div', { class: this.agentMap ? 'side' : 'side whole' }, el('h3', { text: 'Observations so far' }), this.chips);
-    const secret = el('div', { class: 'side' }, el('h3', { text: 'Belief about the secret' }), this.bars);
+    this.toCome = el('p', { class: 'small to-come' });
+    const seen = el(
+      'div',
+      { class: this.agentMap ? 'side' : 'side whole' },
+      el('h3', { text: 'Observations so far' }),
+      this.chips,
+      this.toCome,
+    );
+    const kind = this.plan.secretKind ? `, by ${this.plan.secretKind.trim()}` : '';
+    const secret = el('div', { class: 'side' }, el('h3', { text: `Belief about the secret${kind}` }), this.bars);
     const entropy = el(
       'div',
       { class: 'side whole' },
@@ -147,7 +156,7 @@ class Replay {
   runWords() {
     const { secret, probability, bits, note, kind } = this.info;
     const words = [];
-    if (secret) words.push('The secret is ', named(secret), '. ');
+    if (secret) words.push(`The secret is ${this.plan.secretKind}`, named(secret), '. ');
     if (Number.isFinite(probability))
       words.push(
         `These observations have probability ${neat(probability)}`,
@@ -198,17 +207,21 @@ class Replay {
       .filter((state) => state !== undefined);
     const agent = plan.index.get(moment.state) ?? null;
     this.agentMap?.show({ time: moment.time, agent, trail: walked });
-    this.beliefMap?.show({ heat: moment.states, agent });
+    this.beliefMap?.show({ time: moment.time, heat: moment.states, agent });
     this.left.facts.replaceChildren(...agentFacts(moment, plan, agent));
     this.right.facts.replaceChildren(...observerFacts(moment, agent));
     this.bars.replaceChildren(...secretBars(moment, this.info.secret, plan.model.sizes.secret_values));
     this.likely.replaceChildren(...(this.beliefMap ? likelyWords(moment, plan) : stateBars(moment, plan, agent)));
+    const focused = this.chips.contains(document.activeElement); // a button that is hidden would lose the focus
     for (const chip of this.chips.querySelectorAll('.chip')) {
       const own = Number(chip.dataset.time);
-      chip.classList.toggle('later', own > this.time);
+      chip.parentNode.hidden = own > this.time; // what is still to come has not been observed
       if (own === this.time) chip.setAttribute('aria-current', 'step');
       else chip.removeAttribute('aria-current');
     }
+    if (focused) this.chips.querySelector('[aria-current]').focus();
+    const left = last - this.time;
+    this.toCome.textContent = left ? `${left.toLocaleString('en')} more to come` : 'all observed';
     this.entropy.cursor(moment.time);
     this.speak();
     this.mark();
@@ -221,7 +234,7 @@ class Replay {
       other[1] > one[1] ? other : one,
     );
     const where = moment.state ? `The agent is in ${shortened(moment.state, 40)}. ` : '';
-    this.live.textContent = `Time ${moment.time}. ${where}The observer receives ${shortened(moment.observation, 40)} and thinks ${shortened(value, 40)} likeliest, with ${percent(share)}. ${number(moment.entropy)} bits.`;
+    this.live.textContent = `Time ${moment.time}. ${where}The observer receives ${shortened(moment.observation, 40)} and thinks ${this.plan.secretKind}${shortened(value, 40)} likeliest, with ${percent(share)}. ${number(moment.entropy)} bits.`;
   }
 
   toggle() {
