@@ -23,7 +23,7 @@ def ranking_to_dict(ranking: SensorRanking) -> dict[str, Any]:
         "null": ranking.null,
         "of": ranking.base.of.name,
         "base": _figures(ranking.base, ranking.status),
-        "sensors": [_sensor_to_dict(ranking, sensor) for sensor in ranking.coverage],
+        "sensors": [_sensor_to_dict(ranking, sensor) for sensor in _ranked(ranking)],
         "trials": [
             {"sensor": trial.sensor, "change": trial.change, "gain": trial.gain}
             | _figures(trial.measurement, trial.status)
@@ -45,6 +45,11 @@ def _figures(measurement: Any, status: Any) -> dict[str, Any]:
         "feasible": measurement.feasible,
         "status": None if status is None else status.name.lower(),
     }
+
+
+def _ranked(ranking: SensorRanking) -> list[str]:
+    """The sensors, those that cost most first; those without a trial are the last."""
+    return list(dict.fromkeys([*ranking.costs, *ranking.coverage]))
 
 
 def _sensor_to_dict(ranking: SensorRanking, sensor: str) -> dict[str, Any]:
