@@ -164,6 +164,9 @@ def test_terms_that_make_no_sense_are_said(open_page: Open) -> None:
     assert "There is no column “colour”." in words
     assert "“tall” is no number" in words
     assert page.locator("#points tbody tr").count() == 150
+    page.locator("#filter").fill("opacity <")
+    assert "“opacity <” has no value yet." in page.locator("[data-part=count]").inner_text()
+    assert page.locator("#points tbody tr").count() == 150
 
 
 def test_one_click_to_the_report_of_a_point(open_page: Open) -> None:

@@ -94,7 +94,10 @@ def ranking_notes(ranking: SensorRanking, *, width: int = WIDTH) -> list[str]:
     """Which policies were compared, and what is missing."""
     how = "the policy stays the same" if ranking.fixed else f"the best policy found on {ranking.policy_class}"
     notes = [f"{how}; a sensor that is removed shows '{ranking.null}'"]
-    if not ranking.complete:
+    if ranking.status is not None and ranking.status.name in ("INFEASIBLE", "NOT_FOUND") and not ranking.trials:
+        no_policy = "no policy meets" if ranking.status.name == "INFEASIBLE" else "no policy was found that meets"
+        notes = [f"{no_policy} the task with the sensors as they are, so none was changed"]
+    elif not ranking.complete:
         notes.append("the work was ended before all trials were made")
     return [line for text in notes for line in wrapped(text, rest="  ", width=width)]
 
