@@ -21,7 +21,7 @@ from opaq.reports.study_data import front_page_data
 from opaq.reports.study_text import render_study as render_table
 from opaq.reports.study_text import short_names, study_to_dict
 from opaq.study.sweep_study import StudyPoint
-from reports.study_examples import PLAN, example_study, hostile_data
+from reports.study_examples import PLAN, example_study, front_of, hostile_data
 from study.inline_executor import InlineExecutor
 
 
@@ -158,32 +158,6 @@ def test_no_name_breaks_out_of_the_page() -> None:
 def test_data_of_another_version_are_explained() -> None:
     html = render_study({**hostile_data(), "version": 2})
     assert "data of version 2" in html
-
-
-def front_of(of: str, *, minimise: bool = False, values: tuple[float, ...] = (1.0, 0.4)) -> dict[str, Any]:
-    def amount(value: float) -> dict[str, Any]:
-        return {"value": value, "lower": value, "upper": value, "method": "exact"}
-
-    points = [
-        {
-            "threshold": None,
-            "value": 1.6e-14 + index,
-            "return": 1.6e-14 + index,
-            "opacity": amount(0.123),
-            "uncertainty": amount(value),
-            "guess_error": 0.2,
-            "slope": None,
-            "bound": None,
-            "seconds": 1.0,
-            "status": "converged",
-            "feasible": True,
-            "carried": False,
-        }
-        for index, value in enumerate(values)
-    ]
-    head = {"problem": "yard", "against": "return", "policy_class": "state", "of": of, "minimise": minimise}
-    rest = {"largest": 1.0, "interrupted": False, "complete": True, "concave_by_theory": False}
-    return head | rest | {"points": points}
 
 
 def test_a_front_speaks_of_what_its_task_is_about() -> None:
