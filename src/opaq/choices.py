@@ -36,7 +36,13 @@ def check_numbers(limits: Mapping[str, tuple[Any, float, float]], *, whole: Coll
         number = isinstance(value, Real) and not isinstance(value, bool)
         if not number or not least <= value <= most or (name in whole and value != int(value)):
             kind = "a whole number" if name in whole else "a number"
-            wanted = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
+            wanted = f"at least {least:g}" if most == math.inf else f"from {least:g} to {_limit(most)}"
             faults.append(Fault(name, f"is {value!r}", f"give {kind}, {wanted}"))
     if faults:
         raise InputError(faults)
+
+
+def _limit(most: float) -> str:
+    """A limit in words; powers of two too large to be written out as such."""
+    power = round(math.log2(most)) if most >= 2**53 else 0
+    return f"2^{power}" if power and most == 2**power else f"{most:g}"

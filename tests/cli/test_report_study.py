@@ -75,3 +75,22 @@ def test_a_point_whose_files_are_gone_is_said(opaq, tmp_path: Path) -> None:
     assert "6 could not be made" in done.stderr
     assert "problem.yaml" in done.stderr
     assert data_of(tmp_path / "swept-report.html")["reports"]["made"] == 0
+
+
+@pytest.mark.parametrize("more", [(), ("--points", "all")])
+def test_what_is_not_there_is_said(opaq, more: tuple[str, ...]) -> None:
+    done = opaq("report", "nosuch", *more, "-q")
+    assert done.returncode == 2
+    assert (
+        "nosuch: there is no such file, folder or scenario; give a problem file, the folder of a sweep" in done.stderr
+    )
+
+
+def test_an_answer_is_not_a_problem(opaq, tmp_path: Path) -> None:
+    answer = {"problem": "two-sink", "against": "return", "points": [], "complete": True, "concave_by_theory": False}
+    (tmp_path / "front.json").write_text(json.dumps(answer))
+    done = opaq("frontier", "front.json", "-q")
+    assert done.returncode == 2
+    assert (
+        done.stderr == "opaq: front.json: is the answer of a command (--json), not a problem; give a problem itself\n"
+    )

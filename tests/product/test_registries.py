@@ -279,3 +279,15 @@ def test_a_class_is_made_from_another() -> None:
     assert class_name(replace(one, last_states=3)) == "state, last_states:3, memory:2"
     assert class_name(replace(one, memory=free_memory(mdp, 5))) == "state, last_states:2, memory:5"
     assert PolicyClass().conditions == (CurrentState(),)
+
+
+def test_no_more_last_states_are_kept_than_a_run_has() -> None:
+    problem = opaq.load_problem("two-sink")
+    enough, more = (
+        compile_problem(problem, PolicyClass((LastStates(count),))) for count in (problem.horizon + 1, 1_000)
+    )
+    assert more.rows == enough.rows
+    assert (
+        measure_product(more, more.policy_vector(None)).opacity
+        == measure_product(enough, enough.policy_vector(None)).opacity
+    )

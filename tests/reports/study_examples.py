@@ -86,3 +86,31 @@ def _hostile(index: int, name: str) -> StudyPoint:
         return StudyPoint(name, parameters, "failed", error=f"{name}\n{name}")
     figures = {"expected_return": float(index), "guess_error": 0.1, "feasible": True, "seconds": 1.0}
     return StudyPoint(name, parameters, "converged", opacity=Amount(0.5, 0.5, 0.5, "exact"), **figures)
+
+
+def front_of(of: str, *, minimise: bool = False, values: tuple[float, ...] = (1.0, 0.4)) -> dict[str, Any]:
+    """A made-up front as a command prints it, about any uncertainty."""
+
+    def amount(value: float) -> dict[str, Any]:
+        return {"value": value, "lower": value, "upper": value, "method": "exact"}
+
+    points = [
+        {
+            "threshold": None,
+            "value": 1.6e-14 + index,
+            "return": 1.6e-14 + index,
+            "opacity": amount(0.123),
+            "uncertainty": amount(value),
+            "guess_error": 0.2,
+            "slope": None,
+            "bound": None,
+            "seconds": 1.0,
+            "status": "converged",
+            "feasible": True,
+            "carried": False,
+        }
+        for index, value in enumerate(values)
+    ]
+    head = {"problem": "yard", "against": "return", "policy_class": "state", "of": of, "minimise": minimise}
+    rest = {"largest": 1.0, "interrupted": False, "complete": True, "concave_by_theory": False}
+    return head | rest | {"points": points}

@@ -399,6 +399,15 @@ def test_a_front_from_tuples_and_mappings(points: Any) -> None:
     assert figure_bytes(figure, ".svg") == figure_bytes(opaq.plot_frontier(POINTS, threshold=0.3), ".svg")
 
 
+def test_a_front_is_drawn_on_its_own_axes() -> None:
+    amount = {"value": 1.5, "lower": 1.5, "upper": 1.5, "method": "exact"}
+    point = {"value": -2.0, "return": 0.4, "opacity": {"value": 0.9}, "uncertainty": amount, "bound": None, "slope": -1}
+    figure = opaq.plot_frontier({"against": "fuel", "of": "guesswork", "points": [point]})
+    axes = figure.axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("fuel", "guesswork (guesses)")
+    assert axes.get_lines()[0].get_xydata().tolist() == [[-2.0, 1.5]]
+
+
 def test_a_front_needs_points() -> None:
     with pytest.raises(opaq.InputError, match="points: there is none"):
         opaq.plot_frontier([])

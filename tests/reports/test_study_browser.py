@@ -11,7 +11,8 @@ import pytest
 
 import opaq
 from opaq.reports.page.render import render_study
-from reports.study_examples import HOSTILE, example_study, hostile_data, many_points, temporary_folder
+from opaq.reports.study_data import front_page_data
+from reports.study_examples import HOSTILE, example_study, front_of, hostile_data, many_points, temporary_folder
 from reports.test_page_browser import (
     AXE,
     CHROMIUM,
@@ -164,6 +165,9 @@ def test_terms_that_make_no_sense_are_said(open_page: Open) -> None:
     assert "There is no column “colour”." in words
     assert "“tall” is no number" in words
     assert page.locator("#points tbody tr").count() == 150
+    page.locator("#filter").fill("opacity <")
+    assert "“opacity <” has no value yet." in page.locator("[data-part=count]").inner_text()
+    assert page.locator("#points tbody tr").count() == 150
 
 
 def test_one_click_to_the_report_of_a_point(open_page: Open) -> None:
@@ -214,6 +218,13 @@ def test_axes_and_colours_are_chosen(open_page: Open) -> None:
     page.locator("#plot-y").select_option(label="guess error")
     assert page.locator(".bound-mark").count() == 0
     shoot(page, "study-many-horizon")
+
+
+def test_the_axis_is_what_the_task_is_about(open_page: Open) -> None:
+    data = front_page_data(front_of("guesswork", minimise=True, values=(0.4, 1.0)))
+    page = open_page(_written("guesswork", data)).page
+    assert page.locator("#plot-y option:checked").inner_text() == "guesswork (guesses)"
+    assert "no point is lower and further right" in page.locator(".legend").inner_text()
 
 
 def test_the_joined_points_are_the_front(open_page: Open) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,16 @@ import pytest
 
 import opaq
 from opaq.errors import InputError
+from opaq.opacity.amount import Amount
 from opaq.reports.frontier_text import frontier_to_dict
 from opaq.reports.page.render import render_study
-from opaq.reports.study_text import study_to_dict
-from reports.study_examples import example_study, hostile_data
+from opaq.reports.page.study_cards import study_cards
+from opaq.reports.study_data import front_page_data
+from opaq.reports.study_text import render_study as render_table
+from opaq.reports.study_text import short_names, study_to_dict
+from opaq.study.sweep_study import StudyPoint
+from reports.study_examples import PLAN, example_study, front_of, hostile_data
+from study.inline_executor import InlineExecutor
 
 
 def data_in(file: Path) -> dict[str, Any]:
@@ -150,3 +158,71 @@ def test_no_name_breaks_out_of_the_page() -> None:
 def test_data_of_another_version_are_explained() -> None:
     html = render_study({**hostile_data(), "version": 2})
     assert "data of version 2" in html
+
+
+def test_a_front_speaks_of_what_its_task_is_about() -> None:
+    data = front_page_data(front_of("guesswork"))
+    assert data["question"] == "How large can the guesswork of yard be for how much return?"
+    assert data["answer"] == (
+        "2 points, from guesswork 1 guesses at a return of 0 to guesswork 0.4 guesses at a return of 1."
+    )
+    assert data["points"][data["best"]]["uncertainty"]["value"] == 1.0
+    assert {column["key"]: column["title"] for column in data["columns"]}["uncertainty"] == "guesswork (guesses)"
+    assert [card["title"] for card in study_cards(data)][1] == "Highest guesswork"
+    assert "0.123" not in render_study(data).split('<script type="application/json"')[0]
+
+
+def test_one_point_is_no_range() -> None:
+    data = front_page_data(front_of("expected_loss", values=(0.4,)))
+    assert data["answer"] == "1 point, expected loss 0.4 at a return of 0."
+
+
+def test_the_page_of_a_task_that_reveals() -> None:
+    data = front_page_data(front_of("opacity", minimise=True))
+    assert "What is revealed, and what it costs" in render_study(data)
+    assert [card["title"] for card in study_cards(data)][1] == "Lowest opacity"
+
+
+def test_a_sweep_about_another_uncertainty_shows_it(tmp_path: Path) -> None:
+    plan = {**PLAN, "over": {"task.of": ["guesswork"], "task.return_at_least": [1.4, 1.7]}}
+    study = opaq.sweep(plan, to=tmp_path / "study", on=InlineExecutor())
+    for point, row in zip(study.points, study_to_dict(study)["points"], strict=True):
+        stated = study.answer(point)["objective"]
+        assert (row["of"], row["objective"]) == ("guesswork", stated["value"])
+        assert (row["objective_lower"], row["objective_upper"]) == (stated["lower"], stated["upper"])
+    assert "of,objective,objective_lower,objective_upper" in (tmp_path / "study" / "results.csv").read_text()
+    assert "guesswork" in render_table(study).splitlines()[0]
+    data = opaq.report(study).data
+    assert data["of"] == "guesswork"
+    best = max(point.objective.value for point in study.points)
+    assert data["points"][data["best"]]["uncertainty"]["value"] == best
+    assert "Guesswork " in data["answer"]
+    with closing(sqlite3.connect(tmp_path / "study" / "journal.sqlite")) as journal, journal:  # as it was written once
+        journal.execute("UPDATE results SET record = json_remove(record, '$.of', '$.objective')")
+    assert opaq.load_study(tmp_path / "study").rows() == study.rows()
+
+
+def wide_study() -> opaq.Study:
+    paths = ("horizon", "task.return_at_least", "task.requirements.0.return_at_least", "observer.sensors.A.detects")
+    amount = Amount(0.812345678, 0.8, 0.82, "exact")
+    points = [
+        StudyPoint(f"{number:04}", dict.fromkeys(paths, 0.25), "stopped", opacity=amount, expected_return=1.23456789)
+        for number in (1, 2)
+    ]
+    return opaq.Study(Path("study"), "yard", tuple(points))
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_table_of_many_parameters_fits_the_page(width: int) -> None:
+    lines = render_table(wide_study(), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0].split()[:3] == ["point", "opacity", "return"]
+    assert lines[1].startswith("0001   0.812346")
+    assert "stopped" in lines[1]
+    words = " ".join(" ".join(lines).split())
+    assert "task.return_at_least 0.25" in words or "requirements.0.return_at_least 0.25" in words
+
+
+def test_paths_are_shortened_as_far_as_they_stay_apart() -> None:
+    paths = ("horizon", "task.return_at_least", "task.requirements.0.return_at_least", "a.detects")
+    assert list(short_names(paths).values()) == ["horizon", "task.return_at_least", "0.return_at_least", "detects"]

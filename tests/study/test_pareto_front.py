@@ -15,6 +15,7 @@ from opaq.model.policy import PolicyClass
 from opaq.opacity.exact import evaluate
 from opaq.opacity.measurement import requirements_met
 from opaq.product.compile import compile_problem
+from opaq.reports.frontier_text import render_frontier
 from opaq.solvers.options import SolveOptions
 from opaq.study.front_search import FrontSearch, payoff_index
 from opaq.study.front_theory import is_closed_under_mixing
@@ -270,3 +271,6 @@ def test_the_least_opaque_policies_have_a_front_too() -> None:
     values = [point.opacity.value for point in front.points]
     assert values == sorted(values)
     assert values[0] == pytest.approx(0.0, abs=1e-6) or values[0] < 0.41
+    assert "not convex at" in render_frontier(front)
+    smooth = [dataclasses.replace(point, shortfall=0.0) for point in front.points]
+    assert "\nconvex up to 1e-3" in render_frontier(dataclasses.replace(front, points=tuple(smooth)))

@@ -13,6 +13,7 @@ import opaq
 from opaq.loading.scenarios import problem_text
 from opaq.model.conditions import CurrentState, Observations
 from opaq.model.policy import PolicyClass
+from opaq.reports.sensor_text import ranking_to_dict, render_ranking
 from opaq.study.sensor_channels import Change, Sensors
 from random_problems import random_policy, random_problem
 
@@ -71,6 +72,7 @@ def test_the_sensor_that_costs_most_comes_first() -> None:
     assert costs == sorted(costs, reverse=True)
     assert [trial.change for trial in ranking.trials[:3]] == ["removed", "x0.5", "1"]
     assert set(ranking.costs) == set("ABCDE")
+    assert [each["sensor"] for each in ranking_to_dict(ranking)["sensors"]] == list(ranking.costs)
     assert all(trial.status is None for trial in ranking.trials)
 
 
@@ -168,3 +170,10 @@ def test_changes_that_are_none_are_refused(change: str) -> None:
 def test_an_unknown_null_is_refused() -> None:
     with pytest.raises(opaq.InputError, match="'dark' is no observation"):
         opaq.sensors("two-sink", null="dark")
+
+
+def test_a_task_that_no_policy_meets_is_said() -> None:
+    stated = GRID | {"task": {"return_at_least": 1e6}}
+    ranking = opaq.sensors(opaq.build_problem(stated))
+    assert "no policy meets the task with the sensors as they are" in render_ranking(ranking)
+    assert "ended before" not in render_ranking(ranking)

@@ -165,8 +165,10 @@ def test_a_problem_may_be_an_object(alone: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"over": {"horizon": [2]}}, r'over: .* in the folder, \{"horizon": \[2\]\} now; use another folder'),
-        ({"solve": {"num_starts": 2}}, r'solve: \{"num_starts": 1\} in the folder, \{"num_starts": 2\} now'),
+        ({"over": {"horizon": [2]}}, r"over\.horizon: .* in the folder, \[2\] now; use another folder"),
+        ({"over": {"horizon": [2]}}, r"over\.task\.return_at_least: \[.*\] in the folder, not there now"),
+        ({"over": {"horizon": [*range(2, 90), 97]}}, r"over\.horizon: .* in the folder, .*\[2, 3, .* now"),
+        ({"solve": {"num_starts": 2}}, r"solve\.num_starts: 1 in the folder, 2 now"),
         ({"problem": "graph"}, "problem: is not as it was when the sweep was begun"),
         ({"certify": True}, r"certify: 0.0 in the folder, 60.0 now"),
     ],

@@ -168,6 +168,28 @@ over:
     assert len(said) == 3
 
 
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ({"over": {"seed": [0, -1]}}, r"point 0002 \(seed -1\): seed: is -1; give a whole number, from 0 to 2\^64"),
+        ({"over": {"horizn": [3, 4]}}, r"unknown key \(and in 1 other point\); did you mean 'horizon'\?"),
+        ({"over": {"task.retrn_at_least": [3]}}, r"unknown key; did you mean 'task.return_at_least'\?"),
+        (
+            {"over": {"task.requirements.0.return_at_least": [1]}},
+            "the problem file has no task.requirements, and so no entry '0'",
+        ),
+        ({"over": {"horizon": [2]}, "certify": "maybe"}, "certify: is 'maybe', not true, false or seconds"),
+        (
+            {"over": {"solve.solver": ["natural", "primal-dual"]}, "solve": {"iterations": 9}},
+            r"point 0001 \(solve.solver natural\): solve.iterations: has no effect with the solver natural",
+        ),
+    ],
+)
+def test_faults_name_what_the_plan_says(plan: dict[str, Any], words: str) -> None:
+    with pytest.raises(opaq.InputError, match=words):
+        points_of(**plan)
+
+
 def test_a_problem_file_is_not_a_plan(tmp_path: Path) -> None:
     (tmp_path / "problem.yaml").write_text(opaq.scenarios.text("two-sink"))
     with pytest.raises(opaq.InputError, match="is a problem, not the plan of a sweep; a plan names it"):

@@ -110,11 +110,7 @@ def draw(front: Frontier, path: Path, *, overwrite: bool) -> None:
     from opaq.reports.figure_files import save_figure
     from opaq.reports.frontier_figure import plot_frontier
 
-    points = [(point.value, point.measurement.uncertainty.value, point.bound, point.slope) for point in front.points]
-    figure = plot_frontier(points)
-    title = front.of.title if not front.of.unit else f"{front.of.title} ({front.of.unit})"
-    figure.axes[0].set(xlabel=front.against, ylabel=title)
-    save_figure(figure, path, overwrite=overwrite)
+    save_figure(plot_frontier(front), path, overwrite=overwrite)
 
 
 def deliver(front: Frontier, files: FrontFiles, *, as_json: bool) -> int:

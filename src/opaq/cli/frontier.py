@@ -50,6 +50,7 @@ def command(
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.cli.front_files import FrontFiles, deliver
         from opaq.opacity.warm import compile_kernels
+        from opaq.reports.objective_names import with_unit
         from opaq.study.pareto_front import frontier
 
         files = FrontFiles.prepare(plot, policies, stated, source=problem, count=points, overwrite=force)
@@ -57,7 +58,8 @@ def command(
 
     def done(point: FrontierPoint) -> None:
         if not quiet:
-            progress.note(f"{point.value:.4g}: {point.opacity.value:.4f} bits, {point.seconds:.1f} s")
+            hidden = with_unit(f"{point.measurement.uncertainty.value:.4f}", stated.task.of.name)
+            progress.note(f"{point.value:.4g}: {hidden}, {point.seconds:.1f} s")
 
     with interrupts.computing() as stop, ProgressPrinter("the front", quiet=quiet) as progress, about(problem):
         front = frontier(

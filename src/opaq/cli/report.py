@@ -77,7 +77,7 @@ def command(
     if to is not None:
         check_writable(to, overwrite=force)
 
-    from opaq.cli.study_pages import is_study, number_of_points, refuse
+    from opaq.cli.study_pages import is_study, number_of_points, refuse, refuse_unknown
 
     of_policy: dict[str, object]
     of_points, of_policy = {"--points": points, "--policies": policies}, {"--policy": policy, "--certify": certify}
@@ -87,6 +87,7 @@ def command(
         target = to or Path(default_name(Path(problem).resolve().stem))
         options = {"points": number_of_points(points), "policies": policies, "force": force, "quiet": quiet}
         raise typer.Exit(_study(problem, target, options | given({"runs": runs, "seed": seed, "time": time}), as_json))
+    refuse_unknown(problem)
     refuse(of_points, chosen="a problem", advice="it belongs to sweeps and fronts")
 
     from opaq.cli.report_answers import policy_file, read_answers

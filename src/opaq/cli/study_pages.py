@@ -27,6 +27,21 @@ def refuse(options: Mapping[str, object], *, chosen: str, advice: str) -> None:
         raise InputError(faults)
 
 
+def refuse_unknown(name: str) -> None:
+    """Raise InputError for what is neither there nor the name of a scenario."""
+    from difflib import get_close_matches
+
+    from opaq.loading.scenarios import names
+
+    if name in names() or os.path.lexists(name):
+        return
+    near = get_close_matches(name, names(), n=1)
+    meant = f"did you mean '{near[0]}'? " if near else ""
+    kinds = "a problem file, the folder of a sweep, what frontier --json printed, or a scenario"
+    advice = f"{meant}give {kinds}: {', '.join(names())}"
+    raise InputError([Fault("", "there is no such file, folder or scenario", advice)], name)
+
+
 def number_of_points(text: str | None) -> Any:
     """What `--points` says: all, none, or how many."""
     if text is None or text in ("all", "none"):

@@ -91,12 +91,12 @@ def _deliver(study: Study, *, as_json: bool) -> None:
     import json
 
     from opaq.cli.terminal_tables import on_terminal, table
-    from opaq.reports.study_text import render_study, study_head, study_rows, study_summary, study_to_dict
+    from opaq.reports.study_text import render_study, study_summary, study_table, study_to_dict
 
     if as_json:
         answer(json.dumps(study_to_dict(study), indent=2))
     elif on_terminal():
-        answer(table(study_head(study), study_rows(study)))
+        answer(table(*study_table(study, width=page_width())))
         answer("\n" + study_summary(study))
     else:
         answer(render_study(study, width=page_width()))

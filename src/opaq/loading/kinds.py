@@ -14,6 +14,8 @@ _ADVICE = {
     "model": "a problem file names the model and adds observer, secret and horizon, for example:",
     "automaton": "a problem file names it where it says what is secret, for example:",
 }
+_ANSWER = "the answer of a command (--json)"
+_KEYS_OF_ANSWERS = ({"opacity", "return"}, {"points", "complete"}, {"trials", "base"}, {"points", "counts"})
 _OWN_ENDINGS = "problem files and policy files are YAML or JSON and end in .yaml or .json"
 
 
@@ -40,6 +42,7 @@ def refuse_other_format(data: Any, source: str, *, expected: str) -> None:
     advice = {
         "a policy": "give the problem it is for, and this file as its policy",
         "a problem": "give this file as the problem, and a policy for it",
+        _ANSWER: f"give {expected} itself",
     }
     raise InputError([Fault("", f"is {kind}, not {expected}", advice.get(kind, ""))], source)
 
@@ -53,4 +56,6 @@ def _format(data: Mapping[Any, Any]) -> str | None:
         return f"a file of the format '{stated[:40]}'"
     if "opaq-sweep" in data:
         return "the plan of a sweep"
+    if "opaq" not in data and any(keys <= data.keys() for keys in _KEYS_OF_ANSWERS):
+        return _ANSWER
     return "a problem" if "opaq" in data and "format" not in data else None

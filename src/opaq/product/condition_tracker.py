@@ -118,7 +118,7 @@ def _(condition: StartState, setting: Setting) -> ConditionTracker:
 @track_condition.register
 def _(condition: LastStates, setting: Setting) -> ConditionTracker:
     states = setting.problem.mdp.states
-    window = Window(condition.count, len(states))
+    window = Window(_at_most_a_run(condition.count, setting.problem), len(states))
     return ConditionTracker(RecentStates(window), lambda node: tuple(states[state] for state in window.things(node)))
 
 
@@ -142,11 +142,13 @@ def _(condition: Observations, setting: Setting) -> ConditionTracker:
 
 
 def _length(condition: Observations, problem: Problem) -> int:
-    """How many observations are kept: no more than a run has, where no time after the horizon counts."""
-    most = problem.horizon + 1
-    if condition.count == "all":
-        return most
-    return condition.count if problem.task.over == "forever" else min(condition.count, most)
+    """How many observations are kept."""
+    return problem.horizon + 1 if condition.count == "all" else _at_most_a_run(condition.count, problem)
+
+
+def _at_most_a_run(count: int, problem: Problem) -> int:
+    """How many are kept: no more than a run has, where no time after the horizon counts."""
+    return count if problem.task.over == "forever" else min(count, problem.horizon + 1)
 
 
 def rank(condition: Condition) -> int:

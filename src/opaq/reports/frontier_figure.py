@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opaq.errors import Fault, InputError
 from opaq.reports.answer_data import optional, reading
 from opaq.reports.figure_style import COLOURS, Column, add_title, new_figure, place_legend
+from opaq.reports.objective_names import axis_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +50,8 @@ def plot_frontier(
     tangent where the slope is known: what one more unit of return costs in bits.
 
     points: tuples (return, opacity[, bound[, slope]]), mappings with these keys, or objects with `expected_return`,
-    `opacity`, `bound` and `slope`; also an object or a mapping that holds them as `points`.
+    `opacity`, `bound` and `slope`; also an object or a mapping that holds them as `points`. One that says what is
+    traded `against` what (a front, or what `opaq frontier --json` prints) is drawn on these axes.
     threshold: a return to mark, such as that of the task.
     column: how wide: "single" (3.4 in) or "double" (7 in).
     title: a line above the figure; none unless given.
@@ -57,8 +59,7 @@ def plot_frontier(
     Raises InputError when there are no points, or where matplotlib is not installed.
     """
     with reading("points with a return and an opacity"):
-        listed = points["points"] if isinstance(points, Mapping) else points
-        listed = listed if isinstance(listed, Sequence) else listed.points
+        listed, across, upwards = _stated(points)
     front = sorted((FrontPoint.of(each) for each in listed), key=lambda point: point.expected_return)
     if not front:
         raise InputError([Fault("points", "there is none", "give at least one (return, opacity)")])
@@ -67,12 +68,25 @@ def plot_frontier(
         entries = _draw(axes, front)
         if threshold is not None:
             entries["threshold"] = axes.axvline(threshold, color=COLOURS[6], linestyle=":", linewidth=0.9)
-        axes.set(xlabel="return", ylabel="opacity (bits)")
+        axes.set(xlabel=across, ylabel=upwards)
         axes.grid()
         if len(entries) > 1:
             place_legend(axes, list(entries.values()), list(entries), column=column)
         add_title(figure, title, column=column)
     return figure
+
+
+def _stated(points: Any) -> tuple[Sequence[Any], str, str]:
+    """The points and the titles of the two axes; the points of a front as tuples on its own axes."""
+    listed = points["points"] if isinstance(points, Mapping) else points
+    listed = listed if isinstance(listed, Sequence) else listed.points
+    if isinstance(points, Mapping) and "against" in points and "of" in points:
+        ends = [(each["value"], _value(each["uncertainty"]), each.get("bound"), each.get("slope")) for each in listed]
+        return ends, str(points["against"]), axis_title(str(points["of"]))
+    if hasattr(points, "against") and hasattr(points, "of"):
+        ends = [(each.value, each.measurement.uncertainty.value, each.bound, each.slope) for each in listed]
+        return ends, points.against, axis_title(points.of.name, points.of)
+    return listed, "return", "opacity (bits)"
 
 
 def _draw(axes: Axes, front: list[FrontPoint]) -> dict[str, Any]:

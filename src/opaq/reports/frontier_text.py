@@ -26,7 +26,7 @@ def frontier_to_dict(
         "against": frontier.against,
         "policy_class": frontier.policy_class,
         "of": frontier.of.name,
-        "minimise": frontier.stated is not None and frontier.stated.task.minimise,
+        "minimise": _minimises(frontier),
         "largest": frontier.largest,
         "seed": frontier.seed,
         "seconds": frontier.seconds,
@@ -101,7 +101,7 @@ def render_frontier(frontier: Frontier, *, width: int = WIDTH) -> str:
 
 
 def frontier_notes(frontier: Frontier, *, width: int = WIDTH) -> list[str]:
-    """What no policy exceeds, whether the front is concave, what is missing."""
+    """What no policy exceeds, whether the front is concave (convex where the task is to reveal), what is missing."""
     if not frontier.points:
         return wrapped("no policy was found that meets the other requirements", width=width)
     notes = [f"no policy earns more than {frontier.largest:.6g} ({frontier.against})", _shape(frontier)]
@@ -112,6 +112,8 @@ def frontier_notes(frontier: Frontier, *, width: int = WIDTH) -> list[str]:
 
 def _shape(frontier: Frontier) -> str:
     dents = frontier.not_concave
+    if _minimises(frontier):
+        return _convex(dents)
     promised = "as theory says for this class" if frontier.concave_by_theory else "which theory does not promise here"
     if not dents:
         return f"concave up to 1e-3, {promised}"
@@ -120,6 +122,18 @@ def _shape(frontier: Frontier) -> str:
         "though theory promises none: more starts may help" if frontier.concave_by_theory else "tossing a coin pays"
     )
     return f"not concave at {listed}: mixtures of other points hide more, {advice}"
+
+
+def _convex(dents: Sequence[Any]) -> str:
+    """Of a task that is to reveal: mixtures are seen through only where the observer sees the coin."""
+    if not dents:
+        return "convex up to 1e-3, which theory does not promise here"
+    listed = ", ".join(f"{point.value:.4g} (by {point.shortfall:.2g})" for point in dents)
+    return f"not convex at {listed}: tossing a coin that the observer sees would reveal more there"
+
+
+def _minimises(frontier: Frontier) -> bool:
+    return frontier.stated is not None and frontier.stated.task.minimise
 
 
 def _status(point: Any) -> str:

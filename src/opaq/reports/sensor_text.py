@@ -23,7 +23,7 @@ def ranking_to_dict(ranking: SensorRanking) -> dict[str, Any]:
         "null": ranking.null,
         "of": ranking.base.of.name,
         "base": _figures(ranking.base, ranking.status),
-        "sensors": [_sensor_to_dict(ranking, sensor) for sensor in ranking.coverage],
+        "sensors": [_sensor_to_dict(ranking, sensor) for sensor in _ranked(ranking)],
         "trials": [
             {"sensor": trial.sensor, "change": trial.change, "gain": trial.gain}
             | _figures(trial.measurement, trial.status)
@@ -45,6 +45,11 @@ def _figures(measurement: Any, status: Any) -> dict[str, Any]:
         "feasible": measurement.feasible,
         "status": None if status is None else status.name.lower(),
     }
+
+
+def _ranked(ranking: SensorRanking) -> list[str]:
+    """The sensors, those that cost most first; those without a trial are the last."""
+    return list(dict.fromkeys([*ranking.costs, *ranking.coverage]))
 
 
 def _sensor_to_dict(ranking: SensorRanking, sensor: str) -> dict[str, Any]:
@@ -89,7 +94,10 @@ def ranking_notes(ranking: SensorRanking, *, width: int = WIDTH) -> list[str]:
     """Which policies were compared, and what is missing."""
     how = "the policy stays the same" if ranking.fixed else f"the best policy found on {ranking.policy_class}"
     notes = [f"{how}; a sensor that is removed shows '{ranking.null}'"]
-    if not ranking.complete:
+    if ranking.status is not None and ranking.status.name in ("INFEASIBLE", "NOT_FOUND") and not ranking.trials:
+        no_policy = "no policy meets" if ranking.status.name == "INFEASIBLE" else "no policy was found that meets"
+        notes = [f"{no_policy} the task with the sensors as they are, so none was changed"]
+    elif not ranking.complete:
         notes.append("the work was ended before all trials were made")
     return [line for text in notes for line in wrapped(text, rest="  ", width=width)]
 

@@ -7,8 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opaq.reports.measurement_text import amount_to_dict
+from opaq.reports.objective_names import axis_title
 from opaq.reports.report_data import FORMAT, VERSION
-from opaq.reports.study_sentences import answer_of_front, answer_of_sweep, question_of_front, question_of_sweep
+from opaq.reports.study_sentences import (
+    answer_of_front,
+    answer_of_sweep,
+    hidden_in,
+    hidden_value,
+    question_of_front,
+    question_of_sweep,
+)
 from opaq.version import __version__
 
 Study = Any  # an opaq.study.sweep_study.Study; reports know no study, only what they are given
@@ -29,19 +37,19 @@ _FIGURES = {  # key of a figure -> its title; the order is that of the table
 }
 
 
-def sweep_page_data(study: Study, *, of: str = "opacity", minimise: bool = False) -> dict[str, Any]:
+def sweep_page_data(study: Study, *, minimise: bool = False) -> dict[str, Any]:
     """The object that the page of a sweep shows; its keys are a promise (docs/answers.md).
 
-    of: what its task is about, which its upper bounds bound. minimise: whether that is to be small.
+    minimise: whether what its tasks are about is to be small.
     """
-    points = [_sweep_point(point) for point in study.points]
+    points = [_sweep_point(point, study.of) for point in study.points]
     shown = {
         "title": f"Sweep of {study.problem}",
         "problem": study.problem,
         "source": "sweep",
         "parameters": list(study.parameters),
         "against": "return",
-        "of": of,
+        "of": study.of,
         "minimise": minimise,
         "interrupted": study.interrupted,
     }
@@ -98,13 +106,15 @@ def _page_data(shown: dict[str, Any], points: list[dict[str, Any]], *, question:
     return {**data, "question": question(data), "answer": answer(data)}
 
 
-def _sweep_point(point: Any) -> dict[str, Any]:
+def _sweep_point(point: Any, of: str) -> dict[str, Any]:
+    objective = None if point.objective is None else amount_to_dict(point.objective)
     return {
         "point": point.name,
         "parameters": dict(point.parameters),
         "outcome": _outcome(point.status, point.feasible),
         "status": point.status,
         "opacity": None if point.opacity is None else amount_to_dict(point.opacity),
+        **({} if of == "opacity" else {"uncertainty": objective}),
         "return": _finite(point.expected_return),
         "guess_error": _finite(point.guess_error),
         "upper_bound": _finite(point.upper_bound),
@@ -117,7 +127,7 @@ def _sweep_point(point: Any) -> dict[str, Any]:
 
 def _front_point(point: Mapping[str, Any], name: str, front: Mapping[str, Any]) -> dict[str, Any]:
     own = {} if front["against"] == "return" else {"value": _finite(point["value"])}
-    other = {} if front["of"] in ("opacity", "guess_error") else {"uncertainty": point["uncertainty"]}
+    other = {} if front["of"] == "opacity" else {"uncertainty": point["uncertainty"]}
     status = "as the next point" if point["carried"] else point["status"]
     return {
         "point": name,
@@ -154,7 +164,8 @@ def _counts(points: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 def _columns(shown: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What the table shows beside the name: the parameters, then every figure that some point has."""
-    titles = {**_FIGURES, "value": shown["against"], "uncertainty": shown["of"].replace("_", " ")}
+    titles = {**_FIGURES, "value": shown["against"], "uncertainty": axis_title(shown["of"])}
+    twice = "uncertainty" if shown["of"] == "guess_error" else ""
     stated = {path: [each["parameters"].get(path) for each in points] for path in shown["parameters"]}
     varied = [
         {"key": path, "title": path, "parameter": True, "numeric": _numeric(values)} for path, values in stated.items()
@@ -162,6 +173,7 @@ def _columns(shown: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> l
     figures = [
         {"key": key, "title": titles[key], "parameter": False, "numeric": key != "status"}
         for key in _FIGURES
+        if key != twice
         if key == "status" or any(each.get(key) is not None for each in points)
     ]
     return varied + figures
@@ -173,20 +185,20 @@ def _numeric(values: Iterable[Any]) -> bool:
 
 
 def _best(points: Sequence[Mapping[str, Any]], sign: float) -> int | None:
-    """The most opaque point that meets its task; the least opaque one where the sign is negative."""
-    done = [index for index, point in enumerate(points) if point["outcome"] == _FEASIBLE and point["opacity"]]
-    return max(done, key=lambda index: sign * points[index]["opacity"]["value"], default=None)
+    """The point that hides most and meets its task; the one that hides least where the sign is negative."""
+    done = [index for index, point in enumerate(points) if point["outcome"] == _FEASIBLE and hidden_in(point)]
+    return max(done, key=lambda index: sign * hidden_value(points[index]), default=None)
 
 
 def _front_of(points: Sequence[Mapping[str, Any]], sign: float) -> list[int]:
-    """The points that no other one exceeds in return and opacity alike, by return.
+    """The points that no other one exceeds in return and what is hidden alike, by return.
 
     Returns that are closer than searches meet their thresholds count as one.
     """
     known = [
-        (point["return"], sign * point["opacity"]["value"], index)
+        (point["return"], sign * hidden_value(point), index)
         for index, point in enumerate(points)
-        if point["outcome"] == _FEASIBLE and point["opacity"] and point["return"] is not None
+        if point["outcome"] == _FEASIBLE and hidden_in(point) and point["return"] is not None
     ]
     returns = [earned for earned, *_ in known]
     spread = max(returns) - min(returns) if returns else 0.0

@@ -7,50 +7,79 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opaq.escapes import printable
+from opaq.reports.objective_names import objective_title, with_unit
 
 Data = Mapping[str, Any]  # of the page of a study
 
 _LONGEST = 40  # characters of a name or a value
+_NOISE = 1e-12  # smaller figures are 0, as far as numbers of this kind can tell
 
 
 def question_of_sweep(data: Data) -> str:
     """What is varied."""
     names = [shortly(path) for path in data["parameters"]]
     varied = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
-    verb = "revealed" if data["minimise"] else "hidden"
-    return f"How much of the secret of {shortly(data['problem'])} can be {verb} for different values of {varied}?"
+    return f"{_how_much(data)} for different values of {varied}?"
 
 
 def question_of_front(data: Data) -> str:
     """What is traded for what."""
-    measure = "of the secret" if data["of"] == "opacity" else f"({data['of'].replace('_', ' ')})"
     against = "return" if data["against"] == "return" else shortly(data["against"])
-    verb = "revealed" if data["minimise"] else "hidden"
-    return f"How much {measure} of {shortly(data['problem'])} can be {verb} for how much {against}?"
+    return f"{_how_much(data)} for how much {against}?"
+
+
+def _how_much(data: Data) -> str:
+    problem = shortly(data["problem"])
+    if data["of"] != "opacity":
+        kind = "small" if data["minimise"] else "large"
+        return f"How {kind} can the {objective_title(data['of'])} of {problem} be"
+    return f"How much of the secret of {problem} can be {'revealed' if data['minimise'] else 'hidden'}"
 
 
 def answer_of_sweep(data: Data) -> str:
-    """How many points there are, what became of them, how far opacity goes, and which point hides most."""
-    if not (bits := _bits(data)):
+    """How many points there are, what became of them, how far the objective goes, and which point is best."""
+    if not (amounts := _amounts(data)):
         return f"{_count(data)}. No point has an answer that meets its task."
-    low, high = bits[0], bits[-1]
-    spread = f"Opacity goes from {low:.4g} to {high:.4g} bits" if low < high else f"Opacity is {high:.4g} bits"
+    title, low = objective_title(data["of"]).capitalize(), figure_words(amounts[0])
+    high = with_unit(figure_words(amounts[-1]), data["of"])
+    spread = f"{title} goes from {low} to {high}" if amounts[0] < amounts[-1] else f"{title} is {high}"
     best = data["points"][data["best"]]
-    earned = "" if best["return"] is None else f", at a return of {best['return']:.4g}"
-    verb = "reveals" if data["minimise"] else "hides"
+    earned = "" if best["return"] is None else f", at a return of {figure_words(best['return'])}"
+    verb = "reveals most" if data["minimise"] else "hides most"
+    if data["of"] != "opacity":
+        verb = f"has the {'lowest' if data['minimise'] else 'highest'}"
     where = parameter_words(best["parameters"])
     named = f"{shortly(best['point'])}{f' ({where})' if where else ''}"
-    return f"{_count(data)}. {spread}; point {named} {verb} most{earned}."
+    return f"{_count(data)}. {spread}; point {named} {verb}{earned}."
 
 
 def answer_of_front(data: Data) -> str:
     """The ends of the front."""
-    points = [point for point in data["points"] if point["opacity"]]
+    points = [point for point in data["points"] if hidden_in(point)]
     if not points:
         return "No policy was found that meets the other requirements."
     first, last = (_end(data, point) for point in (points[0], points[-1]))
+    ends = f"from {first} to {last}" if len(points) > 1 else first
     missing = "" if data["complete"] else "; the work was ended before all points were there"
-    return f"{_count(data)}, from {first} to {last}{missing}."
+    return f"{_count(data)}, {ends}{missing}."
+
+
+def hidden_in(point: Data) -> Mapping[str, Any] | None:
+    """The amount that the task of a point is about: its opacity or, in its place, another uncertainty."""
+    amount: Mapping[str, Any] | None = point["uncertainty"] if "uncertainty" in point else point["opacity"]
+    return amount
+
+
+def hidden_value(point: Data) -> float:
+    """Its value, for points that have one."""
+    amount = hidden_in(point)
+    assert amount is not None
+    return float(amount["value"])
+
+
+def figure_words(value: float) -> str:
+    """A figure in a sentence; rounding noise is 0."""
+    return f"{0.0 if abs(value) < _NOISE else value:.4g}"
 
 
 def parameter_words(parameters: Mapping[str, Any]) -> str:
@@ -67,7 +96,9 @@ def shortly(value: Any) -> str:
 def _end(data: Data, point: Data) -> str:
     reached = point["return"] if data["against"] == "return" else point["value"]
     kind = "a return of" if data["against"] == "return" else shortly(data["against"])
-    return f"{point['opacity']['value']:.4g} bits at {kind} {reached:.4g}"
+    title = "" if data["of"] == "opacity" else f"{objective_title(data['of'])} "
+    hidden = with_unit(f"{title}{figure_words(hidden_value(point))}", data["of"])
+    return f"{hidden} at {kind} {figure_words(reached)}"
 
 
 def _count(data: Data) -> str:
@@ -79,8 +110,8 @@ def _count(data: Data) -> str:
     return f"{total}: {', '.join([done, *parts])}" if parts or counts["infeasible"] else total
 
 
-def _bits(data: Data) -> Sequence[float]:
-    """The opacities of points that meet their tasks, sorted."""
+def _amounts(data: Data) -> Sequence[float]:
+    """What the points hide that meet their tasks, sorted."""
     return sorted(
-        point["opacity"]["value"] for point in data["points"] if point["outcome"] == "feasible" and point["opacity"]
+        hidden_value(point) for point in data["points"] if point["outcome"] == "feasible" and hidden_in(point)
     )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opaq.escapes import printable
 from opaq.reports.layout import WIDTH, number, wrapped
+from opaq.reports.objective_names import objective_title
+from opaq.reports.plain_tables import plain_table
 
 Study = Any  # an opaq.study.sweep_study.Study; reports know no study, only what they are given
 
@@ -14,6 +17,8 @@ _MOST_ROWS = 60  # of a table on a page; results.csv has them all
 _MOST_FAILED = 5
 _LONGEST = 24  # characters of a value
 _FIGURES = ("opacity", "return", "guess error", "status", "seconds")
+_VARIED = "parameters"  # the column of all that is varied, where a column each is too wide
+_ENOUGH = 30  # characters of that column; with less, the guess error is left out
 
 
 def study_to_dict(study: Study) -> dict[str, Any]:
@@ -40,24 +45,72 @@ def _point_to_dict(point: Any) -> dict[str, Any]:
     return row | {"parameters": dict(point.parameters), "seed": point.seed, "versions": versions}
 
 
-def study_head(study: Study) -> tuple[str, ...]:
-    """The columns of the table."""
+def study_table(study: Study, *, width: int = WIDTH) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the first lines of the table: what is varied in columns of its own, or in one if that is too wide.
+
+    Names, figures and statuses stay whole; the one column is the last, which goes on below itself.
+    """
+    figures = [_cells(point) for point in study.points[:_MOST_ROWS]]
+    shown = _figures_of(study)
+    head = ("point", *study.parameters, *shown)
+    rows = [
+        (point.name, *(_value(point.parameters.get(path, "")) for path in study.parameters), *_chosen(cells, shown))
+        for point, cells in zip(study.points, figures, strict=False)
+    ]
+    if len(study.parameters) < 1 or _width([head, *rows]) <= width:
+        return head, rows
+    names = short_names(study.parameters)
+    rows = [(point.name, *_chosen(cells, shown)) for point, cells in zip(study.points, figures, strict=False)]
+    if _width([("point", *shown), *rows]) + 2 + _ENOUGH > width:
+        shown = tuple(name for name in shown if name != "guess error" or study.of == "guess_error")
+    rows = [
+        (point.name, *_chosen(cells, shown), _varied(point, names))
+        for point, cells in zip(study.points, figures, strict=False)
+    ]
+    return ("point", *shown, _VARIED), rows
+
+
+def short_names(paths: Sequence[str]) -> dict[str, str]:
+    """Paths by as many of their last keys as tell them apart."""
+    parts = {path: path.split(".") for path in paths}
+    names = {}
+    for path, keys in parts.items():
+        ends = [".".join(keys[-count:]) for count in range(1, len(keys) + 1)]
+        alone = [end for end in ends if not any(f".{other}".endswith(f".{end}") for other in paths if other != path)]
+        names[path] = alone[0] if alone else path
+    return names
+
+
+def _figures_of(study: Study) -> tuple[str, ...]:
+    """The figures that some point has."""
+    own = () if study.of in ("opacity", "guess_error") else (objective_title(study.of),)
     bound = ("bound",) if any(point.upper_bound is not None for point in study.points) else ()
-    return ("point", *study.parameters, *_FIGURES[:1], *bound, *_FIGURES[1:])
+    return (*own, *_FIGURES[:1], *bound, *_FIGURES[1:])
 
 
-def study_rows(study: Study) -> list[tuple[str, ...]]:
-    """The first lines of the table, each with the cells of its head."""
-    with_bound = "bound" in study_head(study)
-    rows = []
-    for point in study.points[:_MOST_ROWS]:
-        bound = (_figure(point.upper_bound),) if with_bound else ()
-        opacity = None if point.opacity is None else point.opacity.value
-        figures = (_figure(point.expected_return), _figure(point.guess_error), point.status or "-")
-        seconds = "-" if point.seconds is None else f"{point.seconds:.1f}"
-        varied = (_value(point.parameters.get(path, "")) for path in study.parameters)
-        rows.append((point.name, *varied, _figure(opacity), *bound, *figures, seconds))
-    return rows
+def _cells(point: Any) -> dict[str, str]:
+    opacity, objective = (None if each is None else each.value for each in (point.opacity, point.objective))
+    return {
+        objective_title(point.of or "opacity"): _figure(objective),
+        "opacity": _figure(opacity),
+        "bound": _figure(point.upper_bound),
+        "return": _figure(point.expected_return),
+        "guess error": _figure(point.guess_error),
+        "status": point.status or "-",
+        "seconds": "-" if point.seconds is None else f"{point.seconds:.1f}",
+    }
+
+
+def _chosen(cells: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(cells.get(name, "-") for name in names)
+
+
+def _varied(point: Any, names: Mapping[str, str]) -> str:
+    return ", ".join(f"{names[path]} {_value(value)}" for path, value in point.parameters.items())
+
+
+def _width(table: Sequence[Sequence[str]]) -> int:
+    return sum(max(len(printable(cell)) for cell in column) + 2 for column in zip(*table, strict=True)) - 2
 
 
 def study_summary(study: Study) -> str:
@@ -74,11 +127,8 @@ def study_summary(study: Study) -> str:
 
 def render_study(study: Study, *, width: int = WIDTH) -> str:
     """The table and the summary, for a page."""
-    table = [study_head(study), *study_rows(study)]
-    widths = [max(len(printable(row[column])) for row in table) for column in range(len(table[0]))]
-    lines = [
-        "  ".join(printable(cell).ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in table
-    ]
+    head, rows = study_table(study, width=width)
+    lines = plain_table(head, rows, numbers=(), width=width)
     summary = [line for text in study_summary(study).splitlines() for line in wrapped(text, width=width)]
     return "\n".join([*lines, "", *summary])
 

@@ -100,7 +100,8 @@ class Frontier(ByContent):
         return tuple(point for point in self.points if point.shortfall > CONCAVE)
 
     def __repr__(self) -> str:
-        ends = [f"{point.opacity.value:.4g} at {point.value:.4g}" for point in (*self.points[:1], *self.points[-1:])]
+        shown = (*self.points[:1], *self.points[-1:])
+        ends = [f"{point.measurement.uncertainty.value:.4g} at {point.value:.4g}" for point in shown]
         front = f"{len(self.points)} points{', ' if ends else ''}{' to '.join(ends)}"
         return f"<Frontier of '{self.problem:.40}' against {self.against:.40}: {front}>"
 

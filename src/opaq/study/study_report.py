@@ -14,9 +14,11 @@ from typing import Any, Literal
 from opaq.choices import check_numbers
 from opaq.errors import Fault, InputError, OpaqError
 from opaq.files import check_writable, write_text
+from opaq.reports.objective_names import objective_title
 from opaq.reports.page.render import render_study
 from opaq.reports.report_page import Report, make_report
 from opaq.reports.study_data import with_reports
+from opaq.reports.study_sentences import hidden_in, hidden_value
 from opaq.stop import Stop, StoppedError, on_signals
 from opaq.study.study_sources import StudySource
 
@@ -153,7 +155,7 @@ def _chosen(data: dict[str, Any], usable: Sequence[int], wanted: float) -> list[
 
     def rank(index: int) -> tuple[bool, float, int]:
         point = data["points"][index]
-        return point["outcome"] != "feasible", sign * point["opacity"]["value"] if point["opacity"] else 0.0, index
+        return point["outcome"] != "feasible", sign * hidden_value(point) if hidden_in(point) else 0.0, index
 
     return sorted(usable, key=rank)[: int(wanted)]
 
@@ -187,9 +189,9 @@ def _words(
     if not chosen:
         return "" if usable else "No point has a report of its own: there are no policies to show."
     parts = [f"{len(files):,} of {len(data['points']):,} points have a report of their own"]
-    kind = "lowest" if data["minimise"] else "highest"
+    kind = f"{'lowest' if data['minimise'] else 'highest'} {objective_title(data['of'])}"
     if len(chosen) < len(usable):
-        parts.append(f"those with the {kind} opacity were chosen, {len(usable) - len(chosen):,} left out")
+        parts.append(f"those with the {kind} were chosen, {len(usable) - len(chosen):,} left out")
     without = len(data["points"]) - len(usable)
     parts += [f"{without:,} have no policy"] if without else []
     counted = {reason: list(reasons.values()).count(reason) for reason in reasons.values()}

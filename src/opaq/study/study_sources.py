@@ -69,7 +69,7 @@ class SweepSource:
         answer = self.study.answer(self.study.points[usable[0]]) if usable else None
         objective = (answer or {}).get("objective", {})
         minimise = objective.get("direction") == "minimise"
-        return sweep_page_data(self.study, of=objective.get("of", "opacity"), minimise=minimise)
+        return sweep_page_data(self.study, minimise=minimise)
 
     def with_policy(self) -> list[int]:
         """The points of which reports can be made."""

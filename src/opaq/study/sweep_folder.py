@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from opaq.study.sweep_plan import SweepPlan
 from opaq.study.sweep_points import SweepPoint
 
 _MAX_PLAN = 64 << 20
+_MOST_FAULTS = 20
+_LONGEST = 100  # characters of a value in a message
+_ABSENT = object()
 
 
 def open_folder(folder: Path, plan: SweepPlan, points: list[SweepPoint], source: Any) -> None:
@@ -47,8 +51,10 @@ def _refuse_other_plan(folder: Path, journal: Journal, stated: Mapping[str, Any]
     now = json.loads(json.dumps(stated))
     differing = [part for part in now if part != "problem" and before.get(part) != now[part]]
     faults = [
-        Fault(part, f"{_short(before.get(part))} in the folder, {_short(now[part])} now", advice) for part in differing
-    ]
+        Fault(path, f"{_short(old, new)} in the folder, {_short(new, old)} now", advice)
+        for part in differing
+        for path, old, new in _differences(part, before.get(part), now[part])
+    ][:_MOST_FAULTS]
     recorded = [fingerprint for *_, fingerprint, _ in journal.points()]
     if not faults and recorded != [point.fingerprint for point in points]:
         found = (
@@ -59,6 +65,24 @@ def _refuse_other_plan(folder: Path, journal: Journal, stated: Mapping[str, Any]
         raise InputError(faults, str(folder))
 
 
-def _short(value: Any) -> str:
+def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Where two parts of a plan differ, and how, key by key of mappings."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        yield path, old, new
+        return
+    for key in dict.fromkeys((*old, *new)):
+        if key not in old or key not in new or old[key] != new[key]:
+            yield from _differences(f"{path}.{key}", old.get(key, _ABSENT), new.get(key, _ABSENT))
+
+
+def _short(value: Any, other: Any) -> str:
+    """A value in one short line that shows how it differs from the other one."""
+    if value is _ABSENT:
+        return "not there"
     text = json.dumps(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."
+    if len(text) <= _LONGEST:
+        return text
+    pairs = zip(text, json.dumps(None if other is _ABSENT else other), strict=False)
+    same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    begin = max(0, min(same - _LONGEST // 2, len(text) - _LONGEST))
+    return f"{'...' if begin else ''}{text[begin : begin + _LONGEST]}{'...' if begin + _LONGEST < len(text) else ''}"

@@ -11,6 +11,7 @@ from opaq.spec.cursor import shown
 
 _INDEX = re.compile(r"\[(\d+)\]")
 _THRESHOLD = re.compile(r"task\.(requirements\.\d+\.)?(return_at_least|probability_at_least)")
+_REQUIREMENTS = "task.requirements"
 KEEP = "keep"  # a sensor as the problem file has it
 
 
@@ -68,6 +69,9 @@ def _put(holder: Any, rest: str, value: Any, before: str) -> Any:
     path = f"{before}.{key}" if before else str(key)
     if rest:
         inner = holder.get(key)
+        if inner is None and path == _REQUIREMENTS and rest.split(".")[0].isdigit():
+            found = f"the problem file has no {path}, and so no entry '{rest.split('.')[0]}'"
+            raise InputError([Fault(f"{path}.{rest}", found, "add the requirement there, or vary the whole list")])
         return {**holder, key: _put({} if inner is None else inner, rest, value, path)}
     return {**holder, key: value} if value is not None else {name: held for name, held in holder.items() if name != key}
 

@@ -14,6 +14,7 @@ from opaq.loading.located import located
 from opaq.loading.scenarios import names, problem_text
 from opaq.model.problem import Problem
 from opaq.solvers.options import SolveOptions
+from opaq.solvers.solver_registry import SOLVERS
 from opaq.spec.cursor import Cursor, gather, is_flag, shown
 from opaq.spec.grammar import Fields, Key, Plain, Record, Shape
 from opaq.spec.names import Names
@@ -200,19 +201,30 @@ def _solve(cursor: Cursor) -> dict[str, Any] | None:
         if name in entries:
             entries[name].error("belongs to the run, not to the plan", "say it where the sweep is run")
     options = {name: entry.value for name, entry in entries.items() if name not in _RUN_OPTIONS}
-    try:
-        SolveOptions.from_dict(options)
-    except InputError as error:
-        for fault in error.faults:
-            cursor.child(fault.where, None).error(fault.found, fault.advice)
-        return None
+    for fault in _faults_with_any_solver(options):
+        cursor.child(fault.where, None).error(fault.found, fault.advice)
     return options
+
+
+def _faults_with_any_solver(options: Mapping[str, Any]) -> list[Fault]:
+    """What is wrong with the options; none if they suit some solver, where points may name their own."""
+    faults: list[Fault] = []
+    for named in [{}] if "solver" in options else [{}, *({"solver": name} for name in SOLVERS)]:
+        try:
+            SolveOptions.from_dict({**options, **named})
+        except InputError as error:
+            faults = faults or list(error.faults)
+        else:
+            return []
+    return faults
 
 
 def _seconds(cursor: Cursor) -> float | None:
     """Seconds for a certificate; true stands for the usual time."""
     if is_flag(cursor.value):
         return CERTIFY_SECONDS if cursor.value else 0.0
+    if isinstance(cursor.value, str):
+        return cursor.wrong("true, false or seconds")  # type: ignore[func-returns-value]
     return cursor.number(low=0.0, high=1e8)
 
 

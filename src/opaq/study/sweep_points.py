@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import groupby
 from typing import Any
 
@@ -166,10 +167,23 @@ def _check_solvable(problem: Problem, options: SolveOptions, *, certify: bool) -
 def _said(noted: _Noted, plan: SweepPlan) -> Iterator[Fault]:
     """Each fault with the first point that has it, how many others do, and the line of the plan that leads there."""
     for fault, points in noted.items():
-        others = f" (and in {len(points) - 1:,} other points)" if len(points) > 1 else ""
-        where = f"point {points[0].name} ({points[0].words}): {fault.where}".removesuffix(": ")
-        line = _line(fault, points[0], plan)
-        yield Fault(where, f"{fault.found}{others}", fault.advice, line)
+        count, first = len(points) - 1, points[0]
+        others = f" (and in {count:,} other point{'' if count == 1 else 's'})" if count else ""
+        stated = next((path for path in first.parameters if normal_path(path) == fault.where), fault.where)
+        where = f"point {first.name} ({first.words}): {stated}".removesuffix(": ")
+        yield Fault(where, f"{fault.found}{others}", _advice(fault, first, plan), _line(fault, first, plan))
+
+
+def _advice(fault: Fault, point: SweepPoint, plan: SweepPlan) -> str:
+    """What to do; a path that makes a new key was probably meant to name one that the problem file has."""
+    if fault.found != "unknown key" or fault.where not in map(normal_path, point.parameters):
+        return fault.advice
+    *parents, key = fault.where.split(".")
+    holder: Any = plan.problem
+    for parent in parents:
+        holder = holder.get(parent) if isinstance(holder, Mapping) else None
+    near = get_close_matches(key, [str(name) for name in holder], n=1) if isinstance(holder, Mapping) else []
+    return f"did you mean '{'.'.join([*parents, *near])}'?" if near else fault.advice
 
 
 def _line(fault: Fault, point: SweepPoint, plan: SweepPlan) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ class StudyPoint:
     parameters: Mapping[str, Any]  # path -> value
     status: str  # that of the solve in lower case; "failed"; "" where there is no result yet
     opacity: Amount | None = None
+    of: str | None = None  # what the task is about: "opacity", "guess_error", ...
+    objective: Amount | None = None  # that figure
     expected_return: float | None = None
     guess_error: float | None = None
     upper_bound: float | None = None  # where certificates were asked for
@@ -41,14 +43,13 @@ class StudyPoint:
 
     def row(self) -> dict[str, Any]:
         """The row of the point in the table of results."""
-        opacity = self.opacity
         return {
             "point": self.name,
             "seed": self.seed,
             **self.parameters,
-            "opacity": None if opacity is None else opacity.value,
-            "opacity_lower": None if opacity is None else opacity.lower,
-            "opacity_upper": None if opacity is None else opacity.upper,
+            **_cells("opacity", self.opacity),
+            "of": self.of,
+            **_cells("objective", self.objective),
             "return": self.expected_return,
             "guess_error": self.guess_error,
             "upper_bound": self.upper_bound,
@@ -91,6 +92,12 @@ class Study:
     def parameters(self) -> tuple[str, ...]:
         """All that is varied somewhere."""
         return tuple(dict.fromkeys(path for point in self.points for path in point.parameters))
+
+    @property
+    def of(self) -> str:
+        """What the tasks are about; "opacity" where they are not about the same."""
+        different = {point.of for point in self.points if point.of is not None}
+        return different.pop() if len(different) == 1 else "opacity"
 
     def rows(self) -> list[dict[str, Any]]:
         """The table of results, one row per point."""
@@ -138,19 +145,41 @@ def study_of(folder: Path, journal: Journal, *, interrupted: bool = False) -> St
     """The study that a journal records."""
     results, points = journal.results(), journal.points()
     names = {index: name for index, name, *_ in points}
+    results = {index: _with_objective(result, journal) for index, result in results.items()}
     made = tuple(_point(name, parameters, results.get(index), names) for index, name, parameters, *_ in points)
     return Study(folder, str(journal.plan()["problem"]), made, interrupted)
+
+
+def _with_objective(result: Result, journal: Journal) -> Result:
+    """What earlier versions recorded lacks what the task is about; the full answer has it."""
+    if result.status == FAILED or "objective" in result.record:
+        return result
+    stated = (journal.answer(result.point) or {}).get("objective")
+    return result if stated is None else replace(result, record={**result.record, **_objective(stated)})
+
+
+def _objective(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """What is recorded of the objective in an answer."""
+    amount = {name: value for name, value in stated.items() if name not in ("direction", "of")}
+    return {"of": stated["of"], "objective": amount}
+
+
+def _cells(name: str, amount: Amount | None) -> dict[str, float | None]:
+    """An amount in the table of results."""
+    ends = (None, None, None) if amount is None else (amount.value, amount.lower, amount.upper)
+    return dict(zip((name, f"{name}_lower", f"{name}_upper"), ends, strict=True))
 
 
 def _point(name: str, parameters: Mapping[str, Any], result: Result | None, names: Mapping[int, str]) -> StudyPoint:
     if result is None:
         return StudyPoint(name, parameters, "")
     record = dict(result.record)
-    opacity, warm = record.pop("opacity", None), record.pop("warm_from", None)
+    opacity, objective, warm = (record.pop(name, None) for name in ("opacity", "objective", "warm_from"))
     return StudyPoint(
         name,
         parameters,
         opacity=None if opacity is None else Amount(**opacity),
+        objective=None if objective is None else Amount(**objective),
         warm_from=None if warm is None else names[warm],
         policy_file=None if result.status == FAILED else f"{POLICIES}/{name}.json",
         **record,
@@ -166,6 +195,7 @@ def record_of(answer: Mapping[str, Any], *, warm_from: int | None) -> dict[str, 
     return {
         "status": full["status"],
         "opacity": full["opacity"],
+        **_objective(full["objective"]),
         "expected_return": full["return"],
         "guess_error": full["guess_error"],
         "upper_bound": full.get("upper_bound"),

@@ -1,6 +1,7 @@
 // The filter of the table: `horizon = 8 opacity > 0.9 converged` keeps the points that meet every term.
 
 const TERM = /("[^"]*"|[^\s<>=!:≤≥"]+)\s*(<=|>=|!=|≤|≥|=|<|>|:)\s*("[^"]*"|[^\s"]+)|"[^"]*"|\S+/gu;
+const UNFINISHED = /("[^"]*"|[^\s<>=!:≤≥"]+)?\s*(<=|>=|!=|≤|≥|=|<|>|:)\s*$/u;
 const COMPARE = {
   '<': (one, other) => one < other,
   '>': (one, other) => one > other,
@@ -64,7 +65,10 @@ function termOf(match, columns) {
 
 /** {keeps(point, all its text in lower case), faults}: terms that make no sense keep everything. */
 function filterOf(text, columns) {
-  const terms = [...text.matchAll(TERM)].map((match) => termOf(match, columns));
+  const unfinished = UNFINISHED.exec(text);
+  const finished = unfinished === null ? text : text.slice(0, unfinished.index);
+  const terms = [...finished.matchAll(TERM)].map((match) => termOf(match, columns));
+  if (unfinished !== null) terms.push({ fault: `“${unfinished[0].trim()}” has no value yet.` });
   const tests = terms.flatMap((term) => (term.test ? [term.test] : []));
   return {
     keeps: (point, words) => tests.every((test) => test(point, words)),

@@ -18,6 +18,7 @@ class PointPlot {
       numeric[0];
     this.y =
       numeric.find((column) => !column.parameter && column.key === data.of) ??
+      numeric.find((column) => !column.parameter && column.key === 'uncertainty') ??
       numeric.find((column) => column.key === 'opacity') ??
       numeric.at(-1);
     this.colours = columns.filter((column) => column.parameter && column.values().length > 1);
@@ -123,7 +124,7 @@ class PointPlot {
 
   placed(index) {
     const point = this.data.points[index];
-    const bounded = !this.y.parameter && this.y.key === this.data.of;
+    const bounded = !this.y.parameter && [this.data.of, 'uncertainty'].includes(this.y.key);
     const number = (value) => (typeof value === 'number' ? value : null);
     return {
       index,
@@ -152,7 +153,7 @@ class PointPlot {
    * exceeds are joined. Of a parameter the best point at every value is.
    */
   joined(drawn) {
-    const sign = this.data.minimise && this.y.key !== 'return' && this.y.key !== 'value' ? -1 : 1;
+    const sign = this.isLower() ? -1 : 1;
     if (!MEASURES.includes(this.y.key) || this.y.parameter || this.x === this.y) return [];
     const done = drawn
       .filter((each) => each.point.outcome === 'feasible')
@@ -171,6 +172,11 @@ class PointPlot {
       front.push(each);
     }
     return front.reverse();
+  }
+
+  /** Whether lower is better on the vertical axis. */
+  isLower() {
+    return this.data.minimise && this.y.key !== 'return' && this.y.key !== 'value';
   }
 
   isPareto() {
@@ -218,7 +224,8 @@ class PointPlot {
         el('bdi', { text }),
       );
     const has = (outcome) => drawn.some((each) => each.point.outcome === outcome);
-    const best = this.isPareto() ? 'no point exceeds these in both' : 'the best at every value';
+    const unbeaten = this.isLower() ? 'no point is lower and further right' : 'no point exceeds these in both';
+    const best = this.isPareto() ? unbeaten : 'the best at every value';
     const beyond = this.positions.some((each) => each.beyond);
     const entries = [
       this.colour === null && has('feasible') && entry('dot-mark', 'meets its task'),
