@@ -351,6 +351,18 @@ def test_a_trace_is_the_solvers_own(solution: opaq.Solution) -> None:
         opaq.plot_trace(solution_to_dict(solution) | {"trace": [3]})
 
 
+def test_without_requirements_there_is_the_opacity_alone(solution: opaq.Solution) -> None:
+    free = {"iteration": 1, "opacity": 0.5, "slack": [], "multipliers": []}
+    asked = {"name": "return", "value": 0.0, "threshold": None, "holds": True}
+    answer = solution_to_dict(solution) | {"trace": [free, free | {"iteration": 2}], "requirements": [asked]}
+    figure = opaq.plot_trace(answer)
+    assert [axes.get_ylabel() for axes in figure.axes] == ["opacity (bits)"]
+    assert figure.axes[0].get_lines()[0].get_ydata().tolist() == [0.5, 0.5]
+    with pytest.raises(opaq.InputError) as refused:
+        opaq.plot_trace(answer | {"trace": [free | {"opacity": None}]})
+    assert "float()" not in str(refused.value)
+
+
 def test_a_ladder_and_its_bound(comparison: opaq.Comparison) -> None:
     certified = replace(comparison, bound=0.60001)
     figure = opaq.plot_comparison(certified)
