@@ -52,9 +52,7 @@ def naming_files(files: Mapping[str, Path]) -> Iterator[None]:
     except InputError as error:
         if not any(fault.where in files for fault in error.faults):
             raise
-        faults = [
-            Fault(str(files.get(fault.where, fault.where)), fault.found, fault.advice) for fault in error.faults
-        ]
+        faults = [Fault(str(files.get(fault.where, fault.where)), fault.found, fault.advice) for fault in error.faults]
         raise InputError(faults) from None
 
 
