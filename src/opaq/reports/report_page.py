@@ -128,7 +128,7 @@ def make_report(
                 data = report_data(inputs, runs=runs, seed=seed, stop=limited)
             if further is not None:
                 given = {"solution": solution, "certificate": certificate, "comparison": comparison}
-                data = with_answers(data, measurement, GivenAnswers.of(**given | further()))
+                data = with_answers(data, measurement, GivenAnswers.of(**{**given, **further()}))
         except StoppedError:
             if not own.interrupted:
                 raise
