@@ -22,7 +22,7 @@ def test_an_existing_file_stays_unless_told(tmp_path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("old")
     file.chmod(0o600)
-    with pytest.raises(InputError, match="--force"):
+    with pytest.raises(InputError, match="overwrite=True"):
         write_text(file, "new")
     assert file.read_text() == "old"
     write_text(file, "new", overwrite=True)

@@ -139,7 +139,7 @@ def test_the_bound_falls_as_more_is_asked_and_never_rises_along_the_ladder() -> 
     for rungs_done in (ladder, climbed):
         steps = [rung.bound for rung in rungs_done]
         assert steps == sorted(steps, reverse=True)
-    assert {rung.machine for rung in rungs} == {"last 1 observations", "history program: all state histories"}
+    assert {rung.machine for rung in rungs} == {"last observation", "history program: all state histories"}
     assert len({rung.machine for rung in climbed}) == 3
 
 

@@ -82,3 +82,37 @@ def test_a_name_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name in ("policy.json", "policy-2.json"):
         Path(name).touch()
     assert free_name() == "policy-3.json"
+
+
+PROBLEM = """\
+opaq: 1
+model:
+  states: [q0, q1, q2]
+  actions: [a, b]
+  start: q0
+  transitions: {q0: {a: q0, b: {q1: 0.5, q2: 0.5}}, q1: {"*": q1}, q2: {"*": q2}}
+  labels: {secret: [q1]}
+observer:
+  emissions: {q0: n, q1: n, q2: n}
+secret: {last_state: secret}
+horizon: 2
+"""
+
+
+def test_nothing_is_offered_where_nothing_can_improve(opaq, tmp_path: Path) -> None:
+    (tmp_path / "hidden.yaml").write_text(PROBLEM)
+    (tmp_path / "minimised.yaml").write_text(PROBLEM + "task: {objective: minimise}\n")
+    assert "a clock may help" in opaq("solve", "two-sink", *FEW).stderr
+    for name in ("hidden.yaml", "minimised.yaml"):
+        done = opaq("solve", name, *FEW)
+        assert done.returncode == 0
+        assert "opaq: next:" in done.stderr
+        assert "clock" not in done.stderr
+
+
+def test_a_minimum_is_not_called_a_maximum(opaq, tmp_path: Path) -> None:
+    (tmp_path / "minimised.yaml").write_text(PROBLEM + "task: {objective: minimise}\n")
+    page = " ".join(opaq("solve", "minimised.yaml", *FEW, "-q").stdout.split())
+    assert "a local minimum has none below 0" in page
+    assert "maximum" not in page
+    assert "no direction curves downwards" in page

@@ -48,6 +48,8 @@ def test_answers_of_other_commands(opaq, tmp_path: Path) -> None:
     ):
         done = opaq("plot", what, "--from", source, "-o", f"{what}-{source}.svg")
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{what}-{source}.svg\n", "")
+    done = opaq("plot", "ladder", "--from", "solve.json", "-o", "x.svg")
+    assert "opaq: solve.json: is the answer of solve, not of compare; make the file with" in done.stderr
     drawn = {file.name: file.read_bytes() for file in tmp_path.glob("*.svg")}
     assert drawn["trace-solve.json.svg"] == drawn["trace-kept.svg"]
     assert drawn["trace-kept.svg"] == figure_bytes(library.plot_trace(json.loads(solved.stdout)), ".svg")
@@ -87,7 +89,11 @@ def test_nothing_is_overwritten_unless_asked(opaq, tmp_path: Path) -> None:
         ),
         (
             ["policy", "two-sink", "--time", "9", "-o", "x.pdf"],
-            "two-sink: time: is 9; give a whole number, from 0 to 2",
+            "opaq: --time: is 9; give a whole number, from 0 to 2",
+        ),
+        (
+            ["beliefs", "two-sink", "--time", "0,9", "-o", "x.pdf"],
+            "opaq: --time: is 9; give a whole number, from 0 to 2",
         ),
         (["policy", "two-sink", "--time", "now", "-o", "x.pdf"], "--time: 'now' is no list of times; write them as"),
         (["policy", "two-sinks", "-o", "x.pdf"], "no scenario is called 'two-sinks'; did you mean 'two-sink'"),

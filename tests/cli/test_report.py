@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
+from opaq.cli.further_answers import FurtherAnswers
+from opaq.cli.interrupts import interrupts
+from opaq.cli.progress import ProgressPrinter
 from opaq.cli.report import default_name
 from opaq.loading import scenarios
+from opaq.loading.scenarios import load_problem
+from opaq.solvers.comparison import compare
+from opaq.stop import Stop
 
 
 def data_of(file: Path) -> dict:
@@ -78,10 +85,10 @@ def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
 
     without = opaq("report", "two-sink", "--with", "s.json", "-o", "x.html", "-q")
     assert without.returncode == 2
-    assert "solution: is about another policy" in without.stderr
+    assert "opaq: s.json: is about another policy" in without.stderr
     other = opaq("report", "graph-published", "--with", "c.json", "-o", "x.html", "-q")
     assert other.returncode == 2
-    assert "comparison: is about the problem 'two-sink', not 'graph-published'" in other.stderr
+    assert "opaq: c.json: is about the problem 'two-sink', not 'graph-published'" in other.stderr
     twice = opaq("report", "two-sink", "--with", "s.json", "--with", "s.json", "-o", "x.html", "-q")
     assert "holds a second solution" in twice.stderr
     both = opaq("report", "two-sink", "--with", "run", "--certify", "-o", "x.html", "-q")
@@ -96,7 +103,7 @@ def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
         ("[" * 100_000, "is not JSON"),
         ("[]", "is a list or a value"),
         ("{}", "holds no answer of solve, certify or compare"),
-        ('{"classes": 3, "unreached": 4}', "comparison: is no comparison: classes, unreached is missing"),
+        ('{"classes": 3, "unreached": 4}', "bad.json: is no comparison: classes, unreached is missing"),
     ],
 )
 def test_what_is_no_answer_is_refused(content: str, words: str, opaq, tmp_path: Path) -> None:
@@ -115,6 +122,48 @@ def test_certificate_and_comparison_are_computed_where_asked(opaq, tmp_path: Pat
     assert data["certificate"]["upper_bound"] == pytest.approx(0.5515, abs=1e-3)
     assert data["certificate"]["gap"] == pytest.approx(0.146, abs=2e-3)
     assert "state, time" in [rung["class"] for rung in data["comparison"]["classes"]]
+
+
+def test_ctrl_c_while_comparing_leaves_the_comparison_out(
+    opaq, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> object:
+        interrupts.act(signal.SIGINT)
+        return compare(*arguments, **options)
+
+    monkeypatch.setattr("opaq.cli.further_answers.compare", interrupted)
+    done = opaq("report", "two-sink", "--compare", "-q", "-o", "a.html")
+    assert (done.returncode, done.stdout) == (130, "a.html\n")
+    assert "opaq: the comparison is left out: interrupted\n" in done.stderr
+    data = data_of(tmp_path / "a.html")
+    assert data["comparison"] is None
+    assert data["over_time"]["points"]
+
+
+def test_what_there_is_no_time_for_is_left_out() -> None:
+    with ProgressPrinter("testing", quiet=True) as progress:
+        further = FurtherAnswers(load_problem("two-sink"), None, time=0.0, stop=Stop(), progress=progress)
+        assert further.computed(["certificate", "comparison"]) == {}
+    assert further.left_out == [
+        f"the {kind} is left out: the time limit was reached" for kind in ("certificate", "comparison")
+    ]
+    assert FurtherAnswers(further.problem, None, time=None, stop=Stop(), progress=progress).share(3) is None
+
+
+def test_the_page_does_not_go_to_stdout(opaq, tmp_path: Path) -> None:
+    done = opaq("report", "two-sink", "-o", "-", "-q")
+    assert done.returncode == 2
+    assert done.stderr.startswith("opaq: -o: '-' names no file")
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_policy_of_another_model_names_the_option(opaq, tmp_path: Path) -> None:
+    assert opaq("solve", "graph-published", "--starts", "1", "-q", "--policy-out", "p.json").returncode in (0, 3)
+    done = opaq("report", "two-sink", "--policy", "p.json", "-q")
+    assert "use its own problem, or give --any-model" in done.stderr
+    done = opaq("simulate", "two-sink", "--policy", "p.json", "-q")
+    assert "use its own problem" in done.stderr
+    assert "any" not in done.stderr.partition("use its own problem")[2].partition("\n")[0]
 
 
 def test_a_report_that_cannot_be_written_does_not_cost_the_answer(opaq, tmp_path: Path) -> None:

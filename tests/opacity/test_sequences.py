@@ -104,3 +104,23 @@ def test_a_prior_that_underflowed_gives_finite_numbers() -> None:
         for sequences in observed_sequences(product, pi, prior, count=MANY, budget=Budget()):
             assert sequences
             assert all(np.isfinite(sequence.bits) for sequence in sequences)
+
+
+def test_rounding_errors_are_not_listed() -> None:
+    rare = 1e-13
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {
+                "states": ["a", "b"],
+                "actions": ["go"],
+                "start": "a",
+                "transitions": {"a": {"go": {"a": 1 - rare, "b": rare}}, "b": {"go": "b"}},
+            },
+            "observer": {"emissions": {"a": "o", "b": "p"}},
+            "secret": {"last_state": "b"},
+            "horizon": 1,
+        }
+    )
+    measured = opaq.measure(problem)
+    assert (measured.revealing, measured.confusing) == ((), ())

@@ -351,6 +351,39 @@ def test_a_trace_is_the_solvers_own(solution: opaq.Solution) -> None:
         opaq.plot_trace(solution_to_dict(solution) | {"trace": [3]})
 
 
+@pytest.mark.parametrize("point", [(float("nan"), 1.0), (0.0, float("inf"))])
+def test_points_of_a_front_are_numbers(point: tuple[float, float]) -> None:
+    with pytest.raises(opaq.InputError, match="does not read as points with a return and an opacity"):
+        opaq.plot_frontier([(0.0, 1.0), point])
+
+
+def test_sensors_that_share_a_cell_stand_side_by_side() -> None:
+    sensors = {name: {"covers": [[0, 0], cell], "detects": 0.5} for name, cell in {"A": [1, 0], "B": [2, 0]}.items()}
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "grid": {"size": [3, 2], "start": [[0, 0]]},
+            "observer": {"sensors": sensors},
+            "secret": {"last_state": [[2, 0]]},
+            "horizon": 2,
+        }
+    )
+    figure = opaq.plot_policy(problem)
+    assert sorted(text for text in words(figure) if text in ("A", "B", "A,B")) == ["A", "A,B", "B"]
+
+
+def test_without_requirements_there_is_the_opacity_alone(solution: opaq.Solution) -> None:
+    free = {"iteration": 1, "opacity": 0.5, "slack": [], "multipliers": []}
+    asked = {"name": "return", "value": 0.0, "threshold": None, "holds": True}
+    answer = solution_to_dict(solution) | {"trace": [free, free | {"iteration": 2}], "requirements": [asked]}
+    figure = opaq.plot_trace(answer)
+    assert [axes.get_ylabel() for axes in figure.axes] == ["opacity (bits)"]
+    assert figure.axes[0].get_lines()[0].get_ydata().tolist() == [0.5, 0.5]
+    with pytest.raises(opaq.InputError) as refused:
+        opaq.plot_trace(answer | {"trace": [free | {"opacity": None}]})
+    assert "float()" not in str(refused.value)
+
+
 def test_a_ladder_and_its_bound(comparison: opaq.Comparison) -> None:
     certified = replace(comparison, bound=0.60001)
     figure = opaq.plot_comparison(certified)

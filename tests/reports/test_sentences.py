@@ -8,6 +8,7 @@ import pytest
 
 import opaq
 from opaq.reports.certificate_text import certificate_to_dict
+from opaq.reports.measurement_text import measurement_rows
 from opaq.reports.sentences import answer_sentence, question_sentence, secret_label
 
 
@@ -51,6 +52,28 @@ def test_names_are_printable_and_short() -> None:
     assert "x" * 41 not in question
     assert "must be reached with probability 0.5 or more" in question
     assert question.isprintable()
+
+
+def test_the_question_tells_what_is_seen_of_actions() -> None:
+    seen = {"a": "o", "b": "o", "c": "o"}
+    assert "who sees the same observation at each of 3 times?" in question_sentence(spec(observer={"emissions": seen}))
+    hears = {"emissions": seen, "actions": True}
+    assert "at each of 3 times and a sign of every action?" in question_sentence(spec(observer=hears))
+    assert "sees the same observation once?" in question_sentence(spec(observer=hears, horizon=0))
+
+
+def test_rounding_errors_are_nothing() -> None:
+    measured = opaq.measure(spec(secret={"last_state": "a"}))
+    noise = replace(measured.opacity, value=1.5e-14, lower=0.0, upper=1e-13)
+    told = answer_sentence(replace(measured, opacity=noise, secret_entropy=4.4e-14))
+    assert told.startswith("This policy hides 0 of 0 bits")
+
+
+def test_one_is_singular() -> None:
+    measured = opaq.measure(spec(observer={"emissions": {"a": "o", "b": "o", "c": "o"}}))
+    words = dict(measurement_rows(measured))
+    assert words["opacity"].startswith("1 bit  ")
+    assert words["of at most"].startswith("1 bit  ")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.answer_pages import measurement_page, runs_page, solution_page
 from opaq.reports.layout import Changes, ShortNames, number
 from opaq.reports.measurement_text import measurement_to_dict
+from opaq.reports.solution_text import search_rows
 from opaq.simulation.replay import replay
 
 EVIL = "a\x1b[31m\n\u202eb"
@@ -153,3 +154,14 @@ def test_names_of_requirements_too(measurement: Measurement) -> None:
 def test_runs_fit_the_width() -> None:
     runs = replay("graph", runs=2)
     assert max(map(len, runs_page(runs, width=60).text(width=60).splitlines())) <= 60
+
+
+def test_the_starts_say_that_the_best_was_polished() -> None:
+    solution = opaq.solve("two-sink", num_starts=2)
+    plain, *_ = dict(search_rows(solution)).values()
+    assert "polished" not in plain
+    opacity = solution.measurement.opacity
+    better = replace(opacity, value=opacity.value + 0.01, lower=opacity.value, upper=opacity.upper + 0.02)
+    measurement = replace(solution.measurement, opacity=better, uncertainty=better)
+    told = dict(search_rows(replace(solution, measurement=measurement)))["starts"]
+    assert told == f"{plain}; the best was then polished to {better.value:.4f}"

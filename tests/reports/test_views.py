@@ -26,6 +26,38 @@ def test_the_grid_of_the_paper() -> None:
     assert {view.cells[state] for state in view.starts} == {(0, row) for row in range(6)}
 
 
+GRID = {
+    "opaq": 1,
+    "grid": {"size": [3, 1], "start": [[0, 0]]},
+    "secret": {"last_state": [[2, 0]]},
+    "horizon": 2,
+}
+
+
+def seen(observer: dict) -> dict[str, dict[int, float]]:
+    view = GridView.of(opaq.build_problem(GRID | {"observer": observer}))
+    assert view is not None
+    return {
+        name: {state: pytest.approx(chance) for state, chance in row.items()} for name, row in view.coverage.items()
+    }
+
+
+def test_sensors_are_shown_where_they_fire_more_often_than_by_mistake() -> None:
+    sensors = {
+        "A": {"covers": [[0, 0]], "detects": 0.7},
+        "B": {"covers": [[0, 0], [1, 0]], "detects": 0.6, "false_alarm": 0.05},
+    }
+    assert seen({"sensors": sensors}) == {"A": {0: 0.7}, "B": {0: 0.6, 1: 0.6}}
+    assert seen({"sensors": sensors, "null": "quiet"}) == {"A": {0: 0.7}, "B": {0: 0.6, 1: 0.6}}
+
+
+def test_observations_that_are_no_sensors_stand_for_themselves() -> None:
+    cells = ("(0,0)", "(1,0)", "(2,0)")
+    assert seen({"emissions": dict(zip(cells, ("o", "o", "x+y"), strict=True))}) == {"o": {0: 1, 1: 1}, "x+y": {2: 1}}
+    noisy = {"(0,0)": {"n": 0.9, "r": 0.1}, "*": {"n": 0.5, "r": 0.5}}
+    assert seen({"emissions": noisy}) == {"r": {1: 0.5, 2: 0.5}}
+
+
 def test_other_models_are_no_grid() -> None:
     assert GridView.of(opaq.load_problem("two-sink")) is None
 

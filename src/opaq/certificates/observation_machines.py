@@ -51,7 +51,7 @@ class Window:
     @property
     def name(self) -> str:
         """With its lengths."""
-        window = f"last {self.last} observations"
+        window = "last observation" if self.last == 1 else f"last {self.last} observations"
         return f"first {self.first} and {window}" if self.first else window
 
     def begin(self, observations: IntArray) -> IntArray:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opaq.cli.interrupts import BEGUN
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.shell import warn
-from opaq.errors import Faults
+from opaq.errors import Faults, InputError
 
 if TYPE_CHECKING:
     from opaq.model.policy import Policy
@@ -16,9 +19,12 @@ if TYPE_CHECKING:
 
 
 def read_inputs(
-    problem: str, policy: Path | None, *, any_model: bool = False, quiet: bool
+    problem: str, policy: Path | None, *, any_model: bool | None = None, quiet: bool
 ) -> tuple[Problem, Policy | None]:
-    """The problem, and the policy if one is named; warnings are shown, whether or not there are faults beside them."""
+    """The problem, and the policy if one is named; warnings are shown, whether or not there are faults beside them.
+
+    any_model: whether a policy of another model is taken; None: the command has no option for that.
+    """
     from opaq.loading.policy_files import load_policy
     from opaq.loading.scenarios import load_problem
 
@@ -28,7 +34,21 @@ def read_inputs(
             stated = load_problem(problem, faults=faults)
             if policy is None:
                 return stated, None
-            return stated, load_policy(policy, stated, any_model=any_model, faults=policy_faults)
+            with _naming_option(known=any_model is not None):
+                return stated, load_policy(policy, stated, any_model=any_model or False, faults=policy_faults)
     finally:
         warn(faults.warnings, problem)
         warn(policy_faults.warnings, str(policy))
+
+
+@contextmanager
+def _naming_option(*, known: bool) -> Iterator[None]:
+    """Where the library advises to allow any model, name the option of the command, if it has one."""
+    try:
+        yield
+    except InputError as error:
+        from opaq.spec.policy_table import ANY_MODEL
+
+        option = ", or give --any-model" if known else ""
+        faults = [replace(fault, advice=fault.advice.replace(ANY_MODEL, option)) for fault in error.faults]
+        raise InputError(faults, error.source, example=error.example) from None

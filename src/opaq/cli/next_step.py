@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from opaq.solvers.comparison import Comparison
 
 _SMALL_GAP = 0.01  # as a share of the bound: from here on no class promises more
+_NOTHING = 1e-9  # bits
 _WITHOUT_NUMBER = ":"  # classes such as memory:2 are named to compare only
 
 
@@ -104,6 +105,15 @@ def with_a_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
     if {"memory", "last_states", "observations"} & {*conditions}:
         return compare
     return f"{compare}, or {command_line('solve', source, conditions=','.join((*conditions, 'time')))}"
+
+
+def cannot_improve(problem: Problem, measurement: Measurement) -> bool:
+    """Whether all of the secret is hidden, or none where as little as possible is asked for, or nothing can differ."""
+    if problem.mdp.num_states == 1:
+        return True
+    if problem.task.minimise:
+        return measurement.opacity.value <= _NOTHING
+    return measurement.uncertainty.value >= measurement.secret_uncertainty - _NOTHING
 
 
 def command_line(command: str, source: str | None, **options: Any) -> str:

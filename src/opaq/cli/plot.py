@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -140,7 +142,8 @@ def _of_problem(
     if "time" in options:
         options["time"] = _times(options["time"])
     stated, chosen = read_inputs(problem, policy, quiet=quiet)
-    with ProgressPrinter("drawing", quiet=quiet), about(problem if policy is None else str(policy)):
+    source = problem if policy is None else str(policy)
+    with ProgressPrinter("drawing", quiet=quiet), _naming_times(), about(source):
         from opaq.reports.belief_figure import plot_beliefs
         from opaq.reports.policy_figure import plot_policy
 
@@ -148,11 +151,23 @@ def _of_problem(
         return draw(stated, chosen, **options, **shape)
 
 
+@contextmanager
+def _naming_times() -> Iterator[None]:
+    """Times that do not fit are a fault of the option, not of a file."""
+    try:
+        yield
+    except InputError as error:
+        if not all(fault.where.startswith(("time", "number of times")) for fault in error.faults):
+            raise
+        raise InputError([replace(fault, where="--time") for fault in error.faults]) from None
+
+
 def _of_answer(what: What, path: Path, problem: str | None, shape: dict[str, Any]) -> Figure:
     """A figure of an answer; the problem, where it is named, gives the title."""
     from opaq.loading.scenarios import load_problem
     from opaq.reports.answer_data import read_answer
     from opaq.reports.frontier_figure import plot_frontier
+    from opaq.reports.given_answers import printed_by
     from opaq.reports.ladder_figure import plot_comparison
     from opaq.reports.trace_figure import plot_trace
 
@@ -162,8 +177,16 @@ def _of_answer(what: What, path: Path, problem: str | None, shape: dict[str, Any
     stated = read_answer(path)
     draw: Any = {What.TRACE: plot_trace, What.LADDER: plot_comparison, What.FRONTIER: plot_frontier}[what]
     with about(str(path)):
+        _refuse_other(what, printed_by(stated))
         figure: Figure = draw(stated, **shape)
     return figure
+
+
+def _refuse_other(what: What, command: str | None) -> None:
+    """The answer of another command, where it is known to be one."""
+    if command is not None and command != _SOURCE[what]:
+        found, advice = f"is the answer of {command}, not of {_SOURCE[what]}", f"opaq {_SOURCE[what]} PROBLEM --json"
+        raise InputError([Fault("", found, f"make the file with {advice}")])
 
 
 def _times(text: str) -> list[int]:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
 from opaq.cli.shared_options import given
-from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer
+from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, note
 from opaq.errors import Fault, InputError
-
-if TYPE_CHECKING:
-    from opaq.cli.progress import ProgressPrinter
-    from opaq.model.policy import Policy
-    from opaq.model.problem import Problem
-    from opaq.stop import Stop
-
 
 _KEPT = ("title", "problem", "opacity", "question", "answer")
 
@@ -75,6 +68,7 @@ def command(
 
     expect_answer()
     if to is not None:
+        _refuse_stdout(to)
         check_writable(to, overwrite=force)
 
     from opaq.cli.study_pages import is_study, number_of_points, refuse, refuse_unknown
@@ -90,10 +84,10 @@ def command(
     refuse_unknown(problem)
     refuse(of_points, chosen="a problem", advice="it belongs to sweeps and fronts")
 
-    from opaq.cli.report_answers import policy_file, read_answers
+    from opaq.cli.report_answers import naming_files, policy_file, read_answers
 
     paths = with_answers or []
-    answers: dict[str, Any] = read_answers(paths)
+    answers, files = read_answers(paths)
     _refuse_twice(answers, certify=certify, compare=compare)
     policy = policy or policy_file(paths)
     stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
@@ -101,30 +95,33 @@ def command(
         to = Path(default_name(stated.name))
         check_writable(to, overwrite=force)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+        from opaq.cli.further_answers import FurtherAnswers
         from opaq.loading.scenarios import problem_text
         from opaq.opacity.warm import compile_kernels
         from opaq.reports.report_page import make_report
 
         compile_kernels(derivatives=compare)
-    share = None if time is None else time / (1 + certify + compare)
-    with interrupts.computing() as stop, ProgressPrinter("measuring", quiet=quiet) as progress, about(problem):
-        if certify:
-            answers["certificate"] = _certified(stated, chosen, share, stop, progress)
-        if compare:
-            answers["comparison"] = _compared(stated, share, stop, progress)
-        progress.show("", label="reporting")
+    with (
+        interrupts.computing() as stop,
+        ProgressPrinter("reporting", quiet=quiet) as progress,
+        naming_files(files),
+        about(problem),
+    ):
+        further = FurtherAnswers(stated, chosen, time=time, stop=stop, progress=progress)
+        wanted = further.wanted(certify=certify, compare=compare)
         made = make_report(
             stated,
             chosen,
             text=problem_text(problem),
-            time=share,
+            time=further.share(1 + len(wanted)),
             stop=stop,
             on_progress=progress.show,
-            solution=answers.get("solution"),
-            certificate=answers.get("certificate"),
-            comparison=answers.get("comparison"),
+            further=lambda: further.computed(wanted),
+            **answers,
             **given({"runs": runs, "seed": seed}),
         )
+    for note_on in further.left_out:
+        note(note_on)
     made.save(to, overwrite=force)
     answer(_summary(made.data, to) if as_json else str(to))
     if stop.interrupted:
@@ -146,6 +143,12 @@ def default_name(name: str) -> str:
     return f"{plain or 'problem'}-report.html"
 
 
+def _refuse_stdout(path: Path) -> None:
+    """A file called - is a slip: the page does not go to stdout, its path does."""
+    if str(path) == "-":
+        raise InputError([Fault("-o", "'-' names no file", "name one, such as report.html; its path is the answer")])
+
+
 def _refuse_twice(answers: dict[str, Any], *, certify: bool, compare: bool) -> None:
     """What is to be computed is not also given."""
     asked = {"certificate": ("--certify", certify), "comparison": ("--compare", compare)}
@@ -156,21 +159,6 @@ def _refuse_twice(answers: dict[str, Any], *, certify: bool, compare: bool) -> N
     ]
     if faults:
         raise InputError(faults)
-
-
-def _certified(problem: Problem, policy: Policy | None, time: float | None, stop: Stop, shown: ProgressPrinter) -> Any:
-    from opaq.certificates.certificate import certify
-    from opaq.cli.certify import rung_progress
-
-    shown.show("", label="certifying")
-    return certify(problem, policy, stop=stop, on_progress=rung_progress(shown), **given({"time": time}))
-
-
-def _compared(problem: Problem, time: float | None, stop: Stop, shown: ProgressPrinter) -> Any:
-    from opaq.solvers.comparison import compare
-
-    shown.show("", label="comparing")
-    return compare(problem, time=time, stop=stop, on_rung=lambda rung: shown.show(f"{rung.name} done"))
 
 
 def _summary(data: Any, path: Path, kept: tuple[str, ...] = _KEPT) -> str:

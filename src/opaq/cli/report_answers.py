@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,13 @@ from opaq.reports.given_answers import certificate_in, kind_of_answer
 _LIMIT = 64 << 20
 
 
-def read_answers(paths: Sequence[Path]) -> dict[str, Any]:
-    """Kind of answer -> the answer; InputError names every file that holds none, or one of a kind named before."""
+def read_answers(paths: Sequence[Path]) -> tuple[dict[str, Any], dict[str, Path]]:
+    """Kind of answer -> the answer, and -> its file.
+
+    InputError names every file that holds none, or one of a kind named before.
+    """
     answers: dict[str, Mapping[str, Any]] = {}
+    files: dict[str, Path] = {}
     faults = Faults()
     for path in paths:
         try:
@@ -32,9 +37,23 @@ def read_answers(paths: Sequence[Path]) -> dict[str, Any]:
         elif kind in answers:
             faults.error(str(path), f"holds a second {kind}", "name one of each kind")
         else:
-            answers[kind] = answer
+            answers[kind], files[kind] = answer, path
     faults.raise_if_any()
-    return _with_certificate(answers)
+    if "solution" in files:
+        files.setdefault("certificate", files["solution"])  # a solve may have printed one with its answer
+    return _with_certificate(answers), files
+
+
+@contextmanager
+def naming_files(files: Mapping[str, Path]) -> Iterator[None]:
+    """Name the file of an answer that does not fit, where the library names its kind."""
+    try:
+        yield
+    except InputError as error:
+        if not any(fault.where in files for fault in error.faults):
+            raise
+        faults = [Fault(str(files.get(fault.where, fault.where)), fault.found, fault.advice) for fault in error.faults]
+        raise InputError(faults) from None
 
 
 def policy_file(paths: Sequence[Path]) -> Path | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError
 from opaq.escapes import printable
+from opaq.files import OVERWRITE
 from opaq.stop import INTERRUPTED as STOPPED_BY_SIGNAL
 from opaq.stop import StoppedError
 
@@ -123,7 +124,7 @@ def warn(faults: Iterable[Fault], source: str) -> None:
 
 def complain(error: InputError) -> None:
     """Show the faults of an input, one line each, and the example if there is one."""
-    lines = error.lines()
+    lines = [line.replace(OVERWRITE, "use --force to overwrite it") for line in error.lines()]
     for line in lines[:MOST_FAULTS]:
         note(line)
     if len(lines) > MOST_FAULTS:

@@ -118,11 +118,11 @@ def _hint(
     certificate: Certificate | None,
 ) -> None:
     """What to do next, and that a clock may help."""
-    from opaq.cli.next_step import after_solve, suggest, with_a_clock
+    from opaq.cli.next_step import after_solve, cannot_improve, suggest, with_a_clock
     from opaq.cli.solving import FIELD_OF
 
     clock = with_a_clock(folder.source, problem.horizon, solution.policy.policy_class)
-    if clock:
+    if clock and not cannot_improve(problem, solution.measurement):
         note(clock)
     suggest(
         after_solve(

@@ -63,7 +63,7 @@ class Evaluator:
             first = self._evaluate(budget, whole=True)
             ran_out = self.stop.requested
         if first.whole:
-            return self._from(first, f"exact: the whole belief graph fits ({first.num_nodes:,} beliefs)")
+            return self._from(first, _exact_words(first))
         if self.stop.requested:
             return self._interval(first)
         if mode == "exact":
@@ -96,7 +96,7 @@ class Evaluator:
     def _interval(self, evaluation: Evaluation) -> Answer:
         kept = f"{evaluation.num_nodes:,} beliefs kept, {evaluation.dropped_mass:.2g} of the probability dropped"
         if evaluation.whole:
-            return self._from(evaluation, f"exact: the whole belief graph fits ({evaluation.num_nodes:,} beliefs)")
+            return self._from(evaluation, _exact_words(evaluation))
         why = f"; {self.stop.reason}" if self.stop.requested else ""
         return self._from(evaluation, f"certified interval: {kept}{why}")
 
@@ -199,3 +199,8 @@ def _within(certified: Amount, value: float) -> float:
 def _estimated(certified: Amount, value: float, standard_error: float) -> Amount:
     """An estimate beside what is certain."""
     return Amount(value, certified.lower, certified.upper, "sampled", standard_error)
+
+
+def _exact_words(evaluation: Evaluation) -> str:
+    beliefs = "1 belief" if evaluation.num_nodes == 1 else f"{evaluation.num_nodes:,} beliefs"
+    return f"exact: the whole belief graph fits ({beliefs})"

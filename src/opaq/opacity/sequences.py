@@ -17,6 +17,7 @@ from opaq.product.compile import Product
 from opaq.stop import Stop
 
 _TINY = 5e-324  # the smallest double: logarithms of probabilities that underflowed stay finite
+_NOISE = 1e-12  # probabilities and bits below this are rounding errors
 _COUNTABLE = 2.0**53  # beyond this doubles no longer count one by one
 
 
@@ -83,15 +84,17 @@ class _Candidates:
     counts: list[FloatArray] | None  # [level][node]
 
     def confusing(self, count: int) -> tuple[ObservedSequence, ...]:
-        bits = np.real(self.graph.last.mass) * self._entropy()
-        return tuple(self._leaf(leaf, bits[leaf]) for leaf in _top(bits, count))
+        mass = np.real(self.graph.last.mass)
+        bits = mass * self._entropy()
+        return tuple(self._leaf(leaf, bits[leaf]) for leaf in _top(bits, mass, count))
 
     def revealing(self, count: int) -> tuple[ObservedSequence, ...]:
-        bits = np.real(self.graph.last.mass) * self._divergence()
-        found = [self._leaf(leaf, bits[leaf]) for leaf in _top(bits, count)]
+        mass = np.real(self.graph.last.mass)
+        bits = mass * self._divergence()
+        found = [self._leaf(leaf, bits[leaf]) for leaf in _top(bits, mass, count)]
         for depth, level in enumerate(self.graph.levels):
             gained = level.known.mass * -_log2(self.prior[level.known.value])
-            found += [self._settled(depth, entry, gained[entry]) for entry in _top(gained, count)]
+            found += [self._settled(depth, entry, gained[entry]) for entry in _top(gained, level.known.mass, count)]
         return tuple(sorted(found, key=lambda sequence: -sequence.bits)[:count])
 
     def _entropy(self) -> FloatArray:
@@ -159,7 +162,8 @@ def _log2(p: FloatArray) -> FloatArray:
     return np.log2(np.maximum(p, _TINY))
 
 
-def _top(values: FloatArray, count: int) -> list[int]:
-    """The indices of the largest positive values, largest first."""
-    order = np.argsort(-values, kind="stable")[:count]
-    return [int(index) for index in order if values[index] > 1e-15]
+def _top(bits: FloatArray, mass: FloatArray, count: int) -> list[int]:
+    """The indices of the largest bits, largest first; what is no more than a rounding error is not listed."""
+    real = np.where(mass > _NOISE, bits, 0.0)
+    order = np.argsort(-real, kind="stable")[:count]
+    return [int(index) for index in order if real[index] > _NOISE]

@@ -27,10 +27,8 @@ def read_answer(path: str | os.PathLike[str]) -> Mapping[str, Any]:
         file = file / _IN_FOLDER
     try:
         answer = json.loads(read_bytes(file, max_bytes=_LARGEST))
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            [Fault("", f"is not JSON ({error})", "give the JSON that a command answered")], str(path)
-        ) from None
+    except (ValueError, RecursionError):
+        raise InputError([Fault("", "is not JSON", "give the JSON that a command answered")], str(path)) from None
     if not isinstance(answer, dict):
         raise InputError([Fault("", f"holds no JSON object but a {type(answer).__name__}")], str(path))
     return answer
@@ -43,8 +41,8 @@ def reading(what: str) -> Iterator[None]:
         yield
     except KeyError as missing:
         raise InputError([Fault(str(missing.args[0]), "is missing", f"give {what}")]) from None
-    except (TypeError, ValueError, AttributeError, IndexError) as error:
-        raise InputError([Fault("", f"does not read as {what} ({error})", f"give {what}")]) from None
+    except (TypeError, ValueError, AttributeError, IndexError):
+        raise InputError([Fault("", f"does not read as {what}", f"give {what}")]) from None
 
 
 def requirement(stated: Mapping[str, Any]) -> tuple[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ class FrontPoint:
                 earned, hidden, *rest = stated
             else:
                 earned, hidden, rest = stated.expected_return, stated.opacity, [stated.bound, stated.slope]
-            return cls(float(earned), _value(hidden), *(optional(each) for each in rest))
+            return cls(_finite(float(earned)), _finite(_value(hidden)), *(optional(each) for each in rest))
 
 
 def plot_frontier(
@@ -114,3 +115,9 @@ def _value(stated: Any) -> float:
     if isinstance(stated, Mapping):
         return float(stated["value"])
     return float(stated if isinstance(stated, int | float) else getattr(stated, "value", stated))
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError
+    return number

@@ -127,6 +127,12 @@ def kind_of_answer(answer: Mapping[str, Any]) -> str | None:
     return next((kind for kind, needed in _NEEDED.items() if all(key in answer for key in needed)), None)
 
 
+def printed_by(answer: Mapping[str, Any]) -> str | None:
+    """The command that prints such answers, or None."""
+    kind = kind_of_answer(answer)
+    return None if kind is None else _PRINTED_BY[kind]
+
+
 def _unfit(answer: Mapping[str, Any], needed: Mapping[str, Any]) -> list[str]:
     """The keys that an answer lacks, or that hold something else than they should."""
     return [key for key, kind in needed.items() if key not in answer or not _fits(answer[key], kind)]

@@ -24,6 +24,7 @@ _LEAST = 0.02  # an action less likely than this is not drawn
 _SMALLEST, _LARGEST = 3.2, 6.5  # points, of words in cells; smaller ones are left out
 _RANGE_COLOURS = (COLOURS[0], COLOURS[4], COLOURS[2], COLOURS[3], COLOURS[1], COLOURS[5], INK, WALL)
 _MARK = "#9a4400"  # of labels
+_CORNER = 0.48  # of a cell: the room for the names of its sensors
 _FEWEST = 4  # letters; of a name cut to fewer, nothing is shown
 _GLYPH = 0.58  # the width of a letter as a part of its size, about
 
@@ -60,8 +61,9 @@ def draw_board(axes: Axes, view: GridView, *, points: float) -> None:
 
 def draw_scene(axes: Axes, view: GridView, *, points: float) -> None:
     """What the problem says about the cells: sensor ranges, starts and labels; words where they can be read."""
-    for index, (name, states) in enumerate(shown_ranges(view).items()):
-        _draw_range(axes, view, name, states, index=index, points=points)
+    for index, states in enumerate(shown_ranges(view).values()):
+        _draw_range(axes, view, states, index=index)
+    _draw_range_names(axes, view, points)
     starts = [view.cells[state] for state in view.starts]
     _tiles(axes, starts, facecolor="none", edgecolor=COLOURS[2], linewidth=min(1.3, points / 15), size=0.86, zorder=3)
     _draw_labels(axes, view, points)
@@ -134,30 +136,41 @@ def _tiles(axes: Axes, cells: Iterable[Cell], *, size: float = 1.0, **style: Any
         axes.add_collection(PolyCollection(tiles, **style), autolim=False)
 
 
-def _draw_range(
-    axes: Axes, view: GridView, name: str, states: Mapping[int, float], *, index: int, points: float
-) -> None:
-    """A pale colour, the stronger the surer the sensor, and its name in the corner of every cell."""
+def _draw_range(axes: Axes, view: GridView, states: Mapping[int, float], *, index: int) -> None:
+    """A pale colour, the stronger the surer the sensor."""
     from matplotlib.colors import to_rgba
 
     colour = range_colour(index)
     fills = [to_rgba(colour, 0.08 + 0.22 * chance) for chance in states.values()]
     _tiles(axes, [view.cells[state] for state in states], facecolor=fills, edgecolor="none", zorder=0)
+
+
+def _draw_range_names(axes: Axes, view: GridView, points: float) -> None:
+    """The sensors of every cell in its corner, those that share it side by side."""
     size = _word_size(points)
-    if size and len(name) <= 3:
-        for column, row in (view.cells[state] for state in states):
-            axes.text(column + 0.44, row - 0.44, shown(name), ha="right", va="top", fontsize=size, color="#555555")
+    if not size:
+        return
+    short = {name: states for name, states in shown_ranges(view).items() if len(name) <= 3}
+    for state, names in _by_state(short).items():
+        column, row = view.cells[state]
+        words, fits = _fitted(",".join(names), room=_CORNER * points, size=size)
+        axes.text(column + 0.44, row - 0.44, words, ha="right", va="top", fontsize=fits, color="#555555")
+
+
+def _by_state(named: Mapping[str, Iterable[int]]) -> dict[int, list[str]]:
+    """State -> the names that list it."""
+    by_state: dict[int, list[str]] = {}
+    for name, states in named.items():
+        for state in states:
+            by_state.setdefault(state, []).append(name)
+    return by_state
 
 
 def _draw_labels(axes: Axes, view: GridView, points: float) -> None:
     size = _word_size(points)
     if not size:
         return
-    by_state: dict[int, list[str]] = {}
-    for label, states in view.labels.items():
-        for state in states:
-            by_state.setdefault(state, []).append(label)
-    for state, labels in by_state.items():
+    for state, labels in _by_state(view.labels).items():
         column, row = view.cells[state]
         words, fits = _fitted(", ".join(labels), room=(0.85 if state in view.traps else 0.37) * points, size=size)
         axes.text(column - 0.44, row - 0.44, words, ha="left", va="top", fontsize=fits, color=_MARK)

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opaq.model.arrays import SparseRows
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.problem import Problem
+from opaq.model.sensor_names import are_sensor_sets, quiet_observation, sensors_in
 
 Cell = tuple[int, int]  # column, row; row 0 on top
 
 MOST_CELLS = 250_000  # a board of more cells is no picture
+_EQUAL = 1e-12  # chances this close are the same
 _CELL = re.compile(r"\((\d{1,6}),(\d{1,6})\)")
 
 
@@ -29,7 +32,7 @@ class GridView:
     traps: tuple[int, ...]  # states that no action leaves
     starts: Mapping[int, float]  # state -> probability
     labels: Mapping[str, tuple[int, ...]]  # label -> states
-    coverage: Mapping[str, Mapping[int, float]]  # observation -> state -> P(observation | state)
+    coverage: Mapping[str, Mapping[int, float]]  # sensor or observation -> state -> how likely it is there
 
     @classmethod
     def of(cls, problem: Problem) -> GridView | None:
@@ -63,16 +66,43 @@ def traps(mdp: MDP) -> tuple[int, ...]:
 
 
 def coverage(problem: Problem) -> dict[str, dict[int, float]]:
-    """Observation -> state -> how likely it is seen there; what every state can show tells nothing and is left out.
+    """Sensor -> state -> how likely it fires there, where that is more than at its least: than its false alarms.
 
-    Of an observer that is no table, nothing is known by state alone.
+    An observation that names several sensors, "A+B", counts for each of them. Observations that are no sets of sensors
+    stand for themselves; one that every state can show tells nothing where most show it. Of an observer that is no
+    table, nothing is known by state alone.
     """
     observer = problem.observer
     if not isinstance(observer, Observer):
         return {}
-    emission = observer.emission
-    by_observation: dict[str, dict[int, float]] = {name: {} for name in observer.observations}
-    for state, shown, chance in zip(emission.row_of_entry(), emission.columns, emission.values, strict=True):
-        if chance > 0:
-            by_observation[observer.observations[shown]][int(state)] = float(chance)
-    return {name: states for name, states in by_observation.items() if 0 < len(states) < emission.num_rows}
+    names, shown = _by_sensor(observer)
+    sensor, state, chance = shown.row_of_entry(), shown.columns, shown.values
+    least = np.full(len(names), np.inf)
+    np.minimum.at(least, sensor, chance)
+    least[np.bincount(sensor, minlength=len(names)) < shown.num_columns] = 0.0
+    by_sensor: dict[str, dict[int, float]] = {}
+    for entry in np.flatnonzero(chance > least[sensor] + _EQUAL):
+        by_sensor.setdefault(names[sensor[entry]], {})[int(state[entry])] = float(chance[entry])
+    return by_sensor
+
+
+def _by_sensor(observer: Observer) -> tuple[list[str], SparseRows]:
+    """Sensors, and [sensor, state] how likely each fires; observations where they are no sets of sensors."""
+    emission, sets = observer.emission, are_sensor_sets(observer)
+    quiet = quiet_observation(observer)
+    everywhere = np.bincount(emission.columns[emission.values > 0], minlength=1).max() == emission.num_rows
+    left_out = quiet if sets or everywhere else None
+    fired = [[] if name == left_out else sensors_in(name) if sets else [name] for name in observer.observations]
+    names = list(dict.fromkeys(sensor for each in fired for sensor in each))
+    index = {name: position for position, name in enumerate(names)}
+    entries = [
+        (index[sensor], state, chance)
+        for state, seen, chance in zip(emission.row_of_entry(), emission.columns, emission.values, strict=True)
+        for sensor in fired[seen]
+    ]
+    rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
+    shape = (len(names), emission.num_rows)
+    table = SparseRows.from_entries(
+        np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64), np.array(values), shape=shape
+    )
+    return names, table

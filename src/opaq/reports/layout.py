@@ -13,12 +13,18 @@ WIDTH = 100  # columns where there is no terminal to ask
 GLUE = "\xa0"  # a space at which no line is broken; names cannot contain it, being printable
 _LABEL = 12
 _LONGEST = 28  # a name up to this length is shown as it is
-_NOISE = 1e-12  # probabilities and bits below this are rounding errors
+_ONE = {"bits": "bit", "guesses": "guess"}
+NOISE = 1e-12  # probabilities and bits below this are rounding errors
 
 
 def number(value: float) -> str:
     """Bits or a probability in six digits; rounding errors are shown as 0."""
-    return f"{value:.6g}" if abs(value) >= _NOISE else "0"
+    return f"{value:.6g}" if abs(value) >= NOISE else "0"
+
+
+def with_unit(shown: str, unit: str) -> str:
+    """A figure and its unit in the plural, made singular where the figure is 1."""
+    return f"{shown} {_ONE.get(unit, unit) if shown == '1' else unit}"
 
 
 def row(label: str, text: str, *, width: int) -> list[str]:

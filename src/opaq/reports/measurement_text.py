@@ -10,7 +10,7 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.answer_page import Lines
-from opaq.reports.layout import GLUE, Changes, ShortNames, number, wrapped
+from opaq.reports.layout import GLUE, Changes, ShortNames, number, with_unit, wrapped
 
 _SHOWN_VALUES = 6  # the likeliest secret values listed beside a sequence
 _SHOWN_RUNS = 12  # observations shown at each end of a long sequence
@@ -55,13 +55,14 @@ def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
 def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
     """The figures for people: a label and words for each."""
     error, fano = amount_words(measurement.guess_error), number(measurement.fano_bound)
-    guesses, before = amount_words(measurement.guesswork), number(measurement.secret_guesswork)
+    entropy = with_unit(number(measurement.secret_entropy), "bits")
+    guesses, before = with_unit(amount_words(measurement.guesswork), "guesses"), number(measurement.secret_guesswork)
     return (
-        ("opacity", f"{amount_words(measurement.opacity)} bits   H(secret | observations)"),
-        ("of at most", f"{number(measurement.secret_entropy)} bits   H(secret), the uncertainty before observing"),
-        ("leakage", f"{amount_words(measurement.leakage)} bits"),
+        ("opacity", f"{with_unit(amount_words(measurement.opacity), 'bits')}   H(secret | observations)"),
+        ("of at most", f"{entropy}   H(secret), the uncertainty before observing"),
+        ("leakage", with_unit(amount_words(measurement.leakage), "bits")),
         ("guess error", f"{error}   (Fano: at least {fano})"),
-        ("guesswork", f"{guesses} guesses until right, {before} without observing"),
+        ("guesswork", f"{guesses} until right, {before} without observing"),
         *(
             (
                 measurement.of.title,
@@ -146,7 +147,7 @@ def _sequence(
     sequence: ObservedSequence, share_of: str, observations: ShortNames | Changes, secrets: ShortNames, width: int
 ) -> list[str]:
     seen = _counted(sequence.observations, observations) + ("" if sequence.complete else " -> ...")
-    weight = f"{_probability(sequence)}; {sequence.bits:.3g} bits of {share_of}"
+    weight = f"{_probability(sequence)}; {with_unit(f'{sequence.bits:.3g}', 'bits')} of {share_of}"
     posterior = ", ".join(f"{secrets[name]}{GLUE}{share:.3g}" for name, share in _likely(sequence))
     return [
         *wrapped(seen, first="  ", rest="    ", width=width),

@@ -28,6 +28,7 @@ from opaq.version import __version__
 
 FORMAT, VERSION = "opaq-report", 1
 _DIGITS = 4  # of a policy's probabilities
+_BOUND = "upper bound"
 _NEGLIGIBLE = 5e-4  # actions below are left out of the policy
 
 
@@ -55,9 +56,8 @@ def report_data(
 
     runs: how many sampled runs; None leaves that to the limits. Raises InputError where the answers do not fit.
     """
-    product, pi, measurement = inputs.product, inputs.pi, inputs.measurement
-    inputs.answers.check(measurement)
-    answers = _agreeing(inputs.answers)
+    product, pi, measurement, answers = inputs.product, inputs.pi, inputs.measurement, inputs.answers
+    answers.check(measurement)  # before the work
     view = PolicyView(product, pi)
     average = view.average()
     replays, info = runs_of_report(
@@ -66,7 +66,6 @@ def report_data(
     over, confidences = knowledge_over_time(
         product.process, pi, measurement, rng=np.random.default_rng([seed, 1]), stop=stop or Stop()
     )
-    certificate = answers.shown_certificate(measurement)
     data = {
         "format": FORMAT,
         "version": VERSION,
@@ -76,22 +75,39 @@ def report_data(
         "problem": measurement.problem,
         "opacity": amount_to_dict(measurement.opacity),
         "question": question_sentence(product.problem),
-        "answer": answer_sentence(measurement, certificate),
+        "answer": "",  # this and the next three: `with_answers`
         "measurement": _measurement(measurement, limits),
-        "solution": answers.shown_solution(measurement, limits),
-        "certificate": certificate,
-        "comparison": answers.shown_comparison(),
+        "solution": None,
+        "certificate": None,
+        "comparison": None,
         "model": model_to_dict(product, average, limits=limits),
         "policy": _policy(view, average, given=inputs.policy is not None, limits=limits),
         "runs": replays,
         "run_info": info,
         "over_time": None if over is None else _over_time(over, limits),
         "posteriors": None if confidences is None else _posteriors(confidences, measurement),
-        "how": _how(measurement, over, confidences, certificate),
+        "how": _how(measurement, over, confidences),
         **_texts(inputs, limits),
     }
     plain: dict[str, Any] = _plain(data)
-    return plain
+    return with_answers(plain, measurement, answers, limits=limits)
+
+
+def with_answers(
+    data: Mapping[str, Any], measurement: Measurement, answers: GivenAnswers, *, limits: ReportLimits = LIMITS
+) -> dict[str, Any]:
+    """The data of a report that shows these answers beside the measurement. Raises InputError where they do not fit."""
+    answers.check(measurement)
+    answers = _agreeing(answers)
+    certificate = answers.shown_certificate(measurement)
+    shown = {
+        "answer": answer_sentence(measurement, certificate),
+        "solution": answers.shown_solution(measurement, limits),
+        "certificate": certificate,
+        "comparison": answers.shown_comparison(),
+        "how": [*(row for row in data["how"] if row["number"] != _BOUND), *_how_bounded(certificate)],
+    }
+    return {**data, **_plain(shown)}
 
 
 def _agreeing(answers: GivenAnswers) -> GivenAnswers:
@@ -173,9 +189,8 @@ def _how(
     measurement: Measurement,
     over: OpacityOverTime | None,
     confidences: Confidences | None,
-    certificate: Mapping[str, Any] | None,
 ) -> list[dict[str, str]]:
-    """How every number came about, in words."""
+    """How every number but the bound came about, in words."""
     missing = "left out: the time was up, or the model is too large for it"
     rows = [
         ("opacity", measurement.explanation),
@@ -184,9 +199,13 @@ def _how(
         ("final beliefs", missing if confidences is None else confidences.explanation),
         ("runs", "beliefs by Bayes' rule from the policy, the model and what was observed so far"),
     ]
-    if certificate is not None:
-        rows.append(("upper bound", f"{certificate.get('status_text', '')}; holds for {certificate['scope']}"))
     return [{"number": number, "text": text} for number, text in rows]
+
+
+def _how_bounded(certificate: Mapping[str, Any] | None) -> list[dict[str, str]]:
+    if certificate is None:
+        return []
+    return [{"number": _BOUND, "text": f"{certificate.get('status_text', '')}; holds for {certificate['scope']}"}]
 
 
 def _texts(inputs: ReportInputs, limits: ReportLimits) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from opaq.opacity.measurement import Measurement, measure_product
 from opaq.product.compile import Product, compile_problem
 from opaq.reports.given_answers import GivenAnswers
 from opaq.reports.page.render import render_report
-from opaq.reports.report_data import ReportInputs, report_data
+from opaq.reports.report_data import ReportInputs, report_data, with_answers
 from opaq.reports.report_limits import LIMITS
 from opaq.stop import Stop, StoppedError, on_signals
 
@@ -101,8 +101,12 @@ def make_report(
     time: float | None = None,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
+    further: Callable[[], Mapping[str, Answer]] | None = None,
 ) -> Report:
-    """The same for a problem that has been read; `text` is its file, where there is one."""
+    """The same for a problem that has been read; `text` is its file, where there is one.
+
+    further: called when all that `time` is for is done; gives a certificate, a comparison, both or none, by name.
+    """
     begun = perf_counter()
     check_numbers(
         {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time": (time, 0, math.inf)}, whole=("runs", "seed")
@@ -113,18 +117,21 @@ def make_report(
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         asked = stop or own
-        with asked.limit(time):
-            try:
-                product, pi = _compiled(problem, chosen, solution, asked)
+        try:
+            with asked.part(time) as limited:
+                product, pi = _compiled(problem, chosen, solution, limited)
                 left = None if time is None else _MEASURING * (time - (perf_counter() - begun))
-                measurement = _measured(product, pi, solution, time=left, stop=asked, tell=tell)
+                measurement = _measured(product, pi, solution, time=left, stop=limited, tell=tell)
                 tell("replaying runs")
                 stated = _written(problem) if text is None else text
                 inputs = ReportInputs(product, pi, chosen, measurement, answers, stated)
-                data = report_data(inputs, runs=runs, seed=seed, stop=asked)
-            except StoppedError:
-                if not own.interrupted:
-                    raise
+                data = report_data(inputs, runs=runs, seed=seed, stop=limited)
+            if further is not None:
+                given = {"solution": solution, "certificate": certificate, "comparison": comparison}
+                data = with_answers(data, measurement, GivenAnswers.of(**{**given, **further()}))
+        except StoppedError:
+            if not own.interrupted:
+                raise
     if own.interrupted:
         raise KeyboardInterrupt
     tell("writing the page")
@@ -167,17 +174,8 @@ def _measured(
     if isinstance(found, Measurement):
         return found
     rng = np.random.default_rng(0)
-    if time is None:
-        return measure_product(product, pi, rng=rng, stop=stop, on_progress=tell)
-    measuring = Stop()  # ends before the time of the whole report does
-
-    def pass_on(words: str) -> None:
-        if stop.requested:
-            measuring.request(stop.reason)
-        tell(words)
-
-    with measuring.limit(time):
-        return measure_product(product, pi, rng=rng, time=time, stop=measuring, on_progress=pass_on)
+    with stop.part(time) as measuring:  # ends before the time of the whole report does
+        return measure_product(product, pi, rng=rng, time=time, stop=measuring, on_progress=tell)
 
 
 def _written(problem: Problem) -> str:

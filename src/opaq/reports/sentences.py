@@ -10,11 +10,13 @@ import numpy as np
 
 from opaq.escapes import printable
 from opaq.model.mdp import MDP
+from opaq.model.observer import Observer, ObserverKind
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement, RequirementResult
 from opaq.reports.certificate_text import certificate_to_dict, rounded_up
+from opaq.reports.layout import NOISE, with_unit
 
 Certificate = Any  # an opaq.certificates.certificate.Certificate, or what certificate_to_dict makes of one
 
@@ -25,7 +27,7 @@ _SURE = 5e-6  # guess errors below are none, shares of a policy this close to a 
 def question_sentence(problem: Problem) -> str:
     """What is asked: how well the secret is hidden, from whom, and what must get done meanwhile."""
     times = "once" if problem.horizon == 0 else f"at each of {problem.horizon + 1:,} times"
-    seen = f"an observer who sees one of {len(problem.observer.observations):,} observations {times}"
+    seen = f"an observer who sees {_observations(problem.observer)} {times}{_signs(problem)}"
     asked = _joined([*_return_asked(problem), *map(requirement_words, problem.task.requirements)])
     meanwhile = f", when {asked}" if asked else ""
     verb = "reveal" if problem.task.minimise else "hide"
@@ -127,6 +129,17 @@ def quoted(name: str) -> str:
     return f"“{shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + '…'}”"
 
 
+def _observations(observer: ObserverKind) -> str:
+    count = len(observer.observations)
+    return "the same observation" if count == 1 else f"one of {count:,} observations"
+
+
+def _signs(problem: Problem) -> str:
+    """What is seen of actions, where there are any."""
+    watches = isinstance(problem.observer, Observer) and problem.observer.action_emission is not None
+    return " and a sign of every action" if watches and problem.horizon > 0 else ""
+
+
 def _return_asked(problem: Problem) -> list[str]:
     threshold = problem.task.return_at_least
     if threshold is None or not problem.mdp.rewards.any():
@@ -150,8 +163,15 @@ def _joined(clauses: list[str]) -> str:
 
 def _amount(amount: Amount) -> str:
     if amount.standard_error is not None:
-        return f"about {amount.value:.4g} (± {amount.standard_error:.1g})"
-    return f"{amount.value:.4g}" if amount.method == "exact" else f"between {amount.lower:.4g} and {amount.upper:.4g}"
+        return f"about {_digits(amount.value)} (± {amount.standard_error:.1g})"
+    if amount.method == "exact":
+        return _digits(amount.value)
+    return f"between {_digits(amount.lower)} and {_digits(amount.upper)}"
+
+
+def _digits(value: float) -> str:
+    """Four digits; rounding errors are shown as 0."""
+    return f"{value:.4g}" if abs(value) >= NOISE else "0"
 
 
 def _guess(error: Amount) -> str:
@@ -166,15 +186,16 @@ def _own_uncertainty(measurement: Measurement) -> list[str]:
     of = measurement.of
     if of.name in ("opacity", "guess_error"):
         return []
-    unit = f" {of.unit}" if of.unit else ""
-    return [f"{of.title} {_amount(measurement.uncertainty)}{unit} ({measurement.secret_uncertainty:.4g} unobserved)"]
+    amount = _amount(measurement.uncertainty)
+    words = with_unit(amount, of.unit) if of.unit else amount
+    return [f"{of.title} {words} ({_digits(measurement.secret_uncertainty)} unobserved)"]
 
 
 def _requirement(met: RequirementResult) -> str:
     if met.threshold is None:
         return ""
     verb = "meets" if met.holds else "misses"
-    return f"{printable(met.name)} {met.value:.4g} {verb} the threshold {met.threshold:.4g}"
+    return f"{printable(met.name)} {_digits(met.value)} {verb} the threshold {met.threshold:.4g}"
 
 
 def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any] | None) -> list[str]:
@@ -188,7 +209,8 @@ def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any
     if bound is None:
         return []
     unit = f" {of.unit}" if of.unit else ""
-    proven = f"no policy that meets the task exceeds {rounded_up(bound)}{unit}"
+    asked = " that meets the task" if any(met.threshold is not None for met in measurement.requirements) else ""
+    proven = f"no policy{asked} exceeds {rounded_up(bound)}{unit}"
     if not measurement.feasible:
         return [proven]
     gap = max(0.0, bound - measurement.uncertainty.lower)
@@ -198,5 +220,4 @@ def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any
 
 
 def _bits(value: float) -> str:
-    shown = f"{value:.4g}"
-    return f"{shown} bit" if shown == "1" else f"{shown} bits"
+    return with_unit(_digits(value), "bits")

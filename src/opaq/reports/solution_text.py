@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from opaq.reports.measurement_text import amount_to_dict, amount_words, measurement_to_dict
@@ -69,7 +70,7 @@ def search_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
     rows = [("starts", _spread(solution))]
     if solution.optimality is not None:
         unit = solution.measurement.of.unit or f"of {solution.measurement.of.title}"
-        rows.append(("optimality", _optimality_words(solution.optimality, unit)))
+        rows.append(("optimality", _optimality_words(solution.optimality, unit, minimise=_minimises(solution))))
     method = f"solver {solution.solver} on {solution.gradients} gradients"
     return (*rows, ("time", f"{solution.seconds:.1f} s, {method}, seed {solution.seed}"))
 
@@ -93,7 +94,17 @@ def _spread(solution: Solution) -> str:
     scores = sorted((solution.value_of(score) for score in feasible), reverse=True)
     middle, title = scores[len(scores) // 2], solution.measurement.of.title
     words = f"{len(scores)} of {len(solution.starts)} feasible; {title} from {scores[-1]:.4f} to {scores[0]:.4f}"
-    return f"{words}, median {middle:.4f}"
+    return f"{words}, median {middle:.4f}{_polished(solution, scores)}"
+
+
+def _polished(solution: Solution, scores: Sequence[float]) -> str:
+    """That the answer is better than what any start ended with, where four digits show it."""
+    reached, minimise = solution.measurement.uncertainty, _minimises(solution)
+    best = min(scores) if minimise else max(scores)
+    better = reached.value < best if minimise else reached.value > best
+    if reached.method != "exact" or not better or f"{best:.4f}" == f"{reached.value:.4f}":
+        return ""
+    return f"; the best was then polished to {reached.value:.4f}"
 
 
 def _aim(solution: Solution) -> list[tuple[str, str]]:
@@ -106,8 +117,15 @@ def _aim(solution: Solution) -> list[tuple[str, str]]:
     return [("minimised" if minimise else "maximised", words)]
 
 
-def _optimality_words(found: Any, unit: str) -> str:
+def _minimises(solution: Solution) -> bool:
+    return bool(solution.product.problem.task.minimise)
+
+
+def _optimality_words(found: Any, unit: str, *, minimise: bool) -> str:
+    """Curvatures are those of what is maximised: of a minimum, with the other sign."""
     words = f"at most {found.residual:.1e} {unit} per unit of probability moved, gradient {found.gradient_norm:.1e}"
-    if found.curvature is not None:
-        words += f", largest curvature {found.curvature:.1e} (a local maximum has none above 0)"
-    return words
+    if found.curvature is None:
+        return words
+    if minimise:
+        return f"{words}, smallest curvature {-found.curvature:.1e} (a local minimum has none below 0)"
+    return f"{words}, largest curvature {found.curvature:.1e} (a local maximum has none above 0)"

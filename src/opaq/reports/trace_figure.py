@@ -24,7 +24,7 @@ class SolveTrace:
     scores: tuple[float, ...]
     slack: tuple[tuple[float, ...], ...]  # [step][requirement]
     multipliers: tuple[tuple[float, ...], ...]  # [step][requirement]
-    requirements: tuple[tuple[str, float], ...]  # name, threshold
+    requirements: tuple[tuple[str, float], ...]  # name, threshold; of those that ask for something
 
     @classmethod
     def of_answer(cls, answer: Mapping[str, Any]) -> SolveTrace:
@@ -37,7 +37,9 @@ class SolveTrace:
                 scores=tuple(float(step[of]) for step in steps),
                 slack=tuple(_numbers(step["slack"]) for step in steps),
                 multipliers=tuple(_numbers(step["multipliers"]) for step in steps),
-                requirements=tuple(requirement(each) for each in answer["requirements"]),
+                requirements=tuple(
+                    requirement(each) for each in answer["requirements"] if each["threshold"] is not None
+                ),
             )
 
     def charts(self) -> list[Chart]:

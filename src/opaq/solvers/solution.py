@@ -252,9 +252,10 @@ def _run(
                 outcome = search.race(folder=folder, runner=runner, on_step=on_step)
         verdict = verdict_on(search, outcome)
         pi, measurement = measured(search, verdict.candidate)
+        minimise = search.product.problem.task.minimise
         return Solution(
             status=verdict.status,
-            status_text=status_text(verdict, measurement, search.attainable),
+            status_text=status_text(verdict, measurement, search.attainable, minimise=minimise),
             policy=search.product.policy(pi),
             measurement=measurement,
             attainable=search.attainable,

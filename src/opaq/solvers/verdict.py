@@ -83,12 +83,14 @@ def _untested(objective: Objective, claimed: Status, exact: bool) -> str:
     return "" if exact else f"the belief graph is larger than the budget of {objective.budget.nodes:,} beliefs a level"
 
 
-def status_text(verdict: Verdict, measurement: Measurement, attainable: tuple[Attainable, ...]) -> str:
+def status_text(
+    verdict: Verdict, measurement: Measurement, attainable: tuple[Attainable, ...], *, minimise: bool = False
+) -> str:
     """The sentence for people, with the figures it rests on."""
     status, found = verdict.status, verdict.optimality
     sentence: str = status.value
     if status is Status.CONVERGED and found is not None:
-        return _converged(found, measurement.of)
+        return _converged(found, measurement.of, "downwards" if minimise else "upwards")
     if status in (Status.SETTLED, Status.STOPPED) and found is not None:
         return f"{sentence} ({_left(found, measurement.of)})"
     if status is Status.COMPLETED and verdict.untested:
@@ -101,13 +103,13 @@ def status_text(verdict: Verdict, measurement: Measurement, attainable: tuple[At
     return sentence
 
 
-def _converged(found: Optimality, of: Uncertainty) -> str:
+def _converged(found: Optimality, of: Uncertainty, better: str) -> str:
     gain = f"moving probability to another action gains at most {found.residual:.1e} {_unit(of)} per unit"
     if found.curvature is None and of.name != Shannon.name:
         return f"converged: {gain} (a stationary point; its curvature is not tested)"
     if found.curvature is None:
         return f"converged: {gain} (a stationary point; too large a problem to test its curvature)"
-    return f"converged: {gain} and no direction curves upwards (a local optimum; {UNPROVEN})"
+    return f"converged: {gain} and no direction curves {better} (a local optimum; {UNPROVEN})"
 
 
 def _unit(of: Uncertainty) -> str:

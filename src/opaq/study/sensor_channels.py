@@ -19,8 +19,8 @@ import numpy as np
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows
 from opaq.model.observer import Observer, ObserverKind, with_tables
+from opaq.model.sensor_names import JOINS, quiet_observation, sensors_in
 
-_JOINS = "+"
 _EQUAL = 1e-12  # rates this close are the same
 
 
@@ -64,8 +64,8 @@ class Sensors:
         """Raises InputError for an observer that is no table, and for a null that it does not know."""
         tables = with_tables(observer, needed_by="a ranking of sensors")
         quiet = _null(tables, null)
-        fired = tuple(frozenset(_parts(name)) if name != quiet else frozenset() for name in tables.observations)
-        names = dict.fromkeys(part for name in tables.observations if name != quiet for part in _parts(name))
+        fired = tuple(frozenset(sensors_in(name)) if name != quiet else frozenset() for name in tables.observations)
+        names = dict.fromkeys(part for name in tables.observations if name != quiet for part in sensors_in(name))
         return cls(tables, quiet, fired, tuple(names))
 
     def coverage(self, sensor: str) -> dict[int, float]:
@@ -132,7 +132,7 @@ class Sensors:
 
     def _named(self, fired: frozenset[str]) -> str:
         """The observation that names some sensors, in the order in which they are listed."""
-        return _JOINS.join(name for name in self.names if name in fired) or self.null
+        return JOINS.join(name for name in self.names if name in fired) or self.null
 
     def _changed(self, names: tuple[str, ...], change: Callable[[SparseRows], SparseRows]) -> Observer:
         after = self.observer.after_action
@@ -144,19 +144,10 @@ class Sensors:
         )
 
 
-def _parts(name: str) -> list[str]:
-    """The sensors in the name of an observation; a name with an empty part is one sensor."""
-    parts = name.split(_JOINS)
-    return parts if all(parts) else [name]
-
-
 def _null(observer: Observer, given: str | None) -> str:
     names = observer.observations
     if given is not None:
         if given not in names:
             raise InputError([Fault("null", f"'{given}' is no observation", f"there are {', '.join(names[:8])}")])
         return given
-    if "null" in names:
-        return "null"
-    states = np.bincount(observer.emission.columns, minlength=len(names))
-    return names[int(states.argmax())]
+    return quiet_observation(observer)

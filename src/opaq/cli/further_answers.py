@@ -1,0 +1,70 @@
+"""What `opaq report` computes beside the measurement: a certificate and a comparison, in the time that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from opaq.certificates.certificate import DEFAULT_TIME, certify, check_certifiable
+from opaq.cli.certify import rung_progress
+from opaq.cli.progress import ProgressPrinter
+from opaq.errors import BudgetError
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
+from opaq.solvers.comparison import compare
+from opaq.stop import TIME_IS_UP, Stop, StoppedError
+
+
+@dataclass(slots=True)
+class FurtherAnswers:
+    """Answers that are asked for with a report; one that time or Ctrl-C leaves nothing of is left out."""
+
+    problem: Problem
+    policy: Policy | None
+    time: float | None  # seconds for the report and all of these
+    stop: Stop
+    progress: ProgressPrinter
+    begun: float = field(default_factory=perf_counter)
+    left_out: list[str] = field(default_factory=list)  # what to say of those that are
+
+    def wanted(self, *, certify: bool, compare: bool) -> list[str]:
+        """The kinds to compute, in order; InputError now where there can be no certificate."""
+        if certify:
+            check_certifiable(self.problem)
+        return [kind for kind, asked in {"certificate": certify, "comparison": compare}.items() if asked]
+
+    def share(self, parts: int) -> float | None:
+        """The seconds for the next of so many parts: what the others did not use is shared by those to come."""
+        return None if self.time is None else max(self.time - (perf_counter() - self.begun), 0.0) / parts
+
+    def computed(self, kinds: Sequence[str]) -> dict[str, Any]:
+        """Kind -> the answer."""
+        ways: Mapping[str, Callable[[float | None], Any]] = {"certificate": self._certify, "comparison": self._compare}
+        answers = {}
+        for index, kind in enumerate(kinds):
+            try:
+                answers[kind] = self._within(ways[kind], self.share(len(kinds) - index))
+            except (StoppedError, BudgetError) as error:
+                self.left_out.append(f"the {kind} is left out: {error}")
+        return answers
+
+    def _within(self, way: Callable[[float | None], Any], seconds: float | None) -> Any:
+        self.stop.check()
+        if seconds == 0.0:
+            raise StoppedError(TIME_IS_UP)
+        return way(seconds)
+
+    def _certify(self, seconds: float | None) -> Any:
+        self.progress.show("", label="certifying")
+        with self.stop.part() as stop:  # its time limit must not end what comes next
+            time = DEFAULT_TIME if seconds is None else seconds
+            return certify(self.problem, self.policy, time=time, stop=stop, on_progress=rung_progress(self.progress))
+
+    def _compare(self, seconds: float | None) -> Any:
+        self.progress.show("", label="comparing")
+        with self.stop.part() as stop:
+            return compare(
+                self.problem, time=seconds, stop=stop, on_rung=lambda rung: self.progress.show(f"{rung.name} done")
+            )
