@@ -30,7 +30,8 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_the_answer_as_json_and_as_text(opaq: Run, tmp_path: Path) -> None:
+def test_the_answer_as_json_and_as_text(opaq: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")  # wide enough for one column per parameter
     (tmp_path / "plan.yaml").write_text(PLAN)
     done = opaq("sweep", "plan.yaml", "--to", "out", "--json")
     assert done.returncode == 0, done.stderr

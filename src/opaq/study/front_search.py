@@ -147,7 +147,9 @@ class FrontSearch:
             measurement=measurement,
             slope=self._slope(search, verdict, threshold),
             status=verdict.status,
-            status_text=status_text(verdict, measurement, search.attainable),
+            status_text=status_text(
+                verdict, measurement, search.attainable, minimise=search.product.problem.task.minimise
+            ),
             seconds=perf_counter() - begun,
         )
 
