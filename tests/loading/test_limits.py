@@ -114,7 +114,7 @@ def of_memory(**memory: Any) -> dict[str, Any]:
 
 def test_products_are_counted_before_they_are_built() -> None:
     assert "at least 20,000 states and 600,000,000 transitions" in refused(of_memory(nodes=10_000, update="free"))
-    assert "remembers too much" in refused({"policy": {"conditions_on": [{"last_states": 1_000}]}})
+    assert "remembers too much" in refused({"horizon": 2_000, "policy": {"conditions_on": [{"last_states": 1_000}]}})
     start = SparseRows.from_entries([0, 1], [0, 0], [1, 1], shape=(2, 6_000))
     everywhere = SparseRows.from_dense(np.full((1, 6_000), 1 / 6_000))
     update_of = np.zeros((6_000, 2, 2), dtype=np.int64)
