@@ -10,7 +10,7 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.answer_page import Lines
-from opaq.reports.layout import GLUE, Changes, ShortNames, number, with_unit, wrapped
+from opaq.reports.layout import GLUE, NOISE, Changes, ShortNames, number, with_unit, wrapped
 
 _SHOWN_VALUES = 6  # the likeliest secret values listed beside a sequence
 _SHOWN_RUNS = 12  # observations shown at each end of a long sequence
@@ -169,12 +169,9 @@ def _probability(sequence: ObservedSequence) -> str:
     return f"{alone} ({together} with {leave} the same belief)"
 
 
-_NOISE_SHARE = 1e-12  # shares below it are rounding
-
-
 def _likely(sequence: ObservedSequence) -> list[tuple[str, float]]:
     ranked = sorted(sequence.posterior.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
-    return [(name, share) for name, share in ranked if share > _NOISE_SHARE]
+    return [(name, share) for name, share in ranked if share > NOISE]
 
 
 def _counted(observations: Sequence[str], names: ShortNames | Changes) -> str:

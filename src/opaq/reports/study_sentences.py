@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opaq.escapes import printable
+from opaq.reports.layout import NOISE
 from opaq.reports.objective_names import objective_title, with_unit
 
 Data = Mapping[str, Any]  # of the page of a study
 
 _LONGEST = 40  # characters of a name or a value
-_NOISE = 1e-12  # smaller figures are 0, as far as numbers of this kind can tell
 
 
 def question_of_sweep(data: Data) -> str:
@@ -79,7 +79,7 @@ def hidden_value(point: Data) -> float:
 
 def figure_words(value: float) -> str:
     """A figure in a sentence; rounding noise is 0."""
-    return f"{0.0 if abs(value) < _NOISE else value:.4g}"
+    return f"{0.0 if abs(value) < NOISE else value:.4g}"
 
 
 def parameter_words(parameters: Mapping[str, Any]) -> str:

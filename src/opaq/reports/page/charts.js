@@ -1,5 +1,10 @@
 // Charts: lines over time with a readout, and stacked bars. Each is drawn anew for the width it has.
 
+/** An empty plot of this size. */
+function plotOf(width, height, attributes) {
+  return svg('svg', { class: 'plot', width, height, viewBox: `0 0 ${width} ${height}`, ...attributes });
+}
+
 function niceTicks(low, high, most) {
   const span = high - low || 1;
   const rough = span / most;
@@ -90,14 +95,7 @@ function lineChart(
     const [first, last] = [xs[0], xs[xs.length - 1]];
     const x = (value) => left + ((value - first) / (last - first || 1)) * (width - left - right);
     const y = (value) => height - bottom - ((value - low) / (high - low)) * (height - bottom - chartFrame.top);
-    const picture = svg('svg', {
-      class: 'plot',
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: 'img',
-      'aria-label': label,
-    });
+    const picture = plotOf(width, height, { role: 'img', 'aria-label': label });
     const xTicks = niceTicks(first, last, Math.max(2, Math.floor(width / 80)));
     axes(picture, {
       width,
@@ -188,14 +186,7 @@ function stackedBars(host, { label, bars, names, kinds, xLabel, height = 220 }) 
     const { left, right, bottom, top } = chartFrame;
     const x = (value) => left + ((value - first) / (last - first)) * (width - left - right);
     const y = (value) => height - bottom - (value / high) * (height - bottom - top);
-    const picture = svg('svg', {
-      class: 'plot',
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: 'img',
-      'aria-label': label,
-    });
+    const picture = plotOf(width, height, { role: 'img', 'aria-label': label });
     const yTicks = niceTicks(0, high, 4);
     const xTicks = niceTicks(first, last, Math.max(2, Math.floor(width / 90)));
     axes(picture, { width, height, x, y, xTicks, yTicks, xLabel, xWords: inPercent, yWords: inPercent });

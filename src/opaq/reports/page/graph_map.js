@@ -28,17 +28,8 @@ class GraphMap {
     const { points, tall } = fitted(plan.model.graph.positions, wide, margin);
     this.points = points;
     this.centre = [wide / 2, tall / 2];
-    this.layers = new Map(
-      ['edges', 'lit', 'trail', 'nodes', 'heat', 'marks', 'agent', 'words', 'focus'].map((name) => [
-        name,
-        svg('g', { class: `layer-${name}` }),
-      ]),
-    );
-    this.picture = svg(
-      'svg',
-      { class: 'board', width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}` },
-      ...this.layers.values(),
-    );
+    const layers = ['edges', 'lit', 'trail', 'nodes', 'heat', 'marks', 'agent', 'words', 'focus'];
+    Object.assign(this, boardOf(wide, tall, layers));
     this.edges();
     this.nodes();
     this.names(wide, tall);

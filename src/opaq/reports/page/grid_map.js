@@ -39,17 +39,8 @@ class GridMap {
       this.axis + 1 + (column + 0.5) * this.cell,
       this.axis + 1 + (row + 0.5) * this.cell,
     ]);
-    this.layers = new Map(
-      ['floor', 'tints', 'heat', 'marks', 'arrows', 'trail', 'agent', 'words', 'focus'].map((name) => [
-        name,
-        svg('g', { class: `layer-${name}` }),
-      ]),
-    );
-    this.picture = svg(
-      'svg',
-      { class: 'board', width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}` },
-      ...this.layers.values(),
-    );
+    const layers = ['floor', 'tints', 'heat', 'marks', 'arrows', 'trail', 'agent', 'words', 'focus'];
+    Object.assign(this, boardOf(wide, tall, layers));
     this.floor(wide, tall);
     this.marks();
     this.box.replaceChildren(this.picture);

@@ -222,3 +222,10 @@ function stateTowards(points, from, key) {
   });
   return best;
 }
+
+/** The picture of a model, empty, and its layers by name, the last one on top. */
+function boardOf(wide, tall, names) {
+  const layers = new Map(names.map((name) => [name, svg('g', { class: `layer-${name}` })]));
+  const size = { width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}` };
+  return { layers, picture: svg('svg', { class: 'board', ...size }, ...layers.values()) };
+}

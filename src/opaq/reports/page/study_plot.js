@@ -97,13 +97,7 @@ class PointPlot {
     const label = `Plot of ${count(drawn.length, 'point')}: ${visible(this.y.title)} by ${visible(this.x.title)}.`;
     const help = 'Arrow keys go from point to point, Enter goes to the row of a point.';
     this.box.setAttribute('aria-label', `${label} ${help}`);
-    const picture = svg('svg', {
-      class: 'plot',
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      'aria-hidden': 'true',
-    });
+    const picture = plotOf(width, height, { 'aria-hidden': 'true' });
     axes(picture, { width, height, x, y, xTicks, yTicks, xLabel: shortened(this.x.title, 60) });
     picture.append(svg('text', { class: 'axis-name', x: chartFrame.left, y: 2, text: shortened(this.y.title, 60) }));
     if (joined.length > 1)
