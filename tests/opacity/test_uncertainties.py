@@ -14,7 +14,7 @@ import opaq
 import oracles
 from opaq.beliefs.frozen import FrozenGraph
 from opaq.beliefs.graph import Budget
-from opaq.errors import InputError
+from opaq.errors import InputError, InvariantError
 from opaq.model.arrays import FloatArray, SparseRows, floats, ints
 from opaq.model.leaf import Leaf, slope_of, value_of
 from opaq.model.mdp import MDP
@@ -23,7 +23,9 @@ from opaq.model.problem import Problem, Task
 from opaq.model.secret import InitialState, StateClasses
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
 from opaq.opacity import sampled
+from opaq.opacity.amount import Amount
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
+from opaq.opacity.invariants import bounded_leaf
 from opaq.opacity.measurement import measure
 from opaq.product.compile import compile_problem
 from opaq.reports.measurement_text import measurement_to_dict
@@ -129,6 +131,44 @@ def test_truncated_intervals_hold_the_truth() -> None:
             assert amount.lower - 1e-10 <= truth <= amount.upper + 1e-10
         proper += found.uncertainty.width > 1e-6 and found.guesswork.width > 1e-6
     assert proper >= 5  # some were really cut
+
+
+def test_losses_of_a_cut_graph_are_intersected_with_what_is_known() -> None:
+    rng = np.random.default_rng(47)
+    cut = 0
+    for _ in range(40):
+        problem = random_problem(rng)
+        policy = random_policy(rng, problem)
+        names = compile_problem(problem).secret_values
+        losses = {guess: {name: float(rng.uniform(0.5, 10)) for name in names} for guess in ("g", "h")}
+        found = measure(about(problem, ExpectedLoss.of(losses)), policy, nodes=1, samples=50, width=0.0, sequences=0)
+        truth = oracles.expected_loss(oracles.joint(problem, policy), losses)
+        assert found.uncertainty.lower - 1e-10 <= truth <= found.uncertainty.upper + 1e-10
+        assert found.uncertainty.upper <= found.secret_uncertainty + 1e-10
+        cut += found.uncertainty.method != "exact"
+    assert cut >= 10
+
+
+def test_only_an_empty_intersection_is_an_error() -> None:
+    leaf, prior = ExpectedLoss.of({"g": {"a": 1.0, "b": 4.0}, "h": {"a": 3.0, "b": 2.0}}).over("ab"), floats([0.5, 0.5])
+    wide = bounded_leaf(Amount.between(0.0, 9.0), leaf, prior, what="loss")
+    assert (wide.lower, wide.upper) == (1.5, 2.5)
+    with pytest.raises(InvariantError):
+        bounded_leaf(Amount.between(0.0, 1.0), leaf, prior, what="loss")
+
+
+def test_estimates_lie_in_their_certified_intervals() -> None:
+    rng = np.random.default_rng(48)
+    estimates = 0
+    for seed in range(30):
+        problem = random_problem(rng, horizon=3)
+        names = compile_problem(problem).secret_values
+        asked = about(problem, ExpectedLoss.of(random_losses(rng, names)))
+        found = measure(asked, random_policy(rng, problem), mode="sampled", samples=3, seed=seed, sequences=0)
+        for amount in (found.opacity, found.guess_error, found.guesswork, found.uncertainty, found.leakage):
+            assert amount.lower <= amount.value <= amount.upper
+            estimates += amount.method == "sampled"
+    assert estimates >= 100
 
 
 def test_sampled_within_their_errors() -> None:

@@ -37,3 +37,11 @@ class Amount:
     def between(cls, lower: float, upper: float) -> Amount:
         """A number known to lie in an interval; its middle stands for it."""
         return cls(0.5 * (lower + upper), lower, upper, "interval") if upper > lower else cls.exact(lower)
+
+    @classmethod
+    def estimate(cls, value: float, lower: float, upper: float, *, standard_error: float | None) -> Amount:
+        """An estimate beside what is certified; one that is not possible moves to the nearer end of the interval.
+
+        Moving it biases estimates at the ends a little.
+        """
+        return cls(min(max(value, lower), upper), lower, upper, "sampled", standard_error)

@@ -167,7 +167,7 @@ class Evaluator:
         further = evaluation.further if evaluation else tuple(map(self._unknown, self.leaves))
         early = f"; {self.stop.reason}" if estimated.samples < self.samples else ""
         return Answer(
-            _estimated(opacity, _within(opacity, estimated.opacity), estimated.opacity_error),
+            _estimated(opacity, estimated.opacity, estimated.opacity_error),
             _estimated(error, estimated.guess_error, estimated.guess_error_error),
             tuple(_estimated(known, *mean) for known, mean in zip(further, estimated.further, strict=True)),
             evaluation.num_nodes if evaluation else 0,
@@ -191,14 +191,8 @@ def _both(first: Amount, second: Amount) -> Amount:
     return Amount.between(lower, max(lower, upper))
 
 
-def _within(certified: Amount, value: float) -> float:
-    """An opacity that is not possible is not shown, though moving it biases an estimate at the ends a little."""
-    return min(max(value, certified.lower), certified.upper)
-
-
 def _estimated(certified: Amount, value: float, standard_error: float) -> Amount:
-    """An estimate beside what is certain."""
-    return Amount(value, certified.lower, certified.upper, "sampled", standard_error)
+    return Amount.estimate(value, certified.lower, certified.upper, standard_error=standard_error)
 
 
 def _exact_words(evaluation: Evaluation) -> str:

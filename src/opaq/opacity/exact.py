@@ -71,7 +71,8 @@ def evaluate(
     chain = Chain.of(process, pi, stop=stop)
     graph = unroll(chain, steps=process.horizon, budget=budget, whole=whole, leaves=leaves, on_level=on_level)
     if whole and not graph.whole and not chain.stop.requested:  # what is left of the graph was not followed to its end
-        ranges = (Amount.between(float(leaf.certain.min()), leaf.highest) for leaf in leaves)
+        least = _certain(process, pi, leaves)
+        ranges = (Amount.between(first, max(first, leaf.highest)) for first, leaf in zip(least, leaves, strict=True))
         return Evaluation(Amount.between(0.0, np.inf), Amount.between(0.0, 1.0), tuple(ranges), graph.num_nodes, 1.0)
     end = evaluate_leaves(chain, graph, leaves=leaves)
     dropped = graph.dropped + unfinished_cost(chain, graph, end, budget, leaves=leaves)

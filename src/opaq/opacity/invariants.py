@@ -26,7 +26,7 @@ def check_masses(kept: Any, settled: float, dropped: float, *, horizon: int) -> 
 
 
 def bounded_opacity(opacity: Amount, prior: FloatArray) -> Amount:
-    """The opacity within 0 .. H(Z), from which it may differ by rounding only; estimates are not touched."""
+    """The opacity within 0 .. H(Z)."""
     return _bounded(opacity, entropy(prior), what="opacity", limit="H(secret)")
 
 
@@ -45,13 +45,16 @@ def bounded_leaf(amount: Amount, leaf: Leaf, prior: FloatArray, *, what: str) ->
 def _bounded(
     amount: Amount, largest: float, *, what: str, limit: str, least: float = 0.0, rounding: float = _ROUNDING
 ) -> Amount:
-    """The amount cut to least .. largest; Raises InvariantError where that is more than rounding."""
-    if not (least - rounding <= amount.lower <= largest + rounding and amount.upper >= amount.lower):
+    """Intersect what is certified with least .. largest; an estimate moves to the nearer end where it lies outside.
+
+    Raises InvariantError where nothing is left of the interval, up to rounding.
+    """
+    if not (amount.lower <= largest + rounding and amount.upper >= least - rounding and amount.upper >= amount.lower):
         interval = f"[{amount.lower!r}, {amount.upper!r}]"
         raise InvariantError(
             f"the {what} came out as {interval}, but it lies between {least:g} and {limit} = {largest!r}"
         )
     lower, upper = (min(max(end, least), largest) for end in (amount.lower, amount.upper))
     if amount.method == "sampled":
-        return Amount(amount.value, lower, upper, "sampled", amount.standard_error)
+        return Amount.estimate(amount.value, lower, upper, standard_error=amount.standard_error)
     return Amount.between(lower, upper) if amount.method == "interval" else Amount.exact(lower)
