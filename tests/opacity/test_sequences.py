@@ -12,7 +12,7 @@ import opaq
 import oracles
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import secret_distribution
-from opaq.opacity.operators import belief
+from opaq.opacity.operators import belief, sequence_probability
 from opaq.opacity.sequences import ObservedSequence, observed_sequences
 from opaq.product.compile import Product, compile_problem
 from random_problems import SECRETS, random_policy, random_problem
@@ -93,6 +93,31 @@ def test_a_graph_with_gaps_is_not_counted() -> None:
     found = shown(product, product.policy_vector(None), budget=Budget(nodes=2))
     assert found
     assert {sequence.num_sequences for sequence in found} == {None}
+    assert {sequence.probability for sequence in found} == {None}
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_probabilities_of_sampled_sequences_are_exact(kind: str) -> None:
+    """Also of those that settle the secret before the end; a share of the runs is no probability."""
+    rng = np.random.default_rng([71, SECRETS.index(kind)])
+    for _ in range(4):
+        problem = random_problem(rng, secret=kind)
+        policy = random_policy(rng, problem)
+        product = compile_problem(problem)
+        pi = product.policy_vector(policy)
+        measured = opaq.measure(problem, policy, mode="sampled", samples=7)
+        for found in (*measured.revealing, *measured.confusing):
+            true = sequence_probability(product, pi, found.observations)
+            assert found.likeliest == pytest.approx(true, rel=1e-9)
+            assert found.probability is None
+            assert found.bits <= true * max(-np.log2(p) for p in measured.secret_distribution.values() if p) + 1e-12
+
+
+def test_the_settled_continuation_of_a_cut_graph_has_its_own_probability() -> None:
+    product = compile_problem(opaq.load_problem("graph"))
+    pi = product.policy_vector(None)
+    for found in shown(product, pi, budget=Budget(nodes=2)):
+        assert found.likeliest == pytest.approx(sequence_probability(product, pi, found.observations), rel=1e-9)
 
 
 def test_a_prior_that_underflowed_gives_finite_numbers() -> None:

@@ -46,6 +46,17 @@ def test_the_sequence_and_its_group_have_each_their_probability(measurement: Mea
         assert words in shown(measurement, sequence(("A",), num_sequences=count), width=200)
 
 
+def test_the_probability_of_a_group_that_is_not_known_is_left_out(measurement: Measurement) -> None:
+    alone = sequence(("A",), probability=None, num_sequences=None)
+    changed = replace(measurement, revealing=(), confusing=(alone,))
+    page = measurement_page(changed, width=200).text(width=200)
+    assert "most confusing observations of those looked at" in page
+    assert "probability 0.0352; 0.1 bits of opacity; secret" in page
+    assert "probability" not in measurement_to_dict(changed)["confusing"][0]
+    tiny = replace(measurement, revealing=(), confusing=(replace(alone, likeliest=0.0, bits=0.0),))
+    assert "probability below 1e-300; secret" in measurement_page(tiny, width=200).text(width=200)
+
+
 def test_both_are_in_the_json(measurement: Measurement) -> None:
     (told,) = measurement_to_dict(replace(measurement, confusing=(sequence(("A",)),)))["confusing"]
     assert (told["likeliest"], told["probability"], told["sequences"]) == (0.0352, 0.0796, 4)

@@ -125,7 +125,8 @@ def _sequence_differences(truth: oracles.Truth, measurement: Measurement) -> Dif
         length = len(shown.observations)
         true = sum(chance for y, chance in seen.items() if y[:length] == shown.observations)
         found["sequence probability"] = max(found["sequence probability"], _gap(shown.likeliest, true))
-        found["group probability"] = max(found["group probability"], _outside(shown.probability, true, 1.0))
+        group = true if shown.probability is None else shown.probability
+        found["group probability"] = max(found["group probability"], _outside(group, true, 1.0))
         if true > 1e-6:
             gap = distribution_gap(shown.posterior, _posterior(truth.joint, shown.observations, true))
             found["posterior"] = max(found["posterior"], gap if gap > 1e-7 else 0.0)  # beliefs merge when this close

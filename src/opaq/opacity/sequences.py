@@ -11,7 +11,7 @@ import numpy as np
 from opaq.beliefs.futures import Futures
 from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph
 from opaq.beliefs.unrolling import unroll
-from opaq.model.arrays import FloatArray
+from opaq.model.arrays import FloatArray, spread
 from opaq.model.content import ByContent
 from opaq.product.compile import Product
 from opaq.stop import Stop
@@ -23,14 +23,18 @@ _COUNTABLE = 2.0**53  # beyond this doubles no longer count one by one
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ObservedSequence(ByContent):
-    """An observation sequence, and with it all others that leave the observer with the same belief."""
+    """An observation sequence, and with it all others that leave the observer with the same belief.
 
-    observations: tuple[str, ...]  # the likeliest of them; shorter than the run if the rest cannot matter
+    Where a part of the belief graph was left out, not all of the others are known: the figures are then those of the
+    sequence alone.
+    """
+
+    observations: tuple[str, ...]  # the likeliest of those known; shorter than the run if the rest cannot matter
     complete: bool  # False: whatever follows these observations, the secret is out
-    probability: float  # of all the sequences with this belief together
-    likeliest: float  # of the sequence shown alone
+    probability: float | None  # of all the sequences with this belief together; None: not known
+    likeliest: float  # of the sequence shown alone; 0 where that is too small for a float
     posterior: Mapping[str, float]
-    bits: float  # what they add to leakage (revealing ones) or to opacity (confusing ones)
+    bits: float  # what they (or the one, if that is all that is known) add to leakage (revealing) or to opacity
     num_sequences: int | None = None  # how many sequences share the belief; None: not counted
 
 
@@ -47,7 +51,8 @@ def observed_sequences(
 ) -> tuple[tuple[ObservedSequence, ...], tuple[ObservedSequence, ...]]:
     """The most revealing and the most confusing sequences, by their share of leakage and of opacity.
 
-    They are sought among those that the budget keeps, or among as many sampled ones. Raises StoppedError when `stop`
+    They are sought among those that the budget keeps, or among as many sampled ones, and ranked by the probability
+    kept or by the share of the runs. Every probability that is returned is exact. Raises StoppedError when `stop`
     is requested meanwhile.
     """
     process = product.process
@@ -57,15 +62,14 @@ def observed_sequences(
     leaves = graph.last
     last = Futures.of(process, np.real(chain.moves.flow), steps=0)
     posterior = last.outlook(leaves, process.horizon, np.arange(leaves.mass.size), pair_state=chain.pairs.state)
-    counts = None if samples else _sequence_counts(graph)
-    candidates = _Candidates(product, graph, posterior, prior, counts)
+    complete = not samples and graph.dropped_mass == 0.0
+    counts = _sequence_counts(graph) if complete else None
+    candidates = _Candidates(product, chain, graph, posterior, prior, counts)
     return candidates.revealing(count), candidates.confusing(count)
 
 
-def _sequence_counts(graph: Graph) -> list[FloatArray] | None:
-    """How many observation sequences lead to every node of every level; None if a part of the graph is missing."""
-    if graph.dropped_mass > 0:
-        return None
+def _sequence_counts(graph: Graph) -> list[FloatArray]:
+    """How many observation sequences lead to every node of every level of a graph of which nothing is missing."""
     counts: list[FloatArray] = [np.ones(1)]
     for level in graph.levels[1:]:
         per_arc = np.repeat(counts[-1], np.diff(level.arcs.start))
@@ -78,24 +82,26 @@ def _sequence_counts(graph: Graph) -> list[FloatArray] | None:
 @dataclass(frozen=True, slots=True)
 class _Candidates:
     product: Product
+    chain: Chain
     graph: Graph
     posterior: Any  # sparse [leaf, secret value]
     prior: FloatArray
-    counts: list[FloatArray] | None  # [level][node]
+    counts: list[FloatArray] | None  # [level][node]; None: a part of the graph is missing, masses are not known
 
     def confusing(self, count: int) -> tuple[ObservedSequence, ...]:
-        mass = np.real(self.graph.last.mass)
-        bits = mass * self._entropy()
-        return tuple(self._leaf(leaf, bits[leaf]) for leaf in _top(bits, mass, count))
+        mass, bits = np.real(self.graph.last.mass), self._entropy()
+        return tuple(self._leaf(leaf, bits[leaf]) for leaf in _top(mass * bits, mass, count))
 
     def revealing(self, count: int) -> tuple[ObservedSequence, ...]:
-        mass = np.real(self.graph.last.mass)
-        bits = mass * self._divergence()
-        found = [self._leaf(leaf, bits[leaf]) for leaf in _top(bits, mass, count)]
+        mass, bits = np.real(self.graph.last.mass), self._divergence()
+        ranked = [(mass[leaf] * bits[leaf], self._leaf(leaf, bits[leaf])) for leaf in _top(mass * bits, mass, count)]
         for depth, level in enumerate(self.graph.levels):
-            gained = level.known.mass * -_log2(self.prior[level.known.value])
-            found += [self._settled(depth, entry, gained[entry]) for entry in _top(gained, level.known.mass, count)]
-        return tuple(sorted(found, key=lambda sequence: -sequence.bits)[:count])
+            known, gained = level.known, -_log2(self.prior[level.known.value])
+            ranked += [
+                (known.mass[entry] * gained[entry], self._settled(depth, entry, gained[entry]))
+                for entry in _top(known.mass * gained, known.mass, count)
+            ]
+        return tuple(sequence for _, sequence in sorted(ranked, key=lambda pair: -pair[0])[:count])
 
     def _entropy(self) -> FloatArray:
         """H(Z | leaf) of every leaf."""
@@ -112,15 +118,18 @@ class _Candidates:
         return np.asarray(np.bincount(owner, weights=terms, minlength=size))
 
     def _leaf(self, leaf: int, bits: float) -> ObservedSequence:
+        """A leaf; `bits` are those per unit of its probability."""
         depth, nodes = len(self.graph.levels) - 1, self.graph.last
         row = self.posterior[[leaf]].toarray().reshape(-1)
+        likeliest = float(nodes.best[leaf])
+        probability = None if self.counts is None else float(np.real(nodes.mass[leaf]))
         return ObservedSequence(
             self._path(depth, leaf),
             complete=True,
-            probability=float(nodes.mass[leaf]),
-            likeliest=float(nodes.best[leaf]),
+            probability=probability,
+            likeliest=likeliest,
             posterior=dict(zip(self.product.secret_values, row.tolist(), strict=True)),
-            bits=max(0.0, float(bits)),
+            bits=max(0.0, (likeliest if probability is None else probability) * float(bits)),
             num_sequences=self._count(depth, leaf),
         )
 
@@ -128,20 +137,29 @@ class _Candidates:
         """A continuation after which the secret is certain; its belief is not part of the graph."""
         known = self.graph.levels[depth].known
         node, observation = int(known.node[entry]), int(known.observation[entry])
-        before = self.graph.levels[depth - 1].nodes
-        mass, mass_before = float(known.mass[entry]), float(before.mass[node])
-        chance = mass / mass_before if mass_before > 0.0 else 0.0
+        likeliest = float(self.graph.levels[depth - 1].nodes.best[node]) * self._chance(depth - 1, node, observation)
+        probability = None if self.counts is None else float(known.mass[entry])
         return ObservedSequence(
             (*self._path(depth - 1, node), self.product.observations[observation]),
             complete=depth == len(self.graph.levels) - 1,
-            probability=mass,
-            likeliest=min(chance * float(before.best[node]), mass),
+            probability=probability,
+            likeliest=likeliest if probability is None else min(likeliest, probability),
             posterior={
                 name: float(value == known.value[entry]) for value, name in enumerate(self.product.secret_values)
             },
-            bits=max(0.0, float(bits)),
+            bits=max(0.0, (likeliest if probability is None else probability) * float(bits)),
             num_sequences=self._count(depth - 1, node),
         )
+
+    def _chance(self, depth: int, node: int, observation: int) -> float:
+        """P(observation | node): one step of the filter."""
+        nodes, process, pairs = self.graph.levels[depth].nodes, self.product.process, self.chain.pairs
+        entries = slice(nodes.start[node], nodes.start[node + 1])
+        owner, edge = spread(process.edge_start, pairs.state[nodes.pair[entries]].astype(np.int64))
+        ahead = np.real(nodes.belief[entries][owner] * self.chain.moves.flow[edge])
+        source, pair = spread(pairs.start.astype(np.int64), process.edge_target[edge])
+        shown = pairs.observation[pair] == observation
+        return float(ahead[source[shown]] @ pairs.value[pair[shown]])
 
     def _count(self, depth: int, node: int) -> int | None:
         if self.counts is None or not self.counts[depth][node] < _COUNTABLE:
@@ -162,8 +180,8 @@ def _log2(p: FloatArray) -> FloatArray:
     return np.log2(np.maximum(p, _TINY))
 
 
-def _top(bits: FloatArray, mass: FloatArray, count: int) -> list[int]:
-    """The indices of the largest bits, largest first; what is no more than a rounding error is not listed."""
-    real = np.where(mass > _NOISE, bits, 0.0)
+def _top(shares: FloatArray, mass: FloatArray, count: int) -> list[int]:
+    """The indices of the largest shares, largest first; what is no more than a rounding error is not listed."""
+    real = np.where(mass > _NOISE, shares, 0.0)
     order = np.argsort(-real, kind="stable")[:count]
     return [int(index) for index in order if real[index] > _NOISE]

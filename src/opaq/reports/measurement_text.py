@@ -13,6 +13,7 @@ from opaq.reports.answer_page import Lines
 from opaq.reports.layout import GLUE, NOISE, Changes, ShortNames, number, with_unit, wrapped
 
 _SHOWN_VALUES = 6  # the likeliest secret values listed beside a sequence
+_LEAST = 1e-300  # probabilities below are near the end of what floats hold
 _SHOWN_RUNS = 12  # observations shown at each end of a long sequence
 
 
@@ -95,10 +96,11 @@ def amount_to_dict(amount: Amount) -> dict[str, Any]:
 
 
 def _sequence_to_dict(sequence: ObservedSequence) -> dict[str, Any]:
+    together = {} if sequence.probability is None else {"probability": sequence.probability}
     return {
         "observations": list(sequence.observations),
         "complete": sequence.complete,
-        "probability": sequence.probability,
+        **together,
         "likeliest": sequence.likeliest,
         "sequences": sequence.num_sequences,
         "posterior": dict(sequence.posterior),
@@ -135,6 +137,7 @@ def sequence_parts(measurement: Measurement, *, width: int) -> tuple[Lines, ...]
     secrets = ShortNames.of(name for sequence in everything for name, _ in _likely(sequence))
     parts = []
     for title, share_of, sequences in groups:
+        title += " of those looked at" if any(each.probability is None for each in sequences) else ""
         lines = [line for each in sequences for line in _sequence(each, share_of, observations, secrets, width)]
         parts += [Lines(tuple(lines), title)] if lines else []
     for kind, legend in {"observations": observations, "secret values": secrets}.items():
@@ -147,7 +150,9 @@ def _sequence(
     sequence: ObservedSequence, share_of: str, observations: ShortNames | Changes, secrets: ShortNames, width: int
 ) -> list[str]:
     seen = _counted(sequence.observations, observations) + ("" if sequence.complete else " -> ...")
-    weight = f"{_probability(sequence)}; {with_unit(f'{sequence.bits:.3g}', 'bits')} of {share_of}"
+    weight = _probability(sequence)
+    if sequence.probability is not None or sequence.likeliest >= _LEAST:
+        weight += f"; {with_unit(f'{sequence.bits:.3g}', 'bits')} of {share_of}"
     posterior = ", ".join(f"{secrets[name]}{GLUE}{share:.3g}" for name, share in _likely(sequence))
     return [
         *wrapped(seen, first="  ", rest="    ", width=width),
@@ -156,8 +161,11 @@ def _sequence(
 
 
 def _probability(sequence: ObservedSequence) -> str:
-    """The probability of the sequence shown, and of all that leave the observer with the same belief."""
-    alone, together = f"probability {sequence.likeliest:.3g}", f"{sequence.probability:.3g}"
+    """The probability of the sequence shown, and where known of all that leave the observer with the same belief."""
+    alone = f"probability {sequence.likeliest:.3g}" if sequence.likeliest >= _LEAST else f"probability below {_LEAST}"
+    if sequence.probability is None:
+        return alone
+    together = f"{sequence.probability:.3g}"
     if sequence.num_sequences is None:
         if sequence.probability <= sequence.likeliest * (1 + 1e-9):
             return alone

@@ -84,7 +84,8 @@ def _shown(
         (run,) = conditioned_runs(product, pi, sequence.observations, count=1, rng=rng)
         ends = "" if sequence.complete else "; whatever follows, the secret is out"
         title = f"Most {kind} observations" if number == 1 else f"Most {kind} observations, no. {number}"
-        told.append(_Told(run, kind, title, _DRAWN + ends, sequence.probability, sequence.bits))
+        probability = sequence.likeliest if sequence.probability is None else sequence.probability
+        told.append(_Told(run, kind, title, _DRAWN + ends, probability, sequence.bits))
     return told
 
 
