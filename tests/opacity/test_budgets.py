@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import opaq
+from opaq.beliefs.futures import Futures
+from opaq.beliefs.returns import expected_return, secret_distribution
 from opaq.errors import BudgetError, InputError
+from opaq.model.problem import Problem
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
 from opaq.stop import INTERRUPTED, TIME_IS_UP, Stop, StoppedError
@@ -98,9 +101,8 @@ def test_wrong_words_are_refused_with_the_choices() -> None:
         opaq.solve(GRID, solver="newton")
 
 
-@pytest.mark.parametrize("horizon", [20_000])
-def test_long_horizons_take_many_levels_at_a_time(horizon: int) -> None:
-    problem = opaq.build_problem(
+def two_states(horizon: int) -> Problem:
+    return opaq.build_problem(
         {
             "opaq": 1,
             "model": {
@@ -114,6 +116,33 @@ def test_long_horizons_take_many_levels_at_a_time(horizon: int) -> None:
             "horizon": horizon,
         }
     )
+
+
+def test_loops_over_a_long_horizon_hear_the_stop() -> None:
+    process = compile_problem(two_states(10**6)).process
+    pi, stop = process.uniform(), Stop()
+    stop.request()
+    predicted = Futures.of(process, process.flow(pi), stop=stop)
+    assert 1 < len(predicted.predictions) < 10**6
+    for loop in (secret_distribution, expected_return):
+        with pytest.raises(StoppedError):
+            loop(process, pi, stop=stop)
+
+
+def test_a_time_limit_that_is_too_short_to_sample_gives_the_interval() -> None:
+    """Beliefs of this one do not repeat, and not one of its runs can be followed to its end."""
+    problem = two_states(10**6)
+    sticky = {"x": {"a": {"x": 0.9, "y": 0.1}}, "y": {"a": {"x": 0.2, "y": 0.8}}}
+    stated = opaq.problem_to_dict(problem)
+    stated["model"]["transitions"] = sticky
+    measured = opaq.measure(opaq.build_problem(stated), time=0.3)
+    assert measured.opacity.method == "interval"
+    assert TIME_IS_UP in measured.explanation
+
+
+@pytest.mark.parametrize("horizon", [20_000])
+def test_long_horizons_take_many_levels_at_a_time(horizon: int) -> None:
+    problem = two_states(horizon)
     measured = opaq.measure(problem)
     u, v = np.array([0.35, 0.05]), np.array([0.15, 0.45])
     expected = -sum(float(part @ np.log2(part / part.sum())) for part in (u, v))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from opaq.beliefs.returns import moves
 from opaq.model.arrays import FloatArray, IntArray, spread
 from opaq.model.leaf import Leaf
 from opaq.product.process import HiddenProcess
+from opaq.stop import Stop
 
 _MAX_ENTRIES = 20_000_000
+_MOMENT = 0.2  # seconds for predictions when the work was asked to stop: without them the interval is trivial
 _TINY = 1e-300  # stands for 0 under a logarithm
 
 
@@ -34,19 +37,28 @@ class Futures:
 
     @classmethod
     def of(
-        cls, process: HiddenProcess, flow: FloatArray, *, steps: int | None = None, max_entries: int = _MAX_ENTRIES
+        cls,
+        process: HiddenProcess,
+        flow: FloatArray,
+        *,
+        steps: int | None = None,
+        max_entries: int = _MAX_ENTRIES,
+        stop: Stop | None = None,
     ) -> Futures:
-        """Predict backwards from the horizon, all the way or a number of steps, while it stays affordable."""
+        """Predict backwards from the horizon, all the way or a number of steps, while it stays affordable.
+
+        When `stop` is requested, only as far as a moment allows.
+        """
         from scipy.sparse import csr_array
 
         size, onward = process.num_states, moves(process, flow)
         shape = (size, process.num_secrets)
         predictions = [csr_array((np.ones(size), (np.arange(size), process.secret)), shape=shape)]
-        entries = size
+        entries, begun, stop = size, perf_counter(), stop or Stop()
         for _ in range(process.horizon if steps is None else steps):
             predictions.append(csr_array(onward @ predictions[-1]))
             entries += predictions[-1].nnz
-            if entries > min(max_entries, _MAX_ENTRIES):
+            if entries > min(max_entries, _MAX_ENTRIES) or (stop.requested and perf_counter() - begun > _MOMENT):
                 break
         return cls(tuple(predictions), process.horizon, process.num_secrets)
 

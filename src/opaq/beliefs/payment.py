@@ -9,11 +9,16 @@ from opaq.beliefs.kernels import longer
 
 
 @njit(cache=True, nogil=True)
-def push_forward(start, moves, reward, discount, steps):
-    """sum over t = 0 .. steps of discount^t E[reward(x_t)], and the distribution of the last state."""
+def push_forward(start, moves, reward, discount, steps, stop):
+    """sum over t = 0 .. steps of discount^t E[reward(x_t)], and the distribution of the last state.
+
+    `stop` is the byte that asks to stop; what is returned then means nothing.
+    """
     now = start.copy()
     total, worth = 0.0, 1.0
     for time in range(steps + 1):
+        if stop[0] != 0:
+            break
         paid = 0.0
         for state in range(now.size):
             paid += now[state] * reward[state]

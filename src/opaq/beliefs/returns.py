@@ -10,6 +10,7 @@ from opaq.beliefs.kernels import Moves
 from opaq.beliefs.payment import pay, push_forward
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Payoff
+from opaq.stop import Stop
 
 
 def moves(process: HiddenProcess, flow: Any) -> Any:
@@ -30,10 +31,9 @@ def start_distribution(process: HiddenProcess) -> FloatArray:
     return start
 
 
-def secret_distribution(process: HiddenProcess, pi: FloatArray) -> FloatArray:
-    """P(Z = z)."""
-    nothing = np.zeros(process.num_states)
-    _, last = push_forward(start_distribution(process), _chain(process, pi), nothing, 1.0, process.horizon)
+def secret_distribution(process: HiddenProcess, pi: FloatArray, *, stop: Stop | None = None) -> FloatArray:
+    """P(Z = z). Raises StoppedError when `stop` is requested meanwhile."""
+    _, last = _push_forward(process, pi, np.zeros(process.num_states), 1.0, stop)
     return np.bincount(process.secret, weights=last, minlength=process.num_secrets).astype(np.float64)
 
 
@@ -46,14 +46,27 @@ def secret_slope(process: HiddenProcess, pi: Any, worth: FloatArray) -> tuple[An
     return value, process.edge_slots.T @ slope
 
 
-def expected_return(process: HiddenProcess, pi: FloatArray, payoff: Payoff | None = None) -> float:
-    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)], plus E[final(x_T)]; of the return by default."""
+def expected_return(
+    process: HiddenProcess, pi: FloatArray, payoff: Payoff | None = None, *, stop: Stop | None = None
+) -> float:
+    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)], plus E[final(x_T)]; of the return by default.
+
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
     payoff = payoff or process.payoffs[0]
-    reward = np.asarray(payoff.slots @ pi)
-    total, last = push_forward(
-        start_distribution(process), _chain(process, pi), reward, payoff.discount, process.horizon
-    )
+    total, last = _push_forward(process, pi, np.asarray(payoff.slots @ pi), payoff.discount, stop)
     return float(total + payoff.final @ last)
+
+
+def _push_forward(
+    process: HiddenProcess, pi: FloatArray, reward: FloatArray, discount: float, stop: Stop | None
+) -> tuple[float, FloatArray]:
+    """The discounted sum of a reward of the states, and the distribution of the last state."""
+    stop = stop or Stop()
+    start, chain = start_distribution(process), _chain(process, pi)
+    total, last = push_forward(start, chain, reward, discount, process.horizon, stop.cell())
+    stop.check()
+    return total, last
 
 
 def _chain(process: HiddenProcess, pi: Any) -> Moves:

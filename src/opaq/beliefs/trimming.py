@@ -73,7 +73,8 @@ class Trimmer:
     def _costs(self, nodes: Nodes, time: int, chosen: IntArray) -> FloatArray:
         if self._futures is None:
             entries = max(self.budget.memory // (8 * _BYTES_A_PREDICTION), 1024)
-            self._futures = Futures.of(self.chain.process, np.real(self.chain.moves.flow), max_entries=entries)
+            flow, stop = np.real(self.chain.moves.flow), self.chain.stop
+            self._futures = Futures.of(self.chain.process, flow, max_entries=entries, stop=stop)
         doubts = self._futures.doubt(nodes, time, chosen, pair_state=self.chain.pairs.state, leaves=self.leaves)
         mass = np.real(nodes.mass[chosen])
         return np.stack([mass, *(mass * doubt for doubt in doubts)], axis=1)

@@ -72,7 +72,7 @@ class Evaluator:
                 "use mode interval or sampled, or allow more nodes or memory"
             )
         if self._quick(budget).nodes < min(_LEAST_QUICK, budget.nodes // 8):
-            return self._sample(first if ran_out else None, "the belief graph does not fit the budget")
+            return self._sample_or_interval(first, "the belief graph does not fit the budget")
         with self.stop.stage(self._share(0.25)):
             evaluation = self._tighten(first if ran_out else None, self._quick(budget), parts=(8, 1), hopeful=True)
         return self._interval_or_sample(evaluation)
@@ -85,13 +85,17 @@ class Evaluator:
         if evaluation.opacity.width <= self.width or self.stop.requested:
             return self._interval(evaluation)
         reason = f"the certified interval stayed {evaluation.opacity.width:.2g} bits wide"
-        try:
-            sampled = self._sample(evaluation, reason)
-        except StoppedError:
-            return self._interval(evaluation)
+        sampled = self._sample_or_interval(evaluation, reason)
         if evaluation.opacity.width <= 4 * (sampled.opacity.standard_error or 0.0):
             return self._from(evaluation, f"certified interval, narrower than sampling would give ({reason})")
         return sampled
+
+    def _sample_or_interval(self, evaluation: Evaluation, reason: str) -> Answer:
+        """An estimate beside the interval, or the interval alone where the work ended before there was an estimate."""
+        try:
+            return self._sample(evaluation, reason)
+        except StoppedError:
+            return self._interval(evaluation)
 
     def _interval(self, evaluation: Evaluation) -> Answer:
         kept = f"{evaluation.num_nodes:,} beliefs kept, {evaluation.dropped_mass:.2g} of the probability dropped"

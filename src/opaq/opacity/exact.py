@@ -71,14 +71,14 @@ def evaluate(
     chain = Chain.of(process, pi, stop=stop)
     graph = unroll(chain, steps=process.horizon, budget=budget, whole=whole, leaves=leaves, on_level=on_level)
     if whole and not graph.whole and not chain.stop.requested:  # what is left of the graph was not followed to its end
-        least = _certain(process, pi, leaves)
+        least = certain_values(process, pi, leaves)
         ranges = (Amount.between(first, max(first, leaf.highest)) for first, leaf in zip(least, leaves, strict=True))
         return Evaluation(Amount.between(0.0, np.inf), Amount.between(0.0, 1.0), tuple(ranges), graph.num_nodes, 1.0)
     end = evaluate_leaves(chain, graph, leaves=leaves)
     dropped = graph.dropped + unfinished_cost(chain, graph, end, budget, leaves=leaves)
     check_masses(graph.last.mass, graph.settled_mass, graph.dropped_mass, horizon=process.horizon)
     kept = [float(graph.last.mass @ amounts) for amounts in (end.entropy, end.error, *end.further)]
-    known = [0.0, 0.0, *_certain(process, pi, leaves)]
+    known = [0.0, 0.0, *certain_values(process, pi, leaves)]
     amounts = [
         Amount.between(first + value, first + value + float(most))
         for first, value, most in zip(known, kept, dropped[1:], strict=True)
@@ -86,10 +86,10 @@ def evaluate(
     return Evaluation(amounts[0], amounts[1], tuple(amounts[2:]), graph.num_nodes, float(dropped[0]))
 
 
-def _certain(process: HiddenProcess, pi: FloatArray, leaves: Sequence[Leaf]) -> list[float]:
-    """What every leaf would be if the secret were known."""
-    if not any(leaf.certain.any() for leaf in leaves):
-        return [0.0] * len(leaves)
+def certain_values(process: HiddenProcess, pi: FloatArray, leaves: Sequence[Leaf]) -> list[float]:
+    """Return what every leaf would be if the secret were known."""
+    if all(np.ptp(leaf.certain) == 0.0 for leaf in leaves):  # the same whatever the secret is
+        return [float(leaf.certain[0]) for leaf in leaves]
     prior = secret_distribution(process, pi)
     return [float(leaf.certain @ prior) for leaf in leaves]
 

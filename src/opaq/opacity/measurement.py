@@ -228,8 +228,8 @@ def measure_product(
     process, problem, budget, stop = product.process, product.problem, budget or Budget(), stop or Stop()
     rng, samples = rng or np.random.default_rng(0), samples or _default_samples(process.horizon)
     sequences = (3 if process.horizon <= _LONGEST_SHOWN else 0) if sequences is None else sequences
-    prior = secret_distribution(process, pi)
-    met = requirements_met(product, pi)
+    prior = secret_distribution(process, pi, stop=stop)
+    met = requirements_met(product, pi, stop=stop)
     stop.check()
     uncertainty = problem.task.of
     guesses, own = Guesswork().over(product.secret_values), uncertainty.over(product.secret_values)
@@ -291,11 +291,11 @@ def _say_nothing(text: str) -> None:
     """For callers who do not listen."""
 
 
-def requirements_met(product: Product, pi: FloatArray) -> tuple[RequirementResult, ...]:
-    """The exact value of the return and of every further requirement."""
+def requirements_met(product: Product, pi: FloatArray, *, stop: Stop | None = None) -> tuple[RequirementResult, ...]:
+    """The exact value of the return and of every further requirement. Raises StoppedError when `stop` is requested."""
     process, forever = product.process, product.problem.task.over == "forever"
-    first = infinite_return(process, pi) if forever else expected_return(process, pi)
-    values = [first, *(expected_return(process, pi, payoff) for payoff in process.payoffs[1:])]
+    first = infinite_return(process, pi) if forever else expected_return(process, pi, stop=stop)
+    values = [first, *(expected_return(process, pi, payoff, stop=stop) for payoff in process.payoffs[1:])]
     return tuple(
         RequirementResult(payoff.name, value, payoff.threshold)
         for payoff, value in zip(process.payoffs, values, strict=True)

@@ -15,11 +15,12 @@ import numpy as np
 from opaq.beliefs import kernels
 from opaq.beliefs.graph import Chain, Graph
 from opaq.beliefs.leaf_sweep import evaluate_leaves, slope_of_leaf
-from opaq.beliefs.returns import secret_distribution, secret_slope
+from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unrolling import unroll
 from opaq.model.arrays import FloatArray
 from opaq.model.leaf import Leaf
 from opaq.model.leaf_functions import EntropyLeaf
+from opaq.opacity.exact import certain_values
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
@@ -75,8 +76,7 @@ def estimate(
     if done == 0:
         stop.check()
     opacity, error, *further = (_mean(total, squares, done) for total, squares in sums)
-    prior = secret_distribution(process, pi)
-    known = [float(leaf.certain @ prior) for leaf in leaves]  # exact; only the excess is estimated
+    known = certain_values(process, pi, leaves)  # exact; only the excess is estimated
     further = [(first + mean, spread) for first, (mean, spread) in zip(known, further, strict=True)]
     return Estimate(*opacity, *error, tuple(further), done)
 
