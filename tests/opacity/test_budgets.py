@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from threading import Timer
+from typing import Any
 
 import numpy as np
 import pytest
 
 import opaq
 from opaq.beliefs.futures import Futures
+from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, secret_distribution
 from opaq.errors import BudgetError, InputError
 from opaq.model.problem import Problem
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
+from opaq.reports.measurement_text import measurement_rows, measurement_to_dict
 from opaq.stop import INTERRUPTED, TIME_IS_UP, Stop, StoppedError
 
 GRID = opaq.load_problem("grid-last-state")
@@ -34,6 +37,65 @@ def test_auto_gives_what_is_certain_where_it_does_not_fit() -> None:
         assert measured.opacity.method in ("interval", "sampled")
         assert measured.opacity.lower - 1e-12 <= truth.opacity.value <= measured.opacity.upper + 1e-12
         assert measured.guess_error.lower - 1e-12 <= truth.guess_error.value <= measured.guess_error.upper + 1e-12
+
+
+def ever_new_beliefs(horizon: int) -> Problem:
+    """Level t of its belief graph has 3^t beliefs."""
+    move = {"x": {"a": {"x": 0.83, "y": 0.17}}, "y": {"a": {"x": 0.29, "y": 0.71}}}
+    emissions = {"x": {"u": 0.61, "v": 0.3, "w": 0.09}, "y": {"u": 0.13, "v": 0.33, "w": 0.54}}
+    stated = {"states": ["x", "y"], "actions": ["a"], "start": {"x": 0.7, "y": 0.3}, "transitions": move}
+    return opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": stated,
+            "observer": {"emissions": emissions},
+            "secret": {"last_state": ["x"]},
+            "horizon": horizon,
+        }
+    )
+
+
+def test_auto_uses_the_memory_and_the_time_that_are_allowed() -> None:
+    measured = opaq.measure(ever_new_beliefs(12), sequences=0)  # more than half a million beliefs at once
+    assert measured.opacity.method == "exact"
+    assert measured.num_nodes == (3**13 - 1) // 2
+    assert measured.exactness_limit is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit"),
+    [
+        ({"nodes": 1000}, "beliefs"),
+        ({"memory": 1 << 20}, "memory"),
+        ({"mode": "sampled"}, "mode"),
+        ({"mode": "interval", "nodes": 10}, "mode"),
+    ],
+)
+def test_what_kept_an_answer_from_being_exact_is_said(limits: dict[str, Any], limit: str) -> None:
+    measured = opaq.measure(ever_new_beliefs(12), samples=50, sequences=0, **limits)
+    assert measured.opacity.method != "exact"
+    assert measured.exactness_limit is not None
+    assert measured.exactness_limit.limit == limit
+    if limit != "mode":  # the levels grow by 3, also those to come
+        assert measured.exactness_limit.expected_nodes == pytest.approx((3**13 - 1) // 2, rel=1e-6)
+    told = measurement_to_dict(measured)["exactness_limit"]
+    assert told["limit"] == limit
+    assert told["advice"] in dict(measurement_rows(measured))["to be exact"]
+
+
+def test_the_work_for_a_whole_graph_is_limited_where_no_limit_is_given() -> None:
+    process = compile_problem(ever_new_beliefs(12)).process
+    budget = Budget(whole_nodes=10**9, whole_work=1e5)
+    cut = evaluate(process, process.uniform(), budget=budget, whole=True)
+    assert cut.limit == "work"
+    assert evaluate(process, process.uniform(), budget=Budget(whole_nodes=10**9), whole=True).limit is None
+
+
+def test_no_estimate_of_the_whole_graph_without_a_basis() -> None:
+    measured = opaq.measure(ever_new_beliefs(200), nodes=1000, samples=50, sequences=0)
+    assert measured.exactness_limit is not None
+    assert measured.exactness_limit.limit == "beliefs"
+    assert measured.exactness_limit.expected_nodes is None
 
 
 def test_exact_says_when_it_cannot_be_had() -> None:

@@ -91,19 +91,20 @@ def _normalise(first, last, chance, pairs, work):
 
 
 @njit(cache=True, nogil=True)
-def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
+def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
     """One level of the belief graph from the one before it; proportional beliefs become one node.
 
     `draws` is empty for the whole graph; with one uniform number per run it follows only sampled observations.
     Children whose secret is settled whatever comes are not made: nothing about them is uncertain; their mass is
-    returned. Nodes not reached before `max_entries` is exceeded, or when asked to stop, are left out; the number of
+    returned. Nodes not reached before the memory of `room` is used, or when asked to stop, are left out; the number of
     nodes expanded is returned.
     """
     num_nodes, sampled = nodes.mass.size, draws.size > 0
     level, arcs, known, table = new_level(nodes), new_arcs(num_nodes), new_known(), _new_table(num_nodes)
     count, num_arcs, num_known, drawn, reached, settled_mass = 0, 0, 0, 0, num_nodes, 0.0
     for node in range(num_nodes):
-        if level.start[count] > max_entries or work.stop[0] != 0:
+        used = room.per_entry * level.start[count] + room.per_node * count
+        if used > room.total or work.stop[0] != 0:
             reached = node
             arcs.start[node + 1 :] = num_arcs
             break
@@ -156,7 +157,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, max_entries):
 
 
 @njit(cache=True, nogil=True)
-def expand_levels(nodes, moves, pairs, settled, draws, work, steps, max_nodes, max_entries):
+def expand_levels(nodes, moves, pairs, settled, draws, work, steps, max_nodes, room):
     """Several levels in one call while they stay small: long horizons cost no call per level.
 
     `draws` has one row per level (no columns: nothing is sampled). Returns the last level that is complete, how many
@@ -166,9 +167,7 @@ def expand_levels(nodes, moves, pairs, settled, draws, work, steps, max_nodes, m
     num_nodes, num_entries, total_settled = 0, 0, 0.0
     for step in range(steps):
         left = nodes.runs.sum() if draws.shape[1] > 0 else 0
-        made, _, _, reached, settled_mass = expand(
-            nodes, moves, pairs, settled, draws[step, :left], work, False, max_entries
-        )
+        made, _, _, reached, settled_mass = expand(nodes, moves, pairs, settled, draws[step, :left], work, False, room)
         if reached < nodes.mass.size or made.mass.size > max_nodes:
             return nodes, step, num_nodes, num_entries, total_settled
         nodes = made

@@ -8,7 +8,7 @@ total mass, and one backward sweep gives the whole gradient.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from opaq.beliefs import kernels
 from opaq.beliefs.kernels import Arcs, Known, Moves, Nodes
@@ -16,6 +16,7 @@ from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
 
+Limit = Literal["beliefs", "memory", "work"]
 DROPPED = -1  # the child of an arc whose node was dropped
 
 
@@ -24,12 +25,20 @@ class Budget:
     """How much of the graph may be kept; what is dropped widens the answer into an interval.
 
     nodes: the most nodes kept on one level; mass: how much probability may be dropped on purpose in all;
-    memory: bytes for the graph.
+    memory: bytes for the graph; whole_nodes: the most nodes on one level of a graph that is kept whole (None: as
+    `nodes`); whole_work: the most operations for such a graph, entries moved along edges and to observations (None: any).
     """
 
     nodes: int = 500_000
     mass: float = 0.0
     memory: int = 4 << 30
+    whole_nodes: int | None = None
+    whole_work: float | None = None
+
+    @property
+    def most_whole(self) -> int:
+        """The most nodes on one level of a graph that is kept whole."""
+        return self.nodes if self.whole_nodes is None else self.whole_nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +72,7 @@ class Graph:
     num_entries: int
     settled_mass: float  # of the sequences that settled the secret before the last observation
     dropped: FloatArray  # [1 + leaf]: mass of the dropped nodes, and the most they could add to every uncertainty
+    limit: Limit | None = None  # what stopped a graph of which nothing was to be dropped
 
     @property
     def last(self) -> Nodes:

@@ -56,6 +56,14 @@ class Nodes(NamedTuple):
     runs: IntArray  # [node]: how many sampled runs passed (0 when nothing is sampled)
 
 
+class Room(NamedTuple):
+    """The memory for two levels under construction: bytes in all, and what an entry and a node take of them."""
+
+    total: int
+    per_entry: int
+    per_node: int
+
+
 class Arcs(NamedTuple):
     """From the nodes of one level to those of the next; weight is empty where every weight is 1."""
 

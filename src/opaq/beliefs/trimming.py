@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from opaq.beliefs.futures import Futures
-from opaq.beliefs.graph import DROPPED, Budget, Chain, Level
-from opaq.beliefs.kernels import Nodes
+from opaq.beliefs.graph import DROPPED, Budget, Chain, Level, Limit
+from opaq.beliefs.kernels import Nodes, Room
 from opaq.model.arrays import FloatArray, IntArray, spread
 from opaq.model.leaf import Leaf
 
 _NO_LIMIT = 2**62
-_BYTES_AN_ENTRY = 256  # of two levels under construction, nodes of one entry included
+_BYTES_PER_ENTRY, _BYTES_PER_NODE = 48, 256  # of two levels under construction
+_BYTES_WITH_ARCS = 256  # per entry, the arcs between the two levels and nodes of one entry included
+_LEAST_BYTES = 1 << 18
 _BYTES_A_PREDICTION = 32
 
 
@@ -25,6 +27,7 @@ class Trimmer:
     budget: Budget
     keep: bool
     leaves: tuple[Leaf, ...] = ()
+    whole: bool = False  # nothing may be dropped
     sampled: bool = False  # sampled runs are all kept: without some of them the estimate would be biased
     _futures: Futures | None = None
 
@@ -36,24 +39,40 @@ class Trimmer:
     @property
     def may_skip_ahead(self) -> bool:
         """Whether small levels need no look: nothing is dropped on purpose, and no level is kept."""
-        return not self.keep and (self.sampled or self.budget.mass == 0.0)
+        return not self.keep and (self.sampled or self.whole or self.budget.mass == 0.0)
 
     @property
     def max_nodes(self) -> int:
         """The most nodes of a level."""
-        return _NO_LIMIT if self.sampled else self.budget.nodes
+        if self.sampled:
+            return _NO_LIMIT
+        return self.budget.most_whole if self.whole else self.budget.nodes
 
-    def max_entries(self, used: int) -> int:
-        """How many belief entries the next level may hold before expansion stops."""
-        return _NO_LIMIT if self.sampled else max((self.budget.memory - used) // _BYTES_AN_ENTRY, 1024)
+    def room(self, used: int) -> Room:
+        """The memory that the next level may take before expansion stops."""
+        total = _NO_LIMIT if self.sampled else max(self.budget.memory - used, _LEAST_BYTES)
+        return Room(total, _BYTES_WITH_ARCS, 0) if self.keep else Room(total, _BYTES_PER_ENTRY, _BYTES_PER_NODE)
+
+    def exceeded(self, level: Level, used: int, *, complete: bool) -> Limit | None:
+        """Return what stops a graph of which nothing may be dropped at this level; None: the level fits.
+
+        complete: whether every node before the level was expanded.
+        """
+        if not complete:
+            return "memory"
+        if level.num_nodes > self.max_nodes:
+            return "beliefs"
+        return None if level.num_nodes <= 1 or level.num_bytes <= self._share(used) else "memory"
+
+    def _share(self, used: int) -> int:
+        """Bytes for one level: of what is left, kept levels leave the next one its half."""
+        return max((self.budget.memory - used) // 2, 1)
 
     def trim(self, level: Level, time: int, used: int) -> tuple[Level, FloatArray]:
         """Drop the nodes that matter least until the level fits."""
         if self.sampled:
             return level, self.nothing
-        horizon, free = self.chain.process.horizon, self.budget.memory - used
-        allowance = self.budget.mass / (horizon + 1)
-        share = max(free // 2, 1)  # of what is left; kept levels leave the next one its half
+        allowance, share = self.budget.mass / (self.chain.process.horizon + 1), self._share(used)
         fits = level.num_nodes <= self.budget.nodes and level.num_bytes <= share
         if level.num_nodes <= 1 or (fits and allowance == 0.0):
             return level, self.nothing

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from opaq.beliefs.expansion import expand, expand_levels
-from opaq.beliefs.graph import Budget, Chain, Graph, Level
-from opaq.beliefs.kernels import Arcs, Known, Nodes, NumberArray
+from opaq.beliefs.graph import Budget, Chain, Graph, Level, Limit
+from opaq.beliefs.kernels import Arcs, Known, Nodes, NumberArray, Room
 from opaq.beliefs.trimming import Trimmer, take
 from opaq.model.arrays import FloatArray
 from opaq.model.leaf import Leaf
@@ -50,16 +50,16 @@ def unroll(
     """The belief graph after `steps` observations; with `samples`, only what that many sampled runs visit.
 
     `keep` keeps every level, for gradients and for naming sequences. With `whole`, the first level that does not fit
-    the budget (or very many levels that do) ends the work: the graph returned is not whole then. When the chain's
-    stop is requested, what has not been expanded counts as dropped, for opacity, guess error and the `leaves`. A graph
-    of sampled runs is never trimmed.
+    the budget (or very many levels that do) ends the work: the graph returned is not whole then, and says which limit
+    it met. When the chain's stop is requested, what has not been expanded counts as dropped, for opacity, guess error
+    and the `leaves`. A graph of sampled runs is never trimmed.
     `on_level` is told (levels done, nodes so far).
     """
-    trimmer = Trimmer(chain, budget or Budget(), keep, leaves=tuple(leaves), sampled=samples > 0)
+    trimmer = Trimmer(chain, budget or Budget(), keep, leaves=tuple(leaves), whole=whole, sampled=samples > 0)
     level = _root(chain, samples)
     levels, num_nodes, num_entries, settled_mass, used, time = [level], 1, 1, 0.0, 0, 0
-    dropped = trimmer.nothing
-    while time < steps:
+    dropped, limit = trimmer.nothing, None
+    while time < steps and limit is None:
         if chain.stop.requested:  # what has not been expanded counts as dropped
             dropped = dropped + trimmer.cost(level.nodes, time - 1, np.arange(level.num_nodes))
             levels = [*levels[:-1], take(level, np.zeros(0, dtype=np.int64))]
@@ -72,12 +72,15 @@ def unroll(
             levels = [level]
             if made:
                 _tell(on_level, time, num_nodes)
+                limit = _exceeded(chain, trimmer.budget, num_nodes, num_entries) if whole else None
                 continue
-        max_entries = trimmer.max_entries(used)
-        child, reached, settled = _step(chain, level, rng, keep=keep, max_entries=max_entries)
-        dropped = dropped + trimmer.cost(level.nodes, time - 1, np.arange(reached, level.num_nodes))
-        child, cost = trimmer.trim(child, time, used)
-        dropped = dropped + cost
+        child, reached, settled = _step(chain, level, rng, keep=keep, room=trimmer.room(used))
+        if whole and not chain.stop.requested:
+            limit = trimmer.exceeded(child, used, complete=reached == level.num_nodes)
+        else:
+            dropped = dropped + trimmer.cost(level.nodes, time - 1, np.arange(reached, level.num_nodes))
+            child, cost = trimmer.trim(child, time, used)
+            dropped = dropped + cost
         num_nodes += child.num_nodes
         num_entries += child.nodes.pair.size
         settled_mass += settled
@@ -86,10 +89,21 @@ def unroll(
         level = child
         time += 1
         _tell(on_level, time, num_nodes)
-        if whole and not chain.stop.requested and (dropped[0] > 0.0 or num_nodes > _MOST_LEVELS * trimmer.budget.nodes):
-            dropped[0] = max(dropped[0], _TINY_MASS)
-            break
-    return Graph(tuple(levels), num_nodes, num_entries, settled_mass, dropped)
+        if whole and limit is None:
+            limit = _exceeded(chain, trimmer.budget, num_nodes, num_entries)
+    if limit is not None:
+        dropped[0] = max(dropped[0], _TINY_MASS)
+    return Graph(tuple(levels), num_nodes, num_entries, settled_mass, dropped, limit)
+
+
+def _exceeded(chain: Chain, budget: Budget, num_nodes: int, num_entries: int) -> Limit | None:
+    """What all levels together exceed."""
+    if num_nodes > _MOST_LEVELS * budget.most_whole:
+        return "beliefs"
+    if budget.whole_work is None:
+        return None
+    per_state = chain.moves.target.size + chain.pairs.state.size  # edges that leave it, observations made in it
+    return "work" if num_entries * per_state > budget.whole_work * chain.process.num_states else None
 
 
 def _tell(on_level: OnLevel | None, levels: int, num_nodes: int) -> None:
@@ -104,11 +118,11 @@ def _draws(level: Level, rng: np.random.Generator | None, *, levels: int) -> Flo
 
 
 def _step(
-    chain: Chain, level: Level, rng: np.random.Generator | None, *, keep: bool, max_entries: int
+    chain: Chain, level: Level, rng: np.random.Generator | None, *, keep: bool, room: Room
 ) -> tuple[Level, int, float]:
     """The next level, how many nodes of this one were expanded, and the mass that was settled."""
     draws, settled = _draws(level, rng, levels=1)[0], chain.process.settled
-    *parts, reached, mass = expand(level.nodes, chain.moves, chain.pairs, settled, draws, chain.work, keep, max_entries)
+    *parts, reached, mass = expand(level.nodes, chain.moves, chain.pairs, settled, draws, chain.work, keep, room)
     return Level(*parts), int(reached), float(mass)
 
 
@@ -126,6 +140,6 @@ def _steps(
         chain.work,
         steps,
         min(_SMALL_LEVEL, trimmer.max_nodes),
-        trimmer.max_entries(0),
+        trimmer.room(0),
     )
     return (_bare(nodes) if made else level), int(made), int(num_nodes), int(num_entries), float(settled)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from time import perf_counter
 from typing import Literal
 
 import numpy as np
 
-from opaq.beliefs.graph import Budget
+from opaq.beliefs.graph import Budget, Limit
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
 from opaq.model.leaf import Leaf, value_of
@@ -23,7 +25,22 @@ from opaq.stop import Stop, StoppedError
 Mode = Literal["auto", "exact", "interval", "sampled"]
 _QUICK_NODES = 5_000_000  # beliefs of all levels together for an interval where the whole graph does not fit
 _LEAST_QUICK = 500  # with fewer per level it is not worth trying
+_MOST_EXPECTED = 1e15  # beliefs; an estimate beyond this says nothing
 _HOPELESS = 50  # an interval this many times too wide is not tried with more beliefs
+
+
+@dataclass(frozen=True, slots=True)
+class ExactnessLimit:
+    """What kept an answer from being exact, and what the whole belief graph would take where that can be estimated.
+
+    limit: "beliefs" on one level, "memory", "time", "work" (of an answer without a time limit), "interrupted", or
+    "mode" where the mode asked for is not exact. Estimates hold if the levels to come grow as the last ones did.
+    """
+
+    limit: Limit | Literal["time", "interrupted", "mode"]
+    num_nodes: int = 0  # beliefs made before
+    expected_nodes: int | None = None  # of the whole graph
+    expected_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +53,7 @@ class Answer:
     num_nodes: int
     explanation: str
     samples: int = 0  # how many runs were sampled, if the answer is an estimate
+    exactness_limit: ExactnessLimit | None = None  # None: exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +74,28 @@ class Evaluator:
     def answer(self, mode: Mode, budget: Budget) -> Answer:
         """By the mode asked for; "auto" gives the exact and then the interval part of the time each a share."""
         if mode == "sampled":
-            return self._sample(None, "as asked")
+            return replace(self._sample(None, "as asked"), exactness_limit=ExactnessLimit("mode"))
         if mode == "interval":
-            return self._interval(self._tighten(None, budget, parts=(64, 8, 1), hopeful=False))
+            evaluation = self._tighten(None, budget, parts=(64, 8, 1), hopeful=False)
+            limit = None if evaluation.whole else ExactnessLimit("mode", evaluation.num_nodes)
+            return replace(self._interval(evaluation), exactness_limit=limit)
+        if mode == "exact" or self.time is not None:
+            budget = replace(budget, whole_work=None)
+        growth = _Growth(self.process.horizon)
         with self.stop.stage(self._share(0.5 if mode == "auto" else None)):
-            first = self._evaluate(budget, whole=True)
+            first = self._evaluate(budget, whole=True, growth=growth)
             ran_out = self.stop.requested
         if first.whole:
             return self._from(first, _exact_words(first))
+        stopped: Literal["interrupted", "time"] = "interrupted" if self.stop.interrupted else "time"
+        limit = growth.limited_by(first.limit or stopped)
         if self.stop.requested:
-            return self._interval(first)
+            return replace(self._interval(first), exactness_limit=limit)
+        answer = self._inexact(mode, first, budget, ran_out=ran_out)
+        return answer if answer.opacity.method == "exact" else replace(answer, exactness_limit=limit)
+
+    def _inexact(self, mode: Mode, first: Evaluation, budget: Budget, *, ran_out: bool) -> Answer:
+        """What can be said where the whole graph could not be had."""
         if mode == "exact":
             raise BudgetError(
                 f"the belief graph has more than {first.num_nodes:,} beliefs, too many for the budget; "
@@ -122,11 +152,13 @@ class Evaluator:
         assert best is not None, "there is at least one part"
         return best
 
-    def _evaluate(self, budget: Budget, *, whole: bool = False) -> Evaluation:
+    def _evaluate(self, budget: Budget, *, whole: bool = False, growth: _Growth | None = None) -> Evaluation:
         """What knowing the prior alone says of opacity and guess error tightens the upper ends."""
         levels = self.process.horizon
 
         def on_level(done: int, nodes: int) -> None:
+            if growth is not None:
+                growth.note(done, nodes)
             self.tell(f"observation {done} of {levels}, {nodes:,} beliefs")
 
         evaluation = evaluate(
@@ -178,6 +210,46 @@ class Evaluator:
             f"estimated from {estimated.samples:,} sampled runs ({reason}{early})",
             estimated.samples,
         )
+
+
+@dataclass(slots=True)
+class _Growth:
+    """How a graph grew, level by level."""
+
+    horizon: int
+    begun: float = field(default_factory=perf_counter)
+    noted: list[tuple[int, int, float]] = field(default_factory=list)  # levels, beliefs so far, seconds
+
+    def note(self, levels: int, num_nodes: int) -> None:
+        """One or more levels are made."""
+        self.noted.append((levels, num_nodes, perf_counter() - self.begun))
+
+    def limited_by(self, limit: Limit | Literal["time", "interrupted"]) -> ExactnessLimit:
+        """Return the limit that was met with an estimate of the whole graph.
+
+        There is one where the last three levels are known one by one, and no more levels are left than were made: the
+        last ratio of their sizes is taken to last. Where memory or time ended the work, the last level is not complete.
+        """
+        num_nodes = self.noted[-1][1] if self.noted else 0
+        complete = self.noted[:-1] if limit in ("memory", "time", "interrupted") else self.noted
+        (last, total, seconds), sizes = complete[-1] if complete else (0, 0, 0.0), _last_sizes(complete)
+        left = self.horizon - last
+        if sizes is None or left > last:
+            return ExactnessLimit(limit, num_nodes)
+        ratio = sizes[1] / sizes[0]
+        expected = total + sum(sizes[1] * ratio**step for step in range(1, left + 1))
+        if expected > _MOST_EXPECTED:
+            return ExactnessLimit(limit, num_nodes)
+        per_node = seconds / (total - sizes[1])  # nodes of the last level were not looked at beyond it
+        return ExactnessLimit(limit, num_nodes, int(expected), expected * per_node)
+
+
+def _last_sizes(noted: list[tuple[int, int, float]]) -> tuple[int, int] | None:
+    """The sizes of the last two levels, where those were noted one by one."""
+    if len(noted) < 3 or noted[-1][0] - noted[-3][0] != 2:
+        return None
+    before, last = (after[1] - first[1] for first, after in pairwise(noted[-3:]))
+    return (before, last) if before > 0 else None
 
 
 def _narrower(first: Evaluation, second: Evaluation) -> Evaluation:

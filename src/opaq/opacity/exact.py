@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs import kernels
-from opaq.beliefs.graph import Budget, Chain
+from opaq.beliefs.graph import Budget, Chain, Limit
 from opaq.beliefs.leaf_sweep import evaluate_leaves, slope_of_leaf, unfinished_cost
 from opaq.beliefs.returns import secret_distribution, secret_slope
 from opaq.beliefs.unrolling import OnLevel, unroll
@@ -35,6 +35,7 @@ class Evaluation:
     further: tuple[Amount, ...]  # [leaf]
     num_nodes: int
     dropped_mass: float
+    limit: Limit | None = None  # what stopped a graph of which nothing was to be dropped
 
     @property
     def whole(self) -> bool:
@@ -70,10 +71,11 @@ def evaluate(
     budget = budget or Budget()
     chain = Chain.of(process, pi, stop=stop)
     graph = unroll(chain, steps=process.horizon, budget=budget, whole=whole, leaves=leaves, on_level=on_level)
-    if whole and not graph.whole and not chain.stop.requested:  # what is left of the graph was not followed to its end
+    if graph.limit is not None:  # what is left of the graph was not followed to its end
         least = certain_values(process, pi, leaves)
         ranges = (Amount.between(first, max(first, leaf.highest)) for first, leaf in zip(least, leaves, strict=True))
-        return Evaluation(Amount.between(0.0, np.inf), Amount.between(0.0, 1.0), tuple(ranges), graph.num_nodes, 1.0)
+        unknown = Amount.between(0.0, np.inf), Amount.between(0.0, 1.0), tuple(ranges)
+        return Evaluation(*unknown, graph.num_nodes, 1.0, graph.limit)
     end = evaluate_leaves(chain, graph, leaves=leaves)
     dropped = graph.dropped + unfinished_cost(chain, graph, end, budget, leaves=leaves)
     check_masses(graph.last.mass, graph.settled_mass, graph.dropped_mass, horizon=process.horizon)

@@ -27,7 +27,7 @@ from opaq.model.problem import Problem
 from opaq.model.uncertainty import Guesswork, Uncertainty
 from opaq.opacity.amount import Amount
 from opaq.opacity.entropies import entropy, fano_bound
-from opaq.opacity.evaluator import Evaluator, Mode
+from opaq.opacity.evaluator import Evaluator, ExactnessLimit, Mode
 from opaq.opacity.exact import further_leaves
 from opaq.opacity.invariants import bounded_error, bounded_leaf, bounded_opacity
 from opaq.opacity.sequences import ObservedSequence
@@ -50,6 +50,8 @@ __all__ = [
 ]
 
 _ROUNDING = 1e-12  # a return this close to the threshold meets it
+_NO_LIMIT = 2**62
+_WHOLE_WORK = 1e9  # operations for the whole graph where no limit is given: 10 to 40 s
 _MOST_RUN_STEPS = 10_000_000  # runs x observations sampled by default
 _LONGEST_SHOWN = 1000  # sequences of longer runs are shown only if asked for
 
@@ -104,6 +106,7 @@ class Measurement(Displayed, ByContent):
     num_product_states: int
     num_nodes: int
     seconds: float
+    exactness_limit: ExactnessLimit | None = None  # what kept the answer from being exact; None: it is
 
     def __repr__(self) -> str:
         task = f"return {self.expected_return:.6g}, {'feasible' if self.feasible else 'infeasible'}"
@@ -154,8 +157,9 @@ def measure(
     interval is narrower than `width` or the budget is used up; "sampled" estimates from `samples` runs (10,000, or
     fewer where runs are long); "auto" is exact whenever the whole graph fits the budget, and otherwise takes an
     interval narrower than `width` or, if there is none, the better of interval and estimate.
-    nodes (the most beliefs kept per level), mass (the most probability dropped on purpose) and memory (bytes) bound
-    the belief graph; time (seconds) bounds the work: what is certain by then is the answer, an interval or an
+    nodes (the most beliefs kept per level), mass (the most probability dropped on purpose) and memory (bytes, 4 GiB)
+    bound the belief graph; without `nodes` and `time`, "auto" gives up the whole graph after some 20 seconds of work.
+    What kept an answer from being exact is its `exactness_limit`. time (seconds) bounds the work: what is certain by then is the answer, an interval or an
     estimate from fewer runs. `sequences` of the most revealing and the most confusing observations are chosen (3, none
     for horizons above 1,000). `seed` makes what is sampled repeatable.
     `stop` ends the work as `time` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt as
@@ -225,7 +229,12 @@ def measure_product(
 ) -> Measurement:
     """The same for a compiled problem and a policy vector over its slots."""
     begun = perf_counter() if begun is None else begun
-    process, problem, budget, stop = product.process, product.problem, budget or Budget(), stop or Stop()
+    process, problem, budget, stop = (
+        product.process,
+        product.problem,
+        budget or _budget(None, 0.0, None),
+        stop or Stop(),
+    )
     rng, samples = rng or np.random.default_rng(0), samples or _default_samples(process.horizon)
     sequences = (3 if process.horizon <= _LONGEST_SHOWN else 0) if sequences is None else sequences
     prior = secret_distribution(process, pi, stop=stop)
@@ -279,6 +288,7 @@ def measure_product(
         num_product_states=process.num_states,
         num_nodes=answer.num_nodes,
         seconds=perf_counter() - begun,
+        exactness_limit=answer.exactness_limit,
     )
 
 
@@ -303,8 +313,12 @@ def requirements_met(product: Product, pi: FloatArray, *, stop: Stop | None = No
 
 
 def _budget(nodes: int | None, mass: float, memory: int | None) -> Budget:
+    """What is not given is limited by memory and, unless there is a time limit, by the work for a whole graph."""
     standard = Budget(mass=mass)
-    return replace(standard, nodes=nodes or standard.nodes, memory=memory or standard.memory)
+    standard = replace(standard, memory=memory or standard.memory)
+    if nodes is not None:
+        return replace(standard, nodes=nodes)
+    return replace(standard, whole_nodes=_NO_LIMIT, whole_work=_WHOLE_WORK)
 
 
 def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from opaq.opacity.amount import Amount
+from opaq.opacity.evaluator import ExactnessLimit
 from opaq.opacity.measurement import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.answer_page import Lines
@@ -47,6 +48,7 @@ def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
         "revealing": [_sequence_to_dict(sequence) for sequence in measurement.revealing],
         "confusing": [_sequence_to_dict(sequence) for sequence in measurement.confusing],
         "explanation": measurement.explanation,
+        "exactness_limit": _limit_to_dict(measurement.exactness_limit),
         "product_states": measurement.num_product_states,
         "beliefs": measurement.num_nodes,
         "seconds": measurement.seconds,
@@ -73,7 +75,44 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
         ),
         *((requirement.name, _requirement(requirement)) for requirement in measurement.requirements),
         ("how", measurement.explanation),
+        *_limit_rows(measurement),
     )
+
+
+_ADVICE = {
+    "beliefs": "allow more beliefs at a time (opaq measure --nodes)",
+    "memory": "allow more memory for beliefs (opaq measure --memory)",
+    "time": "allow more time (opaq measure --time; half of it goes to the exact answer)",
+    "work": "give a time limit that allows it (opaq measure --time; half of it goes to the exact answer)",
+    "interrupted": "let it go on (opaq measure)",
+    "mode": "use opaq measure --mode auto or exact",
+}
+
+
+def _limit_to_dict(limit: ExactnessLimit | None) -> dict[str, Any] | None:
+    """What kept the answer from being exact, and what would make it so, as plain data."""
+    if limit is None:
+        return None
+    return {
+        "limit": limit.limit,
+        "beliefs": limit.num_nodes,
+        "beliefs_expected": limit.expected_nodes,
+        "seconds_expected": limit.expected_seconds,
+        "advice": _ADVICE[limit.limit],
+    }
+
+
+def _limit_rows(measurement: Measurement) -> list[tuple[str, str]]:
+    """What would make the answer exact, where it is not."""
+    limit = measurement.exactness_limit
+    if limit is None or measurement.uncertainty.method == "exact":
+        return []
+    words = _ADVICE[limit.limit]
+    if limit.expected_nodes is not None and limit.expected_seconds is not None:
+        beliefs, seconds = f"{limit.expected_nodes:.2g}", max(1.0, limit.expected_seconds)
+        whole = f"some {float(beliefs):,.0f} beliefs and {float(f'{seconds:.1g}'):,.0f} s"
+        words += f"; the whole graph takes {whole} if its levels grow on as the last ones did"
+    return [("to be exact", words)]
 
 
 def _further(measurement: Measurement) -> dict[str, Amount]:
