@@ -56,6 +56,7 @@ from .model.uncertainty import Guesswork as Guesswork
 from .model.uncertainty import Shannon as Shannon
 from .model.uncertainty import Uncertainty as Uncertainty
 from .opacity.amount import Amount as Amount
+from .opacity.evaluator import ExactnessLimit as ExactnessLimit
 from .opacity.measurement import Measurement as Measurement
 from .opacity.measurement import RequirementResult as RequirementResult
 from .opacity.measurement import measure as measure

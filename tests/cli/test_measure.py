@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,14 @@ def test_the_text_of_an_answer(opaq) -> None:
     assert sentence.startswith("This policy hides 0.4056 of 0.9544 bits of the secret; the observer's best guess is")
     labels = [line.split("  ")[0] for line in lines if line and not line.startswith(" ")]
     assert labels[:6] == ["opacity", "of at most", "leakage", "guess error", "guesswork", "return"]
+
+
+@pytest.mark.parametrize("command", [("measure",), ("measure", "--json"), ("solve", "--starts", "1")])
+def test_the_warning_that_there_is_nothing_to_hide_is_repeated(opaq, tmp_path: Path, command: tuple[str, ...]) -> None:
+    text = opaq("examples", "two-sink").stdout
+    (tmp_path / "known.yaml").write_text(re.sub(r"horizon: \d+", "horizon: 0", text))
+    asked, *options = command
+    done = opaq(asked, "known.yaml", "-q", *options)
+    assert done.returncode == 0
+    assert "can take one value only, 'no', whatever the policy does; there is nothing to hide" in done.stderr
+    assert "there is nothing to hide" in done.stdout.lower()

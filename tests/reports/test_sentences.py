@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 import opaq
+from opaq.opacity.amount import Amount
 from opaq.reports.certificate_text import certificate_to_dict
-from opaq.reports.measurement_text import measurement_rows
+from opaq.reports.measurement_text import measurement_rows, measurement_to_dict
+from opaq.reports.page.figure_cards import cards
 from opaq.reports.sentences import answer_sentence, question_sentence, secret_label
 
 
@@ -66,7 +68,9 @@ def test_rounding_errors_are_nothing() -> None:
     measured = opaq.measure(spec(secret={"last_state": "a"}))
     noise = replace(measured.opacity, value=1.5e-14, lower=0.0, upper=1e-13)
     told = answer_sentence(replace(measured, opacity=noise, secret_entropy=4.4e-14))
-    assert told.startswith("This policy hides 0 of 0 bits")
+    assert told.startswith("There is nothing to hide")
+    told = answer_sentence(replace(measured, opacity=noise, secret_entropy=1.0))
+    assert told.startswith("This policy hides 0 of 1 bit")
 
 
 def test_one_is_singular() -> None:
@@ -118,3 +122,35 @@ def test_the_answer_says_how_sure_it_is() -> None:
     assert "hides between 0.25 and 0.5 of" in answer_sentence(between)
     known = replace(measurement, guess_error=opaq.Amount.exact(0.0))
     assert "best guess is always right" in answer_sentence(known)
+
+
+def test_the_middle_of_an_interval_is_no_finding() -> None:
+    measured = opaq.measure("two-sink")
+    for error, words in {
+        Amount.between(0.0, 0.538): "wrong in at most 53.8% of the runs",
+        Amount.between(0.1, 0.538): "wrong in 10% to 53.8% of the runs",
+        Amount.between(0.26901, 0.26902): "wrong in 26.9% of the runs",
+        Amount.exact(0.269): "wrong in 26.9% of the runs",
+        Amount.estimate(0.269, 0.0, 0.5, standard_error=0.004): "wrong in about 26.9% (± 0.4%) of the runs",
+    }.items():
+        assert words in answer_sentence(replace(measured, guess_error=error))
+
+
+def test_the_figures_of_a_page_show_intervals_as_such() -> None:
+    changes = {name: Amount.between(0.0, 0.5) for name in ("opacity", "guess_error", "leakage")}
+    data = {"measurement": measurement_to_dict(replace(opaq.measure("two-sink"), **changes))}
+    shown = {card["title"]: card for card in cards(data)}
+    assert shown["Opacity"]["value"] == shown["Leakage"]["value"] == "0 to 0.500"
+    assert shown["Guess error"]["value"] == "0% to 50.0%"
+    assert shown["Opacity"]["gauge"]["filled"] == shown["Guess error"]["gauge"]["filled"] == 0.0
+
+
+def test_a_secret_that_is_known_is_no_answer() -> None:
+    known = opaq.measure(spec(secret={"last_state": "a"}))
+    assert answer_sentence(known) == "There is nothing to hide: the secret is “no” in every run of this policy."
+    assert "there is nothing to hide" in dict(measurement_rows(known))["of at most"]
+    told = measurement_to_dict(known)["warnings"]
+    assert told == ["the secret is 'no' in every run of this policy: there is nothing to hide"]
+    assert measurement_to_dict(opaq.measure("two-sink"))["warnings"] == []
+    nearly = replace(known, secret_distribution={"no": 1.0, "yes": 1e-16})
+    assert "in all but 1e-16 of the runs of this policy" in answer_sentence(nearly)

@@ -26,7 +26,8 @@ class Budget:
 
     nodes: the most nodes kept on one level; mass: how much probability may be dropped on purpose in all;
     memory: bytes for the graph; whole_nodes: the most nodes on one level of a graph that is kept whole (None: as
-    `nodes`); whole_work: the most operations for such a graph, entries moved along edges and to observations (None: any).
+    `nodes`); whole_work: the most operations for such a graph, entries moved along edges and to observations (None: no
+    limit).
     """
 
     nodes: int = 500_000

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opaq.cli.inputs import note_known_secret
 from opaq.cli.interrupts import BEGUN
 from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, page_width, warn
 from opaq.errors import BudgetError, Faults, InputError
@@ -37,7 +38,7 @@ def _check(source: str) -> bool:
             from opaq.product.compile import compile_problem
 
             product = compile_problem(problem)
-            _warn_if_known(product, faults)
+            note_known_secret(product, faults)
     except InputError as error:
         complain(error)
         return False
@@ -48,16 +49,6 @@ def _check(source: str) -> bool:
         warn(faults.warnings, source)
     answer(f"{printable(source)}: fine\n{_summary(product)}")
     return True
-
-
-def _warn_if_known(product: Product, faults: Faults) -> None:
-    """Warn of a secret that every observer knows."""
-    from opaq.product.reachable import possible_secrets
-
-    values = possible_secrets(product)
-    if len(values) == 1:
-        found = f"can take one value only, '{values[0]}', whatever the policy does"
-        faults.warn("secret", found, "there is nothing to hide")
 
 
 def _summary(product: Product) -> str:

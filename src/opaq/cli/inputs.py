@@ -16,6 +16,7 @@ from opaq.errors import Faults, InputError
 if TYPE_CHECKING:
     from opaq.model.policy import Policy
     from opaq.model.problem import Problem
+    from opaq.product.compile import Product
 
 
 def read_inputs(
@@ -39,6 +40,23 @@ def read_inputs(
     finally:
         warn(faults.warnings, problem)
         warn(policy_faults.warnings, str(policy))
+
+
+def note_known_secret(product: Product, faults: Faults) -> None:
+    """Warn of a secret that every observer knows."""
+    from opaq.product.reachable import possible_secrets
+
+    values = possible_secrets(product)
+    if len(values) == 1:
+        taken = f"can take one value only, '{values[0]}', whatever the policy does"
+        faults.warn("secret", taken, "there is nothing to hide")
+
+
+def warn_of_known_secret(product: Product, source: str) -> None:
+    """Repeat that warning beside an answer about such a secret."""
+    faults = Faults()
+    note_known_secret(product, faults)
+    warn(faults.warnings, source)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def command(
     """
     import json
 
-    from opaq.cli.inputs import read_inputs
+    from opaq.cli.inputs import read_inputs, warn_of_known_secret
     from opaq.cli.next_step import after_measure, suggest
     from opaq.cli.progress import ProgressPrinter
     from opaq.cli.terminal_tables import shown
@@ -80,8 +80,9 @@ def command(
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.measurement import measure  # slow to import: a fault in a file is told before
         from opaq.opacity.warm import compile_kernels
+        from opaq.product.compile import compile_problem
         from opaq.reports.answer_pages import measurement_page
-        from opaq.reports.measurement_text import measurement_to_dict
+        from opaq.reports.measurement_text import constant_secret, measurement_to_dict
         from opaq.simulation.runs import compiled
 
         compile_kernels()
@@ -91,6 +92,8 @@ def command(
         about(problem if policy is None else str(policy)),
     ):
         measurement = measure(stated, chosen, stop=stop, on_progress=progress.show, **given({"mode": mode, **options}))
+    if constant_secret(measurement) is not None:
+        warn_of_known_secret(compile_problem(stated), problem)
     if as_json:
         answer(json.dumps(measurement_to_dict(measurement), indent=2))
     else:

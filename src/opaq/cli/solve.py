@@ -87,7 +87,7 @@ def command(
     for line in folder.notes:
         note(line)
     solution = _solve(stated, folder, processes=processes, on=on, time=time, quiet=quiet)
-
+    _warn(solution, folder.source)
     certificate = _certify(stated, solution, folder.source, quiet=quiet) if certify else None
 
     from opaq.cli.delivery import deliver
@@ -108,6 +108,15 @@ def command(
     if not (quiet or as_json or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)):
         _hint(context, folder, stated, solution, certificate)
     raise typer.Exit(code)
+
+
+def _warn(solution: Solution, source: str) -> None:
+    """Say where there is nothing to hide."""
+    from opaq.cli.inputs import warn_of_known_secret
+    from opaq.reports.measurement_text import constant_secret
+
+    if constant_secret(solution.measurement) is not None:
+        warn_of_known_secret(solution.product, source)
 
 
 def _hint(

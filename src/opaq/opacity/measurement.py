@@ -159,9 +159,9 @@ def measure(
     interval narrower than `width` or, if there is none, the better of interval and estimate.
     nodes (the most beliefs kept per level), mass (the most probability dropped on purpose) and memory (bytes, 4 GiB)
     bound the belief graph; without `nodes` and `time`, "auto" gives up the whole graph after some 20 seconds of work.
-    What kept an answer from being exact is its `exactness_limit`. time (seconds) bounds the work: what is certain by then is the answer, an interval or an
-    estimate from fewer runs. `sequences` of the most revealing and the most confusing observations are chosen (3, none
-    for horizons above 1,000). `seed` makes what is sampled repeatable.
+    What kept an answer from being exact is its `exactness_limit`. time (seconds) bounds the work: what is certain by
+    then is the answer, an interval or an estimate from fewer runs. `sequences` of the most revealing and the most
+    confusing observations are chosen (3, none for horizons above 1,000). `seed` makes what is sampled repeatable.
     `stop` ends the work as `time` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt as
     soon as the compiled code has returned. `on_progress` is called with words that say how far the work is.
     Raises InputError when an argument or the policy does not fit, BudgetError when "exact" cannot be had, and

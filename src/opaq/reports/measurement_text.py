@@ -48,6 +48,7 @@ def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
         "revealing": [_sequence_to_dict(sequence) for sequence in measurement.revealing],
         "confusing": [_sequence_to_dict(sequence) for sequence in measurement.confusing],
         "explanation": measurement.explanation,
+        "warnings": _warnings(measurement),
         "exactness_limit": _limit_to_dict(measurement.exactness_limit),
         "product_states": measurement.num_product_states,
         "beliefs": measurement.num_nodes,
@@ -59,10 +60,11 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
     """The figures for people: a label and words for each."""
     error, fano = amount_words(measurement.guess_error), number(measurement.fano_bound)
     entropy = with_unit(number(measurement.secret_entropy), "bits")
+    hidden = "" if constant_secret(measurement) is None else ": there is nothing to hide"
     guesses, before = with_unit(amount_words(measurement.guesswork), "guesses"), number(measurement.secret_guesswork)
     return (
         ("opacity", f"{with_unit(amount_words(measurement.opacity), 'bits')}   H(secret | observations)"),
-        ("of at most", f"{entropy}   H(secret), the uncertainty before observing"),
+        ("of at most", f"{entropy}   H(secret), the uncertainty before observing{hidden}"),
         ("leakage", with_unit(amount_words(measurement.leakage), "bits")),
         ("guess error", f"{error}   (Fano: at least {fano})"),
         ("guesswork", f"{guesses} until right, {before} without observing"),
@@ -77,6 +79,23 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
         ("how", measurement.explanation),
         *_limit_rows(measurement),
     )
+
+
+def constant_secret(measurement: Measurement) -> tuple[str, str] | None:
+    """Return the one value that the secret takes, and in which runs of the policy; None where it takes several."""
+    if measurement.secret_entropy > NOISE:
+        return None
+    shares = measurement.secret_distribution
+    value = max(shares, key=lambda name: shares[name])
+    rest = sum(share for name, share in shares.items() if name != value)
+    return value, f"all but {rest:.1g} of the runs" if rest > 0.0 else "every run"
+
+
+def _warnings(measurement: Measurement) -> list[str]:
+    constant = constant_secret(measurement)
+    if constant is None:
+        return []
+    return [f"the secret is '{constant[0]}' in {constant[1]} of this policy: there is nothing to hide"]
 
 
 _ADVICE = {

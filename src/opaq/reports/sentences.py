@@ -17,6 +17,7 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement, RequirementResult
 from opaq.reports.certificate_text import certificate_to_dict, rounded_up
 from opaq.reports.layout import NOISE, with_unit
+from opaq.reports.measurement_text import constant_secret
 
 Certificate = Any  # an opaq.certificates.certificate.Certificate, or what certificate_to_dict makes of one
 
@@ -38,8 +39,7 @@ def question_sentence(problem: Problem) -> str:
 def answer_sentence(measurement: Measurement, certificate: Certificate | Mapping[str, Any] | None = None) -> str:
     """What a policy hides, how often the best guess is wrong, what it earns, and what a certificate proves."""
     parts = [
-        f"This policy hides {_amount(measurement.opacity)} of {_bits(measurement.secret_entropy)} of the secret",
-        _guess(measurement.guess_error),
+        *_hidden(measurement),
         *_own_uncertainty(measurement),
         *map(_requirement, measurement.requirements),
         *_proof(measurement, certificate),
@@ -174,11 +174,32 @@ def _digits(value: float) -> str:
     return f"{value:.4g}" if abs(value) >= NOISE else "0"
 
 
+def _hidden(measurement: Measurement) -> list[str]:
+    """What the policy hides and how often the best guess is wrong; that there is nothing to hide where that is so."""
+    constant = constant_secret(measurement)
+    if constant is not None:
+        value, runs = constant
+        return [f"There is nothing to hide: the secret is {quoted(value)} in {runs} of this policy"]
+    return [
+        f"This policy hides {_amount(measurement.opacity)} of {_bits(measurement.secret_entropy)} of the secret",
+        _guess(measurement.guess_error),
+    ]
+
+
 def _guess(error: Amount) -> str:
     if error.upper < _SURE:
         return "the observer's best guess is always right"
-    about = "" if error.method == "exact" else "about "
-    return f"the observer's best guess is wrong in {about}{100 * error.value:.3g}% of the runs"
+    return f"the observer's best guess is wrong in {_percent(error)} of the runs"
+
+
+def _percent(share: Amount) -> str:
+    """A share in percent: of an interval both ends, of an estimate its standard error too."""
+    value, lower, upper = (f"{100 * number:.3g}%" for number in (share.value, share.lower, share.upper))
+    if share.standard_error is not None:
+        return f"about {value} (± {100 * share.standard_error:.1g}%)"
+    if share.method == "exact" or lower == upper:
+        return value
+    return f"at most {upper}" if share.lower < _SURE else f"{lower} to {upper}"
 
 
 def _own_uncertainty(measurement: Measurement) -> list[str]:

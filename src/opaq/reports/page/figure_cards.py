@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Card = dict[str, Any]  # title, value, unit, notes, how, state ("", "good", "bad"), gauge (None or shares of the width)
@@ -66,6 +66,17 @@ def how_words(amount: Mapping[str, Any], digits: int = 4) -> str:
     return f"certified: {interval}"
 
 
+def _value_words(amount: Mapping[str, Any], words: Callable[[float], str]) -> str:
+    """The figure, or both ends of an interval that they tell apart: its middle is no finding."""
+    lower, upper = words(amount["lower"]), words(amount["upper"])
+    return words(amount["value"]) if amount["method"] != "interval" or lower == upper else f"{lower} to {upper}"
+
+
+def _filled(amount: Mapping[str, Any]) -> float:
+    """What a gauge is filled to: of an interval what is certain."""
+    return float(amount["lower"] if amount["method"] == "interval" else amount["value"])
+
+
 def _card(title: str, value: str, **details: Any) -> Card:
     return {"title": title, "value": value, "unit": "", "notes": [], "how": "", "state": "", "gauge": None} | details
 
@@ -77,11 +88,12 @@ def _note(text: str, *, mark: bool = False) -> dict[str, Any]:
 
 def _opacity(measurement: Mapping[str, Any], bound: float | None) -> Card:
     amount, most = measurement["opacity"], measurement["secret_entropy"]
-    title, value, how = "Opacity", figure(amount["value"]), how_words(amount)
+    title, value, how = "Opacity", _value_words(amount, figure), how_words(amount)
     if most <= _NOISE:
         return _card(title, value, unit="bits", notes=[_note("there is nothing to hide")], how=how)
-    share = min(1.0, amount["value"] / most)
-    notes = [_note(f"{percent(share)} of at most {figure(most)} bits")]
+    share = min(1.0, _filled(amount) / most)
+    least = "at least " if amount["method"] == "interval" else ""
+    notes = [_note(f"{least}{percent(share)} of at most {figure(most)} bits")]
     notes += [] if bound is None else [_note("the certified bound", mark=True)]
     gauge = {"filled": _clipped(share), "mark": None if bound is None else _clipped(bound / most)}
     return _card(title, value, unit="bits", notes=notes, how=how, gauge=gauge)
@@ -92,8 +104,8 @@ def _guess_error(measurement: Mapping[str, Any]) -> Card:
     blind = 1 - max(measurement["secret_distribution"].values(), default=1.0)
     notes = [_note("the best guess of the secret is wrong")]
     notes.append(_note(f"{percent(max(0.0, blind))} without observing", mark=True))
-    gauge = {"filled": _clipped(amount["value"]), "mark": _clipped(blind)}
-    return _card("Guess error", percent(amount["value"]), notes=notes, how=how_words(amount), gauge=gauge)
+    gauge = {"filled": _clipped(_filled(amount)), "mark": _clipped(blind)}
+    return _card("Guess error", _value_words(amount, percent), notes=notes, how=how_words(amount), gauge=gauge)
 
 
 def _return(measurement: Mapping[str, Any]) -> Card:
@@ -130,7 +142,7 @@ def _certificate(certificate: Mapping[str, Any]) -> Card:
 def _leakage(measurement: Mapping[str, Any]) -> Card:
     amount = measurement["intervals"]["leakage"]
     notes = [_note("what the observations tell of the secret")]
-    return _card("Leakage", figure(amount["value"]), unit="bits", notes=notes, how=how_words(amount))
+    return _card("Leakage", _value_words(amount, figure), unit="bits", notes=notes, how=how_words(amount))
 
 
 def _unit(certificate: Mapping[str, Any]) -> str:
