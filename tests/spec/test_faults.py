@@ -143,6 +143,7 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"observer": {"sensors": {"A": {"covers": "goal", "detects": 2}}}}, f"observer.sensors.A.detects: probability 2 is above 1; {RANGE}"),
     ({"observer": {"sensors": {"A+B": {"covers": "goal", "detects": 1}}}}, "observer.sensors.A+B: 'A+B' cannot name a sensor; '+' joins the sensors that fire together"),
     ({"observer": {"sensors": {"null": {"covers": "q0", "detects": 1}}}}, "observer.sensors.null: is also the name for no sensor at all; rename it or set 'null'"),
+    ({"observer": {"sensors": {"A": {"covers": "q0", "detects": 0.5}, "B": {"covers": "q0", "detects": 0.5}}, "null": "A+B"}}, "observer.null: 'A+B' cannot name what no sensor shows; '+' joins the sensors that fire together"),
     ({"observer": {"sensors": {f"s{i}": {"covers": ["q0"], "detects": 0.5} for i in range(11)}}}, "observer.sensors: state 'q0' would have 2,048 joint outcomes, more than 1,024; let fewer sensors overlap or give no false alarms"),
     # secret
     ({"secret": GONE}, "secret: is missing; say what must stay hidden"),
