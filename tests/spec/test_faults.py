@@ -149,6 +149,7 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"secret": GONE}, "secret: is missing; say what must stay hidden"),
     ({"secret": "goal"}, "secret: is 'goal', not a mapping"),
     ({"secret": {}}, "secret: has none of last_state, initial_state, state_at, steps_ago, visited, automaton, ltlf, regex; give exactly one"),
+    ({"secret": {"last_state": {"other": ["q1"], "x": ["q0"]}}}, "secret.last_state.other: states in no class are 'other' too: q2; rename it, or list them as well"),
     ({"secret": {"last_states": "goal"}}, "secret.last_states: unknown key; did you mean 'last_state'?"),
     ({"secret": {"last_state": "q0", "visited": "q1"}}, "secret: has 'last_state' and 'visited'; keep one of them"),
     ({"secret": {"last_state": False}}, f"secret.last_state: is false, not {FORMS}"),
