@@ -5,10 +5,10 @@
     python benchmarks/trust_kill.py --seed 7                     # other instants
 
 kill -9: the run is resumed (and sometimes killed again), until it is done; the answer must equal, bit for bit but for
-times, that of a run left alone. Ctrl-C and SIGTERM: exit code 130, the best answer so far as JSON or a clear "nothing
-yet", "stopping" on stderr within 1 s, the end within 5 s, no traceback; a resumed solve then ends with the same bits.
-Instants are spread over the whole run from 0.1 s after Python itself listens to signals: start-up and changes of round
-are among them. Every other run uses two workers. The exit code is 1 if anything failed.
+times, that of a run left alone. Ctrl-C and SIGTERM: exit code 130 and 143, the best answer so far as JSON or a clear
+"nothing yet", "stopping" on stderr within 1 s, the end within 5 s, no traceback; a resumed solve then ends with the
+same bits. Instants are spread over the whole run from 0.1 s after Python itself listens to signals: start-up and
+changes of round are among them. Every other run uses two workers. The exit code is 1 if anything failed.
 """
 
 from __future__ import annotations

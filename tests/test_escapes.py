@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from opaq.escapes import printable
+from opaq.escapes import escape_mark, printable
+
+NAMES = st.lists(st.text(alphabet="ab >\\", min_size=1, max_size=4), min_size=1, max_size=3)
 
 
 @pytest.mark.parametrize(
@@ -19,3 +23,9 @@ from opaq.escapes import printable
 )
 def test_control_characters_are_spelt_out(name: str, shown: str) -> None:
     assert printable(name) == shown
+
+
+@given(NAMES, NAMES)
+def test_different_lists_of_names_never_look_alike(names: list[str], others: list[str]) -> None:
+    joined = [" > ".join(escape_mark(name, ">") for name in listed) for listed in (names, others)]
+    assert (joined[0] == joined[1]) == (names == others)

@@ -19,7 +19,7 @@ SOURCE = Path(opaq.__file__).parent
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
     ["errors", "escapes", "version"],
-    ["choices", "commands", "dataframes", "display", "files", "lexer", "lock", "stop"],
+    ["choices", "commands", "dataframes", "display", "files", "kernel_cache", "lexer", "lock", "stop"],
     ["model"],
     ["automata"],
     ["spec"],

@@ -25,7 +25,7 @@ A command ends with one of these codes; [Answers](../answers.md#exit-codes) has 
 | 3 | a feasible policy, but not converged | give more time, or take it as it is |
 | 70 | a fault of opaq itself, or out of memory | report it with the problem file; `--debug` shows where |
 | 74 | stdout is closed or full | |
-| 130 | interrupted | what was certain by then has been printed |
+| 130, 143 | interrupted by Ctrl-C, by SIGTERM | what was certain by then has been printed |
 
 ## How a fault reads
 

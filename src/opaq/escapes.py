@@ -8,6 +8,14 @@ _FORMULA = tuple("=+-@\t\r＝＋－＠")
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?")
 
 
+def escape_mark(name: str, mark: str) -> str:
+    """A name to be joined with others by a mark: the mark inside it, and every backslash, with a backslash in front.
+
+    The first mark without a backslash of its own then ends the name, so that different lists of names never look alike.
+    """
+    return name.replace("\\", "\\\\").replace(mark, f"\\{mark}")
+
+
 def printable(text: str) -> str:
     """The text on one line: control, bidirectional, line-break and other invisible characters spelt out as escapes.
 

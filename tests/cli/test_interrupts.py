@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from opaq.cli.interrupts import interrupts
 from stress.interrupts import (
     Patience,
     Undisturbed,
@@ -52,3 +55,54 @@ def test_an_interrupted_solve_ends_well_and_goes_on(
 @pytest.mark.parametrize("trial", range(3))
 def test_an_interrupted_measurement_ends_well(measuring: Undisturbed, trial: int) -> None:
     assert interrupt_measure(measuring, Random(trial), signal.SIGINT, patience=PATIENCE).complaints == ()
+
+
+def at_once(printer: object) -> Callable[[object], None]:
+    """Interrupts certifying before it begins."""
+    interrupts.act(signal.SIGINT)
+    return lambda rung: None
+
+
+def with_a_bound(printer: object) -> Callable[[object], None]:
+    """Interrupts certifying as soon as there is a bound."""
+    return lambda rung: interrupts.act(signal.SIGINT)
+
+
+COMMANDS = [("solve", "two-sink", "--starts", "1", "--certify"), ("compare", "two-sink", "--starts", "1")]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_an_interrupt_while_certifying_is_told_with_the_bound_so_far(
+    command: tuple[str, ...], opaq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opaq.cli.certify.rung_progress", with_a_bound)
+    done = opaq(*command, "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["interrupted"]) == (130, True)
+    assert 0.4 < found.get("upper_bound", found.get("bound")) <= 1.0
+    text = opaq(*command)
+    assert "interrupted: this is the best bound so far" in " ".join(text.stdout.split())
+    assert "next:" not in text.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_an_interrupt_before_there_is_a_bound_keeps_the_policies(
+    command: tuple[str, ...], opaq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opaq.cli.certify.rung_progress", at_once)
+    done = opaq(*command, "--json")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["interrupted"], found.get("bound")) == (130, True, None)
+    assert found.get("classes") or found["opacity"]["value"] > 0.4
+    assert "upper_bound" not in found
+    assert " is left out: interrupted\n" in done.stderr
+
+
+def test_a_signal_between_two_parts_of_the_work_ends_the_second() -> None:
+    with interrupts.computing():
+        pass
+    interrupts.act(signal.SIGINT)  # nothing can be asked to end now
+    with interrupts.computing() as stop:
+        assert stop.interrupted
+    with interrupts.computing() as stop:
+        assert not stop.requested

@@ -68,16 +68,17 @@ def test_a_user_error_has_no_traceback_unless_asked(opaq) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_ctrl_c_ends_quietly(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_quietly(tmp_path: Path, number: signal.Signals, code: int) -> None:
     slow = tmp_path / "slow.yaml"
     slow.write_text("- [1, 2, 3]\n" * 1_000_000)
     given = [PROGRAM, "measure", str(slow)]
     process = subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert process.stderr.readline().startswith("opaq: reading ")  # it has begun, and goes on for long
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     stdout, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stdout, without_progress(stderr)) == (130, "", "opaq: stopped; nothing yet\n")
+    assert (process.returncode, stdout, without_progress(stderr)) == (code, "", "opaq: stopped; nothing yet\n")
 
 
 @pytest.mark.parametrize("command", ["examples", "examples two-sink", "schema", "check two-sink"])

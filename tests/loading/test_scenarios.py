@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,13 @@ def test_a_problem_is_called_after_its_file_unless_it_has_a_name(tmp_path) -> No
     assert scenarios.load_problem("two-sink").name == "two-sink"
     assert scenarios.load_problem(tmp_path / "mine.yaml").name == "mine"
     assert scenarios.load_problem(tmp_path / "named.yaml").name == "other"
+
+
+def test_a_file_name_that_is_no_text_is_spelt_out(tmp_path) -> None:
+    file = os.path.join(os.fsencode(tmp_path), b"two\xffsink.yaml")
+    try:
+        with open(file, "w", encoding="utf-8") as opened:
+            opened.write(scenarios.text("two-sink"))
+    except OSError:
+        pytest.skip("the file system takes UTF-8 only")
+    assert scenarios.load_problem(os.fsdecode(file)).name == "two\\udcffsink"

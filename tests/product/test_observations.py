@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import opaq
 import oracles
@@ -36,6 +39,7 @@ from opaq.simulation.sampling import sample_runs
 from opaq.solvers.lift import lift
 from opaq.solvers.policy_classes import class_name, contains, default_classes, in_order, named_class
 from opaq.spec.memory_part import free_memory
+from opaq.spec.policy_table import policy_from_dict, policy_to_dict
 from random_problems import _memory, random_policy, random_problem
 
 Rng = np.random.Generator
@@ -259,6 +263,61 @@ def test_on_the_ladder_hearing_never_hurts(seed: int) -> None:
     assert [rung.name for rung in rungs] == ["state, time", "state, time, observations:1", "state, observations:all"]
     assert values == pytest.approx(sorted(values), abs=1e-9)
     assert [rung.warm_from for rung in rungs][:2] == [None, "state, time"]
+
+
+# -- names ----------------------------------------------------------------------------------------------------------
+
+PARTS = st.text(alphabet="xb/\\", min_size=1, max_size=3)
+
+
+@given(st.lists(PARTS, min_size=1, max_size=6, unique=True), st.lists(PARTS, min_size=1, max_size=6, unique=True))
+def test_joint_names_are_unambiguous(observations: list[str], signs: list[str]) -> None:
+    observer = replace(
+        heard_problem().observer, observations=tuple(observations), action_signs=tuple(signs), action_emission=None
+    )
+    names = observer.seen_names
+    assert len(set(names)) == len(names) == len(observations) * (1 + len(signs))
+
+
+def test_plain_joint_names_are_joined_by_a_slash() -> None:
+    observer = replace(heard_problem().observer, observations=("o", "p q"), action_signs=("a", "b/c"))
+    assert observer.seen_names == ("o", "o/a", "o/b/c", "p q", "p q/a", "p q/b/c")
+    assert replace(observer, observations=("x/b", "x"), action_signs=()).seen_names == ("x/b", "x")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_names_with_slashes_change_no_answer(seed: int) -> None:
+    """Measuring, replaying, reporting and files, beside the same problem with plain names."""
+    rng = np.random.default_rng([88, seed])
+    plain = watched_problem(rng, "both", horizon=2)
+    seen, signs = len(plain.observer.observations), len(plain.observer.action_signs)
+    confusing = ("x", "x/b", "x/b/c", "x\\\\", "x\\\\/b", "/", "//", "x/", "x/b/")
+    observer = replace(plain.observer, observations=confusing[:seen], action_signs=("b/c", "c", "b", "/b", "/")[:signs])
+    problem = replace(plain, observer=observer)
+    policy, _ = aware_policy(rng, plain, (CurrentState(), Observations(2)))
+    new_name = dict(zip(plain.observer.seen_names, observer.seen_names, strict=True))
+    rows = {(state, tuple(map(new_name.get, names))): row for (state, names), row in policy.rows.items()}
+    renamed = Policy(policy.policy_class, rows)
+    assert len(rows) == len(policy.rows)
+    again = policy_from_dict(json.loads(json.dumps(policy_to_dict(renamed, problem=problem))), problem)
+    assert again.rows == renamed.rows
+    expected, measured = opaq.measure(plain, policy), opaq.measure(problem, again)
+    assert measured.opacity.value == pytest.approx(expected.opacity.value, abs=1e-12)
+    for before, after in zip(replay(plain, policy, runs=20), replay(problem, again, runs=20), strict=True):
+        assert [new_name[one.observation] for one in before.moments] == [one.observation for one in after.moments]
+        for one, other in zip(before.moments, after.moments, strict=True):
+            assert other.posterior == pytest.approx(one.posterior, abs=1e-12)
+        seen_run = [moment.observation for moment in after.moments]
+        (told,) = replay(problem, again, observations=seen_run)
+        assert told.moments[-1].posterior == pytest.approx(after.moments[-1].posterior, abs=1e-12)
+        assert after.moments[-1].posterior[after.secret] > 0
+
+
+def test_a_report_of_names_with_slashes() -> None:
+    problem = heard_problem()
+    observer = opaq.build_observer(problem.mdp, emissions={"left": "o", "right": "o/low"}, actions=True)
+    page = opaq.report(replace(problem, observer=observer))
+    assert "o\\\\/low/high" in page.html
 
 
 # -- too large ------------------------------------------------------------------------------------------------------

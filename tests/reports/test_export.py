@@ -16,6 +16,7 @@ import opaq
 from opaq.beliefs.returns import expected_return, secret_distribution
 from opaq.errors import InputError
 from opaq.model.arrays import SparseRows, floats
+from opaq.model.conditions import LastStates
 from opaq.model.policy import Policy, PolicyClass
 from opaq.product.compile import compile_problem
 from opaq.reports.policy_export import chain_to_drn, policy_to_csv, policy_to_storm_scheduler, policy_to_table
@@ -68,6 +69,14 @@ def test_cells_cannot_be_formulas_or_control_characters() -> None:
         "'=1+1", "'+x", "'-x", "'@x", "'\\tx", "'\\rx", "-1", "+2.5", "a\\x1bb", "a\\nb", "\\u202ea",
     ]  # fmt: skip
     assert policy_to_table(policy).isascii()
+
+
+def test_rows_of_several_names_differ() -> None:
+    rows = {(("a > b",),): {"go": 1.0}, (("a", "b"),): {"go": 1.0}, (("a > b", "c"),): {"go": 1.0}}
+    policy = Policy(PolicyClass((LastStates(2),)), rows)
+    lines = policy_to_csv(policy).splitlines()
+    assert lines == ["last_states,go", "a \\> b,1.0", "a > b,1.0", "a \\> b > c,1.0"]
+    assert len(set(policy_to_table(policy).splitlines())) == 4
 
 
 def test_table_is_aligned() -> None:

@@ -316,6 +316,7 @@ NAMES = [
     "{% raw %}",
     "\\u003c",
     "𝔘 😀",
+    "\\\ud800 lone \udcff",
 ]
 LABELS = {name for name in NAMES if not set(name) & set('"&|!~()')}
 
@@ -327,7 +328,7 @@ def strange(kind: str) -> opaq.Problem:
     return opaq.build_problem(
         {
             "opaq": 1,
-            "name": "</title><script>alert(2)</script>",
+            "name": "</title><script>alert(2)</script>\udcff",
             "model": {
                 "states": states,
                 "actions": ["__proto__", "</script>"],
@@ -353,6 +354,7 @@ def test_strange_names_come_through_as_they_are(kind: str) -> None:
     made = opaq.report(problem)
     data = embedded(made.html)
     assert data == made.data
+    assert made.html.encode().decode() == made.html  # a lone surrogate has no UTF-8
     assert tuple(data["model"]["states"]) == problem.mdp.states
     assert tuple(data["model"]["actions"]) == problem.mdp.actions
     assert set(data["model"]["labels"]) == LABELS

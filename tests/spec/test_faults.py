@@ -143,11 +143,13 @@ ONE_FAULT: list[tuple[dict[str, Any], str]] = [
     ({"observer": {"sensors": {"A": {"covers": "goal", "detects": 2}}}}, f"observer.sensors.A.detects: probability 2 is above 1; {RANGE}"),
     ({"observer": {"sensors": {"A+B": {"covers": "goal", "detects": 1}}}}, "observer.sensors.A+B: 'A+B' cannot name a sensor; '+' joins the sensors that fire together"),
     ({"observer": {"sensors": {"null": {"covers": "q0", "detects": 1}}}}, "observer.sensors.null: is also the name for no sensor at all; rename it or set 'null'"),
+    ({"observer": {"sensors": {"A": {"covers": "q0", "detects": 0.5}, "B": {"covers": "q0", "detects": 0.5}}, "null": "A+B"}}, "observer.null: 'A+B' cannot name what no sensor shows; '+' joins the sensors that fire together"),
     ({"observer": {"sensors": {f"s{i}": {"covers": ["q0"], "detects": 0.5} for i in range(11)}}}, "observer.sensors: state 'q0' would have 2,048 joint outcomes, more than 1,024; let fewer sensors overlap or give no false alarms"),
     # secret
     ({"secret": GONE}, "secret: is missing; say what must stay hidden"),
     ({"secret": "goal"}, "secret: is 'goal', not a mapping"),
     ({"secret": {}}, "secret: has none of last_state, initial_state, state_at, steps_ago, visited, automaton, ltlf, regex; give exactly one"),
+    ({"secret": {"last_state": {"other": ["q1"], "x": ["q0"]}}}, "secret.last_state.other: states in no class are 'other' too: q2; rename it, or list them as well"),
     ({"secret": {"last_states": "goal"}}, "secret.last_states: unknown key; did you mean 'last_state'?"),
     ({"secret": {"last_state": "q0", "visited": "q1"}}, "secret: has 'last_state' and 'visited'; keep one of them"),
     ({"secret": {"last_state": False}}, f"secret.last_state: is false, not {FORMS}"),

@@ -66,7 +66,7 @@ def test_actions_are_seen_exactly_or_by_signs() -> None:
         (["secret", "q0"], ("no", "yes"), [1, 1, 0]),
         ({"left": "q1", "right": ["q2"]}, ("left", "right", "other"), [2, 0, 1]),
         ({"home": ["q0"], "away": "goal"}, ("home", "away"), [0, 1, 1]),
-        ({"other": "q1", "x": ["q0"]}, ("other", "x"), [1, 0, 0]),
+        ({"other": ["q1", "q2"], "x": ["q0"]}, ("other", "x"), [1, 0, 0]),
     ],
 )
 def test_what_about_a_state_is_secret(value: Any, names: tuple[str, ...], of_state: list[int]) -> None:

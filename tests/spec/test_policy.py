@@ -168,3 +168,24 @@ def test_a_policy_knows_its_model() -> None:
     with pytest.raises(InputError, match="model: the policy was made for another model"):
         policy_from_dict(told, other)
     assert policy_from_dict(told, other, any_model=True).rows == {("q0",): {"a": 1.0}}
+
+
+def test_actions_with_an_arrow_in_their_name() -> None:
+    actions = [f"{number}>on" for number in range(5)]
+    problem = build_problem(
+        {
+            "opaq": 1,
+            "model": {
+                "states": ["s"],
+                "actions": actions,
+                "start": "s",
+                "transitions": {"s": dict.fromkeys(actions, "s")},
+            },
+            "observer": {"emissions": {"s": "o"}},
+            "secret": {"last_state": ["s"]},
+            "horizon": 1,
+        }
+    )
+    shares = dict.fromkeys(actions, 0.2)
+    policy = policy_from_dict(HEAD | {"rows": [{"state": "s", "probabilities": shares}]}, problem)
+    assert policy.rows == {("s",): shares}

@@ -39,6 +39,7 @@ class Patience:
 class Ending:
     """How a command that was sent a signal ended."""
 
+    number: signal.Signals
     instant: float  # when the signal was sent, after launch
     code: int
     out: str
@@ -149,7 +150,7 @@ def stopped(arguments: tuple[str, ...], number: signal.Signals, instant: float) 
         code = process.wait()
     ended = monotonic() - sent
     text = out.text(), err.text()
-    return Ending(instant, code, *text, err.first_after(sent, "stopping"), ended, in_time)
+    return Ending(number, instant, code, *text, err.first_after(sent, "stopping"), ended, in_time)
 
 
 def _misbehaviour(ending: Ending, reference: Undisturbed, patience: Patience) -> Iterator[str]:
@@ -159,8 +160,8 @@ def _misbehaviour(ending: Ending, reference: Undisturbed, patience: Patience) ->
     answer = bits(ending.out)
     if not ending.in_time or (answer == reference.answer and ending.code == reference.code):
         return  # done before it could hear the signal
-    if ending.code != 130:
-        yield f"exit code {ending.code}, not 130"
+    if ending.code != 128 + ending.number:
+        yield f"exit code {ending.code}, not {128 + ending.number}"
     if ending.out and answer is None:
         yield f"stdout is neither empty nor JSON: {ending.out[:60]!r}"
     if not ending.out and not _NOTHING.search(ending.err):

@@ -88,7 +88,7 @@ def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path:
         sleep(0.05)
     driver.send_signal(number)
     said, noted = driver.communicate(timeout=PATIENCE)
-    assert driver.returncode == 130, noted
+    assert driver.returncode == 128 + number, noted
     answer = json.loads(said)
     assert answer["interrupted"]
     assert answer["counts"]["done"] + answer["counts"]["unfinished"] == 24

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from opaq.beliefs.growing_level import (
     add_mass,
@@ -23,6 +22,7 @@ from opaq.beliefs.growing_level import (
 )
 from opaq.beliefs.kernels import IMPOSSIBLE, STEP
 from opaq.beliefs.prediction import draw_runs, look_ahead
+from opaq.kernel_cache import njit
 
 _ROUNDED_BITS = np.int64(14)  # beliefs that agree but for these last bits of 52 are one node
 _HALF = np.int64(1 << 13)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from opaq.beliefs.graph import Chain, Graph
 from opaq.beliefs.kernels import NumberArray, longer
+from opaq.kernel_cache import njit
 from opaq.model.arrays import BoolArray, FloatArray, IndexArray, indices, spread
 from opaq.product.process import HiddenProcess
 

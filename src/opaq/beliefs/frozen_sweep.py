@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from opaq.beliefs.kernels import BITS, IMPOSSIBLE, STEP
+from opaq.kernel_cache import njit
 
 _TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged beliefs agree to 4e-12
 

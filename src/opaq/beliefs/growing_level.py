@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from opaq.beliefs.kernels import Arcs, Known, Nodes, NumberArray, ShortArray, longer
+from opaq.kernel_cache import njit
 from opaq.model.arrays import FloatArray, IndexArray, IntArray
 
 HashArray = NDArray[np.uint64]

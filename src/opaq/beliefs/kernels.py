@@ -21,9 +21,9 @@ import math
 from typing import NamedTuple, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from opaq.kernel_cache import njit
 from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 
 ShortArray = NDArray[np.int32]

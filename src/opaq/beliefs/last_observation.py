@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from opaq.beliefs.kernels import BITS, IMPOSSIBLE, longer
 from opaq.beliefs.prediction import predict
+from opaq.kernel_cache import njit
 
 
 @njit(cache=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from opaq.beliefs.kernels import longer
+from opaq.kernel_cache import njit
 
 
 @njit(cache=True, nogil=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from opaq.beliefs.kernels import IMPOSSIBLE
+from opaq.kernel_cache import njit
 
 
 @njit(cache=True, inline="always")

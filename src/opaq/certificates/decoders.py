@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 
+from opaq.kernel_cache import njit
 from opaq.model.arrays import BoolArray, FloatArray, IntArray
 
 _UNIT = 2.0**-53

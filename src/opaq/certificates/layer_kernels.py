@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from opaq.kernel_cache import njit
 
 _NOTHING = -300.0  # exponentials of less are 0 beside the probabilities that policies keep
 _LEAST = 1e-100  # probabilities of actions do not fall below: an action that is 0 could never come back

@@ -39,7 +39,7 @@ def command(
 
     With a policy, the answer says how far it is at most from the best possible. Ctrl-C, and --time when it is over, end
     the work with the best bound so far.
-    Exit codes: 0 done, 1 no policy meets the task, 2 bad input, 74 no stdout, 130 interrupted.
+    Exit codes: 0 done, 1 no policy meets the task, 2 bad input, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
     import json
 

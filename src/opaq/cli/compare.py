@@ -45,7 +45,8 @@ def command(
 
     Every class begins from the best policy of the classes that it contains, and from fresh starts. Ctrl-C, and --time
     when it is over, end the work with the classes done by then.
-    Exit codes: 0 done, 1 no class meets the task, 2 bad input, 3 not all converged, 74 no stdout, 130 interrupted.
+    Exit codes: 0 done, 1 no class meets the task, 2 bad input, 3 not all converged, 74 no stdout,
+    130 interrupted, 143 by SIGTERM.
     """
     from opaq.cli.progress import ProgressPrinter
     from opaq.loading.scenarios import load_problem
@@ -102,14 +103,17 @@ def command(
 
 
 def _certified(comparison: Comparison, problem: Problem, time: float | None, *, quiet: bool) -> Comparison:
-    """The comparison with its last line; a second Ctrl-C gives the bound so far."""
+    """The comparison with its last line; Ctrl-C gives the best bound so far, if there is one."""
     from opaq.certificates.comparison_bound import with_bound
     from opaq.cli.certify import rung_progress
     from opaq.cli.progress import ProgressPrinter
 
     seconds = _LAST_SECONDS if time is None else time * _LAST_SHARE
     with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet, limit=seconds) as progress:
-        return with_bound(comparison, problem, time=seconds, stop=stop, on_progress=rung_progress(progress))
+        bounded = with_bound(comparison, problem, time=seconds, stop=stop, on_progress=rung_progress(progress))
+        if bounded.interrupted and bounded.bound is None:
+            progress.note("the bound is left out: interrupted")
+        return bounded
 
 
 def _split(classes: str) -> list[str]:

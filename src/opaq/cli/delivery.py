@@ -12,7 +12,7 @@ from opaq.cli.grid_option import with_grid
 from opaq.cli.interrupts import interrupts
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.run_folder import RunFolder
-from opaq.cli.shell import BAD_INPUT, answer, code_of_status, complain, note, page_width
+from opaq.cli.shell import BAD_INPUT, INTERRUPTED, answer, code_of_status, complain, note, page_width
 from opaq.cli.terminal_tables import shown
 from opaq.errors import Fault, InputError, OpaqError
 from opaq.loading.policy_files import save_policy
@@ -34,6 +34,7 @@ def deliver(
     problem: Problem,
     *,
     certificate: Certificate | None,
+    interrupted: bool,
     folder: RunFolder,
     policy_out: Path | None,
     report_out: Path | None,
@@ -45,12 +46,14 @@ def deliver(
 ) -> int:
     """Write the policy and the run's result, print the answer, then write the report; return the exit code.
 
+    interrupted: whether the certificate was, after a search that was not.
     A policy that could not be written is printed with the answer, as JSON: under "policy", or below the text. A report
     that could not be written only changes the exit code: `opaq report` makes it again.
     """
     if certificate is not None:
         solution = replace(solution, status_text=solution.status_text.replace(UNPROVEN, _CERTIFIED))
     found = solution_to_dict(solution) | ({} if certificate is None else certificate_figures(certificate))
+    found["interrupted"] = found["interrupted"] or interrupted
     unwritten = policy_out is not None and _failed(
         lambda: save_policy(solution.policy, policy_out, problem=problem, overwrite=overwrite)
     )
@@ -72,7 +75,9 @@ def deliver(
     unshown = report_out is not None and _failed(
         lambda: _report(solution, problem, certificate, folder.source, report_out, overwrite=overwrite, quiet=quiet)
     )
-    return BAD_INPUT if unwritten or unkept or unshown else code_of_status(solution.status)
+    if unwritten or unkept or unshown:
+        return BAD_INPUT
+    return INTERRUPTED if interrupted else code_of_status(solution.status)
 
 
 def _report(

@@ -40,7 +40,7 @@ def command(
 
     Points go where the front bends. Ctrl-C, and --time when it is over, end the work with the points so far.
     Exit codes: 0 done, 1 no policy meets the other requirements, 2 bad input, 3 not all points are there and
-    converged, 74 no stdout, 130 interrupted.
+    converged, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
     from opaq.cli.inputs import read_inputs
     from opaq.cli.progress import ProgressPrinter

@@ -16,7 +16,7 @@ from time import monotonic
 from opaq.stop import Stop, leave, listen
 
 BEGUN = monotonic()  # when the process began to run opaq
-EXIT_CODE = 130
+INTERRUPTED = 128 + signal.SIGINT  # what commands end with after any signal
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -27,10 +27,19 @@ class Interrupts:
         self._stop: Stop | None = None
         self._answering = False
         self._count = 0
+        self._waiting = False  # whether a signal came while an answer was written
+        self._number = int(signal.SIGINT)
+
+    @property
+    def exit_code(self) -> int:
+        """128 and the number of the last signal, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
+        return 128 + self._number
 
     def act(self, number: int) -> None:
         """In the listening thread: one signal came."""
+        self._number = number
         if self._answering:
+            self._waiting = True
             return
         self._count += 1
         if self._stop is None:
@@ -45,9 +54,14 @@ class Interrupts:
 
     @contextmanager
     def computing(self) -> Iterator[Stop]:
-        """While the work can be asked to end; after it a signal only waits for the answer to be written."""
+        """While the work can be asked to end; after it a signal waits for the answer to be written, or for more work.
+
+        Work that begins after a signal has come is asked to end at once.
+        """
         stop = Stop()
-        self._stop, self._answering, self._count = stop, False, 0  # a command may compute several times
+        if self._waiting:
+            stop.request()
+        self._stop, self._answering, self._count, self._waiting = stop, False, 0, False  # there may be several parts
         try:
             yield stop
         finally:
@@ -59,7 +73,7 @@ class Interrupts:
 
     def _end(self, text: str) -> None:
         say(text)
-        leave(EXIT_CODE)
+        leave(self.exit_code)
 
 
 interrupts = Interrupts()  # signals belong to the process, and so does this
@@ -80,4 +94,4 @@ def run() -> None:
     code = main(sys.argv[1:])
     for number in SIGNALS:  # Python would restore the default action while it shuts down
         signal.signal(number, signal.SIG_IGN)
-    sys.exit(code)
+    sys.exit(interrupts.exit_code if code == INTERRUPTED else code)

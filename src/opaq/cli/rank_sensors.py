@@ -55,7 +55,8 @@ def command(
 
     The problem is solved again for every change, beginning at the best policy so far; with --fixed the policy stays the
     same. Ctrl-C, and --time when it is over, end the work with the trials so far.
-    Exit codes: 0 done, 1 the task is infeasible, 2 bad input, 3 trials are missing, 74 no stdout, 130 interrupted.
+    Exit codes: 0 done, 1 the task is infeasible, 2 bad input, 3 trials are missing, 74 no stdout,
+    130 interrupted, 143 by SIGTERM.
     """
     from opaq.cli.inputs import read_inputs
     from opaq.cli.progress import ProgressPrinter

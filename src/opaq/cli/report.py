@@ -60,7 +60,7 @@ def command(
 
     Of a sweep or a front the page shows all points; their own reports go to the folder NAME-points beside it.
     Ctrl-C, and --time when it is over, end the work with what is known by then.
-    Exit codes: 0 done, 2 bad input, 3 no time for anything, 74 no stdout, 130 interrupted.
+    Exit codes: 0 done, 2 bad input, 3 no time for anything, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
     from opaq.cli.inputs import read_inputs
     from opaq.cli.progress import ProgressPrinter

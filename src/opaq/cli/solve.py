@@ -64,7 +64,8 @@ def command(
     """Find the most opaque policy that does the task.
 
     Progress goes to stderr. Ctrl-C ends the search and tells the best policy so far.
-    Exit codes: 0 done, 1 the task is infeasible, 2 bad input, 3 not converged, 74 no stdout, 130 interrupted.
+    Exit codes: 0 done, 1 the task is infeasible, 2 bad input, 3 not converged, 74 no stdout,
+    130 interrupted, 143 by SIGTERM.
     """
     from opaq.cli.solving import asked_options
     from opaq.files import check_writable
@@ -88,7 +89,7 @@ def command(
         note(line)
     solution = _solve(stated, folder, processes=processes, on=on, time=time, quiet=quiet)
     _warn(solution, folder.source)
-    certificate = _certify(stated, solution, folder.source, quiet=quiet) if certify else None
+    certificate, interrupted = _certify(stated, solution, folder.source, quiet=quiet) if certify else (None, False)
 
     from opaq.cli.delivery import deliver
 
@@ -96,6 +97,7 @@ def command(
         solution,
         stated,
         certificate=certificate,
+        interrupted=interrupted,
         folder=folder,
         policy_out=policy_out,
         report_out=report_out,
@@ -105,7 +107,8 @@ def command(
         grid_time=grid_time,
         quiet=quiet,
     )
-    if not (quiet or as_json or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)):
+    ended_early = interrupted or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)
+    if not (quiet or as_json or ended_early):
         _hint(context, folder, stated, solution, certificate)
     raise typer.Exit(code)
 
@@ -209,17 +212,26 @@ def _solve(
         )
 
 
-def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) -> Certificate | None:
-    """How good the policy is; nothing where it misses the task or the search was interrupted."""
+def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) -> tuple[Certificate | None, bool]:
+    """How good the policy is, as far as is known, and whether that work was interrupted.
+
+    There is no certificate where the policy misses the task, the search was interrupted, or no bound is known yet.
+    """
     from opaq.certificates.certificate import DEFAULT_TIME, certify
     from opaq.cli.certify import rung_progress
     from opaq.cli.progress import ProgressPrinter
+    from opaq.stop import StoppedError
 
     if code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED):
-        return None
+        return None, False
     with (
         interrupts.computing() as stop,
         ProgressPrinter("certifying", quiet=quiet, limit=DEFAULT_TIME) as progress,
         about(source),
     ):
-        return certify(problem, solution.policy, stop=stop, on_progress=rung_progress(progress))
+        certificate = None
+        try:
+            certificate = certify(problem, solution.policy, stop=stop, on_progress=rung_progress(progress))
+        except StoppedError as error:
+            progress.note(f"the certificate is left out: {error}")
+    return certificate, stop.interrupted

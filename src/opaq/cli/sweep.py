@@ -36,7 +36,7 @@ def command(
 
     Points that are done are never solved again: after Ctrl-C, a crash or a power cut, the same command goes on.
     A point whose task is infeasible is done. FOLDER gets results.csv, the policies and one journal.
-    Exit codes: 0 done, 2 bad input, 3 some points failed, 74 no stdout, 130 interrupted.
+    Exit codes: 0 done, 2 bad input, 3 some points failed, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
     from opaq.cli.progress import ProgressPrinter
 

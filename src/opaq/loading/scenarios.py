@@ -57,7 +57,10 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     refuse_other_format(document.data, source, expected="a problem")
     with located(document, source, faults) as noted:
         problem = build_problem(_mapping(document), sources=FolderSources(Path(source).parent), faults=noted)
-    return problem if problem.name else dataclasses.replace(problem, name=Path(source).stem)
+    if problem.name:
+        return problem
+    # Bytes of a file name that are no UTF-8 are spelt out: the name is written to files.
+    return dataclasses.replace(problem, name=Path(source).stem.encode("utf-8", "backslashreplace").decode())
 
 
 def as_problem(problem: object) -> Problem:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from opaq.errors import Fault, InputError
+from opaq.escapes import escape_mark
 from opaq.model.arrays import SparseRows
 from opaq.model.content import ByContent
 
@@ -38,9 +39,15 @@ class Observer(ByContent):
 
     @property
     def seen_names(self) -> tuple[str, ...]:
-        """What may be seen at one time: an observation, or one with the sign of the last action, "o/sign"."""
+        """What may be seen at one time: an observation, or one with the sign of the last action, "o/sign".
+
+        Where signs are seen, a slash in an observation's own name is written `\\/` and a backslash `\\\\`: the first
+        plain slash begins the sign, so that no two of these names are the same.
+        """
+        if not self.action_signs:
+            return self.observations
         suffixes = ["", *(f"/{sign}" for sign in self.action_signs)]
-        return tuple(name + suffix for name in self.observations for suffix in suffixes)
+        return tuple(escape_mark(name, "/") + suffix for name in self.observations for suffix in suffixes)
 
 
 def with_tables(observer: ObserverKind, *, needed_by: str) -> Observer:

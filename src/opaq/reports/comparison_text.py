@@ -97,7 +97,8 @@ def missing_lines(comparison: Comparison, *, width: int = WIDTH) -> list[str]:
     """Which policies the bound holds for; which classes have no answer, and why."""
     lines: list[str] = []
     if comparison.bound is not None:
-        lines += wrapped(f"the bound holds for {comparison.bound_scope}", rest="  ", width=width)
+        so_far = "; interrupted: this is the best bound so far" if comparison.interrupted else ""
+        lines += wrapped(f"the bound holds for {comparison.bound_scope}{so_far}", rest="  ", width=width)
     for missed in comparison.unreached:
         lines += wrapped(f"no answer for {missed.name}: {missed.reason}", rest="  ", width=width)
     return lines

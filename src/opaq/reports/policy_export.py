@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from opaq.errors import Faults
-from opaq.escapes import printable, spreadsheet_cell
+from opaq.escapes import escape_mark, printable, spreadsheet_cell
 from opaq.formats.format_registry import Export
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.mdp import MDP
@@ -163,7 +163,10 @@ def _actions(policy: Policy, actions: Sequence[str] | None) -> list[str]:
 
 
 def _words(key: RowKey) -> list[str]:
-    return [" > ".join(part) if isinstance(part, tuple) else str(part) for part in key]
+    """The parts of a row key; names of a list are joined by " > ", and a ">" inside one is written `\\>`."""
+    return [
+        " > ".join(escape_mark(name, ">") for name in part) if isinstance(part, tuple) else str(part) for part in key
+    ]
 
 
 def _aligned(line: list[str], widths: list[int], split: int) -> str:

@@ -22,6 +22,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         },
         "status": solution.status.name.lower(),
         "status_text": solution.status_text,
+        "interrupted": solution.status.name == "INTERRUPTED",
         "solver": solution.solver,
         "gradients": solution.gradients,
         "seconds": solution.seconds,

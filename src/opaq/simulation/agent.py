@@ -158,8 +158,8 @@ class Agent:
 
         state: where the run is.
         rng: draws the action, and memory updates where they are random.
-        observation: what the observer sees in this state, by its name (with a sign of the last action: "name/sign");
-            needed by policies that look at observations, not read by others.
+        observation: what the observer sees in this state, by its name (with a sign of the last action: "name/sign", as
+            `Observer.seen_names` lists them); needed by policies that look at observations, not read by others.
         Raises InputError when the policy has no row for the case, or needs an observation and none is given.
         """
         rng = rng or np.random.default_rng()

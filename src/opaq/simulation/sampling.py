@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from opaq.kernel_cache import njit
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.product.process import HiddenProcess, Payoff
 

@@ -91,6 +91,8 @@ def _by_emissions(fields: Fields) -> Observer | None:
 def _by_sensors(fields: Fields) -> Observer | None:
     null = fields.at("null")
     quiet = NAME.read(null) if null.value is not None else "null"
+    if quiet is not None and "+" in quiet:
+        null.error(f"'{quiet}' cannot name what no sensor shows", "'+' joins the sensors that fire together")
     seen = combined(fields.at("sensors"), quiet)
     signs = _read_signs(fields)
     return None if seen is None or signs is None else Observer(*seen, *signs)

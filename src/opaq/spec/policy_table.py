@@ -211,8 +211,9 @@ def _unknown_names(rows: Any, names: Names) -> dict[str, list[str]]:
         used = [table.get("state"), table.get("start"), *(recent if isinstance(recent, list | tuple) else [])]
         strange["state"] |= {str(name): None for name in used if _is_unknown(name, states)}
         choices = table.get("probabilities")
-        named = [str(choice).partition(">")[0] for choice in (choices if isinstance(choices, Mapping) else ())]
-        strange["action"] |= {name: None for name in named if name not in actions}
+        named = [str(choice) for choice in (choices if isinstance(choices, Mapping) else ())]
+        plain = [name if name in actions else name.rpartition(">")[0] or name for name in named]
+        strange["action"] |= {name: None for name in plain if name not in actions}
     return {kind: list(unknown) for kind, unknown in strange.items()}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, ints
 from opaq.model.secret import StateClasses
-from opaq.spec.cursor import Cursor, is_int, suggestion
+from opaq.spec.cursor import Cursor, is_int, some, suggestion
 from opaq.spec.grammar import Shape
 from opaq.spec.matrices import dense, right_shape
 from opaq.spec.named_rows import SHARES, distribution, written_shares
@@ -18,6 +18,7 @@ from opaq.spec.shapes import ARRAY, NAME, WRITTEN, mapping_to, only_key, several
 from opaq.spec.variables import ExpressionError, holds
 
 CLASS_FORMS = "true, a label, a list of states, or a mapping {class: states}"
+_REST = "other"  # the class of the states that are in no class
 START_ADVICE = "say where the run starts: a state, or {state: probability}"
 
 
@@ -226,9 +227,15 @@ def _partition(cursor: Cursor) -> StateClasses | None:
                 other = classes[of_state[state]]
                 entries[key].error(f"state '{states.listed[state]}' is in '{other}' too", "put it in one class")
             of_state[state] = number
-    if (of_state < 0).any():
-        classes = classes if "other" in classes else (*classes, "other")
-        of_state[of_state < 0] = classes.index("other")
+    rest = np.flatnonzero(of_state < 0)
+    if rest.size and _REST in classes:
+        listed = some(states.listed[state] for state in rest.tolist())
+        return entries[_REST].error(
+            f"states in no class are '{_REST}' too: {listed}", "rename it, or list them as well"
+        )
+    if rest.size:
+        of_state[rest] = len(classes)
+        classes = (*classes, _REST)
     return StateClasses(classes, ints(of_state))
 
 

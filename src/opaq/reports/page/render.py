@@ -133,7 +133,7 @@ def _render(
     template: str, *, scripts: Sequence[str], data: Mapping[str, Any], style: Sequence[str] = _STYLE, **values: Any
 ) -> str:
     script, theme = _script(scripts), _text("theme.js")
-    return (
+    page: str = (
         _environment()
         .get_template(template)
         .render(
@@ -146,6 +146,8 @@ def _render(
             **values,
         )
     )
+    # A lone surrogate, of a file name that is no text for one, has no UTF-8: it is spelt out, which JSON reads as well.
+    return page.encode("utf-8", "backslashreplace").decode()
 
 
 def _script(files: Sequence[str]) -> str:

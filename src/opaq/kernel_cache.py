@@ -1,0 +1,67 @@
+"""Compiled kernels, and where their machine code is kept between processes.
+
+numba keeps it beside the source, or in the user's cache folder. Where neither can be written, as in a read-only
+container, it refuses to compile at all; here a temporary folder stands in, or every process compiles for itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from functools import cache as once
+from pathlib import Path
+from typing import Any
+
+import numba
+
+_COSTS = "compiling takes up to a minute; set NUMBA_CACHE_DIR to a folder that lasts and can be written"
+
+
+def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """`numba.njit`, with the machine code kept wherever a folder can be written."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(cache=cache, **options)(function)
+        except RuntimeError:  # no folder for the cache
+            folder = _substitute_folder()
+        if folder is None:
+            return numba.njit(**options)(function)
+        stated, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder  # read where a function is decorated
+        try:
+            return numba.njit(cache=cache, **options)(function)
+        finally:
+            numba.config.CACHE_DIR = stated
+
+    return decorate
+
+
+@once
+def _substitute_folder() -> str | None:
+    """The temporary folder for machine code, None where there is none either; says once what that costs."""
+    folder = _private_folder()
+    kept = "every process compiles them" if folder is None else f"they are kept in {folder} while that exists"
+    # Without a handler of the application's, this is one line on stderr.
+    logging.getLogger("opaq").warning(
+        "opaq: neither opaq's own folder nor the user's cache can be written to keep compiled kernels: %s; %s",
+        kept,
+        _COSTS,
+    )
+    return folder
+
+
+def _private_folder() -> str | None:
+    """A folder of this user alone among the temporary ones: what it holds is run, so nobody else may write there."""
+    try:
+        user = os.geteuid()
+        folder = Path(tempfile.gettempdir()) / f"opaq-kernels-{user}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, AttributeError):  # AttributeError: a system without user numbers
+        return None
+    private = stat.S_ISDIR(status.st_mode) and status.st_uid == user and not status.st_mode & 0o077
+    return str(folder) if private else None

@@ -1,0 +1,54 @@
+"""Compiled kernels where nothing can be written: a copy of the package whose cache folders cannot be made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import opaq
+
+KERNEL = """
+import numpy as np
+from opaq.beliefs.kernels import longer
+print(longer(np.arange(2), 3).size, longer.stats.cache_path)
+"""
+
+
+def run_kernel(tmp_path: Path) -> tuple[str, str]:
+    """Standard output and error of a process that compiles one kernel and can keep it in no folder of numba's."""
+    package = tmp_path / "package"
+    shutil.copytree(Path(opaq.__file__).parent, package / "opaq", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in (package / "opaq").glob("*/"):
+        (folder / "__pycache__").touch()  # a plain file: not even root can put a folder in its place
+    nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"), "/proc/nowhere")
+    environment = {**os.environ, **nowhere, "PYTHONPATH": str(package), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", KERNEL]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip(), done.stderr
+
+
+def test_a_temporary_folder_stands_in(tmp_path: Path) -> None:
+    answer, said = run_kernel(tmp_path)
+    folder = tmp_path / f"opaq-kernels-{os.geteuid()}"
+    assert answer.startswith(f"3 {folder}{os.sep}")
+    assert list(folder.glob("*/kernels.longer*.nbc"))
+    assert folder.stat().st_mode & 0o077 == 0
+    assert said.count("\n") == 1
+    assert f"they are kept in {folder} while that exists; compiling takes up to a minute" in said
+
+
+def test_nothing_is_kept_where_others_could_write(tmp_path: Path) -> None:
+    folder = tmp_path / f"opaq-kernels-{os.geteuid()}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    answer, said = run_kernel(tmp_path)
+    assert answer == "3 None"
+    assert not list(folder.iterdir())
+    assert said.startswith(
+        "opaq: neither opaq's own folder nor the user's cache can be written to keep compiled kernels"
+    )
+    assert said.count("\n") == 1
+    assert "every process compiles them" in said
