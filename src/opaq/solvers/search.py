@@ -22,6 +22,7 @@ from opaq.solvers.feasible import with_feasible_start
 from opaq.solvers.loop import Progress
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import Gradients, SolveOptions
+from opaq.solvers.policy_classes import has_many_optima
 from opaq.solvers.pool import StartRunner, ThreadRunner
 from opaq.solvers.race import Outcome, run_race
 from opaq.solvers.run_record import option_parts, recorded_run
@@ -70,7 +71,8 @@ class Search:
         )
         attainable = tuple(_attainable(objective))
         settings = {name: getattr(options, name) for name in factory.options}
-        plan = factory.plan(PlanRequest(gradients, beliefs, options.num_starts, settings))
+        many = has_many_optima(policy_class)
+        plan = factory.plan(PlanRequest(gradients, beliefs, options.num_starts, settings, many_optima=many))
         return cls(
             problem=problem,
             policy_class=policy_class,
