@@ -309,3 +309,14 @@ def test_memories_that_are_random_too():
         changed = replace(memory, nodes=("m", "n"), start=start, updates=opaq.SparseRows.from_dense(rows), free=False)
         many.append(has_many_optima(replace(drawn.policy_class, memory=changed)))
     assert many == [False, True]
+
+
+def test_a_free_memory_is_not_left_at_the_optimum_that_most_starts_end_in():
+    # Four starts agreed on 0.8875 bits, where the memory is hardly used; 0.9464 is reached by one random start in ten.
+    rng = np.random.default_rng([7, 1028])
+    drawn = random_problem(
+        rng, secret=str(rng.choice(["last_state", "visited", "initial_state"])), conditions=("state",), horizon=3,
+        watches_actions=False, budget=1500,
+    )  # fmt: skip
+    found = solve(replace(drawn, task=Task()), memory_nodes=2, sequences=0, processes=1)
+    assert found.measurement.opacity.value > 0.946

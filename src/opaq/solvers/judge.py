@@ -25,12 +25,12 @@ _MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is no
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Candidate(ByContent):
-    """A policy and its score: exact, certified from below, or estimated; only one with every slack >= 0 is feasible."""
+    """A policy and its exact (or certified lower) score; only one with every slack >= 0 is feasible."""
 
     theta: FloatArray
     score: float
     slack: FloatArray
-    error: float = 0.0  # the standard error of a score that is an estimate, in its unit
+    error: float = 0.0  # the standard error of a score that is an estimate (sampled gradients), in its unit
 
     @property
     def feasible(self) -> bool:
