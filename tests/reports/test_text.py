@@ -14,7 +14,7 @@ from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.answer_pages import measurement_page, runs_page, solution_page
 from opaq.reports.layout import Changes, ShortNames, number
 from opaq.reports.measurement_text import measurement_to_dict
-from opaq.reports.solution_text import search_rows
+from opaq.reports.solution_text import search_rows, solution_to_dict
 from opaq.simulation.replay import replay
 
 EVIL = "a\x1b[31m\n\u202eb"
@@ -176,3 +176,28 @@ def test_the_starts_say_that_the_best_was_polished() -> None:
     measurement = replace(solution.measurement, opacity=better, uncertainty=better)
     told = dict(search_rows(replace(solution, measurement=measurement)))["starts"]
     assert told == f"{plain}; the best was then polished to {better.value:.4f}"
+
+
+def test_the_median_of_two_starts_lies_between_them() -> None:
+    solution = opaq.solve("two-sink", num_starts=2)
+    scores = 0.1, 0.3
+    starts = tuple(
+        replace(start, best=replace(start.best, score=score))
+        for start, score in zip(solution.starts, scores, strict=True)
+    )
+    told = dict(search_rows(replace(solution, starts=starts)))["starts"]
+    assert "opacity from 0.1000 to 0.3000, median 0.2000" in told
+
+
+def test_values_of_sampled_starts_are_estimates_with_their_error() -> None:
+    # They were shown as values, above what the policy hides.
+    solution = opaq.solve("graph-published", gradients="sampled", samples=100, processes=1, sequences=0)
+    errors = [start["standard_error"] for start in solution_to_dict(solution)["starts"]]
+    assert all(0.0 < error < 0.1 for error in errors)
+    told = dict(search_rows(solution))["starts"]
+    assert f"(estimates, each ± {max(errors):.1g} or less)" in told
+    assert "polished" not in told
+    assert solution.starts_to_dataframe()["standard_error"].tolist() == errors
+    exact = opaq.solve("two-sink", num_starts=1)
+    assert solution_to_dict(exact)["starts"][0]["standard_error"] is None
+    assert "estimate" not in dict(search_rows(exact))["starts"]

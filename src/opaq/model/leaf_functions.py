@@ -10,7 +10,7 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.leaf import Compiled, Leaf
-from opaq.model.softened_leaves import SoftGuessErrorLeaf, SoftGuessworkLeaf, SoftLossLeaf, ranked
+from opaq.model.softened_leaves import SoftGuessErrorLeaf, SoftGuessworkLeaf, SoftLossLeaf, ranked, span_of_losses
 
 _TIE = 1e-12  # shares of the mass that differ by less are equal
 
@@ -121,7 +121,7 @@ class LossLeaf:
     @property
     def scale(self) -> float:
         """The span of the losses."""
-        return float(np.ptp(self.table)) or 1.0
+        return span_of_losses(self.table)
 
     @property
     def certain(self) -> FloatArray:

@@ -16,6 +16,7 @@ from opaq.model.leaf import Compiled, Leaf
 
 _LARGEST_PAIRWISE = 64  # rows longer than this are not softened pair by pair
 _TINY = 1e-300  # stands for 0 under a division
+_LEAST_SPAN = 1e-100  # losses that differ by less are equal: what is divided by their span would overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,12 @@ def _ranks(masses: FloatArray) -> FloatArray:
     return ranks
 
 
+def span_of_losses(table: FloatArray) -> float:
+    """The span of the losses in a table; 1 where they are equal."""
+    span = float(np.ptp(table))
+    return span if span > _LEAST_SPAN else 1.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SoftLossLeaf:
     """-s log sum_g exp(-loss of g / s) with s = heat x sum q: below `LossLeaf`, concave, smooth."""
@@ -126,7 +133,7 @@ class SoftLossLeaf:
     @property
     def scale(self) -> float:
         """The span of the losses."""
-        return float(np.ptp(self.table)) or 1.0
+        return span_of_losses(self.table)
 
     @property
     def certain(self) -> FloatArray:

@@ -43,6 +43,11 @@ class Estimate:
         compiled = {"opacity": self.opacity, "guess_error": self.guess_error}
         return compiled[leaf.compiled] if leaf.compiled else self.further[0][0]
 
+    def error_of(self, leaf: Leaf) -> float:
+        """The standard error of the same."""
+        compiled = {"opacity": self.opacity_error, "guess_error": self.guess_error_error}
+        return compiled[leaf.compiled] if leaf.compiled else self.further[0][1]
+
 
 def estimate(
     process: HiddenProcess,

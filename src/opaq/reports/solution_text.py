@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from opaq.reports.measurement_text import amount_to_dict, amount_words, measurement_to_dict
@@ -37,6 +38,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
                 "kind": result.kind,
                 "status": result.status.name.lower(),
                 of.name: solution.value_of(result.best.score),
+                "standard_error": abs(solution.value_of(result.best.error)) or None,
                 "feasible": result.best.feasible,
                 "iterations": result.iterations,
                 "seconds": result.seconds,
@@ -89,17 +91,26 @@ def _optimality(found: Any) -> dict[str, Any] | None:
 
 
 def _spread(solution: Solution) -> str:
-    feasible = [result.best.score for result in solution.starts if result.best.feasible]
+    feasible = [result.best for result in solution.starts if result.best.feasible]
     if not feasible:
         return f"none of {len(solution.starts)} starts ended feasible"
-    scores = sorted((solution.value_of(score) for score in feasible), reverse=True)
-    middle, title = scores[len(scores) // 2], solution.measurement.of.title
-    words = f"{len(scores)} of {len(solution.starts)} feasible; {title} from {scores[-1]:.4f} to {scores[0]:.4f}"
-    return f"{words}, median {middle:.4f}{_polished(solution, scores)}"
+    count = f"{len(feasible)} of {len(solution.starts)} feasible"
+    idle = sum(solution.hides_nothing(best) for best in feasible)
+    if idle == len(feasible):
+        each = "its policy has" if idle == 1 else "each of their policies has"
+        return f"{count}; {each} nothing to hide (one value of the secret), which says nothing of an optimum"
+    scores = sorted((solution.value_of(best.score) for best in feasible), reverse=True)
+    spread = f"{solution.measurement.of.title} from {scores[-1]:.4f} to {scores[0]:.4f}, median {median(scores):.4f}"
+    error = max(abs(solution.value_of(best.error)) for best in feasible)
+    estimated = f" (estimates, each ± {error:.1g} or less)" if error else ""
+    secretless = f"; {idle} of them with nothing to hide (one value of the secret)" if idle else ""
+    return f"{count}; {spread}{estimated}{secretless}{_polished(solution, scores)}"
 
 
 def _polished(solution: Solution, scores: Sequence[float]) -> str:
     """That the answer is better than what any start ended with, where four digits show it."""
+    if solution.gradients == "sampled":
+        return ""
     reached, minimise = solution.measurement.uncertainty, _minimises(solution)
     best = min(scores) if minimise else max(scores)
     better = reached.value < best if minimise else reached.value > best

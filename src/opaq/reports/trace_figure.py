@@ -25,6 +25,7 @@ class SolveTrace:
     slack: tuple[tuple[float, ...], ...]  # [step][requirement]
     multipliers: tuple[tuple[float, ...], ...]  # [step][requirement]
     requirements: tuple[tuple[str, float], ...]  # name, threshold; of those that ask for something
+    estimated: bool = False  # whether scores are estimates from sampled runs
 
     @classmethod
     def of_answer(cls, answer: Mapping[str, Any]) -> SolveTrace:
@@ -40,11 +41,12 @@ class SolveTrace:
                 requirements=tuple(
                     requirement(each) for each in answer["requirements"] if each["threshold"] is not None
                 ),
+                estimated=answer.get("gradients") == "sampled",
             )
 
     def charts(self) -> list[Chart]:
         """The score, the requirements and the multipliers against the iteration."""
-        of = self.of.replace("_", " ")
+        of = f"{'estimated ' if self.estimated else ''}{self.of.replace('_', ' ')}"
         score = Chart("iteration", f"{of}{unit_of(self.of)}", [Line(of, self._against(self.scores))])
         named = len(self.requirements) == len(self.slack[0]) if self.slack else False
         if not self.slack or not self.slack[0]:

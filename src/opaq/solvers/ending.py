@@ -35,7 +35,7 @@ def verdict_on(search: Search, outcome: Outcome) -> Verdict:
         return Verdict(best, Status.NOT_FOUND, None)
     spent = 3 * sum(result.iterations for result in outcome.results) // 2
     try:
-        return reach_verdict(objective, best, claimed=ended, evaluations=spent)
+        return reach_verdict(objective, best, claimed=ended, evaluations=spent, trace=outcome.trace)
     except StoppedError:
         return Verdict(best, _stopped(stop), None)
 

@@ -29,6 +29,7 @@ class PlanRequest:
     beliefs: int  # of the graph of some policy: what an evaluation costs
     num_starts: int | None = None  # None: by need
     settings: Mapping[str, Any] = field(default_factory=dict)  # the options that the factory names
+    many_optima: bool = False  # whether policies of the class often have several local optima
 
     @property
     def many_starts(self) -> int:

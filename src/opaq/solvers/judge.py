@@ -6,17 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opaq.beliefs.returns import return_gradient
+from opaq.beliefs.returns import return_gradient, secret_distribution
 from opaq.model.arrays import FloatArray
 from opaq.model.content import ByContent
+from opaq.opacity.entropies import entropy
 from opaq.opacity.exact import evaluate, further_leaves
 from opaq.opacity.sampled import estimate
-from opaq.product.process import LARGEST_LOGIT
+from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.objective import Objective
 from opaq.stop import Stop
 
 ROUNDING = 1e-12  # slack is in units of max(1, |threshold|)
 _MARGIN = 1e-12  # aimed at beyond the threshold, so that rounding does not undo the repair
+NO_SECRET = 1e-6  # bits of H(Z) up to which a policy has nothing to hide
 _JUDGING_SEED, _JUDGING_RUNS = 0x0BAC, 1000
 _MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is not repaired
 
@@ -28,6 +30,7 @@ class Candidate(ByContent):
     theta: FloatArray
     score: float
     slack: FloatArray
+    error: float = 0.0  # the standard error of a score that is an estimate (sampled gradients), in its unit
 
     @property
     def feasible(self) -> bool:
@@ -43,15 +46,20 @@ class Candidate(ByContent):
         return float(self.slack.min()) > float(other.slack.min())
 
 
+def has_no_secret(process: HiddenProcess, theta: FloatArray) -> bool:
+    """Whether (nearly) all runs of a policy have one value of the secret, so that it has nothing to hide."""
+    return entropy(secret_distribution(process, process.softmax(theta))) <= NO_SECRET
+
+
 def judge(objective: Objective, theta: FloatArray) -> Candidate:
     """Repair a small violation, then evaluate. Raises StoppedError when there is no time for it."""
     theta = repair(objective, theta)
-    score = _score(objective, objective.process.softmax(theta))
-    return Candidate(theta, score, _scaled_slack(objective, theta))
+    score, error = _score(objective, objective.process.softmax(theta))
+    return Candidate(theta, score, _scaled_slack(objective, theta), error)
 
 
-def _score(objective: Objective, pi: FloatArray) -> float:
-    """The certain side of the uncertainty as a score; an estimate where gradients are sampled.
+def _score(objective: Objective, pi: FloatArray) -> tuple[float, float]:
+    """The certain side of the uncertainty as a score; an estimate and its standard error where gradients are sampled.
 
     Estimates of all policies use the same random numbers.
     """
@@ -61,10 +69,10 @@ def _score(objective: Objective, pi: FloatArray) -> float:
         leaves = further_leaves(leaf)
         found = estimate(objective.process, pi, samples=_JUDGING_RUNS, rng=rng, leaves=leaves, stop=objective.stop)
         objective.stop.check()
-        return objective.sign * found.of(leaf) / leaf.scale
+        return objective.sign * found.of(leaf) / leaf.scale, found.error_of(leaf) / leaf.scale
     score = _certain_score(objective, pi, objective.stop)
     objective.stop.check()
-    return score
+    return score, 0.0
 
 
 def _certain_score(objective: Objective, pi: FloatArray, stop: Stop) -> float:

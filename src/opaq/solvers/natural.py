@@ -164,13 +164,17 @@ def settle(process: HiddenProcess, theta: FloatArray) -> FloatArray:
 
 
 def _plan(request: PlanRequest) -> Plan:
-    """All starts for a few steps, the better ones on, and more waves of starts while the best disagree."""
+    """All starts for a few steps, the better ones on, and more waves of starts while the best disagree.
+
+    Twice as many starts where policies of the class often have several local optima.
+    """
+    factor = 2 if request.many_optima else 1
     if request.gradients == "sampled":
-        return _sampled_plan(request.num_starts or 2)
+        return _sampled_plan(request.num_starts or 2 * factor)
     rounds = tuple(NaturalGradient(max_steps=steps) for steps in (8, 30, 120))
     few = request.beliefs <= _MANY_BELIEFS
-    first = request.num_starts or (4 if few else 2)
-    waves = (first, 4, 8) if few and request.num_starts is None else (first,)
+    first = request.num_starts or factor * (4 if few else 2)
+    waves = (first, 4 * factor, 8 * factor) if few and request.num_starts is None else (first,)
     return Plan(rounds, (first, max(2, (first + 1) // 2), 2), waves)
 
 

@@ -55,6 +55,16 @@ def class_name(policy_class: PolicyClass) -> str:
     return ", ".join(condition.label for condition in policy_class.conditions)
 
 
+def has_many_optima(policy_class: PolicyClass) -> bool:
+    """Whether its policies often have several local optima: those with a memory that is free to use or random."""
+    memory = policy_class.memory
+    if memory is None:
+        return False
+    return memory.free or any(
+        bool(((rows.values > 0.0) & (rows.values < 1.0)).any()) for rows in (memory.start, memory.updates)
+    )
+
+
 def named_class(text: str, problem: Problem) -> PolicyClass:
     """A policy class from its conditions, e.g. "state,time", "last_states:2" or "state,memory:2".
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from opaq.product.reachable import possible_secrets
 from opaq.solvers.factory import Plan
-from opaq.solvers.judge import Candidate
+from opaq.solvers.judge import Candidate, has_no_secret
 from opaq.solvers.loop import Progress, StartResult
 from opaq.solvers.objective import Objective
 from opaq.solvers.pool import Job, StartRunner
@@ -86,12 +87,16 @@ class _Race:
     def agree(self) -> bool:
         """Whether the best start is not alone at its optimum, or more starts are no hope: none meets the task.
 
-        (Where a policy that meets the task is known at all, it is among the starts of the first wave.)
+        (Where a policy that meets the task is known at all, it is among the starts of the first wave.) Policies that
+        have nothing to hide agree on nothing, unless no policy has.
         """
-        scores = sorted((self._score(place) for place in self._finalists), reverse=True)
+        ranked = sorted(self._finalists, key=self._score, reverse=True)[:2]
+        scores = [self._score(place) for place in ranked]
         if scores and scores[0] == -np.inf:
             return True
-        return len(scores) > 1 and scores[0] - scores[1] <= AGREEMENT * max(1.0, abs(scores[0]))
+        if len(scores) < 2 or scores[0] - scores[1] > AGREEMENT * max(1.0, abs(scores[0])):
+            return False
+        return not all(self._has_no_secret(place) for place in ranked) or not self._can_have_secrets()
 
     def outcome(self) -> Outcome:
         """The best of all starts; on equal scores the first."""
@@ -120,6 +125,14 @@ class _Race:
     def _score(self, place: int) -> float:
         best = self._results[place].best
         return best.score if best is not None and best.feasible else -np.inf
+
+    def _has_no_secret(self, place: int) -> bool:
+        best = self._results[place].best
+        return best is not None and has_no_secret(self._objective.process, best.theta)
+
+    def _can_have_secrets(self) -> bool:
+        """Whether some policy may have something to hide, and should."""
+        return self._objective.sign > 0 and len(possible_secrets(self._objective.product)) > 1
 
     def _most_steps(self, count: int) -> int:
         before = 0

@@ -21,7 +21,7 @@ from opaq.solvers.judge import Candidate
 from opaq.solvers.loop import Snapshot
 from opaq.solvers.strategy import Trace
 
-CHECKPOINT_FORMAT = 2  # a checkpoint of another format is not read
+CHECKPOINT_FORMAT = 3  # a checkpoint of another format is not read
 
 _SECONDS_BETWEEN = 1.0
 _LIMIT = 1 << 30  # bytes

@@ -22,12 +22,14 @@ from opaq.solvers.feasible import with_feasible_start
 from opaq.solvers.loop import Progress
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import Gradients, SolveOptions
+from opaq.solvers.policy_classes import has_many_optima
 from opaq.solvers.pool import StartRunner, ThreadRunner
 from opaq.solvers.race import Outcome, run_race
 from opaq.solvers.run_record import option_parts, recorded_run
 from opaq.solvers.starts import Start, graph_size, starts
 from opaq.stop import Stop
 
+_LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squares, would overflow
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 
 
@@ -69,7 +71,8 @@ class Search:
         )
         attainable = tuple(_attainable(objective))
         settings = {name: getattr(options, name) for name in factory.options}
-        plan = factory.plan(PlanRequest(gradients, beliefs, options.num_starts, settings))
+        many = has_many_optima(policy_class)
+        plan = factory.plan(PlanRequest(gradients, beliefs, options.num_starts, settings, many_optima=many))
         return cls(
             problem=problem,
             policy_class=policy_class,
@@ -137,8 +140,8 @@ def _attainable(objective: Objective) -> Iterator[Attainable]:
 
 
 def _sizes(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArray:
-    """The size of each requirement: how far the largest return is from the uniform policy's, or from 0."""
+    """The size of each requirement: how far the largest return is from the uniform policy's or from 0; else 1."""
     process = objective.process
     uniform = [expected_return(process, process.uniform(), payoff) for payoff in objective.requirements()]
     spans = [max(abs(most.largest - mean), abs(most.largest)) for most, mean in zip(attainable, uniform, strict=True)]
-    return np.array([span if span > 0 else 1.0 for span in spans])
+    return np.array([span if span > _LEAST_SIZE else 1.0 for span in spans])

@@ -25,6 +25,7 @@ from opaq.product.compile import Product
 from opaq.solvers.attainable import Attainable
 from opaq.solvers.ending import measured, verdict_on
 from opaq.solvers.factory import SolverFactory
+from opaq.solvers.judge import Candidate, has_no_secret
 from opaq.solvers.loop import Progress, StartResult
 from opaq.solvers.optimality import Optimality
 from opaq.solvers.options import GradientChoice, Gradients, SolveOptions, StartChoice, sampled_gradients_refused
@@ -76,6 +77,13 @@ class Solution(Displayed):
         scale = task.of.over(self.product.secret_values).scale
         return float((-scale if task.minimise else scale) * score) + 0.0
 
+    def hides_nothing(self, candidate: Candidate) -> bool:
+        """Whether a policy has nothing to hide: all its runs have one value of the secret.
+
+        candidate: the best policy of a start.
+        """
+        return has_no_secret(self.product.process, candidate.theta)
+
     def to_dataframe(self) -> DataFrame:
         """The trace of the start that won, one line per step: the uncertainty, and slack and multiplier by requirement.
 
@@ -96,7 +104,10 @@ class Solution(Displayed):
         return data_frame(lines, ("iteration", of, *slacks, *multipliers))
 
     def starts_to_dataframe(self) -> DataFrame:
-        """One line per start: where it began, how it ended, and what its best policy reaches (NaN: there is none)."""
+        """One line per start: where it began, how it ended, and what its best policy reaches (NaN: there is none).
+
+        `standard_error` is that of a value that is an estimate (sampled gradients), NaN of others.
+        """
         of = self.measurement.of.name
         lines = [
             {
@@ -104,13 +115,14 @@ class Solution(Displayed):
                 "kind": each.kind,
                 "status": each.status.name.lower(),
                 of: math.nan if each.best is None else self.value_of(each.best.score),
+                "standard_error": math.nan if each.best is None else abs(self.value_of(each.best.error)) or math.nan,
                 "feasible": each.best is not None and each.best.feasible,
                 "iterations": each.iterations,
                 "seconds": each.seconds,
             }
             for each in self.starts
         ]
-        return data_frame(lines, ("start", "kind", "status", of, "feasible", "iterations", "seconds"))
+        return data_frame(lines, ("start", "kind", "status", of, "standard_error", "feasible", "iterations", "seconds"))
 
 
 def solve(

@@ -12,9 +12,11 @@ from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
 from opaq.solvers.attainable import eager_policy
 from opaq.solvers.objective import Objective
+from opaq.solvers.policy_classes import has_many_optima
 from opaq.stop import Stop
 
 _BYTES_AN_ENTRY = 40  # of a frozen graph, with its buffers
+_WIDE = 3.0  # logits of a random start that is nearly deterministic
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,11 @@ class Start:
 def starts(
     objective: Objective, *, count: int, kind: str = "mixed", seed: int = 0, warm: FloatArray | None = None
 ) -> list[Start]:
-    """The starts of a solve; a warm one (a policy vector) comes first. The same seed gives the same starts."""
+    """The starts of a solve; a warm one (a policy vector) comes first. The same seed gives the same starts.
+
+    Where policies of the class often have several local optima, every second random start is nearly deterministic: one
+    with even odds forgets what its memory holds, and ends where no memory is used.
+    """
     seeds = np.random.SeedSequence(seed).spawn(count)
     found = [
         _start(objective, place, _kind(kind, place), np.random.default_rng(seeds[place])) for place in range(count)
@@ -69,4 +75,5 @@ def _start(objective: Objective, place: int, kind: str, rng: np.random.Generator
             kind,
             np.log(0.6 * eager_policy(process, payoff, stop=objective.stop) + 0.4 * process.uniform()) + 0.05 * noise,
         )
-    return Start(place, kind, noise)
+    wide = place % 2 == 1 and has_many_optima(objective.product.policy_class)
+    return Start(place, kind, _WIDE * noise if wide else noise)

@@ -11,7 +11,7 @@ class Status(Enum):
     """The value is the sentence users read; a solution adds its figures."""
 
     CONVERGED = f"converged: no small change of the policy does better (a local optimum; {UNPROVEN})"
-    COMPLETED = "completed: the search came to its end; convergence is not tested"
+    COMPLETED = "completed, but not known to be an optimum: convergence is not tested"
     SETTLED = "stopped gaining: the search finds nothing better, but the policy is not a local optimum"
     STOPPED = "stopped at the iteration limit: more iterations may do better"
     EDGE = "meets the task, but no start of the search ended there: the policy was made for the task alone"

@@ -8,16 +8,23 @@ from opaq.model.uncertainty import Shannon, Uncertainty
 from opaq.opacity.exact import evaluate, further_leaves
 from opaq.opacity.measurement import Measurement
 from opaq.solvers.attainable import Attainable
-from opaq.solvers.judge import Candidate
+from opaq.solvers.judge import NO_SECRET, Candidate
 from opaq.solvers.objective import Objective
 from opaq.solvers.optimality import MAX_HESSIAN, Optimality, optimality
+from opaq.solvers.policy_classes import has_many_optima
 from opaq.solvers.polish import Polished, polish
 from opaq.solvers.status import UNPROVEN, Status
+from opaq.solvers.strategy import Trace
 
 _CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
 _FEWEST_EVALUATIONS = 30
 _CHEAP_POLISH = 1_000_000  # evaluations x beliefs that take about a second, up to
 _CHEAP_EVALUATIONS = 500
+_FEWEST_STEPS = 5  # a quarter of the steps of a search, these at least, say how far it still moves
+_MANY_OPTIMA = "policies with such a memory often have other local optima that are better"
+_NOTHING_SECRET = (
+    "nothing is secret under this policy: its runs have one value of the secret, so it has nothing to hide"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,8 @@ class Verdict:
     candidate: Candidate
     status: Status
     optimality: Optimality | None
-    untested: str = ""  # why convergence is not tested
+    untested: str = ""  # why convergence is not tested, and how far the search still moved
+    many_optima: bool = False  # whether policies of this class often have other, better optima
 
 
 def reach_verdict(
@@ -36,8 +44,11 @@ def reach_verdict(
     *,
     claimed: Status,
     evaluations: int,
+    trace: tuple[Trace, ...] = (),
 ) -> Verdict:
     """The verdict on a feasible policy that a search ended with, which claims to have ended in some way.
+
+    `trace` is that of the search: where convergence is not tested, the verdict says how far its values still moved.
 
     A claim of convergence, a limit reached, or a policy no search began from is followed by a polish on exact
     gradients: about as many evaluations as given, more where they are cheap. Then the evidence decides. Raises
@@ -45,7 +56,7 @@ def reach_verdict(
     """
     if objective.gradients == "sampled":
         status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED
-        return Verdict(candidate, status, None, "the gradients were sampled")
+        return Verdict(candidate, status, None, _sampled(objective, claimed, trace))
     pi = objective.process.softmax(candidate.theta)
     leaf = objective.leaf
     whole = evaluate(objective.process, pi, leaves=further_leaves(leaf), budget=objective.budget, stop=objective.stop)
@@ -53,7 +64,7 @@ def reach_verdict(
     cheap = leaf.smooth and pi.size <= MAX_HESSIAN and pi.size * whole.num_nodes < _CHEAP_HESSIAN
     exact = whole.of(leaf).method == "exact"
     if claimed is Status.COMPLETED or not exact:
-        reason = _untested(objective, claimed, exact)
+        reason = _untested(objective, claimed, exact, trace)
         status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED
         tested = exact and (leaf.smooth or objective.sign > 0)
         found = optimality(objective, candidate.theta, second_order=cheap).in_units(leaf.scale) if tested else None
@@ -65,7 +76,8 @@ def reach_verdict(
     if not leaf.smooth and (objective.sign < 0 or not ended.optimality.holds):
         return _at_kinks(objective, ended, found)
     if ended.optimality.holds:
-        return Verdict(ended.candidate, Status.CONVERGED, found)
+        many = has_many_optima(objective.product.policy_class)
+        return Verdict(ended.candidate, Status.CONVERGED, found, many_optima=many)
     return Verdict(ended.candidate, Status.STOPPED if ended.gaining else Status.SETTLED, found)
 
 
@@ -77,23 +89,52 @@ def _at_kinks(objective: Objective, ended: Polished, found: Optimality) -> Verdi
     return Verdict(ended.candidate, status, shown, f"the {title} has kinks, where no slope proves an optimum")
 
 
-def _untested(objective: Objective, claimed: Status, exact: bool) -> str:
+def _sampled(objective: Objective, claimed: Status, trace: tuple[Trace, ...]) -> str:
+    ended = "; the search ended where its samples show no gain beyond their noise" if claimed is Status.SETTLED else ""
+    return f"the gradients were sampled{ended}{_movement(objective, trace)}"
+
+
+def _untested(objective: Objective, claimed: Status, exact: bool, trace: tuple[Trace, ...]) -> str:
     if claimed is Status.COMPLETED:
-        return "the solver runs the iterations asked for"
-    return "" if exact else f"the belief graph is larger than the budget of {objective.budget.nodes:,} beliefs a level"
+        return f"the solver runs the iterations asked for{_movement(objective, trace)}"
+    if exact:
+        return ""
+    size = f"the belief graph is larger than the budget of {objective.budget.nodes:,} beliefs a level"
+    return f"{size}{_movement(objective, trace)}"
+
+
+def _movement(objective: Objective, trace: tuple[Trace, ...]) -> str:
+    """Between which values the search still moved in its last steps."""
+    last = trace[-max(len(trace) // 4, _FEWEST_STEPS) :]
+    if len(last) < 2:
+        return ""
+    values = [objective.sign * objective.scale * each.score for each in last]
+    low, high = f"{min(values) + 0.0:.4f}", f"{max(values) + 0.0:.4f}"
+    of = objective.product.problem.task.of.title
+    what = f"the estimated {of}" if objective.gradients == "sampled" else f"the {of}"
+    steps = f"in the last {len(last):,} of {len(trace):,} steps"
+    if low == high:
+        return f"; {steps} {what} stayed at {low}"
+    return f"; {steps} {what} still moved between {low} and {high}"
 
 
 def status_text(
     verdict: Verdict, measurement: Measurement, attainable: tuple[Attainable, ...], *, minimise: bool = False
 ) -> str:
     """The sentence for people, with the figures it rests on."""
+    ended = _ended(verdict, measurement, attainable, minimise=minimise)
+    return ended if measurement.secret_entropy > NO_SECRET else f"{ended}; {_NOTHING_SECRET}"
+
+
+def _ended(verdict: Verdict, measurement: Measurement, attainable: tuple[Attainable, ...], *, minimise: bool) -> str:
     status, found = verdict.status, verdict.optimality
     sentence: str = status.value
     if status is Status.CONVERGED and found is not None:
-        return _converged(found, measurement.of, "downwards" if minimise else "upwards")
+        many = f"; {_MANY_OPTIMA}" if verdict.many_optima else ""
+        return _converged(found, measurement.of, "downwards" if minimise else "upwards", many)
     if status in (Status.SETTLED, Status.STOPPED) and found is not None:
         return f"{sentence} ({_left(found, measurement.of)})"
-    if status is Status.COMPLETED and verdict.untested:
+    if status in (Status.COMPLETED, Status.STOPPED) and verdict.untested:
         return f"{sentence}: {verdict.untested}"
     if status in (Status.INFEASIBLE, Status.NOT_FOUND):
         return f"{sentence}; {_closest(measurement, attainable)}"
@@ -103,13 +144,13 @@ def status_text(
     return sentence
 
 
-def _converged(found: Optimality, of: Uncertainty, better: str) -> str:
+def _converged(found: Optimality, of: Uncertainty, better: str, many: str) -> str:
     gain = f"moving probability to another action gains at most {found.residual:.1e} {_unit(of)} per unit"
     if found.curvature is None and of.name != Shannon.name:
-        return f"converged: {gain} (a stationary point; its curvature is not tested)"
+        return f"converged: {gain} (a stationary point; its curvature is not tested{many})"
     if found.curvature is None:
-        return f"converged: {gain} (a stationary point; too large a problem to test its curvature)"
-    return f"converged: {gain} and no direction curves {better} (a local optimum; {UNPROVEN})"
+        return f"converged: {gain} (a stationary point; too large a problem to test its curvature{many})"
+    return f"converged: {gain} and no direction curves {better} (a local optimum{many}; {UNPROVEN})"
 
 
 def _unit(of: Uncertainty) -> str:

@@ -111,9 +111,10 @@ function drawSearch({ solution, measurement }) {
       ...options,
     });
   };
+  const estimated = solution.gradients === 'sampled' ? 'estimated ' : '';
   if (of)
     chart(
-      [{ name: of.replaceAll('_', ' '), unit: of === 'opacity' ? 'bits' : '', values: trace.map((step) => step[of]) }],
+      [{ name: estimated + of.replaceAll('_', ' '), unit: of === 'opacity' ? 'bits' : '', values: trace.map((step) => step[of]) }],
       { zero: false },
     );
   chart(several('slack'), { digits: 4 });

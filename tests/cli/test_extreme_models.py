@@ -1,0 +1,29 @@
+"""A part of benchmarks/trust_commands.py: extreme models through every command, warnings raised as errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from stress.commanding import COMMANDS, try_commands
+
+FEW = 5
+
+
+@pytest.mark.parametrize("first", range(0, 30, FEW))
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_answer(command: str, first: int) -> None:
+    answers = [answer for number in range(first, first + FEW) for answer in try_commands(number, (command,))]
+    assert [answer.complaint() for answer in answers if answer.failure] == []
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        40,  # returns of 5e-324 under a threshold of 1e-16: slacks in units of the returns
+        41,  # losses that differ by 5e-324: softened by a temperature of 0
+        49,  # returns of 1e-300: slacks that overflow
+    ],
+)
+def test_returns_and_losses_next_to_nothing_are_solved(number: int) -> None:
+    answers = try_commands(number, ("solve", "sensors", "frontier"))
+    assert [answer.complaint() for answer in answers if answer.failure] == []

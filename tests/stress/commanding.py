@@ -1,0 +1,198 @@
+"""The commands beyond `measure` on extreme models: an answer or a refusal that is promised, and no warning on the way.
+
+What the answers claim is confirmed by stress.measuring and stress.solving; here every command must have one, as text
+and as JSON without "NaN". Model number N is always the same model with the same calls.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from opaq.certificates.certificate import certify
+from opaq.errors import BudgetError, InputError
+from opaq.model.arrays import floats
+from opaq.model.observer import Observer
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem, Task
+from opaq.model.uncertainty import ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
+from opaq.opacity.measurement import measure
+from opaq.product.compile import compile_problem
+from opaq.reports.answer_page import Page
+from opaq.reports.answer_pages import certificate_page, measurement_page, runs_page, solution_page
+from opaq.reports.certificate_text import certificate_to_dict
+from opaq.reports.frontier_text import frontier_to_dict, render_frontier
+from opaq.reports.measurement_text import measurement_to_dict
+from opaq.reports.run_text import runs_to_dict
+from opaq.reports.sensor_text import ranking_to_dict, render_ranking
+from opaq.reports.solution_text import solution_to_dict
+from opaq.simulation.replay import replay
+from opaq.simulation.runs import simulate
+from opaq.solvers.options import SolveOptions
+from opaq.solvers.solution import solve
+from opaq.stop import StoppedError
+from opaq.study.any_report import report
+from opaq.study.pareto_front import frontier
+from opaq.study.sensor_ranking import sensors
+from random_problems import Rng
+from stress.extremes import Case, extreme_model
+
+SECONDS = 0.4  # for a call that takes a time limit
+SENSORS = ("null", "A", "B", "A+B")
+TINY_THRESHOLDS = (0.0, 5e-324, -5e-324, 1e-300, 1e-16, -1e-13)
+_QUICK = SolveOptions(num_starts=1, processes=1, sequences=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one command made of one model."""
+
+    number: int
+    command: str
+    seconds: float
+    refusal: str = ""  # what a refusal that is promised says
+    failure: str = ""  # any other exception, a warning, or an answer that is no JSON
+    trace: str = ""  # where it came from
+
+    def complaint(self) -> str:
+        """What is wrong, in a line."""
+        return f"model {self.number}, {self.command}: {self.failure}"
+
+
+def try_commands(number: int, commands: tuple[str, ...] = ()) -> list[Answered]:
+    """Every command (or those named) on one extreme model; warnings are failures."""
+    problem, policy = audited_model(number)
+    return [_try(number, name, COMMANDS[name], problem, policy) for name in commands or COMMANDS]
+
+
+def audited_model(number: int) -> tuple[Problem, Policy | None]:
+    """An extreme model whose observer may be one of sensors, with a task about any uncertainty and tiny thresholds."""
+    problem, policy = extreme_model(Case.of(number))
+    rng = np.random.default_rng([0xA0D, number])
+    problem = replace(problem, name=f"model {number}", task=_task(rng, problem))
+    if rng.random() < 0.6 and isinstance(problem.observer, Observer):
+        observer = problem.observer
+        problem = replace(problem, observer=replace(observer, observations=SENSORS[: len(observer.observations)]))
+    if rng.random() < 0.15:
+        tiny = float(rng.choice([5e-324, 1e-300, 1e-16]))
+        problem = replace(problem, mdp=replace(problem.mdp, rewards=floats(np.sign(problem.mdp.rewards) * tiny)))
+    return problem, policy if rng.random() < 0.8 else None
+
+
+def _task(rng: Rng, problem: Problem) -> Task:
+    task = problem.task
+    if task.return_at_least is not None and rng.random() < 0.5:
+        task = replace(task, return_at_least=float(rng.choice(TINY_THRESHOLDS)))
+    requirements = tuple(
+        replace(one, threshold=float(rng.choice((0.0, 5e-324, 1e-300, 1e-16, 1.0)))) if rng.random() < 0.4 else one
+        for one in task.requirements
+    )
+    return replace(task, requirements=requirements, of=_uncertainty(rng, problem), minimise=bool(rng.random() < 0.1))
+
+
+def _uncertainty(rng: Rng, problem: Problem) -> Uncertainty:
+    match rng.choice(4, p=[0.6, 0.15, 0.1, 0.15]):
+        case 1:
+            return GuessError()
+        case 2:
+            return Guesswork()
+        case 3:
+            values = compile_problem(problem).secret_values
+            sizes = (0.0, 5e-324, 1e-300, 1e-16, 1.0, 3.0)
+            return ExpectedLoss.of({guess: {z: float(rng.choice(sizes)) for z in values} for guess in ("one", "two")})
+    return Shannon()
+
+
+def _try(number: int, name: str, command: Callable[..., None], problem: Problem, policy: Policy | None) -> Answered:
+    begun = perf_counter()
+    refusal = failure = trace = ""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            command(problem, policy)
+    except (InputError, BudgetError, StoppedError) as error:
+        refusal = f"{type(error).__name__}: {error}"
+        failure = "" if _is_promised(name, error) else refusal
+    except Exception as error:
+        failure = f"{type(error).__name__}: {error}"
+        trace = "".join(traceback.format_tb(error.__traceback__)[-4:])
+    return Answered(number, name, perf_counter() - begun, refusal, failure, trace)
+
+
+def _is_promised(name: str, error: Exception) -> bool:
+    """Whether a command may refuse a model that is valid."""
+    return isinstance(error, StoppedError) or any(words in str(error) for words in PROMISED.get(name, ()))
+
+
+PROMISED = {  # what may be refused in these models, by command
+    "certify": ("asks for as little as possible",),
+    "sensors": ("only one observation", "no sensor"),
+    "frontier": ("asks for as little as possible",),
+}
+
+
+def _print(answer: object, *pages: str | Page) -> None:
+    """As the commands do: text for people, JSON for programs."""
+    json.dumps(answer, allow_nan=False)
+    for page in pages:
+        assert page if isinstance(page, str) else page.text()
+
+
+def _measure(problem: Problem, policy: Policy | None) -> None:
+    for mode in ("auto", "interval", "sampled"):
+        measurement = measure(problem, policy, mode=mode, samples=30)
+        _print(measurement_to_dict(measurement), measurement_page(measurement))
+
+
+def _solve(problem: Problem, policy: Policy | None) -> None:
+    solution = solve(problem, options=replace(_QUICK, time=SECONDS))
+    _print(solution_to_dict(solution), solution_page(solution))
+
+
+def _certify(problem: Problem, policy: Policy | None) -> None:
+    certificate = certify(problem, policy, time=SECONDS)
+    _print(certificate_to_dict(certificate), certificate_page(certificate))
+
+
+def _report(problem: Problem, policy: Policy | None) -> None:
+    report(problem, policy, runs=2)
+
+
+def _sensors(problem: Problem, policy: Policy | None) -> None:
+    ranking = sensors(problem, policy, fixed=True, processes=1)
+    _print(ranking_to_dict(ranking), render_ranking(ranking))
+
+
+def _best_sensors(problem: Problem, policy: Policy | None) -> None:
+    ranking = sensors(problem, policy, options=_QUICK, changes=["x0.5"], time=SECONDS)
+    _print(ranking_to_dict(ranking), render_ranking(ranking))
+
+
+def _replay(problem: Problem, policy: Policy | None) -> None:
+    simulate(problem, policy, runs=20)
+    replays = replay(problem, policy, runs=5)
+    _print(runs_to_dict(replays), runs_page(replays))
+    replay(problem, policy, observations=[moment.observation for moment in replays[0].moments])
+
+
+def _frontier(problem: Problem, policy: Policy | None) -> None:
+    front = frontier(problem, points=3, options=_QUICK, time=SECONDS)
+    _print(frontier_to_dict(front), render_frontier(front))
+
+
+COMMANDS: dict[str, Callable[[Problem, Policy | None], None]] = {
+    "measure": _measure,
+    "certify": _certify,
+    "report": _report,
+    "sensors --fixed": _sensors,
+    "sensors": _best_sensors,
+    "simulate": _replay,
+    "frontier": _frontier,
+    "solve": _solve,
+}
