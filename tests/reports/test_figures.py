@@ -221,7 +221,7 @@ def test_arrows_are_those_of_the_policy() -> None:
     }
     assert words(figure).count("goal") == 2
     assert words(figure).count("C") == len(view.coverage["C"])
-    assert {"start", "trap", "sees C"} <= set(words(figure))
+    assert {"start", "trap", "sensor C"} <= set(words(figure))
     assert "stay" not in words(figure)
     assert inside(figure)
 
