@@ -50,6 +50,8 @@ from .model.secret import StateAt as StateAt
 from .model.secret import StateClasses as StateClasses
 from .model.secret import StepsAgo as StepsAgo
 from .model.secret import Visited as Visited
+from .model.sensor_set import Sensor as Sensor
+from .model.sensor_set import SensorSet as SensorSet
 from .model.uncertainty import ExpectedLoss as ExpectedLoss
 from .model.uncertainty import GuessError as GuessError
 from .model.uncertainty import Guesswork as Guesswork

@@ -114,3 +114,15 @@ def front_of(of: str, *, minimise: bool = False, values: tuple[float, ...] = (1.
     head = {"problem": "yard", "against": "return", "policy_class": "state", "of": of, "minimise": minimise}
     rest = {"largest": 1.0, "interrupted": False, "complete": True, "concave_by_theory": False}
     return head | rest | {"points": points}
+
+
+def unsure_front() -> dict[str, Any]:
+    """A front whose points are estimated, in an interval that says nothing, and exact."""
+    front = front_of("opacity", values=(0.6, 0.5, 0.4))
+    amounts = (
+        {"value": 0.6, "lower": 0.0, "upper": 1.5, "method": "sampled", "standard_error": 0.02},
+        {"value": 0.75, "lower": 0.0, "upper": 1.5, "method": "interval"},
+        {"value": 0.4, "lower": 0.4, "upper": 0.4, "method": "exact"},
+    )
+    points = [dict(point) | {"opacity": each} for point, each in zip(front["points"], amounts, strict=True)]
+    return front | {"points": points}

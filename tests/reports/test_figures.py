@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 import subprocess
 import sys
@@ -221,7 +222,7 @@ def test_arrows_are_those_of_the_policy() -> None:
     }
     assert words(figure).count("goal") == 2
     assert words(figure).count("C") == len(view.coverage["C"])
-    assert {"start", "trap", "sees C"} <= set(words(figure))
+    assert {"start", "trap", "sensor C"} <= set(words(figure))
     assert "stay" not in words(figure)
     assert inside(figure)
 
@@ -455,3 +456,31 @@ def test_opacity_over_time() -> None:
     assert yours.get_xydata().tolist() == [[0.0, 0.9]]
     with pytest.raises(opaq.InputError, match="points: there is none"):
         opaq.plot_opacity_over_time([])
+
+
+UNSURE = {
+    "sampled": opaq.Amount(0.6, 0.0, 1.5, "sampled", 0.02),
+    "interval": opaq.Amount.between(0.2, 1.0),
+    "exact": opaq.Amount.exact(0.4),
+}
+
+
+def test_bars_of_a_front_are_errors_or_intervals_never_the_whole_range() -> None:
+    points = [{"return": index, "opacity": dataclasses.asdict(amount)} for index, amount in enumerate(UNSURE.values())]
+    for minimise, proven in ((False, 0.2), (True, 1.0)):
+        line, *bars = opaq.plot_frontier({"points": points, "minimise": minimise}).axes[0].get_lines()
+        assert list(line.get_ydata()) == pytest.approx([0.6, proven, 0.4])  # no middle of an interval
+        assert [list(bar.get_ydata()) for bar in bars] == [pytest.approx([0.58, 0.62]), pytest.approx([0.2, 1.0])]
+
+
+def test_bars_of_classes_are_errors_or_intervals_never_the_whole_range() -> None:
+    comparison = opaq.compare("two-sink", classes=["state", "state,time", "memory:2"], num_starts=1)
+    rungs = tuple(
+        dataclasses.replace(rung, measurement=dataclasses.replace(rung.measurement, opacity=amount, uncertainty=amount))
+        for rung, amount in zip(comparison.rungs, UNSURE.values(), strict=True)
+    )
+    figure = opaq.plot_comparison(dataclasses.replace(comparison, rungs=rungs))
+    lines = figure.axes[0].get_lines()
+    assert [list(bar.get_xdata()) for bar in lines[:4:2]] == [pytest.approx([0.58, 0.62]), pytest.approx([0.2, 1.0])]
+    assert [float(mark.get_xdata()[0]) for mark in lines[1:6:2]] == pytest.approx([0.6, 0.2, 0.4])
+    assert {"0.6000", "0.2000 to 1.0000", "0.4000"} <= set(words(figure))

@@ -187,6 +187,7 @@ def test_the_picture_of_a_grid() -> None:
     assert {model["states"][state] for state in model["labels"]["secret"]} == {"(2,0)", "(2,3)", "(4,5)"}
     assert {model["states"][state] for state in model["traps"]} == {"(1,1)", "(3,2)", "(1,4)"}
     assert {row["observation"] for row in model["coverage"]} == {"A", "B", "C", "D", "E"}
+    assert model["coverage_stated"] is True
     assert sum(chance for _, chance in model["start"]) == pytest.approx(1.0)
 
 

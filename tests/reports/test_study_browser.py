@@ -12,7 +12,15 @@ import pytest
 import opaq
 from opaq.reports.page.render import render_study
 from opaq.reports.study_data import front_page_data
-from reports.study_examples import HOSTILE, example_study, front_of, hostile_data, many_points, temporary_folder
+from reports.study_examples import (
+    HOSTILE,
+    example_study,
+    front_of,
+    hostile_data,
+    many_points,
+    temporary_folder,
+    unsure_front,
+)
 from reports.test_page_browser import (
     AXE,
     CHROMIUM,
@@ -155,7 +163,7 @@ def test_filtering(open_page: Open) -> None:
 
 
 def bits(point: dict[str, Any]) -> float:
-    return point["opacity"]["value"] if point["opacity"] else -1.0
+    return point["opacity"]["lower"] if point["opacity"] else -1.0
 
 
 def test_terms_that_make_no_sense_are_said(open_page: Open) -> None:
@@ -267,3 +275,18 @@ def test_without_scripts_the_answer_is_there(open_page: Open) -> None:
     assert "6 points: 6 done (2 infeasible)" in words
     assert "JavaScript" in words
     sync_api.expect(page.locator("#points")).to_be_hidden()
+
+
+def test_bars_are_standard_errors_or_intervals(open_page: Open) -> None:
+    page = open_page(_written("unsure", front_page_data(unsure_front()))).page
+    shown = page.evaluate(
+        """() => {
+          const long = (line) => Math.abs(line.y1.baseVal.value - line.y2.baseVal.value);
+          const bars = [...document.querySelectorAll('line.interval')].map(long);
+          return { bars, cells: [...document.querySelectorAll('#points tbody td')].map((cell) => cell.textContent) };
+        }"""
+    )
+    short, long = sorted(shown["bars"])
+    assert short == pytest.approx(long * 0.04 / 1.5, rel=0.05)
+    assert {"0.6000 ± 0.02", "0 to 1.5000", "0.4000"} <= set(shown["cells"])
+    assert not any("0.75" in cell for cell in shown["cells"])

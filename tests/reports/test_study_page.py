@@ -21,7 +21,7 @@ from opaq.reports.study_data import front_page_data
 from opaq.reports.study_text import render_study as render_table
 from opaq.reports.study_text import short_names, study_to_dict
 from opaq.study.sweep_study import StudyPoint
-from reports.study_examples import PLAN, example_study, front_of, hostile_data
+from reports.study_examples import PLAN, example_study, front_of, hostile_data, unsure_front
 from study.inline_executor import InlineExecutor
 
 
@@ -170,6 +170,19 @@ def test_a_front_speaks_of_what_its_task_is_about() -> None:
     assert {column["key"]: column["title"] for column in data["columns"]}["uncertainty"] == "guesswork (guesses)"
     assert [card["title"] for card in study_cards(data)][1] == "Highest guesswork"
     assert "0.123" not in render_study(data).split('<script type="application/json"')[0]
+
+
+def test_middles_of_intervals_are_no_findings_of_a_front() -> None:
+    front = unsure_front()
+    data = front_page_data(front)
+    assert data["points"][data["best"]]["opacity"]["value"] == 0.6
+    assert data["answer"].startswith("3 points, from about 0.6 (± 0.02) bits at")
+    highest = study_cards(data)[1]
+    assert highest["value"] == "0.600"
+    assert "some only within intervals" in highest["how"]
+    turned = front_page_data(front | {"points": front["points"][1:]})
+    assert turned["answer"].startswith("2 points, from between 0 and 1.5 bits at")
+    assert study_cards(turned)[1]["value"] == "0.400"
 
 
 def test_one_point_is_no_range() -> None:

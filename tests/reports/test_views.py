@@ -42,13 +42,22 @@ def seen(observer: dict) -> dict[str, dict[int, float]]:
     }
 
 
-def test_sensors_are_shown_where_they_fire_more_often_than_by_mistake() -> None:
+def test_sensors_are_shown_where_they_cover() -> None:
     sensors = {
         "A": {"covers": [[0, 0]], "detects": 0.7},
         "B": {"covers": [[0, 0], [1, 0]], "detects": 0.6, "false_alarm": 0.05},
     }
     assert seen({"sensors": sensors}) == {"A": {0: 0.7}, "B": {0: 0.6, 1: 0.6}}
     assert seen({"sensors": sensors, "null": "quiet"}) == {"A": {0: 0.7}, "B": {0: 0.6, 1: 0.6}}
+
+
+def test_stated_sensors_are_shown_as_they_are_stated() -> None:
+    everywhere = [[0, 0], [1, 0], [2, 0]]
+    sensors = {"A": {"covers": everywhere, "detects": 1}, "B": {"covers": [[1, 0]], "detects": 1}}
+    assert seen({"sensors": sensors}) == {"A": {0: 1, 1: 1, 2: 1}, "B": {1: 1}}
+    assert seen({"sensors": {"A": {"covers": [[1, 0], [2, 0]], "detects": 1}}, "null": "quiet"}) == {"A": {1: 1, 2: 1}}
+    rarer = {"A": {"covers": [[0, 0]], "detects": 0.1, "false_alarm": 0.4}}
+    assert seen({"sensors": rarer}) == {"A": {0: 0.1}}
 
 
 def test_observations_that_are_no_sensors_stand_for_themselves() -> None:

@@ -13,8 +13,10 @@ import opaq
 from opaq.loading.scenarios import problem_text
 from opaq.model.conditions import CurrentState, Observations
 from opaq.model.policy import PolicyClass
+from opaq.opacity.amount import Amount
 from opaq.reports.sensor_text import ranking_to_dict, render_ranking
-from opaq.study.sensor_channels import Change, Sensors
+from opaq.study.sensor_channels import Change, sensors_of
+from opaq.study.sensor_ranking import SensorRanking, _gain, _in_order
 from random_problems import random_policy, random_problem
 
 GRID = yaml.safe_load(problem_text("grid-last-state-4"))
@@ -56,7 +58,7 @@ def test_every_trial_is_the_file_edited_by_hand(stated: dict, null: str | None) 
     for trial in ranking.trials:
         told = opaq.measure(edited(stated, trial.sensor, trial.change))
         assert trial.measurement.opacity.value == pytest.approx(told.opacity.value, abs=1e-12), trial
-        assert trial.gain == pytest.approx(told.opacity.value - ranking.base.opacity.value, abs=1e-12)
+        assert trial.gain.value == pytest.approx(told.opacity.value - ranking.base.opacity.value, abs=1e-12)
 
 
 def test_what_sensors_cover_is_what_the_file_says() -> None:
@@ -68,7 +70,7 @@ def test_what_sensors_cover_is_what_the_file_says() -> None:
 
 def test_the_sensor_that_costs_most_comes_first() -> None:
     ranking = opaq.sensors(opaq.build_problem(GRID), fixed=True)
-    costs = list(ranking.costs.values())
+    costs = [cost.value for cost in ranking.costs.values()]
     assert costs == sorted(costs, reverse=True)
     assert [trial.change for trial in ranking.trials[:3]] == ["removed", "x0.5", "1"]
     assert set(ranking.costs) == set("ABCDE")
@@ -86,7 +88,7 @@ def test_a_policy_that_stays_the_same_never_hides_less_from_fewer_or_weaker_sens
         assert trial.measurement.expected_return == ranking.base.expected_return
         silent = _least_rate(problem, trial.sensor) == 0
         if trial.change == "removed" or silent:  # one that gives false alarms may tell more when it detects less
-            assert trial.gain >= -1e-9, trial
+            assert trial.gain.value >= -1e-9, trial
 
 
 def _least_rate(problem: opaq.Problem, sensor: str) -> float:
@@ -99,7 +101,7 @@ def test_changed_observers_are_still_distributions() -> None:
     rng = np.random.default_rng(5)
     for _ in range(20):
         problem = random_problem(rng, watches_actions=False)
-        sensors = Sensors.of(problem.observer)
+        sensors = sensors_of(problem.observer)
         for name in sensors.names:
             for change in ("x0.3", "x7", "1", "0.4"):
                 changed = sensors.with_rate(name, Change.of(change))
@@ -126,7 +128,7 @@ def test_every_trial_is_solved_again() -> None:
     assert ranking.base.opacity.value == pytest.approx(0.408835, abs=1e-5)
     problem = opaq.load_problem("two-sink")
     for trial in ranking.trials:
-        sensors = Sensors.of(problem.observer)
+        sensors = sensors_of(problem.observer)
         observer = (
             sensors.without(trial.sensor)
             if trial.change == "removed"
@@ -177,3 +179,105 @@ def test_a_task_that_no_policy_meets_is_said() -> None:
     ranking = opaq.sensors(opaq.build_problem(stated))
     assert "no policy meets the task with the sensors as they are" in render_ranking(ranking)
     assert "ended before" not in render_ranking(ranking)
+
+
+LINE = {  # three states; what the sensors are is for each test to say
+    "opaq": 1,
+    "model": {
+        "states": ["s0", "s1", "s2"],
+        "actions": ["a"],
+        "start": "s0",
+        "transitions": {
+            "s0": {"a": {"s0": 0.3, "s1": 0.4, "s2": 0.3}},
+            "s1": {"a": {"s1": 0.5, "s2": 0.5}},
+            "s2": {"a": {"s2": 0.6, "s0": 0.4}},
+        },
+    },
+    "secret": {"last_state": ["s1"]},
+    "horizon": 3,
+}
+EVERYWHERE = {"covers": ["s0", "s1", "s2"], "detects": 1}
+STATED = {
+    "one sure sensor covers everything": {"A": EVERYWHERE, "B": {"covers": ["s1"], "detects": 0.6, "false_alarm": 0.1}},
+    "two sure sensors": {"A": EVERYWHERE, "B": {"covers": ["s1"], "detects": 1}},
+    "a sure one alone": {"A": {"covers": ["s1", "s2"], "detects": 1}},
+    "the same range twice": {"A": {"covers": ["s1"], "detects": 0.5}, "B": {"covers": ["s1"], "detects": 0.5}},
+    "as often elsewhere": {"A": {"covers": ["s1"], "detects": 0.3, "false_alarm": 0.3}},
+    "more often elsewhere": {"A": {"covers": ["s1"], "detects": 0.1, "false_alarm": 0.6}},
+    "never": {"A": {"covers": ["s1"], "detects": 0}, "B": {"covers": [], "detects": 0.4}, "C": EVERYWHERE},
+}
+
+
+@pytest.mark.parametrize("null", [None, "quiet", "Z"])
+@pytest.mark.parametrize("sensors", STATED.values(), ids=STATED)
+def test_stated_sensors_keep_their_names_ranges_and_rates(sensors: dict, null: str | None) -> None:
+    stated = LINE | {"observer": {"sensors": sensors} | ({} if null is None else {"null": null})}
+    problem = opaq.build_problem(stated)
+    ranking = opaq.sensors(problem, fixed=True, changes=["x0.5", "0.9"])
+    assert {name: dict(covers) for name, covers in ranking.coverage.items()} == {
+        name: dict.fromkeys(sensor["covers"], sensor["detects"]) for name, sensor in sensors.items()
+    }
+    assert ranking.null == (null or "null")
+    told = {each["sensor"]: each for each in ranking_to_dict(ranking)["sensors"]}
+    assert {name: told[name]["detects"] for name in sensors} == {name: one["detects"] for name, one in sensors.items()}
+    assert "inferred" not in render_ranking(ranking)
+    assert len(ranking.trials) == 3 * len(sensors)
+    for trial in ranking.trials:
+        if trial.change == "removed" and len(sensors) == 1:
+            alone = LINE | {"observer": {"emissions": {"*": {"none": 1}}}}
+        else:
+            alone = opaq.problem_to_dict(edited(stated, trial.sensor, trial.change))
+        by_hand = opaq.measure(opaq.build_problem(alone)).opacity.value
+        assert trial.measurement.opacity.value == pytest.approx(by_hand, abs=1e-12), trial
+
+
+def test_sensors_of_emissions_are_inferred_and_that_is_said() -> None:
+    ranking = opaq.sensors("two-sink", fixed=True, changes=[])
+    assert ranking.stated is None
+    assert ranking_to_dict(ranking)["stated"] is False
+    assert "no sensors are stated: names, ranges and rates are inferred from the observations" in render_ranking(
+        ranking
+    )
+
+
+def test_stated_sensors_have_their_own_null() -> None:
+    problem = opaq.build_problem(LINE | {"observer": {"sensors": STATED["two sure sensors"], "null": "quiet"}})
+    with pytest.raises(opaq.InputError, match=r"'A' is not what .* that is 'quiet'"):
+        opaq.sensors(problem, null="A")
+
+
+def with_gains(*amounts: Amount) -> SensorRanking:
+    """A ranking of sensors A, B, ... of a grid, each of which was only removed, with these opacities left."""
+    ranking = opaq.sensors(opaq.build_problem(GRID), fixed=True, changes=[])
+    trials = []
+    for trial, amount in zip(sorted(ranking.trials, key=lambda each: each.sensor), amounts, strict=False):
+        measurement = dataclasses.replace(trial.measurement, opacity=amount, uncertainty=amount)
+        gain = _gain(measurement, ranking.base, never_less=True)
+        trials.append(dataclasses.replace(trial, measurement=measurement, gain=gain))
+    return dataclasses.replace(ranking, trials=_in_order(trials))
+
+
+def test_an_interval_that_says_nothing_is_no_gain() -> None:
+    nothing, tight = Amount.between(0.0, 1.5), Amount.between(0.20, 0.21)
+    sampled = Amount(0.15, 0.0, 1.5, "sampled", 0.01)
+    ranking = with_gains(nothing, tight, sampled, Amount.exact(0.11))
+    base = ranking.base.opacity.value
+    assert list(ranking.costs) == ["B", "C", "D", "A"]  # by what is proven or estimated, not by middles
+    told = {each["sensor"]: each for each in ranking_to_dict(ranking)["sensors"]}
+    assert told["A"]["cost"] is None
+    assert (told["A"]["cost_lower"], told["A"]["cost_upper"]) == pytest.approx((0.0, 1.5 - base))
+    assert told["C"]["cost"] == pytest.approx(0.15 - base)
+    assert told["C"]["cost_error"] == 0.01
+    page = render_ranking(ranking)
+    assert f"[+0.0000, {1.5 - base:+.4f}]" in page
+    assert f"{0.15 - base:+.4f} ± 0.01" in page
+    assert f"{0.75 - base:+.5f}" not in page
+    assert "gains in brackets are known to lie between the two; they are ranked by the lower end" in page
+
+
+def test_a_gain_is_as_uncertain_as_both_of_its_ends() -> None:
+    exact, sampled = Amount.exact(0.5), Amount(0.7, 0.1, 1.0, "sampled", 0.03)
+    assert Amount.exact(0.7).minus(exact) == Amount.exact(0.7 - 0.5)
+    assert sampled.minus(exact) == Amount(0.7 - 0.5, 0.1 - 0.5, 0.5, "sampled", 0.03)
+    assert sampled.minus(Amount(0.7, 0.0, 1.0, "sampled", 0.04)).standard_error == pytest.approx(0.05)
+    assert sampled.minus(Amount.between(0.2, 0.4)) == Amount.between(0.1 - 0.4, 0.8)

@@ -41,7 +41,10 @@ def command(
         str | None,
         typer.Option(help='Rates to try where a sensor covers: "x0.5" halves, "1" sets (default: x0.5,1).'),
     ] = None,
-    null: Annotated[str | None, typer.Option(help="The observation when no sensor fires (default: null).")] = None,
+    null: Annotated[
+        str | None,
+        typer.Option(help="The observation when no sensor fires, if no sensors are stated."),
+    ] = None,
     conditions: shared.Conditions = None,
     seed: shared.Seed = None,
     time: Annotated[float | None, shared.time_limit("Seconds after which the trials so far are the answer.")] = None,
@@ -69,13 +72,14 @@ def command(
     stated, chosen = read_inputs(problem, policy, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.warm import compile_kernels
+        from opaq.reports.plain_tables import short_difference
         from opaq.study.sensor_ranking import CHANGES, sensors
 
         compile_kernels(derivatives=True)
 
     def done(trial: SensorTrial) -> None:
         if not (quiet or fixed):
-            progress.note(f"{trial.sensor} {trial.change}: {trial.gain:+.4f} ({trial.seconds:.1f} s)")
+            progress.note(f"{trial.sensor} {trial.change}: {short_difference(trial.gain)} ({trial.seconds:.1f} s)")
 
     with interrupts.computing() as stop, ProgressPrinter("the sensors", quiet=quiet) as progress, about(problem):
         ranking = sensors(

@@ -72,7 +72,7 @@ def _pieces(value: Any) -> Iterator[bytes]:
     """A value as pieces of bytes; every kind of value begins with its own mark."""
     if is_dataclass(value) and not isinstance(value, type):
         yield f"data {type(value).__name__}".encode()
-        for field in fields(value):
+        for field in (each for each in fields(value) if each.metadata.get("decides", True)):
             yield field.name.encode()
             yield from _pieces(getattr(value, field.name))
     elif isinstance(value, np.ndarray):

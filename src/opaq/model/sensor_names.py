@@ -1,13 +1,14 @@
-"""Observations read as sets of sensors: "A+B" names two that fired, and one observation, the null, names none."""
+"""Observations of which no sensors are stated, read as sets of sensors.
+
+"A+B" names two that fired, and one observation, the null, names none.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from opaq.model.observer import Observer
-
-JOINS = "+"
-NULL = "null"
+from opaq.model.sensor_set import JOINS, NULL
 
 
 def sensors_in(name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +28,26 @@ class Amount:
     def width(self) -> float:
         """The width of the certified interval."""
         return self.upper - self.lower
+
+    @property
+    def at_least(self) -> float:
+        """The value where it is exact or estimated, else the lower end of the interval: the most that is proven."""
+        return self.lower if self.method == "interval" else self.value
+
+    @property
+    def at_most(self) -> float:
+        """The value where it is exact or estimated, else the upper end of the interval."""
+        return self.upper if self.method == "interval" else self.value
+
+    def minus(self, other: Amount) -> Amount:
+        """The difference: an interval if one of the two is one, estimated if one is, else exact."""
+        lower, upper = self.lower - other.upper, self.upper - other.lower
+        if "interval" in (self.method, other.method):
+            return Amount.between(lower, upper)
+        value, errors = self.value - other.value, (self.standard_error, other.standard_error)
+        if errors == (None, None):
+            return Amount.exact(value)
+        return Amount(value, lower, upper, "sampled", math.hypot(*(error or 0.0 for error in errors)))
 
     @classmethod
     def exact(cls, value: float) -> Amount:

@@ -56,6 +56,24 @@ def optional(value: Any) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
+def drawn_amount(amount: Any, *, minimise: bool = False) -> tuple[float, float, float]:
+    """Return where the mark of an amount stands and the two ends of its bar.
+
+    An estimate has one standard error to each side; of an interval the end is marked that is proven to be reached: the
+    lower one, or the upper one where the amount is to be small. A plain number is its own bar.
+
+    amount: an `Amount`, the mapping that JSON keeps of one, or a number. Raises what `reading` turns into InputError.
+    """
+    if isinstance(amount, int | float):
+        return float(amount), float(amount), float(amount)
+    known: Any = amount.get if isinstance(amount, Mapping) else lambda key: getattr(amount, key, None)
+    value, error = float(known("value")), optional(known("standard_error"))
+    if error is not None:
+        return value, value - error, value + error
+    lower, upper = (value if end is None else end for end in map(optional, (known("lower"), known("upper"))))
+    return (upper if minimise else lower) if known("method") == "interval" else value, lower, upper
+
+
 def unit_of(name: str) -> str:
     """The unit of an uncertainty as part of an axis label."""
     return f" ({_UNITS[name]})" if name in _UNITS else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opaq.errors import Fault, InputError
-from opaq.reports.answer_data import optional, reading
+from opaq.reports.answer_data import drawn_amount, optional, reading
 from opaq.reports.figure_style import COLOURS, Column, add_title, new_figure, place_legend
 from opaq.reports.objective_names import axis_title
 
@@ -24,12 +24,13 @@ class FrontPoint:
     """One point of a front."""
 
     expected_return: float
-    opacity: float
+    opacity: float  # of an interval the end that is proven to be reached
     bound: float | None = None  # what no policy with this return exceeds
     slope: float | None = None  # bits per unit of return
+    bar: tuple[float, float] | None = None  # an interval, or one standard error to each side of an estimate
 
     @classmethod
-    def of(cls, stated: Any) -> FrontPoint:
+    def of(cls, stated: Any, *, minimise: bool = False) -> FrontPoint:
         """From a mapping, a tuple (return, opacity, bound, slope) or an object with these attributes."""
         with reading("points with a return and an opacity"):
             if isinstance(stated, Mapping):
@@ -39,7 +40,9 @@ class FrontPoint:
                 earned, hidden, *rest = stated
             else:
                 earned, hidden, rest = stated.expected_return, stated.opacity, [stated.bound, stated.slope]
-            return cls(_finite(float(earned)), _finite(_value(hidden)), *(optional(each) for each in rest))
+            value, *bar = map(_finite, drawn_amount(hidden, minimise=minimise))
+            known = [optional(each) for each in (*rest, None, None)[:2]]
+            return cls(_finite(float(earned)), value, *known, bar=(bar[0], bar[1]) if bar[1] > bar[0] else None)
 
 
 def plot_frontier(
@@ -47,8 +50,9 @@ def plot_frontier(
 ) -> Figure:
     """The Pareto front of opacity and return, as a figure.
 
-    A mark for every policy, a dashed line through the certified bounds, with the gap between them shaded, and a short
-    tangent where the slope is known: what one more unit of return costs in bits.
+    A mark for every policy, with a bar where its opacity is estimated (one standard error to each side) or only known
+    to lie in an interval (whose proven end is marked), a dashed line through the certified bounds, with the gap between
+    them shaded, and a short tangent where the slope is known: what one more unit of return costs in bits.
 
     points: tuples (return, opacity[, bound[, slope]]), mappings with these keys, or objects with `expected_return`,
     `opacity`, `bound` and `slope`; also an object or a mapping that holds them as `points`. One that says what is
@@ -61,7 +65,8 @@ def plot_frontier(
     """
     with reading("points with a return and an opacity"):
         listed, across, upwards = _stated(points)
-    front = sorted((FrontPoint.of(each) for each in listed), key=lambda point: point.expected_return)
+    minimise = _minimises(points)
+    front = sorted((FrontPoint.of(each, minimise=minimise) for each in listed), key=lambda point: point.expected_return)
     if not front:
         raise InputError([Fault("points", "there is none", "give at least one (return, opacity)")])
     with new_figure(column, height=2.35 + (0.25 if title else 0.0)) as figure:
@@ -82,10 +87,10 @@ def _stated(points: Any) -> tuple[Sequence[Any], str, str]:
     listed = points["points"] if isinstance(points, Mapping) else points
     listed = listed if isinstance(listed, Sequence) else listed.points
     if isinstance(points, Mapping) and "against" in points and "of" in points:
-        ends = [(each["value"], _value(each["uncertainty"]), each.get("bound"), each.get("slope")) for each in listed]
+        ends = [(each["value"], each["uncertainty"], each.get("bound"), each.get("slope")) for each in listed]
         return ends, str(points["against"]), axis_title(str(points["of"]))
     if hasattr(points, "against") and hasattr(points, "of"):
-        ends = [(each.value, each.measurement.uncertainty.value, each.bound, each.slope) for each in listed]
+        ends = [(each.value, each.measurement.uncertainty, each.bound, each.slope) for each in listed]
         return ends, points.against, axis_title(points.of.name, points.of)
     return listed, "return", "opacity (bits)"
 
@@ -95,6 +100,12 @@ def _draw(axes: Axes, front: list[FrontPoint]) -> dict[str, Any]:
     earned, hidden = [point.expected_return for point in front], [point.opacity for point in front]
     (policies,) = axes.plot(earned, hidden, color=COLOURS[0], marker="o", zorder=3)
     entries: dict[str, Any] = {"best policy found": policies}
+    for point in front:
+        if point.bar is not None:
+            at = [point.expected_return, point.expected_return]
+            (entries["interval or standard error"],) = axes.plot(
+                at, point.bar, color=COLOURS[0], marker="_", linewidth=0.9
+            )
     bounded = [(point.expected_return, point.opacity, point.bound) for point in front if point.bound is not None]
     if bounded:
         at, below, bounds = (list(each) for each in zip(*bounded, strict=True))
@@ -110,11 +121,12 @@ def _draw(axes: Axes, front: list[FrontPoint]) -> dict[str, Any]:
     return entries
 
 
-def _value(stated: Any) -> float:
-    """A number, or the value of an amount (an object or a mapping)."""
-    if isinstance(stated, Mapping):
-        return float(stated["value"])
-    return float(stated if isinstance(stated, int | float) else getattr(stated, "value", stated))
+def _minimises(points: Any) -> bool:
+    """Whether the front is of a task that is to reveal."""
+    if isinstance(points, Mapping):
+        return bool(points.get("minimise"))
+    stated = getattr(points, "stated", None)
+    return stated is not None and bool(stated.task.minimise)
 
 
 def _finite(number: float) -> float:

@@ -65,16 +65,24 @@ def traps(mdp: MDP) -> tuple[int, ...]:
     return tuple(np.flatnonzero(~left).tolist())
 
 
-def coverage(problem: Problem) -> dict[str, dict[int, float]]:
-    """Sensor -> state -> how likely it fires there, where that is more than at its least: than its false alarms.
+def has_stated_sensors(problem: Problem) -> bool:
+    """Whether the coverage is that of stated sensors, not one that is inferred from emissions."""
+    return isinstance(problem.observer, Observer) and problem.observer.sensors is not None
 
-    An observation that names several sensors, "A+B", counts for each of them. Observations that are no sets of sensors
+
+def coverage(problem: Problem) -> dict[str, dict[int, float]]:
+    """Sensor -> state that it covers -> how likely it fires there, as the sensors are stated.
+
+    Where only emissions are stated, a sensor covers where it fires more than at its least: than its false alarms. An
+    observation that names several sensors, "A+B", counts for each of them. Observations that are no sets of sensors
     stand for themselves; one that every state can show tells nothing where most show it. Of an observer that is no
     table, nothing is known by state alone.
     """
     observer = problem.observer
     if not isinstance(observer, Observer):
         return {}
+    if observer.sensors is not None:
+        return observer.sensors.coverage()
     names, shown = _by_sensor(observer)
     sensor, state, chance = shown.row_of_entry(), shown.columns, shown.values
     least = np.full(len(names), np.inf)

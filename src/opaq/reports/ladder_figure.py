@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opaq.reports.answer_data import optional, reading, unit_of
+from opaq.reports.answer_data import drawn_amount, optional, reading, unit_of
 from opaq.reports.figure_style import COLOURS, SMALL, Column, add_title, new_figure, shown
 
 if TYPE_CHECKING:
@@ -22,9 +22,10 @@ class LadderClass:
     """One class of policies and what the best policy found of it reaches."""
 
     name: str
-    value: float
-    lower: float
+    value: float  # of an interval the end that is proven to be reached
+    lower: float  # of the bar: one standard error below an estimate, or the end of an interval
     upper: float
+    words: str  # the figure beside the mark
     feasible: bool
 
 
@@ -41,9 +42,11 @@ class PolicyLadder:
         """From a Comparison."""
         of = comparison.rungs[0].measurement.of.name if comparison.rungs else "opacity"
         classes = [
-            LadderClass(rung.name, amount.value, amount.lower, amount.upper, rung.measurement.feasible)
+            LadderClass(
+                rung.name, *drawn, _words(rung.measurement.uncertainty.method, drawn), rung.measurement.feasible
+            )
             for rung in comparison.rungs
-            for amount in [rung.measurement.uncertainty]
+            for drawn in [drawn_amount(rung.measurement.uncertainty, minimise=comparison.minimise)]
         ]
         return cls(of, tuple(classes), comparison.bound)
 
@@ -53,7 +56,8 @@ class PolicyLadder:
         with reading("the answer of a comparison"):
             of = str(answer["of"])
             kept = of if of in ("opacity", "guess_error") else "opacity"
-            classes = tuple(_class(stated, kept) for stated in answer["classes"])
+            minimise = bool(answer.get("minimise"))
+            classes = tuple(_class(stated, kept, minimise=minimise) for stated in answer["classes"])
             return cls(kept, classes, optional(answer["bound"]) if kept == of else None)
 
 
@@ -62,7 +66,8 @@ def plot_comparison(
 ) -> Figure:
     """What the best policy found of every class reaches, as a figure, and what no policy exceeds.
 
-    Filled marks meet the task, hollow ones miss it; a line shows an interval. Beyond the bound nothing is possible.
+    Filled marks meet the task, hollow ones miss it. A line shows an interval, whose proven end is marked, or one
+    standard error to each side of an estimate. Beyond the bound nothing is possible.
 
     comparison: a `Comparison`, or the answer of `opaq compare` as a mapping, as its JSON holds it.
     certificate: a `Certificate` of the same problem; its bound takes the place of the comparison's own.
@@ -86,12 +91,15 @@ def plot_comparison(
     return figure
 
 
-def _class(stated: Mapping[str, Any], of: str) -> LadderClass:
+def _class(stated: Mapping[str, Any], of: str, *, minimise: bool) -> LadderClass:
     amount = stated["opacity"] if of == "opacity" else dict.fromkeys(("value", "lower", "upper"), stated[of])
-    value = float(amount["value"])
-    ends = [optional(amount.get(end)) for end in ("lower", "upper")]
-    lower, upper = (value if end is None else end for end in ends)
-    return LadderClass(str(stated["class"]), value, lower, upper, bool(stated["feasible"]))
+    drawn = drawn_amount(amount, minimise=minimise)
+    return LadderClass(str(stated["class"]), *drawn, _words(amount.get("method"), drawn), bool(stated["feasible"]))
+
+
+def _words(method: Any, drawn: tuple[float, float, float]) -> str:
+    value, lower, upper = drawn
+    return f"{lower:.4f} to {upper:.4f}" if method == "interval" else f"{value:.4f}"
 
 
 def _draw_classes(axes: Axes, ladder: PolicyLadder) -> None:
@@ -100,7 +108,7 @@ def _draw_classes(axes: Axes, ladder: PolicyLadder) -> None:
         axes.plot([rung.lower, rung.upper], [row, row], color=COLOURS[0], linewidth=2.0, solid_capstyle="butt")
         face = COLOURS[0] if rung.feasible else "white"
         axes.plot(rung.value, row, marker="o", markersize=4.5, markerfacecolor=face, markeredgecolor=COLOURS[0])
-        words = f"{rung.value:.4f}" + ("" if rung.feasible else ", misses the task")
+        words = rung.words + ("" if rung.feasible else ", misses the task")
         before = rung.value > left + 0.6 * (right - left)  # no room behind it
         at, offset, side = (rung.lower, -5, "right") if before else (rung.upper, 5, "left")
         axes.annotate(words, (at, row), (offset, 0), textcoords="offset points", va="center", ha=side, fontsize=SMALL,

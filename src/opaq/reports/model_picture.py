@@ -10,7 +10,7 @@ import numpy as np
 from opaq.model.secret import Language, Secret
 from opaq.product.compile import Product
 from opaq.reports.graph_layout import graph_layout
-from opaq.reports.grid_view import GridView, coverage, traps
+from opaq.reports.grid_view import GridView, coverage, has_stated_sensors, traps
 from opaq.reports.policy_view import Shares
 from opaq.reports.report_limits import LIMITS, ReportLimits
 from opaq.reports.sentences import secret_label
@@ -42,6 +42,7 @@ def model_to_dict(product: Product, average: Shares, *, limits: ReportLimits = L
         "secret_label": secret_label(problem.secret, mdp),
         "secret_kind": _secret_kind(problem.secret),
         "coverage": seen,
+        "coverage_stated": has_stated_sensors(problem),
         "coverage_left_out": left_out,
         "grid": None if grid is None else _grid(grid),
         "graph": _graph(product, average, limits) if drawn else None,

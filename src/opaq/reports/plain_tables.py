@@ -38,6 +38,15 @@ def short_amount(amount: Amount) -> str:
     return f"[{amount.lower:.4f}, {amount.upper:.4f}]"
 
 
+def short_difference(amount: Amount) -> str:
+    """A difference of two amounts as a cell, with its sign."""
+    if amount.method == "exact":
+        return f"{amount.value:+.5f}"
+    if amount.standard_error is not None:
+        return f"{amount.value:+.4f} ± {amount.standard_error:.2g}"
+    return f"[{amount.lower:+.4f}, {amount.upper:+.4f}]"
+
+
 def short_bound(bound: float | None) -> str:
     """An upper bound as a cell, rounded upwards: what is read must still be a bound."""
     return "" if bound is None else f"<= {math.ceil(bound * 1e5) / 1e5:.5f}"

@@ -14,7 +14,7 @@ from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.reports.figure_style import COLOURS, HEAT, INK, WIDTHS, Column, add_title, new_figure, panels, shown
 from opaq.reports.grid_axes import directions, draw_arrows, draw_board, draw_scene, range_colour, shown_ranges
-from opaq.reports.grid_view import GridView
+from opaq.reports.grid_view import GridView, has_stated_sensors
 from opaq.reports.heat_axes import draw_table
 from opaq.reports.policy_view import PolicyView, Shares
 from opaq.simulation.runs import compiled
@@ -106,8 +106,9 @@ def _keys(problem: Problem, view: GridView) -> list[tuple[Any, str]]:
         keys.append((("cross", "#888888"), "trap"))
     if not all(any(step) for step in directions(problem.mdp, view)):
         keys.append((("dot", INK), "stay"))
+    kind = "sensor" if has_stated_sensors(problem) else "sees"
     for index, name in enumerate(shown_ranges(view)):
-        keys.append((("patch", range_colour(index)), f"sees {shown(name, most=10)}"))
+        keys.append((("patch", range_colour(index)), f"{kind} {shown(name, most=10)}"))
     return keys
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.model.problem import Problem
-from opaq.reports.figure_style import COLOURS, INK, WIDTHS, Column, new_figure, shown
+from opaq.reports.figure_style import COLOURS, FAINT, INK, WIDTHS, Column, new_figure, shown
 from opaq.reports.grid_axes import draw_board, draw_heat
 from opaq.reports.grid_view import GridView
 
@@ -41,19 +41,38 @@ def plot_sensors(ranking: SensorRanking, problem: Problem, *, column: Column = "
         points = _INCH * 0.8 * WIDTHS[column] / view.width
         draw_board(axes, view, points=points)
         costs = cell_costs(ranking, problem)
-        mesh = draw_heat(axes, view, costs, largest=max(float(costs.max(initial=0.0)), 1e-12), cmap=_TINT)
+        largest = float(np.nanmax(costs, initial=0.0))
+        mesh = draw_heat(axes, view, costs, largest=max(largest, 1e-12), cmap=_TINT)
         figure.colorbar(mesh, ax=axes, shrink=0.8, label=_unit(ranking))
+        _hatch_unknown(axes, view, costs)
         _names(axes, ranking, problem, view, points=points, costs=costs)
     return figure
 
 
 def cell_costs(ranking: SensorRanking, problem: Problem) -> FloatArray:
-    """[state]: what the sensors that cover it cost together; those that gain nothing when removed count as 0."""
+    """[state]: what the sensors that cover it cost together; those that gain nothing when removed count as 0.
+
+    Costs in an interval count with its lower end; NaN where an interval is wider than that, so that it says too little.
+    """
     index, costs = problem.mdp.state_index(), np.zeros(problem.mdp.num_states)
     for sensor, cost in ranking.costs.items():
+        known = cost.method != "interval" or cost.width <= cost.lower
         for state in ranking.coverage[sensor]:
-            costs[index[state]] += max(cost, 0.0)
+            costs[index[state]] += max(cost.at_least, 0.0) if known else np.nan
     return costs
+
+
+def _hatch_unknown(axes: Axes, view: GridView, costs: FloatArray) -> None:
+    """Hatch the cells whose cost is not known, and say so below the board."""
+    unknown = [view.cells[state] for state in np.flatnonzero(np.isnan(costs))]
+    if not unknown:
+        return
+    from matplotlib.patches import Rectangle
+
+    for column, row in unknown:
+        corner = column - 0.5, row - 0.5
+        axes.add_patch(Rectangle(corner, 1, 1, facecolor="none", edgecolor=FAINT, hatch="////", linewidth=0, zorder=1))
+    axes.set_xlabel("hatched: not measured closely enough", fontsize="x-small")
 
 
 def _names(
@@ -68,14 +87,20 @@ def _names(
         for state in ranking.coverage[sensor]:
             by_state.setdefault(index[state], []).append(sensor)
     for state, names in by_state.items():
-        ink = "white" if costs[state] > _DARK * costs.max() else INK
+        ink = "white" if costs[state] > _DARK * np.nanmax(costs, initial=0.0) else INK
         words = shown(" ".join(names), most=max(3, int(points / (0.6 * size))))
         axes.text(*view.cells[state], words, ha="center", va="center", fontsize=size, color=ink)
 
 
 def _bars(axes: Axes, ranking: SensorRanking) -> None:
+    """A bar for what is known, with its standard error; an open box where only an interval is."""
     costs = list(ranking.costs.items())[:_MOST_BARS][::-1]
-    axes.barh([shown(sensor) for sensor, _ in costs], [cost for _, cost in costs], color=COLOURS[1])
+    for height, (_, cost) in enumerate(costs):
+        if cost.method == "interval":
+            axes.barh(height, cost.width, left=cost.lower, facecolor="none", edgecolor=COLOURS[1], linestyle=":")
+        else:
+            axes.barh(height, cost.value, xerr=cost.standard_error, color=COLOURS[1])
+    axes.set_yticks(range(len(costs)), [shown(sensor) for sensor, _ in costs])
     axes.set(xlabel=_unit(ranking))
 
 

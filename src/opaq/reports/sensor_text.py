@@ -6,7 +6,7 @@ from typing import Any
 
 from opaq.reports.layout import WIDTH, wrapped
 from opaq.reports.measurement_text import amount_to_dict
-from opaq.reports.plain_tables import plain_table, short_amount
+from opaq.reports.plain_tables import plain_table, short_amount, short_difference
 
 SensorRanking = Any  # an opaq.study.sensor_ranking.SensorRanking; reports know no study, only what they are given
 
@@ -21,11 +21,13 @@ def ranking_to_dict(ranking: SensorRanking) -> dict[str, Any]:
         "policy_class": ranking.policy_class,
         "fixed": ranking.fixed,
         "null": ranking.null,
+        "stated": ranking.stated is not None,
         "of": ranking.base.of.name,
         "base": _figures(ranking.base, ranking.status),
         "sensors": [_sensor_to_dict(ranking, sensor) for sensor in _ranked(ranking)],
         "trials": [
-            {"sensor": trial.sensor, "change": trial.change, "gain": trial.gain}
+            {"sensor": trial.sensor, "change": trial.change}
+            | _difference("gain", trial.gain)
             | _figures(trial.measurement, trial.status)
             | {"seconds": trial.seconds}
             for trial in ranking.trials
@@ -53,8 +55,31 @@ def _ranked(ranking: SensorRanking) -> list[str]:
 
 
 def _sensor_to_dict(ranking: SensorRanking, sensor: str) -> dict[str, Any]:
-    covers = ranking.coverage[sensor]
-    return {"sensor": sensor, "covers": dict(covers), "cost": ranking.costs.get(sensor)}
+    stated = _stated(ranking, sensor)
+    return {
+        "sensor": sensor,
+        "covers": dict(ranking.coverage[sensor]),
+        "detects": None if stated is None else stated.detects,
+        "false_alarm": None if stated is None else stated.false_alarm,
+    } | _difference("cost", ranking.costs.get(sensor))
+
+
+def _difference(name: str, amount: Any) -> dict[str, Any]:
+    """The difference where it is exact or estimated, else null; and the interval in which it lies, with its error."""
+    if amount is None:
+        return {name: None, f"{name}_lower": None, f"{name}_upper": None, f"{name}_error": None}
+    return {
+        name: None if amount.method == "interval" else amount.value,
+        f"{name}_lower": amount.lower,
+        f"{name}_upper": amount.upper,
+        f"{name}_error": amount.standard_error,
+    }
+
+
+def _stated(ranking: SensorRanking, sensor: str) -> Any:
+    """The sensor as it is stated; None where none are."""
+    listed = () if ranking.stated is None else ranking.stated.sensors
+    return next((each for each in listed if each.name == sensor), None)
 
 
 def ranking_head(ranking: SensorRanking) -> tuple[str, ...]:
@@ -73,10 +98,10 @@ def ranking_rows(ranking: SensorRanking) -> list[tuple[str, ...]]:
             (
                 trial.sensor,
                 f"{len(covers):,}",
-                _rate(list(covers.values())),
+                _rate(_stated(ranking, trial.sensor), list(covers.values())),
                 trial.change,
                 short_amount(measurement.uncertainty),
-                f"{trial.gain:+.5f}",
+                short_difference(trial.gain),
                 f"{measurement.expected_return:.6g}",
                 _status(trial.status, measurement),
             )
@@ -99,11 +124,20 @@ def ranking_notes(ranking: SensorRanking, *, width: int = WIDTH) -> list[str]:
         notes = [f"{no_policy} the task with the sensors as they are, so none was changed"]
     elif not ranking.complete:
         notes.append("the work was ended before all trials were made")
+    methods = {trial.gain.method for trial in ranking.trials}
+    if "interval" in methods:
+        notes.append("gains in brackets are known to lie between the two; they are ranked by the lower end")
+    if "sampled" in methods:
+        notes.append("gains with ± are estimates and their standard errors")
+    if ranking.stated is None and ranking.trials:
+        notes.append("no sensors are stated: names, ranges and rates are inferred from the observations")
     return [line for text in notes for line in wrapped(text, rest="  ", width=width)]
 
 
-def _rate(rates: list[float]) -> str:
-    """How likely it fires where it covers: one number, or from the least to the largest."""
+def _rate(stated: Any, rates: list[float]) -> str:
+    """How likely it fires where it covers: as stated, else one number, or from the least to the largest."""
+    if stated is not None:
+        return f"{stated.detects:.3g}"
     if not rates:
         return "0"
     least, most = min(rates), max(rates)

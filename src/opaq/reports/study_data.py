@@ -187,7 +187,7 @@ def _numeric(values: Iterable[Any]) -> bool:
 def _best(points: Sequence[Mapping[str, Any]], sign: float) -> int | None:
     """The point that hides most and meets its task; the one that hides least where the sign is negative."""
     done = [index for index, point in enumerate(points) if point["outcome"] == _FEASIBLE and hidden_in(point)]
-    return max(done, key=lambda index: sign * hidden_value(points[index]), default=None)
+    return max(done, key=lambda index: sign * hidden_value(points[index], minimise=sign < 0), default=None)
 
 
 def _front_of(points: Sequence[Mapping[str, Any]], sign: float) -> list[int]:
@@ -196,7 +196,7 @@ def _front_of(points: Sequence[Mapping[str, Any]], sign: float) -> list[int]:
     Returns that are closer than searches meet their thresholds count as one.
     """
     known = [
-        (point["return"], sign * hidden_value(point), index)
+        (point["return"], sign * hidden_value(point, minimise=sign < 0), index)
         for index, point in enumerate(points)
         if point["outcome"] == _FEASIBLE and hidden_in(point) and point["return"] is not None
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opaq.escapes import printable
+from opaq.reports.answer_data import drawn_amount
 from opaq.reports.layout import NOISE
 from opaq.reports.objective_names import objective_title, with_unit
 
@@ -38,11 +39,12 @@ def _how_much(data: Data) -> str:
 
 def answer_of_sweep(data: Data) -> str:
     """How many points there are, what became of them, how far the objective goes, and which point is best."""
-    if not (amounts := _amounts(data)):
+    if not (points := _hiding(data)):
         return f"{_count(data)}. No point has an answer that meets its task."
-    title, low = objective_title(data["of"]).capitalize(), figure_words(amounts[0])
-    high = with_unit(figure_words(amounts[-1]), data["of"])
-    spread = f"{title} goes from {low} to {high}" if amounts[0] < amounts[-1] else f"{title} is {high}"
+    title, low = objective_title(data["of"]).capitalize(), hidden_words(points[0])
+    high = with_unit(hidden_words(points[-1]), data["of"])
+    ends = [hidden_value(point, minimise=data["minimise"]) for point in (points[0], points[-1])]
+    spread = f"{title} goes from {low} to {high}" if ends[0] < ends[1] else f"{title} is {high}"
     best = data["points"][data["best"]]
     earned = "" if best["return"] is None else f", at a return of {figure_words(best['return'])}"
     verb = "reveals most" if data["minimise"] else "hides most"
@@ -70,11 +72,23 @@ def hidden_in(point: Data) -> Mapping[str, Any] | None:
     return amount
 
 
-def hidden_value(point: Data) -> float:
-    """Its value, for points that have one."""
+def hidden_value(point: Data, *, minimise: bool = False) -> float:
+    """Its value, for points that have one; of an interval the end that is proven to be reached."""
     amount = hidden_in(point)
     assert amount is not None
-    return float(amount["value"])
+    return drawn_amount(amount, minimise=minimise)[0]
+
+
+def hidden_words(point: Data) -> str:
+    """The amount in a sentence: a value, an estimate with its error, or an interval."""
+    amount = hidden_in(point)
+    assert amount is not None
+    value, lower, upper = drawn_amount(amount)
+    if amount.get("standard_error") is not None:
+        return f"about {figure_words(value)} (± {upper - value:.1g})"
+    if amount.get("method") == "interval":
+        return f"between {figure_words(lower)} and {figure_words(upper)}"
+    return figure_words(value)
 
 
 def figure_words(value: float) -> str:
@@ -97,7 +111,7 @@ def _end(data: Data, point: Data) -> str:
     reached = point["return"] if data["against"] == "return" else point["value"]
     kind = "a return of" if data["against"] == "return" else shortly(data["against"])
     title = "" if data["of"] == "opacity" else f"{objective_title(data['of'])} "
-    hidden = with_unit(f"{title}{figure_words(hidden_value(point))}", data["of"])
+    hidden = with_unit(f"{title}{hidden_words(point)}", data["of"])
     return f"{hidden} at {kind} {figure_words(reached)}"
 
 
@@ -110,8 +124,7 @@ def _count(data: Data) -> str:
     return f"{total}: {', '.join([done, *parts])}" if parts or counts["infeasible"] else total
 
 
-def _amounts(data: Data) -> Sequence[float]:
-    """What the points hide that meet their tasks, sorted."""
-    return sorted(
-        hidden_value(point) for point in data["points"] if point["outcome"] == "feasible" and hidden_in(point)
-    )
+def _hiding(data: Data) -> Sequence[Data]:
+    """The points that meet their tasks, by what they hide."""
+    known = [point for point in data["points"] if point["outcome"] == "feasible" and hidden_in(point)]
+    return sorted(known, key=lambda point: hidden_value(point, minimise=data["minimise"]))

@@ -89,10 +89,9 @@ def _figures_of(study: Study) -> tuple[str, ...]:
 
 
 def _cells(point: Any) -> dict[str, str]:
-    opacity, objective = (None if each is None else each.value for each in (point.opacity, point.objective))
     return {
-        objective_title(point.of or "opacity"): _figure(objective),
-        "opacity": _figure(opacity),
+        objective_title(point.of or "opacity"): _amount(point.objective),
+        "opacity": _amount(point.opacity),
         "bound": _figure(point.upper_bound),
         "return": _figure(point.expected_return),
         "guess error": _figure(point.guess_error),
@@ -136,6 +135,13 @@ def render_study(study: Study, *, width: int = WIDTH) -> str:
 def _value(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _amount(amount: Any) -> str:
+    """A value or, where only an interval is known, its two ends."""
+    if amount is None or amount.method != "interval":
+        return _figure(None if amount is None else amount.value)
+    return f"{_figure(amount.lower)} to {_figure(amount.upper)}"
 
 
 def _figure(value: float | None) -> str:

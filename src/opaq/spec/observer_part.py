@@ -17,7 +17,7 @@ from opaq.spec.cursor import Cursor, gather, given, suggestion
 from opaq.spec.grammar import Fields, Key, Kind, Plain, Shape, Union
 from opaq.spec.named_rows import DISTRIBUTION, TABLE, Shown, by_name, mentioned, read_rows, too_many, written_rows
 from opaq.spec.names import Known, Names
-from opaq.spec.sensors import SENSORS, combined
+from opaq.spec.sensors import SENSORS, read_sensors, write_sensors
 from opaq.spec.shapes import NAME, PROBABILITY, map_of, mapping_to, one_of, or_made, several, unique_names, unread
 
 MAX_OBSERVATIONS = 5_000_000
@@ -93,9 +93,9 @@ def _by_sensors(fields: Fields) -> Observer | None:
     quiet = NAME.read(null) if null.value is not None else "null"
     if quiet is not None and "+" in quiet:
         null.error(f"'{quiet}' cannot name what no sensor shows", "'+' joins the sensors that fire together")
-    seen = combined(fields.at("sensors"), quiet)
+    sensors = read_sensors(fields.at("sensors"), quiet)
     signs = _read_signs(fields)
-    return None if seen is None or signs is None else Observer(*seen, *signs)
+    return None if sensors is None or signs is None else Observer.of_sensors(sensors, *signs)
 
 
 def _by_model(fields: Fields) -> Observer | None:
@@ -190,7 +190,10 @@ def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | N
 def _parts(observer: Observer, names: Names) -> Plain:
     states, actions = names.states.listed, names.actions.listed
     seen, signs, after = observer.observations, observer.action_emission, observer.after_action
-    parts: Plain = {"observations": seen, "emissions": written_rows(observer.emission, states, seen)}
+    if observer.sensors is not None:
+        parts = write_sensors(observer.sensors)
+    else:
+        parts = {"observations": seen, "emissions": written_rows(observer.emission, states, seen)}
     if signs is not None:
         parts |= {"signs": observer.action_signs, "actions": written_rows(signs, actions, observer.action_signs)}
     if after is not None:

@@ -101,7 +101,7 @@ class Frontier(ByContent):
 
     def __repr__(self) -> str:
         shown = (*self.points[:1], *self.points[-1:])
-        ends = [f"{point.measurement.uncertainty.value:.4g} at {point.value:.4g}" for point in shown]
+        ends = [f"{point.measurement.uncertainty} at {point.value:.4g}" for point in shown]
         front = f"{len(self.points)} points{', ' if ends else ''}{' to '.join(ends)}"
         return f"<Frontier of '{self.problem:.40}' against {self.against:.40}: {front}>"
 

@@ -1,25 +1,28 @@
 """The sensors of an observer, and the observer with one of them removed or changed.
 
-An observation is the set of sensors that fired, as sensors are stated: "A+B" names two, and one observation, the null,
-names none. Any other table of emissions is read in the same way, each observation but the null being a sensor of its
-own. The null is the one given, else "null", else the one that most states can show.
+Sensors that are stated are changed as in the file: one is taken out, or its rate of detection is another one.
 
-Removing a sensor takes its name out of every observation: "A+B" becomes "B", and "A" the null. That merges
-observations, whatever the table, so that a policy that stays the same never hides less. Changing a rate moves
-probability between the observations with the sensor and those without it, where it covers: elsewhere false alarms stay.
+Where only a table of emissions is stated, its observations are read as sets of sensors: "A+B" names two, and one
+observation, the null, names none; each other one is a sensor of its own. The null is the one given, else "null", else
+the one that most states can show. Removing a sensor takes its name out of every observation: "A+B" becomes "B", and "A"
+the null. That merges observations, whatever the table, so that a policy that stays the same never hides less. Changing
+a rate moves probability between the observations with the sensor and those without it, where it covers: elsewhere false
+alarms stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows
 from opaq.model.observer import Observer, ObserverKind, with_tables
-from opaq.model.sensor_names import JOINS, quiet_observation, sensors_in
+from opaq.model.sensor_names import quiet_observation, sensors_in
+from opaq.model.sensor_set import JOINS, Sensor, SensorSet
 
 _EQUAL = 1e-12  # rates this close are the same
 
@@ -50,9 +53,89 @@ class Change:
         return np.full_like(rates, self.rate) if self.factor is None else np.minimum(1.0, self.factor * rates)
 
 
+class Sensors(Protocol):
+    """The sensors of an observer, each of which can be removed or changed."""
+
+    @property
+    def observer(self) -> Observer:
+        """The observer as it is."""
+
+    @property
+    def null(self) -> str:
+        """What is seen when no sensor fires."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sensors."""
+
+    def coverage(self, sensor: str) -> dict[int, float]:
+        """Return the states that the sensor covers, and how likely it fires in each of them."""
+
+    def without(self, sensor: str) -> Observer:
+        """Return the observer that lacks one sensor."""
+
+    def with_rate(self, sensor: str, change: Change) -> Observer:
+        """Return the observer one of whose sensors detects more, or less, where it covers."""
+
+
+def sensors_of(observer: ObserverKind, *, null: str | None = None) -> Sensors:
+    """The sensors that are stated or, where none are, those that the names of the observations tell.
+
+    Raises InputError for an observer that is no table, and for a null that it does not have.
+    """
+    tables = with_tables(observer, needed_by="a ranking of sensors")
+    if tables.sensors is None:
+        return InferredSensors.of(tables, _null(tables, null))
+    if null not in (None, tables.sensors.null):
+        found = f"'{null}' is not what the stated sensors show when none fires"
+        raise InputError([Fault("null", found, f"that is '{tables.sensors.null}': leave it out")])
+    return StatedSensors(tables, tables.sensors)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Sensors:
-    """An observer of tables as sensors."""
+class StatedSensors:
+    """Sensors as they are stated; what they show follows from them."""
+
+    observer: Observer
+    stated: SensorSet
+
+    @property
+    def null(self) -> str:
+        """What is seen when no sensor fires."""
+        return self.stated.null
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sensors, as they are listed."""
+        return self.stated.names
+
+    def coverage(self, sensor: str) -> dict[int, float]:
+        """State that it covers -> its rate."""
+        return self.stated.coverage()[sensor]
+
+    def without(self, sensor: str) -> Observer:
+        """The observer that lacks one sensor."""
+        left = tuple(each for each in self.stated.sensors if each.name != sensor)
+        if left:
+            return self._seeing(left)
+        blind = SparseRows.from_dense(np.ones((self.stated.num_states, 1)))
+        return replace(self.observer, observations=(self.null,), emission=blind, sensors=None)
+
+    def with_rate(self, sensor: str, change: Change) -> Observer:
+        """The observer one of whose sensors detects more, or less, where it covers; false alarms stay."""
+        return self._seeing(
+            replace(each, detects=float(change.applied(np.array([each.detects]))[0])) if each.name == sensor else each
+            for each in self.stated.sensors
+        )
+
+    def _seeing(self, sensors: Iterable[Sensor]) -> Observer:
+        stated = replace(self.stated, sensors=tuple(sensors))
+        return Observer.of_sensors(stated, self.observer.action_signs, self.observer.action_emission)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InferredSensors:
+    """A table of emissions read as sensors: those that the names of its observations tell."""
 
     observer: Observer
     null: str
@@ -60,10 +143,8 @@ class Sensors:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, observer: ObserverKind, *, null: str | None = None) -> Sensors:
-        """Raises InputError for an observer that is no table, and for a null that it does not know."""
-        tables = with_tables(observer, needed_by="a ranking of sensors")
-        quiet = _null(tables, null)
+    def of(cls, tables: Observer, quiet: str) -> InferredSensors:
+        """From a table and the observation that names no sensor."""
         fired = tuple(frozenset(sensors_in(name)) if name != quiet else frozenset() for name in tables.observations)
         names = dict.fromkeys(part for name in tables.observations if name != quiet for part in sensors_in(name))
         return cls(tables, quiet, fired, tuple(names))

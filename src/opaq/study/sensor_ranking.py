@@ -18,6 +18,8 @@ from opaq.model.content import ByContent
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
+from opaq.model.sensor_set import SensorSet
+from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement, measure_product
 from opaq.product.compile import compile_problem
 from opaq.solvers.cores import available_cores
@@ -26,7 +28,7 @@ from opaq.solvers.policy_classes import chosen_class, class_name
 from opaq.solvers.solution import solve
 from opaq.solvers.status import Status
 from opaq.stop import Stop, StoppedError, on_signals
-from opaq.study.sensor_channels import Change, Sensors
+from opaq.study.sensor_channels import Change, Sensors, StatedSensors, sensors_of
 
 REMOVED = "removed"
 CHANGES = ("x0.5", "1")
@@ -40,7 +42,7 @@ class SensorTrial(ByContent):
 
     sensor: str
     change: str  # "removed", "x0.5" or a rate
-    gain: float  # above what is hidden with the sensors as they are
+    gain: Amount  # above what is hidden with the sensors as they are
     measurement: Measurement
     policy: Policy | None  # None: the uniform policy
     status: Status | None  # of the search; None: nothing was searched
@@ -49,7 +51,10 @@ class SensorTrial(ByContent):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SensorRanking(ByContent):
-    """The trials, those of the sensor first whose removal gains most."""
+    """The trials, those of the sensor first whose removal gains most.
+
+    A gain that is only known to lie in an interval counts with the interval's lower end: what is proven.
+    """
 
     problem: str
     policy_class: str
@@ -60,17 +65,18 @@ class SensorRanking(ByContent):
     status: Status | None
     trials: tuple[SensorTrial, ...]
     coverage: Mapping[str, Mapping[str, float]]  # sensor -> state -> how likely it fires there
+    stated: SensorSet | None  # the sensors as they are stated; None: they were inferred from the observations
     seconds: float
     interrupted: bool = False
     complete: bool = True  # whether every trial was made
 
     @property
-    def costs(self) -> dict[str, float]:
+    def costs(self) -> dict[str, Amount]:
         """Sensor -> what its removal gains, those that cost most first."""
         return {trial.sensor: trial.gain for trial in self.trials if trial.change == REMOVED}
 
     def __repr__(self) -> str:
-        costs = ", ".join(f"{name:.20} {cost:.4g}" for name, cost in list(self.costs.items())[:4])
+        costs = ", ".join(f"{name:.20} {cost}" for name, cost in list(self.costs.items())[:4])
         return f"<SensorRanking of '{self.problem:.40}': {len(self.costs)} sensors; {costs:.80}>"
 
 
@@ -99,8 +105,9 @@ def sensors(
         beginning at the policy of the sensors as they are.
     changes: what happens to the rate at which a sensor detects where it covers: "x0.5" multiplies it, at most to 1,
         "0.9" sets it. Every sensor is removed in any case.
-    null: the observation when no sensor fires; "null" by default or, if there is none of that name, the observation
-        that most states can show. An observation "A+B" names the two sensors that fired.
+    null: the observation when no sensor fires, for observers of which only emissions are stated: their sensors are
+        inferred from the names of the observations, where "A+B" names the two that fired. "null" by default or, if
+        there is none of that name, the observation that most states can show. Stated sensors have their own.
     conditions: what the policies look at that are searched; the problem's own class by default.
     options: a `SolveOptions` for every search; the keywords take precedence over it.
     time: seconds for all of it; the trials there are by then are the answer. So they are when `stop` is requested or,
@@ -119,7 +126,7 @@ def sensors(
     if fixed and first is not None:
         policy_class = first.policy_class
     _check(stated, policy_class, fixed)
-    named = Sensors.of(stated.observer, null=null)
+    named = sensors_of(stated.observer, null=null)
     own, begun = Stop(), perf_counter()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         asked = stop or own
@@ -155,10 +162,6 @@ class _Answer:
     policy: Policy | None
     status: Status | None
     seconds: float
-
-    @property
-    def value(self) -> float:
-        return self.measurement.uncertainty.value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,6 +209,7 @@ class _Ranking:
                 sensor: {states[state]: rate for state, rate in self.sensors.coverage(sensor).items()}
                 for sensor in self.sensors.names
             },
+            stated=self.sensors.stated if isinstance(self.sensors, StatedSensors) else None,
             seconds=perf_counter() - self.begun,
             interrupted=self.stop.interrupted,
             complete=len(trials) == len(named),
@@ -237,7 +241,7 @@ class _Ranking:
         return SensorTrial(
             sensor=sensor,
             change=REMOVED if change is None else change.text,
-            gain=answer.value - base.value,
+            gain=_gain(answer.measurement, base.measurement, never_less=self.fixed and change is None),
             measurement=answer.measurement,
             policy=answer.policy,
             status=answer.status,
@@ -275,10 +279,11 @@ class _Ranking:
         return measure_product(product, product.policy_vector(policy), sequences=0, stop=stop)
 
     def _better(self, one: Measurement, other: Measurement) -> bool:
-        sign = -1.0 if self.problem.task.minimise else 1.0
         if one.feasible != other.feasible:
             return one.feasible
-        return sign * one.uncertainty.value > sign * other.uncertainty.value
+        if self.problem.task.minimise:
+            return one.uncertainty.at_most < other.uncertainty.at_most
+        return one.uncertainty.at_least > other.uncertainty.at_least
 
     def _share(self, parts: float) -> float | None:
         """Seconds for the next of so many parts of the work, and a half more."""
@@ -288,7 +293,18 @@ class _Ranking:
         return min(left, 1.5 * left / parts)
 
 
+def _gain(measurement: Measurement, base: Measurement, *, never_less: bool) -> Amount:
+    """How much more is hidden than before.
+
+    never_less: whether the policy is the same and only observations were merged, so that it cannot be less.
+    """
+    gain = measurement.uncertainty.minus(base.uncertainty)
+    if gain.method != "interval" or not never_less or gain.lower >= 0:
+        return gain
+    return Amount.between(0.0, max(0.0, gain.upper))
+
+
 def _in_order(trials: Sequence[SensorTrial]) -> tuple[SensorTrial, ...]:
-    """By what the removal of their sensor gains; within a sensor as they were made."""
-    gains = {trial.sensor: trial.gain for trial in trials if trial.change == REMOVED}
+    """By what the removal of their sensor is known to gain; within a sensor as they were made."""
+    gains = {trial.sensor: trial.gain.at_least for trial in trials if trial.change == REMOVED}
     return tuple(sorted(trials, key=lambda trial: -gains.get(trial.sensor, float("-inf"))))

@@ -155,7 +155,11 @@ def _chosen(data: dict[str, Any], usable: Sequence[int], wanted: float) -> list[
 
     def rank(index: int) -> tuple[bool, float, int]:
         point = data["points"][index]
-        return point["outcome"] != "feasible", sign * hidden_value(point) if hidden_in(point) else 0.0, index
+        return (
+            point["outcome"] != "feasible",
+            sign * hidden_value(point, minimise=sign > 0) if hidden_in(point) else 0.0,
+            index,
+        )
 
     return sorted(usable, key=rank)[: int(wanted)]
 

@@ -74,7 +74,7 @@ def unfolded(mdp: MDP, observer: Observer) -> tuple[MDP, Observer]:
 
 def refuse_watching_actions(observer: Observer, source: str = "") -> None:
     """What depends on more than the state would be lost in silence."""
-    if observer != Observer(observations=observer.observations, emission=observer.emission):
+    if observer.action_emission is not None or observer.after_action is not None:
         found = "what is seen depends on actions, and UMB knows observations of states only"
         raise InputError([Fault("observer", found, "write the model without its observer")], source)
 

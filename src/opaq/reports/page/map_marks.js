@@ -193,8 +193,11 @@ function keyOf(plan, { grid }) {
     const heading = el(
       'h3',
       {},
-      grid ? 'Sensor ranges' : 'What is seen',
-      el('span', { class: 'muted', text: ' and how likely' }),
+      plan.model.coverage_stated ? 'Sensor ranges' : 'What is seen',
+      el('span', {
+        class: 'muted',
+        text: plan.model.coverage_stated ? ' and how likely' : ' and how likely, inferred from the emissions',
+      }),
     );
     groups.push(heading, el('ul', { class: 'key-list' }, ...sensors));
   } else if (plan.untinted > MOST_KEYED)

@@ -132,7 +132,7 @@ function tableOfModel(plan) {
   if (plan.traps.size) add('trap', '', [...plan.traps]);
   for (const { observation, states } of arrayOf(model.coverage).slice(0, FEW))
     add(
-      'observation',
+      model.coverage_stated ? 'sensor' : 'observation',
       named(observation, 30),
       states.map(([state]) => state),
     );

@@ -7,7 +7,7 @@ from typing import Any
 
 from opaq.reports.objective_names import objective_title, objective_unit, with_unit
 from opaq.reports.page.figure_cards import Card, figure
-from opaq.reports.study_sentences import hidden_in, hidden_value, shortly
+from opaq.reports.study_sentences import hidden_in, hidden_value, hidden_words, shortly
 
 Point = Mapping[str, Any]
 
@@ -35,18 +35,20 @@ def _points(counts: Mapping[str, int]) -> Card:
 def _hidden(data: Mapping[str, Any], done: Sequence[Point]) -> list[Card]:
     if not done:
         return []
-    most, least = (choose(done, key=hidden_value) for choose in (max, min))
+    minimise = data["minimise"]
+    most, least = (choose(done, key=lambda point: hidden_value(point, minimise=minimise)) for choose in (max, min))
     (kind, best), (word, worst) = ("Highest", most), ("least", least)
-    if data["minimise"]:
+    if minimise:
         (kind, best), (word, worst) = ("Lowest", least), ("most", most)
     notes = _notes(
         f"point {shortly(best['point'])}",
-        f"the {word} is {figure(hidden_value(worst))} (point {shortly(worst['point'])})",
+        f"the {word} is {hidden_words(worst)} (point {shortly(worst['point'])})",
     )
-    exact = all((hidden_in(point) or {}).get("method") == "exact" for point in done)
-    how = "exact" if exact else "some points within intervals"
+    methods = {(hidden_in(point) or {}).get("method") for point in done}
+    others = {"interval": "some only within intervals, of which the proven end counts", "sampled": "some estimated"}
+    how = "; ".join(words for method, words in others.items() if method in methods) or "exact"
     title, unit = f"{kind} {objective_title(data['of'])}", objective_unit(data["of"])
-    return [_card(title, figure(hidden_value(best)), unit=unit, notes=notes, how=how)]
+    return [_card(title, figure(hidden_value(best, minimise=minimise)), unit=unit, notes=notes, how=how)]
 
 
 def _return(data: Mapping[str, Any], done: Sequence[Point]) -> list[Card]:
@@ -54,7 +56,7 @@ def _return(data: Mapping[str, Any], done: Sequence[Point]) -> list[Card]:
     if not known:
         return []
     most, least = (choose(known, key=lambda point: point["return"]) for choose in (max, min))
-    hidden = with_unit(figure(hidden_value(most)), data["of"])
+    hidden = with_unit(hidden_words(most), data["of"])
     notes = _notes(
         f"point {shortly(most['point'])}, {objective_title(data['of'])} {hidden}",
         f"the least is {figure(least['return'])}",

@@ -14,8 +14,8 @@ const MEASURES = ['opacity', 'uncertainty', 'guess_error', 'value', 'return'];
 const isAmount = (value) => value !== null && typeof value === 'object' && 'method' in value && 'value' in value;
 
 class Column {
-  constructor({ key, title, parameter = false, numeric = false }, { points, fallback }) {
-    Object.assign(this, { key, title, parameter, numeric, points, fallback });
+  constructor({ key, title, parameter = false, numeric = false }, { points, fallback, minimise }) {
+    Object.assign(this, { key, title, parameter, numeric, points, fallback, minimise });
   }
 
   /** What a point has: undefined where it says nothing, null where it says that something is left out. */
@@ -27,7 +27,8 @@ class Column {
   /** A number or a text to sort and filter by, or null. */
   value(point) {
     const raw = this.raw(point);
-    if (!this.parameter && isAmount(raw)) return raw.value;
+    if (!this.parameter && isAmount(raw))
+      return raw.method === 'interval' ? (this.minimise ? raw.upper : raw.lower) : raw.value; // the end that is proven
     if (raw === '' && !this.parameter) return null;
     if (raw === undefined || raw === null)
       return this.parameter && raw === null && !this.numeric ? this.fallback : null;
@@ -38,7 +39,11 @@ class Column {
     const raw = this.raw(point);
     if (raw === undefined) return '';
     if (raw === null) return this.parameter ? this.fallback : '–';
-    if (!this.parameter && isAmount(raw)) return number(raw.value, FIGURE_DIGITS[this.key]);
+    if (!this.parameter && isAmount(raw)) {
+      if (raw.method === 'interval') return `${number(raw.lower, 4)} to ${number(raw.upper, 4)}`;
+      const error = this.error(point);
+      return number(raw.value, FIGURE_DIGITS[this.key]) + (error === null ? '' : ` ± ${Number(error.toPrecision(2))}`);
+    }
     if (this.key === 'seconds' && !this.parameter) return formatOf(raw < 1 ? 2 : 1).format(raw);
     if (typeof raw === 'number')
       return this.parameter ? minus(String(Number(raw.toPrecision(7)))) : number(raw, FIGURE_DIGITS[this.key] ?? 4);
@@ -46,10 +51,18 @@ class Column {
     return this.key === 'status' && !this.parameter ? text.replaceAll('_', ' ') || 'no result yet' : text;
   }
 
-  /** The interval of an amount that is not exact: [lower, upper], or null. */
+  /** The interval of an amount that is not exact, or one standard error to each side of an estimate; else null. */
   interval(point) {
     const raw = this.parameter ? null : this.raw(point);
+    const error = this.error(point);
+    if (error !== null) return [raw.value - error, raw.value + error];
     return isAmount(raw) && raw.upper - raw.lower > 1e-9 ? [raw.lower, raw.upper] : null;
+  }
+
+  /** The standard error of an estimate, or null. */
+  error(point) {
+    const raw = this.parameter ? null : this.raw(point);
+    return isAmount(raw) && typeof raw.standard_error === 'number' ? raw.standard_error : null;
   }
 
   /** The different values of all points, in order; those that say nothing have none. */
@@ -70,5 +83,5 @@ function inOrder(one, other) {
 function columnsOf(data) {
   const fallback = data.source === 'frontier' ? 'any' : 'null';
   const all = [{ key: 'point', title: 'point' }, ...data.columns];
-  return all.map((column) => new Column(column, { points: data.points, fallback }));
+  return all.map((column) => new Column(column, { points: data.points, fallback, minimise: data.minimise }));
 }

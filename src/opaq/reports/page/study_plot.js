@@ -126,6 +126,7 @@ class PointPlot {
       x: number(this.x.value(point)),
       y: number(this.y.value(point)),
       interval: this.y.interval(point),
+      error: this.y.error(point),
       bound: bounded ? number(point.upper_bound) : null,
     };
   }
@@ -226,7 +227,9 @@ class PointPlot {
       has('infeasible') && entry('diamond-mark', `misses its task${beyond ? ' (at the rim: further out)' : ''}`),
       bottom.length > 0 && entry('cross-mark', 'without an answer'),
       joined.length > 1 && entry('line-mark', best),
-      drawn.some((each) => each.interval) && entry('interval-mark', 'interval'),
+      drawn.some((each) => each.interval && each.error === null) &&
+        entry('interval-mark', 'interval, its proven end marked'),
+      drawn.some((each) => each.error !== null) && entry('interval-mark', '± standard error'),
       drawn.some((each) => each.bound !== null) && entry('bound-key', 'no policy exceeds this (certified)'),
       ...this.colourEntries(entry),
     ];
@@ -344,14 +347,7 @@ class PointPlot {
   }
 
   fact(column, point) {
-    const interval = column.interval(point);
-    const range = interval ? ` (${number(interval[0], 4)} to ${number(interval[1], 4)})` : '';
-    return el(
-      'div',
-      {},
-      el('dt', {}, named(column.title, 40)),
-      el('dd', {}, named(`${column.words(point)}${range}`, 80)),
-    );
+    return el('div', {}, el('dt', {}, named(column.title, 40)), el('dd', {}, named(column.words(point), 80)));
   }
 }
 

@@ -171,15 +171,12 @@ class PointTable {
   }
 
   cell(point, column) {
-    const interval = column.interval(point);
-    const range =
-      interval && el('span', { class: 'range', text: `${number(interval[0], 4)} to ${number(interval[1], 4)}` });
     const isStatus = column.key === 'status' && !column.parameter;
-    const error = isStatus && point.error ? el('span', { class: 'range error', text: visible(point.error) }) : null;
+    const fault = isStatus && point.error ? el('span', { class: 'range error', text: visible(point.error) }) : null;
     const words = column.words(point);
     const shown = shortened(words, 60);
     const title = shown === words ? null : visible(words);
-    return el('td', { class: column.numeric ? 'numeric' : isStatus ? 'status' : null, title }, shown, range || error);
+    return el('td', { class: column.numeric ? 'numeric' : isStatus ? 'status' : null, title }, shown, fault);
   }
 
   /** Mark the row of a point; `go` also brings it into view and moves the focus there. */
