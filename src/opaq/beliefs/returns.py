@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from opaq.beliefs.kernels import Moves
 from opaq.beliefs.payment import pay, push_forward
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Payoff
+
+EQUAL = 1e-12  # of their size: a return this close to its threshold meets it
+_UNIT = 2.0**-53
 
 
 def moves(process: HiddenProcess, flow: Any) -> Any:
@@ -54,6 +58,53 @@ def expected_return(process: HiddenProcess, pi: FloatArray, payoff: Payoff | Non
         start_distribution(process), _chain(process, pi), reward, payoff.discount, process.horizon
     )
     return float(total + payoff.final @ last)
+
+
+def paid_in_all(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forever: bool = False) -> float:
+    """E[sum over t of |discount^t R(x_t, a_t)|]: the size of what is added up, whatever cancels.
+
+    forever: for the return of an endless run.
+    """
+    unsigned = replace(payoff, slots=abs(payoff.slots), final=np.abs(payoff.final))
+    if forever:
+        return infinite_return(replace(process, payoffs=(unsigned, *process.payoffs[1:])), pi)
+    return expected_return(process, pi, unsigned)
+
+
+def most_paid_in_all(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
+    """What the size of what is added up is at most, for any policy."""
+    most = float(np.abs(payoff.slots.data).max(initial=0.0))
+    if forever:
+        return most / (1.0 - payoff.discount)
+    times = float((np.abs(payoff.discount) ** np.arange(process.horizon + 1)).sum())
+    return most * times + float(np.abs(payoff.final).max(initial=0.0))
+
+
+def rounding_share(process: HiddenProcess, *, forever: bool = False) -> float:
+    """How far rounding can put a return from the exact one, as a share of all that is paid: n u for n operations.
+
+    A term of the sum passes through the actions of a row and the sources of a state at every time, and through the sum
+    over states (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+    """
+    actions = int(np.diff(process.row_start).max(initial=1))
+    sources = int(np.bincount(process.edge_target).max(initial=1))
+    times = process.num_states / (1.0 - process.payoffs[0].discount) if forever else process.horizon + 1.0
+    return 1.01 * _UNIT * (times * (actions + sources + 8) + process.num_states)
+
+
+def tolerance_of(process: HiddenProcess, payoff: Payoff, paid: float, *, forever: bool = False) -> float:
+    """How far below its threshold a computed return may be and still meet it.
+
+    Relative to the threshold, and to what rounding can take from the sum where payments cancel. paid: their size.
+    """
+    share = min(EQUAL, 4.0 * rounding_share(process, forever=forever))
+    return EQUAL * abs(payoff.threshold or 0.0) + share * paid
+
+
+def most_tolerance(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
+    """How far below its threshold the exact return of a policy can be at most whose computed return meets it."""
+    paid = most_paid_in_all(process, payoff, forever=forever)
+    return tolerance_of(process, payoff, paid, forever=forever) + rounding_share(process, forever=forever) * paid
 
 
 def _chain(process: HiddenProcess, pi: Any) -> Moves:

@@ -207,15 +207,15 @@ class _Search:
         decisions = Decisions.of(product.process, forever=problem.task.over == "forever", stop=stop)
         decoder, shift = decoder_of(problem.task.of, product.secret_values)
         measurement = _measured(problem, policy, budget, stop, time=time)
-        counts = policy is not None and measurement is not None and measurement.feasible
-        achieved = measurement.uncertainty.lower + shift if counts and measurement is not None else -math.inf
+        known = measurement.uncertainty.lower + shift if measurement is not None and measurement.feasible else -math.inf
+        achieved = known if policy is not None else -math.inf
         proof = first_proof(decisions, decoder)
         largest = largest_payoffs(decisions, stop=stop)
-        if unattainable(decisions, largest):
+        if unattainable(decisions, largest) and known == -math.inf:  # a policy that meets the task refutes it
             proof = Proof(-math.inf, proof.multipliers)
         scales = payoff_scales(product.process, largest)
         ladder = Ladder(decisions, decoder, scales, aware, achieved, gap, budget.memory, stop, on_progress, proof,
-                        aware_bound=proof.bound)  # fmt: skip
+                        aware_bound=proof.bound, known=known)  # fmt: skip
         return cls(product, policy, ladder, budget, measurement, shift, gap)
 
     def run(self, machines: tuple[ObservationMachine, ...] | None, *, deadline: float) -> Ending:

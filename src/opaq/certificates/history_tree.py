@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.returns import start_distribution
+from opaq.beliefs.returns import rounding_share, start_distribution
 from opaq.certificates.history_moves import Moves
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray, IntArray
@@ -41,6 +41,7 @@ class HistoryTree:
     steps: tuple[Any, ...]  # per time before the last: sparse [choice of this time, node of the next]
     rewards: FloatArray  # [choice, requirement], discounted; what the last state is worth is part of the last choices
     thresholds: FloatArray  # [requirement]
+    rounding: float  # how far rounding can put a return from the exact one, as a share of all that is paid
     parents: tuple[IntArray, ...]  # per time from 1: [word] -> the word before
     classes: tuple[IntArray, ...]  # per time: [word] -> emission class shown last
     secret: IntArray  # [leaf] -> secret value
@@ -64,6 +65,12 @@ class HistoryTree:
     def times(self) -> range:
         """0 .. horizon."""
         return range(self.level.size - 1)
+
+    @property
+    def branching(self) -> int:
+        """The most that one choice can lead to, or requirements that one can pay for."""
+        branches = [int(np.diff(step.indptr).max(initial=0)) for step in self.steps]
+        return max(self.thresholds.size, *branches, 1)
 
     def nodes_at(self, time: int) -> slice:
         """The nodes of one time."""
@@ -208,6 +215,7 @@ class _Levels:
             steps=tuple(self._blocks),
             rewards=np.concatenate(self._rewards),
             thresholds=thresholds,
+            rounding=rounding_share(self._process),
             parents=tuple(self._parents),
             classes=tuple(self._classes),
             secret=self._process.secret[self._states[-1]],
