@@ -60,6 +60,42 @@ def expected_return(process: HiddenProcess, pi: FloatArray, payoff: Payoff | Non
     return float(total + payoff.final @ last)
 
 
+def _chain(process: HiddenProcess, pi: Any) -> Moves:
+    return Moves(*process.edges, process.flow(pi))
+
+
+def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:
+    """V, its derivative by the policy vector, and the expected visits of every policy row."""
+    payoff = payoff or process.payoffs[0]
+    value, slope, paid, visits = pay(
+        start_distribution(process),
+        _chain(process, pi),
+        payoff.slots @ pi,
+        payoff.final,
+        payoff.discount,
+        process.horizon,
+    )
+    rows = np.bincount(process.row, weights=visits, minlength=process.num_rows).astype(np.float64)
+    return value, process.edge_slots.T @ slope + payoff.slots.T @ paid, rows
+
+
+def return_gradient(process: HiddenProcess, theta: Any, payoff: Payoff | None = None) -> tuple[Any, Any]:
+    """V and its gradient with respect to softmax logits, by one backward sweep (policy gradient theorem)."""
+    pi = process.softmax(theta)
+    value, slope, _ = return_slope(process, pi, payoff)
+    return value, process.pull_back(pi, slope)
+
+
+def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
+    """The discounted return of an endless run; the product must be compiled for it (task.over: forever)."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import splu
+
+    payoff = process.payoffs[0]
+    system = eye_array(process.num_states, format="csc") - payoff.discount * moves(process, process.flow(pi)).tocsc()
+    return float(start_distribution(process) @ splu(system.tocsc()).solve(payoff.slots @ pi))
+
+
 def paid_in_all(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forever: bool = False) -> float:
     """E[sum over t of |discount^t R(x_t, a_t)|]: the size of what is added up, whatever cancels.
 
@@ -105,39 +141,3 @@ def most_tolerance(process: HiddenProcess, payoff: Payoff, *, forever: bool = Fa
     """How far below its threshold the exact return of a policy can be at most whose computed return meets it."""
     paid = most_paid_in_all(process, payoff, forever=forever)
     return tolerance_of(process, payoff, paid, forever=forever) + rounding_share(process, forever=forever) * paid
-
-
-def _chain(process: HiddenProcess, pi: Any) -> Moves:
-    return Moves(*process.edges, process.flow(pi))
-
-
-def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:
-    """V, its derivative by the policy vector, and the expected visits of every policy row."""
-    payoff = payoff or process.payoffs[0]
-    value, slope, paid, visits = pay(
-        start_distribution(process),
-        _chain(process, pi),
-        payoff.slots @ pi,
-        payoff.final,
-        payoff.discount,
-        process.horizon,
-    )
-    rows = np.bincount(process.row, weights=visits, minlength=process.num_rows).astype(np.float64)
-    return value, process.edge_slots.T @ slope + payoff.slots.T @ paid, rows
-
-
-def return_gradient(process: HiddenProcess, theta: Any, payoff: Payoff | None = None) -> tuple[Any, Any]:
-    """V and its gradient with respect to softmax logits, by one backward sweep (policy gradient theorem)."""
-    pi = process.softmax(theta)
-    value, slope, _ = return_slope(process, pi, payoff)
-    return value, process.pull_back(pi, slope)
-
-
-def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
-    """The discounted return of an endless run; the product must be compiled for it (task.over: forever)."""
-    from scipy.sparse import eye_array
-    from scipy.sparse.linalg import splu
-
-    payoff = process.payoffs[0]
-    system = eye_array(process.num_states, format="csc") - payoff.discount * moves(process, process.flow(pi)).tocsc()
-    return float(start_distribution(process) @ splu(system.tocsc()).solve(payoff.slots @ pi))

@@ -22,6 +22,7 @@ from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
 
 _MOST_SUPPORTS = 20_000  # different sets of states after a word while histories are counted
+_LARGEST_COUNT = 10**15  # of histories: what is more is not counted to the end
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,17 +95,19 @@ class HistoryTree:
         return np.repeat(np.arange(self.num_nodes), np.diff(self.choice_start))
 
 
-def count_histories(process: HiddenProcess, moves: Moves, *, most: int) -> tuple[int, bool]:
+def count_histories(process: HiddenProcess, moves: Moves, *, most: int, stop: Stop | None = None) -> tuple[int, bool]:
     """How many nodes the tree has, and whether that is the whole count; counted without building the tree.
 
     Words that can end in the same set of states are counted together. The count ends early only where there are too
-    many such sets, and then above `most` or as far as it came.
+    many such sets or histories, and then above `most`. Raises StoppedError when `stop` is requested meanwhile.
     """
     successors = [_successors(moves, state) for state in range(process.num_states)]
     begin = np.flatnonzero(start_distribution(process)).tolist()
     words = Counter(_by_class(moves, begin))
     total = sum(len(support) * count for support, count in words.items())
     for _ in range(process.horizon):
+        if stop is not None:
+            stop.check()
         following: Counter[frozenset[int]] = Counter()
         for support, count in words.items():
             reached = set().union(*(successors[state] for state in support))
@@ -112,7 +115,7 @@ def count_histories(process: HiddenProcess, moves: Moves, *, most: int) -> tuple
                 following[part] += count
         words = following
         total += sum(len(support) * count for support, count in words.items())
-        if len(words) > _MOST_SUPPORTS and total > most:
+        if total > most and (len(words) > _MOST_SUPPORTS or total > _LARGEST_COUNT):
             return total, False
     return total, True
 
@@ -139,7 +142,7 @@ def grow_tree(
     stop: Stop,
 ) -> HistoryTree:
     """All merged histories that some policy reaches. Raises BudgetError when there are more than `max_histories`."""
-    count, whole = count_histories(process, moves, most=max_histories)
+    count, whole = count_histories(process, moves, most=max_histories, stop=stop)
     if count > max_histories:
         amount = f"{count:,}" if whole else f"more than {count:,}"
         raise BudgetError(

@@ -36,7 +36,8 @@ class Penalties:
 
     def centred(self, table: FloatArray) -> FloatArray:
         """nu - its mean over observations: [time, (pair, action)]."""
-        return table - self._summed(self.chance * table)
+        mean = self._summed(self.chance * table) / self._summed(self.chance[None, :])
+        return table - mean
 
     def slope(self, flow: Flow, average: Flow) -> FloatArray:
         """P(x, a, o) / (E(o | x) P(x, a)) - 1 of a flow, relative to how often the average acts so.
