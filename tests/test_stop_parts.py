@@ -26,3 +26,26 @@ def test_a_part_has_a_time_of_its_own() -> None:
             sleep(0.005)
         assert part.reason == TIME_IS_UP
     assert not whole.requested
+
+
+def test_leaving_an_inner_stage_takes_nothing_back_that_an_outer_one_asked_for() -> None:
+    stop, begun = Stop(), monotonic()
+    with stop.stage(0.01):
+        with stop.stage(0.0):
+            while monotonic() - begun < 0.2:
+                sleep(0.005)
+        assert stop.requested
+        with stop.stage(None):
+            pass
+        assert stop.requested
+    assert not stop.requested
+
+
+def test_an_inner_stage_that_ends_first_is_over_when_it_is_left() -> None:
+    stop, begun = Stop(), monotonic()
+    with stop.stage(1000.0):
+        with stop.stage(0.0):
+            while not stop.requested and monotonic() - begun < 30:
+                sleep(0.005)
+            assert stop.requested
+        assert not stop.requested

@@ -34,13 +34,14 @@ class StoppedError(OpaqError):
 class Stop:
     """A request to stop that any thread may make and any kernel can see."""
 
-    __slots__ = ("_cell", "_children", "_lock", "_reason")
+    __slots__ = ("_cell", "_children", "_ended_stages", "_lock", "_reason")
 
     def __init__(self) -> None:
         self._cell = bytearray(1)
         self._lock = Lock()
         self._reason = ""
         self._children: list[Stop] = []
+        self._ended_stages = 0  # whose time is used up and which have not been left yet
 
     @property
     def requested(self) -> bool:
@@ -97,33 +98,48 @@ class Stop:
     @contextmanager
     def limit(self, seconds: float | None) -> Iterator[None]:
         """Ask for the end after some seconds (None: never)."""
-        with self._timer(seconds, TIME_IS_UP):
+        with _timer(seconds, lambda: self.request(TIME_IS_UP)):
             yield
 
     @contextmanager
     def stage(self, seconds: float | None) -> Iterator[None]:
-        """Ask for the end of one stage of the work after some seconds; when the stage is left, work goes on."""
+        """Ask for the end of one stage of the work after some seconds; when the stage is left, work goes on.
+
+        Stages may lie within each other: leaving an inner one takes nothing back that an outer one has asked for.
+        """
+        ended = False
+
+        def end() -> None:
+            nonlocal ended
+            with self._lock:
+                ended = True
+                self._ended_stages += 1
+            self.request(_STAGE)
+
         try:
-            with self._timer(seconds, _STAGE):
+            with _timer(seconds, end):
                 yield
         finally:
             with self._lock:
-                if self._reason == _STAGE:
+                self._ended_stages -= ended
+                if ended and not self._ended_stages and self._reason == _STAGE:
                     self._reason, self._cell[0] = "", 0
 
-    @contextmanager
-    def _timer(self, seconds: float | None, reason: str) -> Iterator[None]:
-        if seconds is None or seconds > _FOR_EVER:
-            yield
-            return
-        timer = Timer(max(seconds, 0.0), self.request, args=(reason,))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
+
+@contextmanager
+def _timer(seconds: float | None, act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` from another thread after some seconds (None: never), unless this has been left before."""
+    if seconds is None or seconds > _FOR_EVER:
+        yield
+        return
+    timer = Timer(max(seconds, 0.0), act)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 @contextmanager

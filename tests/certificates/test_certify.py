@@ -22,6 +22,7 @@ from opaq.model.arrays import SparseRows, floats
 from opaq.model.problem import Problem, Reach, Task
 from opaq.stop import Stop
 from random_problems import random_policy, random_problem, with_emission
+from stress.extremes import bounded_model, largest_exact_return
 
 TREE = (ObservationTree(),)
 
@@ -42,6 +43,21 @@ def test_no_policy_exceeds_the_bound(seed: int) -> None:
         measurement = opaq.measure(problem, random_policy(rng, problem), sequences=0)
         if measurement.feasible:
             assert certificate.upper_bound >= measurement.opacity.value
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_extreme_probabilities_and_payments_that_cancel(number: int) -> None:
+    """Subnormal probabilities, or payments of which a part in 1e16 is left: a bound still, and a right one."""
+    problem, policy = bounded_model(number)
+    rng = np.random.default_rng(number)
+    with np.errstate(invalid="raise", divide="raise", over="raise"):
+        certificate = certify(problem, policy if number % 3 else None, gap=1e-3, time=0.1)
+    assert not math.isnan(certificate.upper_bound)
+    asked = problem.task.return_at_least
+    assert asked is None or asked > largest_exact_return(problem) or certificate.status is not Ending.INFEASIBLE
+    for one in (policy, random_policy(rng, problem), None):
+        measurement = opaq.measure(problem, one, sequences=0)
+        assert not measurement.feasible or certificate.upper_bound >= measurement.opacity.lower
 
 
 @pytest.mark.parametrize("seed", range(5))

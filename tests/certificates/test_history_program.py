@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,13 @@ from opaq.certificates.history_cone import ConeAnswer
 from opaq.certificates.history_moves import Moves
 from opaq.certificates.history_program import HistoryStatus, history_program
 from opaq.certificates.history_tree import count_histories, grow_tree
+from opaq.model.arrays import SparseRows
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Task
 from opaq.product.compile import compile_problem
 from opaq.stop import Stop, StoppedError
 from random_problems import random_policy, random_problem, with_emission
+from stress.extremes import bounded_model, largest_exact_return
 
 
 def binary_entropy(share: float) -> float:
@@ -80,6 +83,31 @@ def test_no_random_policy_does_better(first: int, uncertainty: str) -> None:
             measured = opaq.measure(problem, random_policy(rng, problem), sequences=0)
             reached = measured.opacity if uncertainty == "shannon" else measured.guess_error
             assert not measured.feasible or reached.value <= optimum.value.upper + 1e-9, number
+
+
+@pytest.mark.parametrize("number", range(16))
+def test_extreme_probabilities_and_payments_that_cancel(number: int) -> None:
+    problem, policy = bounded_model(number)
+    try:
+        with np.errstate(invalid="raise", divide="raise", over="raise"):
+            optimum = history_program(problem, max_histories=300, time=0.2)
+    except (opaq.BudgetError, StoppedError):
+        return
+    asked = problem.task.return_at_least
+    if asked is None or asked <= largest_exact_return(problem):
+        assert optimum.value is not None
+        assert math.isfinite(optimum.value.lower)
+    measurement = opaq.measure(problem, policy, sequences=0)
+    assert not measurement.feasible or optimum.value.upper >= measurement.opacity.lower - 1e-12
+
+
+def test_a_share_too_small_for_a_number_hides_nothing() -> None:
+    """A secret value whose probability is 1e-320 of the sequence's: 0 bits, not infinitely many."""
+    emission = SparseRows.from_dense([[1.0, 0.0], [1e-320, 1.0], [1e-320, 1.0]])
+    problem = opaq.load_problem("two-sink")
+    seen = replace(problem.observer, observations=("N", "R"), emission=emission)
+    optimum = history_program(replace(problem, observer=seen, task=Task()), time=5.0)
+    assert 0.0 <= optimum.value.lower <= optimum.value.upper <= 1.001
 
 
 def test_no_solved_policy_does_better() -> None:
@@ -199,6 +227,18 @@ def test_the_count_is_the_size_of_the_tree() -> None:
 def test_too_many_histories_are_counted_and_refused() -> None:
     with pytest.raises(opaq.BudgetError, match="106,550 histories of states, more than the 20,000 allowed"):
         history_program(opaq.load_problem("grid-last-state-4"))
+
+
+def test_a_count_of_histories_of_a_long_run_ends_and_can_be_written() -> None:
+    """At horizon 20,000 it has some 9,500 digits."""
+    problem = replace(opaq.load_problem("grid-last-state-4"), horizon=20_000)
+    with pytest.raises(opaq.BudgetError, match=r"more than [0-9,]{19,40} histories of states"):
+        history_program(problem)
+    process = compile_problem(problem, PolicyClass(("state",))).process
+    stop = Stop()
+    stop.request()
+    with pytest.raises(StoppedError):
+        count_histories(process, Moves.of(process, ()), most=10, stop=stop)
 
 
 def test_what_the_program_cannot_do_is_refused() -> None:

@@ -9,14 +9,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import opaq
 from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
-from opaq.model.policy import Policy
-from opaq.model.problem import Problem
+from opaq.model.policy import Policy, PolicyClass
+from opaq.model.problem import Problem, Task
 from opaq.model.secret import InitialState, LastState, StateClasses, Visited
 from opaq.opacity.measurement import Measurement, measure
 from random_problems import random_policy, random_problem, with_emission
+from stress.extremes import bounded_model, exact_return
 
 
 def drawn(seed: int, count: int, **wanted: object) -> Iterator[tuple[np.random.Generator, Problem, Policy]]:
@@ -165,3 +167,30 @@ def _reachable(problem: Problem) -> set[str]:
         choices = [c for s in found for c in range(mdp.choice_start[s], mdp.choice_start[s + 1])]
         found |= {int(after) for choice in choices for after in mdp.transitions.row(choice)[0]}
     return {mdp.states[state] for state in found}
+
+
+@pytest.mark.parametrize(("asked", "met"), [(0.0, True), (1e-13, False), (1e-300, False), (-1e-13, True)])
+def test_a_return_of_0_meets_no_positive_threshold_however_small(asked: float, met: bool) -> None:
+    problem = opaq.load_problem("two-sink")
+    stays = Policy(PolicyClass(("state",)), {("q0",): {"a": 1.0}, ("q1",): {"a": 1.0}, ("q2",): {"a": 1.0}})
+    measurement = measure(replace(problem, task=Task(asked)), stays)
+    assert measurement.expected_return == 0.0
+    assert measurement.feasible == met
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
+def test_tolerances_are_relative(size: float) -> None:
+    """A return of 2 / 3 in any unit: met from below within 1e-12 of it, and not within 1e-11."""
+    problem = opaq.load_problem("two-sink")
+    rich = replace(problem, mdp=replace(problem.mdp, rewards=floats(problem.mdp.rewards * size)))
+    earned = measure(rich).expected_return
+    for beyond, met in ((5e-13, True), (1e-11, False)):
+        assert measure(replace(rich, task=Task(earned * (1 + beyond)))).feasible == met
+
+
+@pytest.mark.parametrize("number", range(2, 80, 4))
+def test_payments_that_cancel_meet_what_they_meet_exactly(number: int) -> None:
+    problem, policy = bounded_model(number)
+    problem = replace(problem, task=Task(float(exact_return(problem, policy))))
+    assert measure(problem, policy, sequences=0).feasible
+    assert not measure(replace(problem, task=Task(float(exact_return(problem, policy)) + 1.0)), policy).feasible

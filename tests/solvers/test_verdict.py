@@ -8,6 +8,7 @@ import pytest
 
 import opaq
 from opaq.beliefs.returns import expected_return
+from opaq.model.arrays import floats
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Reach, Task
 from opaq.opacity.exact import evaluate
@@ -25,6 +26,7 @@ from opaq.solvers.solution import solve
 from opaq.solvers.status import Status
 from opaq.stop import Stop
 from random_problems import random_problem
+from stress.extremes import bounded_model, largest_exact_return
 
 
 def grid(horizon, conditions=("state",), **task):
@@ -320,3 +322,26 @@ def test_a_free_memory_is_not_left_at_the_optimum_that_most_starts_end_in():
     )  # fmt: skip
     found = solve(replace(drawn, task=Task()), memory_nodes=2, sequences=0, processes=1)
     assert found.measurement.opacity.value > 0.946
+
+
+@pytest.mark.parametrize("number", range(2, 42, 4))
+def test_infeasible_is_said_only_beyond_rounding(number: int) -> None:
+    """Payments that cancel: the most that can be earned is asked for, and then a little more."""
+    problem, _ = bounded_model(number)
+    most = float(largest_exact_return(problem))
+    stated = replace(problem, task=Task(most))
+    found = solve(stated, num_starts=1, processes=1, time=1.0, seed=0)
+    assert found.status is not Status.INFEASIBLE
+    assert found.measurement.feasible or found.status is Status.NOT_FOUND
+    beyond = solve(replace(problem, task=Task(most + 1.0)), num_starts=1, processes=1, time=1.0, seed=0)
+    assert beyond.status is Status.INFEASIBLE
+
+
+def test_a_threshold_below_all_tolerances_is_out_of_reach_of_nothing() -> None:
+    problem = opaq.load_problem("two-sink")
+    nothing = replace(problem.mdp, rewards=floats(np.zeros(problem.mdp.num_choices)))
+    assert solve(replace(problem, mdp=nothing, task=Task(1e-13)), processes=1).status is Status.INFEASIBLE
+    little = replace(problem.mdp, rewards=floats(problem.mdp.rewards * 1e-13))
+    found = solve(replace(problem, mdp=little, task=Task(1e-13)), num_starts=1, processes=1)
+    assert found.measurement.feasible
+    assert found.measurement.expected_return >= 1e-13 * (1 - 1e-12)

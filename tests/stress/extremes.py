@@ -6,6 +6,7 @@ Model number N is always the same model: its secret, policy class and observer f
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from opaq.model.memory import Memory
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy, Task
+from opaq.model.secret import LastState, StateClasses
 from random_problems import (
     CONDITIONS,
     LANGUAGES,
@@ -30,6 +32,7 @@ from random_problems import (
 
 OBSERVERS = ("state", "actions", "after_action", "actions and after_action")
 TINY = (5e-324, 1e-300, 1e-200, 1e-160, 1e-16)
+BOUNDED = ("shares", "bell", "cancelling", "all")  # what is extreme about a model whose best policy is bounded
 MAX_PAIRS = 2000  # (run, observation sequence) pairs: what the oracle enumerates
 
 COMBINATIONS = tuple(
@@ -167,3 +170,110 @@ def _requirement(rng: Rng, mdp: MDP) -> Requirement:
         case 1:
             return Reach(ints(some_states(rng, mdp.num_states)), float(rng.random()), "there")
     return Satisfy(random_automaton(rng), float(rng.random()), "what is asked")
+
+
+def bounded_model(number: int) -> tuple[Problem, Policy]:
+    """A problem for certificates, and a policy of its class: number N is always the same one.
+
+    Its kind follows from N: probabilities from 5e-324 to 1, a sensor with a bell curve that is far narrower than its
+    range, payments of 1e8 to 1e12 that cancel, or all of it. Most thresholds are what the policy earns exactly, or the
+    most that any policy earns.
+    """
+    rng, kind = np.random.default_rng([0xB0D, number]), BOUNDED[number % len(BOUNDED)]
+    while True:
+        conditions = ("state",) if rng.random() < 0.5 else ("state", "time")
+        drawn = random_problem(rng, conditions=conditions, watches_actions=False, budget=400)
+        problem = replace(drawn, task=Task())
+        if kind in ("cancelling", "all"):
+            problem = _cancelling(rng, problem)
+        mdp, seen = problem.mdp, problem.observer
+        if kind in ("shares", "all"):
+            mdp = replace(mdp, transitions=extreme_rows(rng, mdp.transitions, widen=0.0 if kind == "all" else 0.25))
+            seen = replace(seen, emission=extreme_rows(rng, seen.emission))
+        if kind in ("bell", "cancelling"):
+            seen = bell_curves(rng, mdp)
+        problem = replace(problem, mdp=mdp, observer=seen)
+        if num_pairs(problem) <= 20_000:
+            break
+    policy = extreme_policy(rng, problem)
+    choice = rng.random()
+    if choice < 0.7:
+        exact = exact_return(problem, policy) if choice < 0.4 else largest_exact_return(problem)
+        problem = replace(problem, task=Task(_at_most(exact)))
+    return problem, policy
+
+
+def bell_curves(rng: Rng, mdp: MDP) -> Observer:
+    """A sensor that shows where a state is, with an error far smaller than what it covers."""
+    size, width = int(rng.integers(3, 7)), float(rng.choice([1.0, 1.7, 3.5]))
+    sigma = rng.uniform(0.03, 0.1)
+    distance = width * (rng.random(mdp.num_states)[:, None] - np.linspace(0.0, 1.0, size))
+    shown = np.exp(-0.5 * (distance / sigma) ** 2)
+    shown[shown.sum(axis=1) == 0.0] = 1.0
+    emission = SparseRows.from_dense(shown / shown.sum(axis=1, keepdims=True))
+    return Observer(tuple(f"o{index}" for index in range(size)), emission)
+
+
+def _cancelling(rng: Rng, problem: Problem) -> Problem:
+    """States of even times pay much, those of odd times take it back, and little is left."""
+    mdp = problem.mdp
+    even = np.arange(mdp.num_states) < max(mdp.num_states // 2, 1)
+    table, owner = mdp.transitions.dense(), mdp.choice_state()
+    for choice, row in enumerate(table):
+        row[even == even[owner[choice]]] = 0.0
+        row[:] = row / row.sum() if row.any() else (even != even[owner[choice]]) / (even != even[owner[choice]]).sum()
+    start = np.where(even, mdp.start + 0.1, 0.0)
+    discount = 1.0 if rng.random() < 0.5 else float(rng.uniform(0.3, 1))
+    much = 10.0 ** rng.uniform(8, 12)
+    left = rng.choice([0.0, 1.0, 0.5, 0.3], size=mdp.num_choices) * rng.choice([1.0, 0.0, 1e-3])
+    return replace(
+        problem,
+        mdp=replace(
+            mdp,
+            start=floats(start / start.sum()),
+            transitions=SparseRows.from_dense(table),
+            rewards=floats(np.where(even[owner], much, -much / discount) + left),
+        ),
+        horizon=2 * int(rng.integers(2)) + 1,
+        discount=discount,
+        secret=LastState(StateClasses(mdp.states, ints(np.arange(mdp.num_states)))),
+    )
+
+
+def _at_most(exact: Fraction) -> float:
+    """The largest float that is not above."""
+    near = float(exact)
+    return near if near <= exact else float(np.nextafter(near, -np.inf))
+
+
+def exact_return(problem: Problem, policy: Policy) -> Fraction:
+    """The return of a policy by state (and time), without rounding."""
+    mdp, total = problem.mdp, Fraction(0)
+    now = {state: Fraction(float(mass)) for state, mass in enumerate(mdp.start) if mass > 0}
+    for time in range(problem.horizon + 1):
+        ahead: dict[int, Fraction] = {}
+        for state, mass in now.items():
+            row = policy.rows[(mdp.states[state], time)[: len(problem.policy_class.conditions)]]
+            for choice in range(mdp.choice_start[state], mdp.choice_start[state + 1]):
+                share = mass * Fraction(row.get(mdp.actions[mdp.choice_action[choice]], 0.0))
+                total += Fraction(problem.discount) ** time * share * Fraction(float(mdp.rewards[choice]))
+                for after, move in zip(*mdp.transitions.row(choice), strict=True):
+                    ahead[int(after)] = ahead.get(int(after), Fraction(0)) + share * Fraction(float(move))
+        now = ahead
+    return total
+
+
+def largest_exact_return(problem: Problem) -> Fraction:
+    """The most that any policy earns, without rounding."""
+    mdp = problem.mdp
+    worth = [Fraction(0)] * mdp.num_states
+    for time in range(problem.horizon, -1, -1):
+        values = [
+            Fraction(problem.discount) ** time * Fraction(float(mdp.rewards[choice]))
+            + sum(
+                Fraction(float(move)) * worth[after] for after, move in zip(*mdp.transitions.row(choice), strict=True)
+            )
+            for choice in range(mdp.num_choices)
+        ]
+        worth = [max(values[mdp.choice_start[state] : mdp.choice_start[state + 1]]) for state in range(mdp.num_states)]
+    return sum((Fraction(float(mass)) * value for mass, value in zip(mdp.start, worth, strict=True)), Fraction(0))

@@ -139,7 +139,15 @@ def test_every_front_falls_and_meets_its_thresholds(seed: int) -> None:
     assert max(values) <= front.largest + 1e-9
 
 
-@pytest.mark.parametrize("conditions", [(LastStates(3),), (CurrentState(), Observations("all"))])
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        (LastStates(3),),
+        (CurrentState(), Observations("all")),
+        (LastStates(3), Observations("all")),
+        (LastStates(3), Observations(3)),
+    ],
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_classes_said_to_be_closed_hold_the_mixtures_of_their_policies(seed: int, conditions: tuple) -> None:
     """A coin at the start: the mean of the returns, and at least the mean of what is hidden."""
@@ -147,21 +155,37 @@ def test_classes_said_to_be_closed_hold_the_mixtures_of_their_policies(seed: int
     stated = random_problem(rng, secret="last_state", conditions=("state",), horizon=2, watches_actions=False)
     policy_class = PolicyClass(conditions=conditions)
     assert is_closed_under_mixing(stated, policy_class)
-    stop = opaq.Stop()
-    search = FrontSearch.prepare(stated, policy_class, SolveOptions(), against="return", stop=stop)
+    hidden, mixed, earned = _mix(rng, stated, policy_class)
+    assert mixed[1] == pytest.approx(earned, abs=1e-12)
+    assert mixed[0] >= hidden - 1e-12
+
+
+def _mix(
+    rng: np.random.Generator, stated: opaq.Problem, policy_class: PolicyClass
+) -> tuple[float, tuple[float, float], float]:
+    """Of two random policies: the mean of what they hide, (hidden, earned) by their mixture, the mean they earn."""
+    search = FrontSearch.prepare(stated, policy_class, SolveOptions(), against="return", stop=opaq.Stop())
     process = search.process
 
     def taken(pi: np.ndarray) -> tuple[float, float]:
         return evaluate(process, pi).opacity.value, requirements_met(search.search.product, pi)[0].value
 
-    ends = [process.softmax(2 * rng.normal(size=process.num_slots)) for _ in range(2)]
+    ends = [process.softmax(6 * rng.normal(size=process.num_slots)) for _ in range(2)]
     hidden, earned = zip(*map(taken, ends), strict=True)
     order = np.argsort(earned)
     low, high = (_solved(ends[index], earned[index]) for index in order)
     middle = float(np.mean(earned))
-    mixed = taken(search.mixture(low, high, middle))
-    assert mixed[1] == pytest.approx(middle, abs=1e-12)
-    assert mixed[0] >= np.mean(hidden) - 1e-12
+    return float(np.mean(hidden)), taken(search.mixture(low, high, middle)), middle
+
+
+def test_all_states_and_the_last_observation_promise_nothing() -> None:
+    """What was seen earlier tells of the coin: what plays the mixture's actions hides less than its parts do."""
+    rng = np.random.default_rng(18)
+    stated = random_problem(rng, secret="initial_state", conditions=("state",), horizon=2, watches_actions=False)
+    policy_class = PolicyClass(conditions=(LastStates(3), Observations(1)))
+    assert not is_closed_under_mixing(stated, policy_class)
+    hidden, mixed, _ = _mix(rng, stated, policy_class)
+    assert mixed[0] < hidden - 1e-4
 
 
 def _solved(pi: np.ndarray, value: float):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from opaq.beliefs.payment import pay, push_forward
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
+
+EQUAL = 1e-12  # of their size: a return this close to its threshold meets it
+_UNIT = 2.0**-53
 
 
 def moves(process: HiddenProcess, flow: Any) -> Any:
@@ -103,3 +107,50 @@ def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
     payoff = process.payoffs[0]
     system = eye_array(process.num_states, format="csc") - payoff.discount * moves(process, process.flow(pi)).tocsc()
     return float(start_distribution(process) @ splu(system.tocsc()).solve(payoff.slots @ pi))
+
+
+def paid_in_all(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forever: bool = False) -> float:
+    """E[sum over t of |discount^t R(x_t, a_t)|]: the size of what is added up, whatever cancels.
+
+    forever: for the return of an endless run.
+    """
+    unsigned = replace(payoff, slots=abs(payoff.slots), final=np.abs(payoff.final))
+    if forever:
+        return infinite_return(replace(process, payoffs=(unsigned, *process.payoffs[1:])), pi)
+    return expected_return(process, pi, unsigned)
+
+
+def most_paid_in_all(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
+    """What the size of what is added up is at most, for any policy."""
+    most = float(np.abs(payoff.slots.data).max(initial=0.0))
+    if forever:
+        return most / (1.0 - payoff.discount)
+    times = float((np.abs(payoff.discount) ** np.arange(process.horizon + 1)).sum())
+    return most * times + float(np.abs(payoff.final).max(initial=0.0))
+
+
+def rounding_share(process: HiddenProcess, *, forever: bool = False) -> float:
+    """How far rounding can put a return from the exact one, as a share of all that is paid: n u for n operations.
+
+    A term of the sum passes through the actions of a row and the sources of a state at every time, and through the sum
+    over states (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+    """
+    actions = int(np.diff(process.row_start).max(initial=1))
+    sources = int(np.bincount(process.edge_target).max(initial=1))
+    times = process.num_states / (1.0 - process.payoffs[0].discount) if forever else process.horizon + 1.0
+    return 1.01 * _UNIT * (times * (actions + sources + 8) + process.num_states)
+
+
+def tolerance_of(process: HiddenProcess, payoff: Payoff, paid: float, *, forever: bool = False) -> float:
+    """How far below its threshold a computed return may be and still meet it.
+
+    Relative to the threshold, and to what rounding can take from the sum where payments cancel. paid: their size.
+    """
+    share = min(EQUAL, 4.0 * rounding_share(process, forever=forever))
+    return EQUAL * abs(payoff.threshold or 0.0) + share * paid
+
+
+def most_tolerance(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
+    """How far below its threshold the exact return of a policy can be at most whose computed return meets it."""
+    paid = most_paid_in_all(process, payoff, forever=forever)
+    return tolerance_of(process, payoff, paid, forever=forever) + rounding_share(process, forever=forever) * paid

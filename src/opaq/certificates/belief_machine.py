@@ -60,7 +60,10 @@ def belief_machine(
     chain.stop.check()
     if not graph.whole:
         raise BudgetError("the belief graph does not fit the budget")
-    tables = [_table(level, process.num_observations) for level in graph.levels[1:]]
+    tables = []
+    for level in graph.levels[1:]:
+        chain.stop.check()
+        tables.append(_table(level, process.num_observations))
     keys, codes = tuple(key for key, _ in tables), tuple(code for _, code in tables)
     return BeliefMachine(name, keys, codes, process.num_observations)
 

@@ -154,8 +154,8 @@ def certify(
     aware = aware or (chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions))
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own
-        search = _Search.of(stated, chosen, gap=gap, time=time, budget=budget or Budget(), aware=aware, stop=stop,
-                            on_progress=on_progress or _say_nothing)  # fmt: skip
+        search = _Search.of(stated, chosen, gap=gap, deadline=begun + time, budget=budget or Budget(), aware=aware,
+                            stop=stop, on_progress=on_progress or _say_nothing)  # fmt: skip
         with stop.limit(max(begun + time - perf_counter(), 0.0)):
             status = search.run(machines, deadline=begun + time)
     if own.interrupted:
@@ -197,25 +197,28 @@ class _Search:
         policy: Policy | None,
         *,
         gap: float,
-        time: float,
+        deadline: float,
         budget: Budget,
         aware: bool,
         stop: Stop,
         on_progress: Callable[[Rung], None],
     ) -> _Search:
+        time = deadline - perf_counter()
         product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
         decisions = Decisions.of(product.process, forever=problem.task.over == "forever", stop=stop)
         decoder, shift = decoder_of(problem.task.of, product.secret_values)
         measurement = _measured(problem, policy, budget, stop, time=time)
-        counts = policy is not None and measurement is not None and measurement.feasible
-        achieved = measurement.uncertainty.lower + shift if counts and measurement is not None else -math.inf
+        known = measurement.uncertainty.lower + shift if measurement is not None and measurement.feasible else -math.inf
+        achieved = known if policy is not None else -math.inf
         proof = first_proof(decisions, decoder)
-        largest = largest_payoffs(decisions, stop=stop)
-        if unattainable(decisions, largest):
-            proof = Proof(-math.inf, proof.multipliers)
-        scales = payoff_scales(product.process, largest)
+        scales = np.ones(len(decisions.names))
+        with suppress(StoppedError), stop.part(deadline - perf_counter()) as part:  # when time is up no search follows
+            largest = largest_payoffs(decisions, stop=part)
+            scales = payoff_scales(product.process, largest)
+            if unattainable(decisions, largest) and known == -math.inf:  # a policy that meets the task refutes it
+                proof = Proof(-math.inf, proof.multipliers)
         ladder = Ladder(decisions, decoder, scales, aware, achieved, gap, budget.memory, stop, on_progress, proof,
-                        aware_bound=proof.bound)  # fmt: skip
+                        aware_bound=proof.bound, known=known)  # fmt: skip
         return cls(product, policy, ladder, budget, measurement, shift, gap)
 
     def run(self, machines: tuple[ObservationMachine, ...] | None, *, deadline: float) -> Ending:

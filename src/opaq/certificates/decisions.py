@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.returns import start_distribution
+from opaq.beliefs.returns import most_tolerance, start_distribution
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, indices
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.solvers.attainable import Choices
 from opaq.stop import Stop
 
-_ROUNDING = 1e-12  # a value this close to its threshold meets it
+_SETTLED = 1e-12  # relative: value iteration ends when values change by less
 _PADDING = 1e-9  # relative; far more than value iteration rounds
 _MOST_ROUNDS = 20_000
 
@@ -62,7 +62,11 @@ class Decisions:
         tails = np.zeros((len(asked), choices.state.size))
         if forever and process.payoffs[0].threshold is not None:
             tails[0] = _tail(choices, process.payoffs[0], process.horizon, stop or Stop())
-        thresholds = np.array([payoff.threshold for payoff in asked], dtype=np.float64)
+        endless = [forever and payoff is process.payoffs[0] for payoff in asked]
+        thresholds = [
+            float(payoff.threshold or 0.0) - most_tolerance(process, payoff, forever=one)
+            for payoff, one in zip(asked, endless, strict=True)
+        ]
         return cls(
             process=process,
             moves=_moves(process, choices),
@@ -72,7 +76,7 @@ class Decisions:
             finals=np.array([payoff.final for payoff in asked]).reshape(len(asked), process.num_states),
             tails=tails,
             discounts=np.array([payoff.discount for payoff in asked], dtype=np.float64),
-            thresholds=thresholds - _ROUNDING * np.maximum(1.0, np.abs(thresholds)),
+            thresholds=np.array(thresholds, dtype=np.float64),
             names=tuple(payoff.name for payoff in asked),
         )
 
@@ -90,14 +94,15 @@ def _tail(choices: Choices, payoff: Payoff, horizon: int, stop: Stop) -> FloatAr
     """[choice]: an upper bound on the discounted return after the last choice, by value iteration from above."""
     discount = payoff.discount
     most = float(choices.paid.max(initial=0.0)) / (1.0 - discount)
+    size = float(np.abs(choices.paid).max(initial=0.0)) / (1.0 - discount)
     value = np.full(choices.first.size, most)
     for _ in range(_MOST_ROUNDS):
         stop.check()
         after = np.minimum(choices.best(choices.paid + discount * (choices.ahead @ value)), value)
         change, value = float((value - after).max(initial=0.0)), after
-        if change <= _ROUNDING * max(abs(most), 1.0):
+        if change <= _SETTLED * size:
             break
-    padded = value + _PADDING * max(abs(most), 1.0)
+    padded = value + _PADDING * size
     return np.asarray(discount ** (horizon + 1) * (choices.ahead @ padded))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from opaq.beliefs.returns import expected_return
+from opaq.beliefs.returns import EQUAL, expected_return, most_paid_in_all
 from opaq.certificates.decisions import Decisions
+from opaq.certificates.rounding import slack
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
-_ROUNDING = 1e-9
 _LEAST_SCALE = 1e-6
 
 
@@ -26,13 +26,16 @@ def payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
     """[requirement]: how far above the uniform policy's the payoffs can be; never 0."""
     asked = [payoff for payoff in process.payoffs if payoff.threshold is not None]
     usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in asked])
-    return np.asarray(np.maximum(np.abs(largest - usual), _LEAST_SCALE * (1.0 + np.abs(largest))))
+    paid = np.array([most_paid_in_all(process, payoff) for payoff in asked])
+    scales = np.maximum(np.abs(largest - usual), _LEAST_SCALE * np.abs(largest) + EQUAL * paid)
+    return np.where(scales > 0.0, scales, 1.0)
 
 
 def unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:
-    """The requirements that no policy meets."""
-    scale = 1.0 + np.abs(decisions.thresholds)
-    short = largest < decisions.thresholds - _ROUNDING * scale
+    """The requirements that no policy meets, whatever rounding does to the largest payoffs."""
+    nothing, units = np.zeros(0), np.eye(len(decisions.names))
+    rounding = np.array([slack(decisions, nothing, unit, None) for unit in units])
+    short = largest + rounding < decisions.thresholds
     return tuple(name for name, missed in zip(decisions.names, short, strict=True) if missed)
 
 

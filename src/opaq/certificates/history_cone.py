@@ -95,7 +95,8 @@ class _Program:
     def _requirements(self, kept: Any) -> tuple[FloatArray, list[Any]]:
         """The requirements that are stated, each in units of its largest coefficient."""
         rewards = (self._problem.tree.rewards[kept] * self._unit[kept, None])[:, self._wanted].T
-        scale = np.maximum(np.abs(rewards).max(axis=1, initial=0.0), 1e-12)
+        largest = np.abs(rewards).max(axis=1, initial=0.0)
+        scale = np.where(largest > 0.0, largest, 1.0)
         if not scale.size:
             return scale, []
         thresholds = self._problem.tree.thresholds[self._wanted]

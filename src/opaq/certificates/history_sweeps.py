@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opaq.beliefs.returns import EQUAL
 from opaq.certificates.history_sequences import Sequences
 from opaq.certificates.history_tree import HistoryTree
 from opaq.certificates.history_uncertainty import LeafUncertainty
@@ -13,7 +14,6 @@ from opaq.model.arrays import BoolArray, FloatArray
 
 _UNIT = 2.0**-52
 PRESSURES = (1.0, 1e2, 1e4, 1e6)  # of multipliers that hold policies to a task that leaves them no room
-TASK_ROUNDING = 1e-12  # a return this close to the threshold meets it, in units of max(1, |threshold|)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +37,20 @@ class HistoryProblem:
         """[requirement]: how far above its threshold."""
         return np.asarray(weights @ self.tree.rewards - self.tree.thresholds)
 
+    def tolerances(self, paid: FloatArray) -> FloatArray:
+        """[requirement]: how far below its threshold a return meets it. paid: the size of all that is added up."""
+        return EQUAL * np.abs(self.tree.thresholds) + min(EQUAL, 4.0 * self.tree.rounding) * paid
+
+    def paid(self, weights: FloatArray) -> FloatArray:
+        """[requirement]: the expected sum of |payments|."""
+        return np.asarray(weights @ np.abs(self.tree.rewards))
+
+    def most_paid(self) -> FloatArray:
+        """[requirement]: the same at most, for any policy."""
+        tree = self.tree
+        sizes = [np.abs(tree.rewards[tree.choices_at(time)]).max(axis=0, initial=0.0) for time in tree.times]
+        return np.asarray(np.sum(sizes, axis=0))
+
     def leaf_costs(self, costs: FloatArray) -> FloatArray:
         """[leaf]: the expected cost of ending there, given costs of cells."""
         return np.asarray(self.sequences.likelihood.T @ costs)
@@ -48,12 +62,13 @@ class HistoryProblem:
         over all policies is a dynamic program. What rounding can lose in it is added, and what policies may gain that
         miss a threshold by no more than counts as rounding.
         """
-        begin, size = best_value(self.tree, self.leaf_costs(costs), multipliers)
-        threshold = float(multipliers @ self.tree.thresholds)
-        size += float(np.abs(multipliers * self.tree.thresholds).sum())
-        steps = 4 * (self.tree.level.size + 8) + self.sequences.sequence.size
-        missed = TASK_ROUNDING * float(multipliers @ np.maximum(1.0, np.abs(self.tree.thresholds)))
-        return begin - threshold + missed + steps * _UNIT * size
+        tree, most = self.tree, self.most_paid()
+        leaf_costs = self.leaf_costs(costs)
+        _, node = choice_values(tree, leaf_costs, multipliers)
+        size = 1.0 + float(np.abs(leaf_costs).max(initial=0.0)) + float(multipliers @ (most + np.abs(tree.thresholds)))
+        steps = 4 * (tree.level.size + 8) * (2 + tree.branching) + self.sequences.sequence.size + int(tree.level[1])
+        missed = float(multipliers @ (self.tolerances(most) + tree.rounding * most))
+        return float(tree.start @ node) - float(multipliers @ tree.thresholds) + missed + steps * _UNIT * size
 
 
 def inflow(tree: HistoryTree, weights: FloatArray) -> FloatArray:
@@ -114,13 +129,3 @@ def choice_values(
             np.maximum.reduceat(own, heads) if policy is None else np.add.reduceat(policy[choices] * own, heads)
         )
     return values, node
-
-
-def best_value(tree: HistoryTree, leaf_costs: FloatArray, multipliers: FloatArray) -> tuple[float, float]:
-    """The largest expected sum of leaf costs and multiplied rewards, and a size for the rounding error of that."""
-    _, node = choice_values(tree, leaf_costs, multipliers)
-    size = float(np.abs(leaf_costs).max(initial=0.0))
-    size += sum(
-        float(np.abs(tree.rewards[tree.choices_at(time)] @ multipliers).max(initial=0.0)) for time in tree.times
-    )
-    return float(tree.start @ node), 1.0 + size

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from opaq.beliefs.returns import EQUAL
 from opaq.certificates.history_sweeps import (
     PRESSURES,
-    TASK_ROUNDING,
     HistoryProblem,
     choice_values,
     policy_of,
@@ -47,9 +47,11 @@ def inner_point(problem: HistoryProblem) -> InnerPoint:
     """The weights to mix with where a requirement is missed by a little."""
     tree = problem.tree
     least, most = _extremes(problem)
-    tolerance = 0.5 * TASK_ROUNDING * np.maximum(1.0, np.abs(tree.thresholds))
-    wanted, allowed = least < tree.thresholds - tolerance, np.ones(tree.num_choices, dtype=np.bool_)
-    ranges, faces = np.maximum(most - least, 1e-300), list[FloatArray]()
+    wanted = least < tree.thresholds - 0.5 * EQUAL * np.abs(tree.thresholds)
+    allowed = np.ones(tree.num_choices, dtype=np.bool_)
+    finest = np.maximum(problem.tolerances(problem.most_paid()), 1e-200)  # in smaller units numbers would overflow
+    ranges = np.maximum(most - least, finest)
+    faces = list[FloatArray]()
     weights = weights_of(tree, policy_of(tree, np.zeros(tree.num_choices)))
     while wanted.any():
         weights, multipliers = _most_slack(problem, ranges, wanted, allowed)
@@ -73,8 +75,8 @@ def _is_infeasible(problem: HistoryProblem, point: InnerPoint) -> bool:
 
 def meets(problem: HistoryProblem, weights: FloatArray) -> bool:
     """Whether every requirement holds, up to rounding."""
-    tolerance = TASK_ROUNDING * np.maximum(1.0, np.abs(problem.tree.thresholds))
-    return bool((problem.slack(weights) >= -0.5 * tolerance).all())
+    tolerances = problem.tolerances(problem.paid(weights))
+    return bool((problem.slack(weights) >= -0.5 * tolerances).all())
 
 
 def repaired(problem: HistoryProblem, weights: FloatArray, inner: InnerPoint) -> FloatArray:

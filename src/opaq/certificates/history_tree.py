@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.returns import start_distribution
+from opaq.beliefs.returns import rounding_share, start_distribution
 from opaq.certificates.history_moves import Moves
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray, IntArray
@@ -22,6 +22,7 @@ from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
 
 _MOST_SUPPORTS = 20_000  # different sets of states after a word while histories are counted
+_LARGEST_COUNT = 10**15  # of histories: what is more is not counted to the end
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +42,7 @@ class HistoryTree:
     steps: tuple[Any, ...]  # per time before the last: sparse [choice of this time, node of the next]
     rewards: FloatArray  # [choice, requirement], discounted; what the last state is worth is part of the last choices
     thresholds: FloatArray  # [requirement]
+    rounding: float  # how far rounding can put a return from the exact one, as a share of all that is paid
     parents: tuple[IntArray, ...]  # per time from 1: [word] -> the word before
     classes: tuple[IntArray, ...]  # per time: [word] -> emission class shown last
     secret: IntArray  # [leaf] -> secret value
@@ -65,6 +67,12 @@ class HistoryTree:
         """0 .. horizon."""
         return range(self.level.size - 1)
 
+    @property
+    def branching(self) -> int:
+        """The most that one choice can lead to, or requirements that one can pay for."""
+        branches = [int(np.diff(step.indptr).max(initial=0)) for step in self.steps]
+        return max(self.thresholds.size, *branches, 1)
+
     def nodes_at(self, time: int) -> slice:
         """The nodes of one time."""
         return slice(int(self.level[time]), int(self.level[time + 1]))
@@ -87,17 +95,19 @@ class HistoryTree:
         return np.repeat(np.arange(self.num_nodes), np.diff(self.choice_start))
 
 
-def count_histories(process: HiddenProcess, moves: Moves, *, most: int) -> tuple[int, bool]:
+def count_histories(process: HiddenProcess, moves: Moves, *, most: int, stop: Stop | None = None) -> tuple[int, bool]:
     """How many nodes the tree has, and whether that is the whole count; counted without building the tree.
 
     Words that can end in the same set of states are counted together. The count ends early only where there are too
-    many such sets, and then above `most` or as far as it came.
+    many such sets or histories, and then above `most`. Raises StoppedError when `stop` is requested meanwhile.
     """
     successors = [_successors(moves, state) for state in range(process.num_states)]
     begin = np.flatnonzero(start_distribution(process)).tolist()
     words = Counter(_by_class(moves, begin))
     total = sum(len(support) * count for support, count in words.items())
     for _ in range(process.horizon):
+        if stop is not None:
+            stop.check()
         following: Counter[frozenset[int]] = Counter()
         for support, count in words.items():
             reached = set().union(*(successors[state] for state in support))
@@ -105,7 +115,7 @@ def count_histories(process: HiddenProcess, moves: Moves, *, most: int) -> tuple
                 following[part] += count
         words = following
         total += sum(len(support) * count for support, count in words.items())
-        if len(words) > _MOST_SUPPORTS and total > most:
+        if total > most and (len(words) > _MOST_SUPPORTS or total > _LARGEST_COUNT):
             return total, False
     return total, True
 
@@ -132,7 +142,7 @@ def grow_tree(
     stop: Stop,
 ) -> HistoryTree:
     """All merged histories that some policy reaches. Raises BudgetError when there are more than `max_histories`."""
-    count, whole = count_histories(process, moves, most=max_histories)
+    count, whole = count_histories(process, moves, most=max_histories, stop=stop)
     if count > max_histories:
         amount = f"{count:,}" if whole else f"more than {count:,}"
         raise BudgetError(
@@ -208,6 +218,7 @@ class _Levels:
             steps=tuple(self._blocks),
             rewards=np.concatenate(self._rewards),
             thresholds=thresholds,
+            rounding=rounding_share(self._process),
             parents=tuple(self._parents),
             classes=tuple(self._classes),
             secret=self._process.secret[self._states[-1]],

@@ -44,8 +44,9 @@ class Shannon:
     def value(self, sequences: Sequences, cells: FloatArray) -> float:
         """- sum of q log2 (q / sum of q), 0 log 0 = 0."""
         totals = sequences.totals(cells)[sequences.sequence]
-        some = (cells > 0) & (totals > 0)
-        return float((cells[some] * np.log2(totals[some] / cells[some])).sum())
+        shares = np.maximum(cells, 0.0) / np.where(totals > 0, totals, 1.0)
+        some = shares > 0  # a share that is 0 in floating point adds less than 1e-300 bits
+        return float(0.0 - (cells[some] * np.log2(shares[some])).sum())
 
     def posterior_costs(self, sequences: Sequences, cells: FloatArray, *, mixed: float) -> FloatArray:
         """The decoder is the posterior of the weights."""

@@ -21,6 +21,7 @@ from opaq.model.arrays import FloatArray
 from opaq.stop import Stop
 
 _MIXED_IN = 0.2  # of the uniform policy, when a search starts from what another one came to
+_AGREEMENT = 1e-9  # between bounds and measurements
 _PATIENCE = 2.0  # seconds between reports
 _FEWEST_ROUNDS = 3
 _ENOUGH_ROUNDS = 400  # before penalties are worth trying
@@ -61,6 +62,7 @@ class Ladder:
     on_rung: OnRung
     best: Proof
     aware_bound: float
+    known: float = -math.inf  # what a measured policy that meets the task reaches: no proof can be below
     machine: str = "number of secret values"
     reached: float = -math.inf  # what the last search's own policy came to on its machine: no bound is below
     rungs: list[Rung] = field(default_factory=list)
@@ -75,8 +77,12 @@ class Ladder:
 
     def take(self, proof: Proof, machine: str) -> None:
         """A bound for policies that do not see the observations, found by other means."""
-        if proof.bound < self.best.bound:
+        if proof.bound < self.best.bound and not self._contradicts(proof):
             self.best, self.machine = proof, machine
+
+    def _contradicts(self, proof: Proof) -> bool:
+        """Whether a policy that was measured refutes a bound: then it was lost to rounding, and is no bound."""
+        return not proof.bound >= self.known - _AGREEMENT
 
     def note(self, rung: Rung) -> None:
         """One more rung that is done."""
@@ -142,6 +148,8 @@ class Ladder:
 
     def _take(self, proof: Proof, layers: Layers, *, aware: bool) -> None:
         """Keep a bound that is better than the best one."""
+        if self._contradicts(proof):
+            return
         if aware:
             self.aware_bound = min(self.aware_bound, proof.bound)
         if proof.bound < self.best.bound:

@@ -36,12 +36,15 @@ class Penalties:
 
     def centred(self, table: FloatArray) -> FloatArray:
         """nu - its mean over observations: [time, (pair, action)]."""
-        return table - self._summed(self.chance * table)
+        mean = self._summed(self.chance * table) / self._summed(self.chance[None, :])
+        return table - mean
 
     def slope(self, flow: Flow, average: Flow) -> FloatArray:
-        """P(x, a, o) / (E(o | x) P(x, a)) - 1 of a flow, relative to how often the average acts so."""
-        expected = self.chance * self._summed(flow.used)
-        return (flow.used - expected) / (self.chance * (self._summed(average.used) + _LEAST_USE))
+        """P(x, a, o) / (E(o | x) P(x, a)) - 1 of a flow, relative to how often the average acts so.
+
+        Divided by E(o | x) first: its products with small numbers may be 0 where it is not.
+        """
+        return (flow.used / self.chance - self._summed(flow.used)) / (self._summed(average.used) + _LEAST_USE)
 
     def violation(self, flow: Flow) -> float:
         """How far actions depend on observations: the sum of |P(x, a, o) - E(o | x) P(x, a)|."""

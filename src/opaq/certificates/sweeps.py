@@ -66,7 +66,7 @@ class Sweeper:
 
     @classmethod
     def of(cls, decisions: Decisions, layers: Layers, stop: Stop) -> Sweeper:
-        """With the uniform policy."""
+        """With the uniform policy. Raises StoppedError when `stop` is requested meanwhile."""
         moves = decisions.moves
         owner, pair = spread(moves.pair_start, decisions.start_state)
         node = np.repeat(np.arange(layers.cell_start.size - 1), np.diff(layers.cell_start))
@@ -77,7 +77,7 @@ class Sweeper:
         buffer = np.zeros((_THREADS, 3, max(decisions.process.num_states, most_actions)))
         weight = decisions.start_chance[owner] * moves.pair_chance[pair]
         sweeper = cls(decisions, layers, cells, stop, weight, menu_choice, [], buffer, ThreadPoolExecutor(_THREADS))
-        sweeper.policy = [_uniform(np.diff(layer.menu_start)) for layer in layers.layers]
+        sweeper.policy = [sweeper.policy_uniform(time) for time in range(len(layers.layers))]
         return sweeper
 
     @property
@@ -100,7 +100,8 @@ class Sweeper:
             self.policy[time] = (1.0 - mixed) * policy + mixed * self.policy_uniform(time)
 
     def policy_uniform(self, time: int) -> FloatArray:
-        """All actions of an entry alike."""
+        """All actions of an entry alike. Raises StoppedError when the stop is requested."""
+        self.stop.check()
         return _uniform(np.diff(self.layers.layers[time].menu_start))
 
     def flow(self) -> Flow:

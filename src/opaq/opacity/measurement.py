@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from opaq.beliefs.graph import Budget
-from opaq.beliefs.returns import expected_return, infinite_return, secret_distribution
+from opaq.beliefs.returns import expected_return, infinite_return, paid_in_all, secret_distribution, tolerance_of
 from opaq.choices import check_numbers, choose
 from opaq.dataframes import data_frame, posterior_columns
 from opaq.display import Displayed
@@ -49,7 +49,6 @@ __all__ = [
     "with_opacity",
 ]
 
-_ROUNDING = 1e-12  # a return this close to the threshold meets it
 _NO_LIMIT = 2**62
 _WHOLE_WORK = 1e9  # operations for the whole graph where no limit is given: 10 to 40 s
 _MOST_RUN_STEPS = 10_000_000  # runs x observations sampled by default
@@ -63,6 +62,7 @@ class RequirementResult:
     name: str
     value: float
     threshold: float | None
+    tolerance: float = 0.0  # how far below the threshold it was let pass; 0 where nothing had to be
 
     @property
     def slack(self) -> float:
@@ -72,7 +72,7 @@ class RequirementResult:
     @property
     def holds(self) -> bool:
         """Whether the requirement is met, up to rounding."""
-        return self.threshold is None or self.slack >= -_ROUNDING * max(1.0, abs(self.threshold))
+        return self.threshold is None or self.slack >= -self.tolerance
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -307,9 +307,18 @@ def requirements_met(product: Product, pi: FloatArray, *, stop: Stop | None = No
     first = infinite_return(process, pi) if forever else expected_return(process, pi, stop=stop)
     values = [first, *(expected_return(process, pi, payoff, stop=stop) for payoff in process.payoffs[1:])]
     return tuple(
-        RequirementResult(payoff.name, value, payoff.threshold)
-        for payoff, value in zip(process.payoffs, values, strict=True)
+        RequirementResult(payoff.name, value, payoff.threshold, _tolerance(product, pi, index, value))
+        for index, (payoff, value) in enumerate(zip(process.payoffs, values, strict=True))
     )
+
+
+def _tolerance(product: Product, pi: FloatArray, index: int, value: float) -> float:
+    """How far below its threshold the value of a payoff may be; 0 where it is not below."""
+    process = product.process
+    payoff, forever = process.payoffs[index], index == 0 and product.problem.task.over == "forever"
+    if payoff.threshold is None or value >= payoff.threshold:
+        return 0.0
+    return tolerance_of(process, payoff, paid_in_all(process, pi, payoff, forever=forever), forever=forever)
 
 
 def _budget(nodes: int | None, mass: float, memory: int | None) -> Budget:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.returns import start_distribution
+from opaq.beliefs.returns import EQUAL, start_distribution
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
@@ -20,6 +20,12 @@ class Attainable:
     name: str
     largest: float
     threshold: float
+    rounding: float = 0.0  # how far below the exact figure the largest may have come out, and still be measured as met
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether it is proven that no policy meets the threshold, rounding included."""
+        return self.largest + self.rounding < self.threshold - EQUAL * abs(self.threshold)
 
 
 def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop: Stop | None = None) -> float:
@@ -89,7 +95,8 @@ class Choices:
 
     def greedy(self, values: FloatArray) -> IntArray:
         """The slot of the first best choice of every state."""
-        top = values >= np.repeat(self.best(values), np.diff(np.append(self.first, values.size))) - 1e-12
+        tie = 1e-12 * min(1.0, float(np.abs(values).max(initial=0.0)))
+        top = values >= np.repeat(self.best(values), np.diff(np.append(self.first, values.size))) - tie
         places = np.flatnonzero(top)
         _, earliest = np.unique(self.state[places], return_index=True)
         return self.slot[places[earliest]]

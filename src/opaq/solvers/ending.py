@@ -27,7 +27,7 @@ def verdict_on(search: Search, outcome: Outcome) -> Verdict:
     best, ended = outcome.best, outcome.claimed
     if best is None or not best.feasible:
         best, ended = _closest(objective, best, search.options.seed), Status.EDGE
-    if search.impossible:
+    if search.impossible and not best.feasible:
         return Verdict(best, Status.INFEASIBLE, None)
     if stop.requested:
         return Verdict(best, _stopped(stop), None)

@@ -10,12 +10,12 @@ from opaq.beliefs.returns import expected_return, return_gradient, return_slope,
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess, Payoff
 from opaq.solvers.attainable import Choices, eager_policy, largest_return
-from opaq.solvers.judge import ROUNDING
 from opaq.solvers.objective import Objective
 from opaq.solvers.starts import Start
 from opaq.stop import Stop
 
 _NUM_RANDOM = 6
+_ENOUGH = 1e-12  # a scaled slack this close to the largest is the largest
 _MAX_STEPS = 200  # from one beginning, for one sharpness
 _SHARPNESS = (10.0, 100.0, 1e3, 1e4)  # of the smooth minimum over several requirements, one after the other
 _LEAST_PROBABILITY = 1e-9  # while climbing: what has probability 0 cannot come back
@@ -42,7 +42,7 @@ def feasible_policy(objective: Objective, *, seed: int = 0, climb: bool = True) 
     ascent = _Ascent(objective)
     begins = _begins(objective, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,))))
     best = max((ascent.closest(pi) for pi in begins), key=lambda found: found.slack)
-    enough = ascent.largest_slack() - ROUNDING if climb else -np.inf
+    enough = ascent.largest_slack() - _ENOUGH if climb else -np.inf
     for pi in begins:
         if best.feasible or best.slack >= enough:
             return best
@@ -122,14 +122,14 @@ class _Ascent:
     def __init__(self, objective: Objective) -> None:
         self.payoffs = objective.requirements()
         self._process, self._thresholds = objective.process, objective.thresholds()
-        self._scales, self._size = objective.scales, np.maximum(1.0, np.abs(self._thresholds))
+        self._scales, self._tolerances = objective.scales, objective.tolerances
         self._stop = objective.stop
 
     def closest(self, pi: FloatArray) -> Closest:
         """A policy with its worst slack; without requirements none is bad."""
         values = np.array([expected_return(self._process, pi, payoff) for payoff in self.payoffs])
         slack = values - self._thresholds
-        feasible = bool((slack >= -ROUNDING * self._size).all())
+        feasible = bool((slack >= 0.0).all() or (slack >= -self._tolerances(pi)).all())
         return Closest(pi, float((slack / self._scales).min(initial=np.inf)), feasible)
 
     def largest_slack(self) -> float:

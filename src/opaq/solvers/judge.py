@@ -16,7 +16,6 @@ from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.objective import Objective
 from opaq.stop import Stop
 
-ROUNDING = 1e-12  # slack is in units of max(1, |threshold|)
 _MARGIN = 1e-12  # aimed at beyond the threshold, so that rounding does not undo the repair
 NO_SECRET = 1e-6  # bits of H(Z) up to which a policy has nothing to hide
 _JUDGING_SEED, _JUDGING_RUNS = 0x0BAC, 1000
@@ -25,7 +24,10 @@ _MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is no
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Candidate(ByContent):
-    """A policy and its exact (or certified lower) score; only one with every slack >= 0 is feasible."""
+    """A policy and its exact (or certified lower) score; only one with every slack >= 0 is feasible.
+
+    slack: in units of max(1, |threshold|), what counts as rounding added where a threshold is missed.
+    """
 
     theta: FloatArray
     score: float
@@ -35,7 +37,7 @@ class Candidate(ByContent):
     @property
     def feasible(self) -> bool:
         """Whether every requirement holds, up to rounding."""
-        return bool((self.slack >= -ROUNDING).all())
+        return bool((self.slack >= 0.0).all())
 
     def beats(self, other: Candidate | None) -> bool:
         """Feasible before infeasible, then the higher score, then the smaller violation."""
@@ -91,7 +93,10 @@ def judge_at_once(objective: Objective, theta: FloatArray, *, stop: Stop) -> Can
 
 
 def _scaled_slack(objective: Objective, theta: FloatArray) -> FloatArray:
-    return np.asarray(objective.slack(theta) / np.maximum(1.0, np.abs(objective.thresholds())))
+    slack = objective.slack(theta)
+    if (slack < 0.0).any():
+        slack = slack + np.where(slack < 0.0, objective.tolerances(objective.process.softmax(theta)), 0.0)
+    return np.asarray(slack / np.maximum(1.0, np.abs(objective.thresholds())))
 
 
 def repair(objective: Objective, theta: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opaq.beliefs.returns import expected_return
+from opaq.beliefs.returns import expected_return, most_paid_in_all, rounding_share
 from opaq.model.arrays import FloatArray
 from opaq.model.fingerprint import problem_parts
 from opaq.model.policy import Policy, PolicyClass
@@ -88,7 +88,7 @@ class Search:
     @property
     def impossible(self) -> bool:
         """Whether no policy at all meets some requirement."""
-        return any(most.largest < most.threshold - 1e-9 * max(1.0, abs(most.threshold)) for most in self.attainable)
+        return any(most.out_of_reach for most in self.attainable)
 
     @contextmanager
     def recorded(self, folder: Path | None) -> Iterator[None]:
@@ -135,8 +135,10 @@ def _gradients(options: SolveOptions, factory: SolverFactory, *, whole: bool) ->
 
 def _attainable(objective: Objective) -> Iterator[Attainable]:
     for payoff in objective.requirements():
-        most = largest_return(objective.process, payoff, stop=objective.stop)
-        yield Attainable(payoff.name, most, float(payoff.threshold or 0.0))
+        process = objective.process
+        most = largest_return(process, payoff, stop=objective.stop)
+        rounding = 6.0 * rounding_share(process) * most_paid_in_all(process, payoff)
+        yield Attainable(payoff.name, most, float(payoff.threshold or 0.0), rounding)
 
 
 def _sizes(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArray:

@@ -5,7 +5,9 @@ is concave, H(Z | Y) >= H(Z | Y, coin) is at least the mean. A class whose polic
 A policy without a coin reproduces what the mixture does, step by step, if it plays P(action | what it looks at) of the
 mixture, as long as what it looks at says all that matters of the past:
 
-- all states so far, where the observer sees states only: then runs have the same law;
+- all states so far, where the observer sees states only, and of the observations none or all: then runs (with what was
+  seen) have the same law. With the last few observations they need not: what was seen before them tells of the coin,
+  and so of the actions to come;
 - all observations so far and the state, where the secret is a function of the last state alone (or of the node of the
   automaton, or the start, if the policy looks at that as well), and all that is required are returns.
 
@@ -14,7 +16,7 @@ The state and the time give the mixture's visits, and so its return, but not its
 
 from __future__ import annotations
 
-from opaq.model.conditions import AutomatonState, CurrentState, LastStates, Observations, StartState
+from opaq.model.conditions import AutomatonState, Condition, CurrentState, LastStates, Observations, StartState
 from opaq.model.observer import Observer
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, ReturnAtLeast
@@ -31,12 +33,19 @@ def is_closed_under_mixing(problem: Problem, policy_class: PolicyClass, *, payof
 
 
 def _all_states(problem: Problem, policy_class: PolicyClass) -> bool:
-    return any(isinstance(one, LastStates) and one.count > problem.horizon for one in policy_class.conditions)
+    everything = any(isinstance(one, LastStates) and one.count > problem.horizon for one in policy_class.conditions)
+    seen = [one for one in policy_class.conditions if one.sees_observations]
+    return everything and all(_is_everything_seen(problem, one) for one in seen)
+
+
+def _is_everything_seen(problem: Problem, condition: Condition) -> bool:
+    """Whether a condition holds all observations so far."""
+    return isinstance(condition, Observations) and (condition.count == "all" or condition.count > problem.horizon)
 
 
 def _all_observations(problem: Problem, policy_class: PolicyClass) -> bool:
     looks_at = {type(one) for one in policy_class.conditions}
-    everything = any(isinstance(one, Observations) and one.count == "all" for one in policy_class.conditions)
+    everything = any(_is_everything_seen(problem, one) for one in policy_class.conditions)
     needed = {LastState: CurrentState, Language: AutomatonState, InitialState: StartState}.get(type(problem.secret))
     returns_only = all(isinstance(one, ReturnAtLeast) for one in problem.task.requirements)
     return everything and CurrentState in looks_at and needed in looks_at and returns_only
