@@ -12,6 +12,7 @@ from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
 _LEAST_SCALE = 1e-6
+_LEAST_SPAN = 1e-100  # squares of smaller scales underflow
 
 
 def largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
@@ -28,7 +29,7 @@ def payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
     usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in asked])
     paid = np.array([most_paid_in_all(process, payoff) for payoff in asked])
     scales = np.maximum(np.abs(largest - usual), _LEAST_SCALE * np.abs(largest) + EQUAL * paid)
-    return np.where(scales > 0.0, scales, 1.0)
+    return np.where(scales > _LEAST_SPAN, scales, 1.0)
 
 
 def unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:
