@@ -74,6 +74,17 @@ def test_the_table_has_a_row_per_point(alone: Path) -> None:
     assert audit(alone) == []
 
 
+def test_text_in_the_table_is_never_a_formula(tmp_path: Path) -> None:
+    names = ["=1+1", "+a", "-a", "@a", "-2", "plain"]
+    over = {"name": names, "task.return_at_least": [-0.5]}
+    opaq.sweep(PLAN | {"over": over, "solve": SHORT}, to=tmp_path, on=InlineExecutor())
+    with open(tmp_path / "results.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows] == ["'=1+1", "'+a", "'-a", "'@a", "-2", "plain"]
+    assert {row["task.return_at_least"] for row in rows} == {"-0.5"}
+    assert [point.parameters["name"] for point in opaq.load_study(tmp_path).points] == names
+
+
 def test_the_table_as_a_dataframe(alone: Path) -> None:
     pandas = pytest.importorskip("pandas")
     table = opaq.load_study(alone).to_dataframe()
