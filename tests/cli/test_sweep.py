@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from opaq.cli.interrupts import interrupts
 from opaq.study import sweep_run
 from study.inline_executor import InlineExecutor
 
@@ -71,6 +73,17 @@ def _second_is_lost(count: int) -> Any:
     from opaq.study.executor import Ended
 
     return Ended(0, "lost", None, "gone") if count == 2 else None
+
+
+def test_one_point_is_no_plural(opaq: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN.replace("[2, 3]", "[2]"))
+    with monkeypatch.context() as patch:
+        executor = InlineExecutor(lambda count: interrupts.act(signal.SIGINT))
+        patch.setattr(sweep_run, "open_executor", lambda on, processes: executor)
+        interrupted = opaq("sweep", "plan.yaml", "--to", "out")
+    assert interrupted.returncode == 130
+    assert "opaq: 1 point is left; the same command goes on with it\n" in interrupted.stderr
+    assert "1 of 2 points done, 1 unfinished" in interrupted.stdout
 
 
 def test_bad_input_is_said_before_anything_runs(opaq: Run, tmp_path: Path) -> None:

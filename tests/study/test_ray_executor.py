@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tomllib
+from contextlib import closing
 from pathlib import Path
 from random import Random
+from time import monotonic
 
 import pytest
 
@@ -27,6 +31,38 @@ PLAN = {"opaq-sweep": 1, "problem": "two-sink", "over": {"horizon": [2, 3]}}
 def test_a_cluster_that_is_not_there_is_said_at_once(address: str, tmp_path: Path) -> None:
     with pytest.raises(opaq.InputError, match=r"nobody answers: Connection refused|is no address; write ray://HOST"):
         opaq.sweep(PLAN, to=tmp_path, on=address)
+
+
+@with_ray
+def test_a_dead_cluster_of_the_environment_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(opaq.InputError, match=r"^127\.0\.0\.1:1: nobody answers: Connection refused"):
+        opaq.sweep(PLAN, to=tmp_path, on="ray")
+
+
+@with_ray
+@pytest.mark.skipif(not os.environ.get("OPAQ_RAY_CLUSTER"), reason="it takes 13 seconds each: set OPAQ_RAY_CLUSTER=1")
+@pytest.mark.parametrize("named", ["on", "RAY_ADDRESS", "note"])
+def test_a_cluster_that_does_not_answer_is_said_within_15_seconds(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        if named == "RAY_ADDRESS":
+            monkeypatch.setenv("RAY_ADDRESS", address)
+        elif named == "note":  # as Ray keeps it of the cluster of a machine
+            monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+            (tmp_path / "ray").mkdir()
+            (tmp_path / "ray" / "ray_current_cluster").write_text(address)
+        begun = monotonic()
+        with pytest.raises(opaq.InputError, match=rf"{address}: is lost: .*RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"):
+            opaq.sweep(PLAN, to=tmp_path / "out", on=f"ray://{address}" if named == "on" else "ray")
+        assert monotonic() - begun < 20
+
+
+def test_the_extra_brings_rays_client() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["optional-dependencies"]["ray"] == ["ray[client]>=2.40"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="ray is installed")

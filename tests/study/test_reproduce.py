@@ -15,6 +15,7 @@ from commands import opaq_command
 from opaq.errors import InputError
 from opaq.loading.scenarios import load_problem
 from opaq.model.policy import PolicyClass
+from opaq.opacity.measurement import measure
 from opaq.product.compile import compile_problem
 from opaq.solvers.soft_values import soft_policy
 from opaq.spec import build_problem
@@ -24,7 +25,7 @@ from opaq.study.effort import Effort
 from opaq.study.experiments import NAMES, names_of, reproduce, reproduce_into
 from opaq.study.findings import Outcome, published
 from opaq.study.findings_table import outcomes_to_dict, render_outcomes
-from opaq.study.published import EXPERIMENTS
+from opaq.study.published import EXPERIMENTS, Settings
 
 QUICK = Effort(quick=True)
 
@@ -143,6 +144,23 @@ def test_the_picture_of_a_solved_scenario_is_its_trace() -> None:
     assert list(outcome.figures) == ["graph-published"]  # no grid, no picture of cells
 
 
+def test_a_policy_made_for_the_task_is_not_credited_to_the_algorithm() -> None:
+    problem = load_problem("graph")
+    short = Settings(eta=1.0, kappa=0.2, iterations=600, samples=50)
+    solution = QUICK.by_paper(problem, short)
+    own, fallback = solved.paper_rows(solution)
+    last = solution.product.policy(solution.product.process.softmax(solution.starts[0].end.state.theta))
+    assert (own.source, own.status, own.feasible) == ("paper's algorithm", "completed", False)
+    assert own.opacity == measure(problem, last).opacity.value
+    assert own.expected_return == measure(problem, last).expected_return < 0.2
+    assert (fallback.source, fallback.status, fallback.feasible) == ("paper's algorithm: fallback", "edge", True)
+    assert fallback.opacity == solution.measurement.opacity.value
+    assert "made for the task alone" in fallback.note
+    shown = render_outcomes([Outcome("graph", "Graph", (own, fallback))])
+    assert "| NO       | completed |" in shown
+    assert [row.feasible for row in solved.rows_of("any", solution)] == [False, True]
+
+
 def test_without_matplotlib_it_is_said_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setattr(experiments, "reproduce", lambda *_: pytest.fail("the work began"))
@@ -153,7 +171,7 @@ def test_without_matplotlib_it_is_said_before_the_work(tmp_path: Path, monkeypat
 
 def test_tables_keep_unknown_figures_empty() -> None:
     outcome = Outcome("x", "X", (published(EXPERIMENTS[0].published),))
-    assert "| paper  | 0.888   | 0.313  |             |          |      |      |" in render_outcomes([outcome])
+    assert "| paper  | 0.888   | 0.313  |             |          |        |      |      |" in render_outcomes([outcome])
     (found,) = outcomes_to_dict([outcome], version="0", seed=0, quick=False)["experiments"][0]["findings"]
     assert found["opacity"] == {"value": 0.888, "lower": None, "upper": None, "method": "published"}
     assert found["feasible"] is None

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -26,6 +29,7 @@ PLAN: dict[str, Any] = {
     "over": {"task.return_at_least": [0.2, 0.4, 9], "policy.conditions_on": [["state"], ["state", "time"]]},
     "solve": {"num_starts": 1},
 }
+SHORT = {"num_starts": 1, "solver": "primal-dual", "iterations": 20}
 
 
 def swept(folder: Path, executor: InlineExecutor | None = None, **more: Any) -> opaq.Study:
@@ -68,6 +72,17 @@ def test_the_table_has_a_row_per_point(alone: Path) -> None:
     assert rows[0]["task.return_at_least"] == "0.2"
     assert {"opacity_lower", "opacity_upper", "return", "guess_error", "status", "seconds", "seed"} <= set(rows[0])
     assert audit(alone) == []
+
+
+def test_text_in_the_table_is_never_a_formula(tmp_path: Path) -> None:
+    names = ["=1+1", "+a", "-a", "@a", "-2", "plain"]
+    over = {"name": names, "task.return_at_least": [-0.5]}
+    opaq.sweep(PLAN | {"over": over, "solve": SHORT}, to=tmp_path, on=InlineExecutor())
+    with open(tmp_path / "results.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows] == ["'=1+1", "'+a", "'-a", "'@a", "-2", "plain"]
+    assert {row["task.return_at_least"] for row in rows} == {"-0.5"}
+    assert [point.parameters["name"] for point in opaq.load_study(tmp_path).points] == names
 
 
 def test_the_table_as_a_dataframe(alone: Path) -> None:
@@ -143,6 +158,62 @@ def test_failed_points_are_solved_again_when_asked(alone: Path, tmp_path: Path) 
     assert audit(tmp_path, alone) == []
 
 
+def test_solving_a_failed_point_again_repairs_those_that_begin_from_it(tmp_path: Path) -> None:
+    plan = PLAN | {"over": {"task.return_at_least": [1.5, 1.4, 1.3, 1.2, 1.1]}, "solve": SHORT}
+    opaq.sweep(plan, to=tmp_path / "alone", on=InlineExecutor())
+    lost = Ended(0, "lost", None, "its process was ended by SIGKILL")
+    executor = InlineExecutor(lambda count: lost if executor.begun[-1] == 0 else None)
+    damaged = opaq.sweep(plan, to=tmp_path / "killed", on=executor)
+    assert [point.warm_from for point in damaged.points] == [None, None, "0002", None, "0004"]
+    stop = opaq.Stop()
+    again = InlineExecutor(lambda count: stop.request() if count == 2 else None)
+    partly = opaq.sweep(plan, to=tmp_path / "killed", on=again, retry=True, stop=stop)
+    assert again.begun == [0, 1]
+    assert [point.name for point in partly.unfinished] == ["0003"]  # what it began from is no more
+    rest = InlineExecutor()
+    repaired = opaq.sweep(plan, to=tmp_path / "killed", on=rest)
+    assert rest.begun == [2]
+    assert [point.warm_from for point in repaired.points] == [None, "0001", "0002", None, "0004"]
+    assert audit(tmp_path / "killed", tmp_path / "alone") == []
+    assert counts(tmp_path / "killed")["outdated"] == 2
+
+
+def test_a_point_that_fails_again_leaves_the_others_alone(tmp_path: Path) -> None:
+    plan = PLAN | {"over": {"task.return_at_least": [1.5, 1.4, 1.3]}, "solve": SHORT}
+    late = Ended(0, "late", None, "it took longer than 1 s")
+    opaq.sweep(plan, to=tmp_path, on=InlineExecutor(lambda count: late if count == 1 else None))
+    again = InlineExecutor(lambda count: late)
+    assert len(opaq.sweep(plan, to=tmp_path, on=again, retry=True).failed) == 1
+    assert again.begun == [0]
+
+
+def test_a_model_file_that_changes_fails_the_points_that_would_mix_two_models(tmp_path: Path) -> None:
+    model = tmp_path / "chain.POMDP"
+    text = (
+        "discount: 1\nvalues: reward\nstates: a b c\nactions: go\nobservations: dark\nstart: a\n"
+        "T: go : a\n0 {} {}\nT: go : b\n0 1 0\nT: go : c\n0 0 1\nO: * : * : dark 1\n"
+    )
+    model.write_text(text.format(0.5, 0.5))
+    problem = {"opaq": 1, "pomdp": str(model), "observer": {"emissions": {"*": "dark"}}, "secret": {"last_state": "b"}}
+    plan = PLAN | {"problem": problem, "over": {"horizon": [1, 2, 3]}}
+
+    def change(count: int) -> None:
+        model.write_text(text.format(*((0.5, 0.5) if count == 1 else (0.9, 0.1))))
+
+    study = opaq.sweep(plan, to=tmp_path / "out", on=InlineExecutor(change))
+    assert [point.status for point in study.points] == ["converged", "failed", "failed"]
+    assert (
+        "problem: is not as it was when the sweep was begun: a file that it names has changed" in study.points[1].error
+    )
+    page = opaq.report(study, to=tmp_path / "page.html", points=1)
+    assert "1 could not be made (problem: is not as it was when the sweep was begun" in page.html
+    with pytest.raises(opaq.InputError, match="problem: is not as it was"):
+        opaq.sweep(plan, to=tmp_path / "out", on=InlineExecutor(), retry=True)
+    model.write_text(text.format(0.5, 0.5))
+    restored = opaq.sweep(plan, to=tmp_path / "out", on=InlineExecutor(), retry=True)
+    assert [point.opacity.value for point in restored.points] == [1.0, 1.0, 1.0]
+
+
 def test_a_fault_in_one_point_does_not_stop_the_others(tmp_path: Path) -> None:
     plan = PLAN | {"over": {"horizon": [2, 3]}, "time": 60}
     broken = Ended(0, "answered", {"error": "MemoryError", "seconds": 1.0, "versions": {}})
@@ -207,6 +278,51 @@ def test_a_damaged_journal_is_refused_and_left_alone(alone: Path, tmp_path: Path
             call()
     assert file.read_bytes() == content
     assert len(list((tmp_path / "policies").iterdir())) == 6
+
+
+def test_a_flipped_bit_in_a_journal_is_refused_or_changes_nothing(alone: Path, tmp_path: Path) -> None:
+    content = (alone / "journal.sqlite").read_bytes()
+    study, rows, rng, refused = opaq.load_study(alone), results(alone), Random(0), list[str]()
+    bits = [*range(18 * 8, 20 * 8), *range(60 * 8, 64 * 8), *(rng.randrange(8 * len(content)) for _ in range(200))]
+    bits += [8 * place + 7 for place in range(3000, 4096, 40)]  # names of tables and columns that are no text any more
+    for bit in bits:
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "journal.sqlite").write_bytes(flipped)
+        try:
+            assert opaq.load_study(tmp_path).points == study.points
+            assert results(tmp_path) == rows
+        except opaq.InputError as error:
+            refused.append(str(error))
+    assert len(refused) > len(bits) / 4
+    assert [words for words in refused if not re.search("damaged.*restore the file from a copy", words)] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "plan SET value = 'true' WHERE part = 'certify'",
+        "plan SET value = 'no JSON' WHERE part = 'over'",
+        "points SET parameters = replace(parameters, '0.2', '0.3')",
+        "points SET warm_from = 1",
+        "sessions SET executor = 'ray'",
+        "attempts SET ending = 'lost'",
+        "results SET record = replace(record, '\"feasible\": true', '\"feasible\": false')",
+        "results SET record = '[1'",
+        "results SET answer = replace(answer, '0.2', '0.3')",
+        "results SET policy = NULL",
+        "results SET point = point + 10",
+    ],
+)
+def test_a_record_that_does_not_match_its_checksum_is_refused(alone: Path, tmp_path: Path, change: str) -> None:
+    shutil.copy(alone / "journal.sqlite", tmp_path)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as journal, journal:
+        journal.execute(f"UPDATE {change}")
+    for call in (lambda: swept(tmp_path), lambda: opaq.load_study(tmp_path)):
+        with pytest.raises(
+            opaq.InputError, match=r"the journal is damaged \(a row of .* its checksum\); nothing was ch"
+        ):
+            call()
 
 
 def test_results_without_a_journal_are_not_overwritten(alone: Path, tmp_path: Path) -> None:

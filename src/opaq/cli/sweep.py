@@ -62,7 +62,7 @@ def command(
             warn(faults.warnings, str(plan))
     _deliver(study, as_json=as_json)
     if study.interrupted:
-        note(f"{len(study.unfinished):,} points are left; the same command goes on with them")
+        note(_left(len(study.unfinished)))
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(NOT_CONVERGED if study.failed or study.unfinished else DONE)
 
@@ -79,6 +79,13 @@ def _shown(printer: ProgressPrinter) -> Callable[[SweepProgress], None]:
         printer.show(", ".join(words), label="sweeping")
 
     return show
+
+
+def _left(count: int) -> str:
+    """Return the sentence about points without a result."""
+    if count == 1:
+        return "1 point is left; the same command goes on with it"
+    return f"{count:,} points are left; the same command goes on with them"
 
 
 def _duration(seconds: float) -> str:

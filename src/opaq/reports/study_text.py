@@ -115,10 +115,10 @@ def _width(table: Sequence[Sequence[str]]) -> int:
 def study_summary(study: Study) -> str:
     """What became of the points, and where their results are."""
     counts = study_to_dict(study)["counts"]
-    words = [f"{counts['done']:,} of {counts['points']:,} points done"]
+    words = [f"{counts['done']:,} of {counts['points']:,} {'point' if counts['points'] == 1 else 'points'} done"]
     words += [f"{counts[kind]:,} {kind}" for kind in ("infeasible", "failed", "unfinished") if counts[kind]]
     hidden = len(study.points) - _MOST_ROWS
-    more = f" ({hidden:,} more points there)" if hidden > 0 else ""
+    more = f" ({hidden:,} more {'point' if hidden == 1 else 'points'} there)" if hidden > 0 else ""
     lines = [f"{', '.join(words)}; all results are in {study.folder}/results.csv{more}"]
     lines += [f"point {point.name} failed: {point.error}" for point in study.failed[:_MOST_FAILED]]
     return "\n".join(map(printable, lines))

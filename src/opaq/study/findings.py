@@ -27,6 +27,7 @@ class Finding:
     feasible: bool | None
     seconds: float | None
     note: str = ""
+    status: str = ""  # how the search ended, in one word; empty where there was none
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class Outcome:
     figures: Mapping[str, Figure] = field(default_factory=dict)  # file name without its ending -> what is drawn
 
 
-def measured(source: str, measurement: Measurement, *, seconds: float | None = None, note: str = "") -> Finding:
+def measured(
+    source: str, measurement: Measurement, *, seconds: float | None = None, note: str = "", status: str = ""
+) -> Finding:
     """A row by our own evaluation."""
     opacity = measurement.opacity
     return Finding(
@@ -53,6 +56,7 @@ def measured(source: str, measurement: Measurement, *, seconds: float | None = N
         feasible=measurement.feasible,
         seconds=seconds,
         note=note,
+        status=status,
     )
 
 

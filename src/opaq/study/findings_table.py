@@ -8,7 +8,7 @@ from typing import Any
 from opaq.escapes import printable
 from opaq.study.findings import Finding, Outcome
 
-_COLUMNS = ("source", "opacity", "return", "guess error", "task met", "time", "note")
+_COLUMNS = ("source", "opacity", "return", "guess error", "task met", "status", "time", "note")
 
 
 def render_outcomes(outcomes: Sequence[Outcome]) -> str:
@@ -46,6 +46,7 @@ def _finding_to_dict(finding: Finding) -> dict[str, Any]:
         "return": finding.expected_return,
         "guess_error": finding.guess_error,
         "feasible": finding.feasible,
+        "status": finding.status,
         "seconds": finding.seconds,
         "note": finding.note,
     }
@@ -70,6 +71,7 @@ def _row(finding: Finding) -> tuple[str, ...]:
         _number(finding.expected_return),
         _number(finding.guess_error),
         "" if finding.feasible is None else "yes" if finding.feasible else "NO",
+        finding.status,
         _time(finding.seconds),
         printable(finding.note),
     )

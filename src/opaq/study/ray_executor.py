@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import socket
 from collections.abc import Mapping
 from contextlib import closing
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
@@ -20,20 +22,25 @@ _CONNECT = 12.5  # seconds for Ray to connect to a cluster that is there
 _START = 90.0  # seconds for Ray to start a cluster of its own
 _SILENT = 12.0  # seconds without a sign of life, after which the cluster is lost
 _LEAVE = 10.0  # seconds for Ray to end what it has started
+_WORDS = ("", "auto", "local")  # in place of an address; nothing and "local" start a cluster
 
 
 class RayExecutor:
     """One Ray actor per core of the cluster, each of which is replaced when it dies."""
 
     def __init__(self, address: str = "", processes: int | None = None) -> None:
-        """address: "ray://HOST:PORT", or nothing: the cluster of this machine, else one of its own.
+        """address: "ray://HOST:PORT", or nothing: that of RAY_ADDRESS, the cluster of this machine, or one of its own.
 
-        processes: how many actors at most. Raises InputError when there is no such cluster, within 15 seconds.
+        processes: how many actors at most. Raises InputError when there is no such cluster, within 15 seconds; a
+        cluster of its own has 90 to start.
         """
         if importlib.util.find_spec("ray") is None:
             raise InputError([Fault("on", "clusters need Ray", "pip install 'opaq[ray]'")])
-        self._address = address or "the Ray cluster of this machine"
-        if address:
+        address = address or os.environ.get("RAY_ADDRESS", "") or _running_here()
+        if address.startswith("ray://") and importlib.util.find_spec("grpc") is None:
+            raise InputError([Fault("on", f"'{address}' needs Ray's client", "pip install 'opaq[ray]'")])
+        self._address = address if address not in _WORDS else "the Ray cluster of this machine"
+        if address not in _WORDS:
             _refuse_dead(address)
         self._messages: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
         self._slots, self._running = 0, set[int]()
@@ -41,7 +48,7 @@ class RayExecutor:
         self._child = Child(
             "opaq.study.ray_bridge", *arguments, receive=lambda child, message: self._messages.put(message)
         )
-        self._heard, self._patience = monotonic(), _CONNECT if address else _START
+        self._heard, self._patience = monotonic(), _START if address in ("", "local") else _CONNECT
         self._closed = False
 
     def free(self) -> int:
@@ -86,17 +93,30 @@ class RayExecutor:
 
     def _lost(self, reason: str) -> InputError:
         advice = (
-            "see that it runs (ray status), and that RAY_AUTH_TOKEN holds its token if it asks for one; "
-            "what a folder holds of the work is kept, and the same call goes on with it"
+            "see that it runs (ray status), and that RAY_AUTH_MODE=token and RAY_AUTH_TOKEN are set if it asks for a "
+            "token; what a folder holds of the work is kept, and the same call goes on with it"
         )
         self._child.kill()
         return InputError([Fault("", f"is lost: {reason}", advice)], self._address)
 
 
+def _running_here() -> str:
+    """Return the address of the cluster of this machine as Ray has noted it; "local" if nobody listens there."""
+    temporary = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    try:
+        address = Path(temporary, "ray", "ray_current_cluster").read_text(encoding="utf-8").strip()
+        _refuse_dead(address)
+    except (OSError, UnicodeDecodeError):
+        return ""
+    except InputError:  # it was killed, and the note has stayed
+        return "local"
+    return address
+
+
 def _refuse_dead(address: str) -> None:
     """Raise InputError at once when nobody listens at an address: Ray would try for minutes."""
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None

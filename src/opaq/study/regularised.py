@@ -30,7 +30,9 @@ def run(effort: Effort) -> Outcome:
         problem = load_problem(name)
         soft = [soft_finding(problem, temperature) for temperature in TEMPERATURES]
         found = effort.by_default(problem)
-        ours = measured(f"{name}: default solver", found.measurement, seconds=found.seconds)
+        ours = measured(
+            f"{name}: default solver", found.measurement, seconds=found.seconds, status=found.status.name.lower()
+        )
         findings += [*soft, ours]
         charts.append(_chart(name, soft, ours, published))
     figure = plot_charts(charts, column="double", plot_height=1.6)

@@ -19,6 +19,7 @@ from opaq.model.problem import Problem
 from opaq.reports.frontier_text import frontier_to_dict
 from opaq.reports.given_answers import certificate_in
 from opaq.reports.study_data import front_page_data, sweep_page_data
+from opaq.solvers.options import SolveOptions
 from opaq.spec.policy_table import policy_from_dict
 from opaq.spec.problem_part import build_problem
 from opaq.spec.yaml_reader import parse_yaml
@@ -27,7 +28,7 @@ from opaq.study.front_search import payoff_index, with_threshold
 from opaq.study.pareto_front import Frontier
 from opaq.study.sweep_files import PROBLEM_COPY
 from opaq.study.sweep_journal import BASE, Journal
-from opaq.study.sweep_points import spec_with
+from opaq.study.sweep_points import options_with, refuse_changed, spec_with
 from opaq.study.sweep_study import Study, load_study
 
 _MAX_PROBLEM = 256 << 20
@@ -78,24 +79,30 @@ class SweepSource:
     def inputs(self, index: int) -> PointInputs:
         """What the report of a point shows."""
         point = self.study.points[index]
-        spec, folder = self._stated()
+        spec, folder, solve, fingerprints = self._stated()
         spec = spec_with(spec, point.parameters)
         problem = build_problem(spec, sources=FolderSources(folder))
+        refuse_changed(problem, SolveOptions.from_dict(options_with(solve, point.parameters)), fingerprints[point.name])
         policy = policy_from_dict(self.study.policy(point), problem)
         answer = self.study.answer(point)
         certificate = None if answer is None else certificate_in(answer)
         return PointInputs(problem, policy, yaml_text(spec), answer, certificate)
 
-    def _stated(self) -> tuple[Mapping[str, Any], Path]:
-        """What the problem file said when the sweep was begun, and what its paths are relative to."""
+    def _stated(self) -> tuple[Mapping[str, Any], Path, Mapping[str, Any], dict[str, str]]:
+        """Return what the sweep was begun with.
+
+        That is the content of the problem file, what its paths are relative to, the options of every solve, and the
+        fingerprint of each point by its name.
+        """
         path = self.study.folder / PROBLEM_COPY
         text = read_bytes(path, max_bytes=_MAX_PROBLEM).decode("utf-8-sig", errors="replace")
         spec = parse_yaml(text, source=str(path)).data
         if not isinstance(spec, Mapping):
             raise InputError([Fault("", "is no problem file")], str(path))
         with Journal.open(self.study.folder, write=False) as journal:
-            folder = journal.plan().get(BASE, str(self.study.folder))
-        return {"name": Path(self.study.problem).stem, **spec}, Path(folder)
+            plan, fingerprints = journal.plan(), {name: mark for _, name, _, mark, _ in journal.points()}
+        folder = Path(plan.get(BASE, str(self.study.folder)))
+        return {"name": Path(self.study.problem).stem, **spec}, folder, plan["solve"], fingerprints
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opaq.errors import Fault, InputError
+from opaq.escapes import spreadsheet_cell
 from opaq.files import write_bytes, write_text
 from opaq.study.sweep_journal import Journal
 
@@ -68,12 +69,15 @@ def remove_point(folder: Path, name: str) -> None:
 
 
 def write_tables(folder: Path, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """results.csv, one row per point, in one step; values that are no numbers or text are written as JSON."""
+    """results.csv, one row per point, in one step; values that are no numbers or text are written as JSON.
+
+    Text that a spreadsheet would take for a formula begins with an apostrophe.
+    """
     parameters = list(columns)
     names = table_columns(parameters)
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["point", *names])
+    writer.writerow(["point", *map(spreadsheet_cell, names)])
     writer.writerows(
         [row["point"], *("null" if _is_null(row, name, parameters) else _cell(row.get(name)) for name in names)]
         for row in rows
@@ -123,4 +127,7 @@ def _cell(value: Any) -> Any:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else _plain(value)
+    if isinstance(value, float):
+        return repr(value)
+    plain = _plain(value)
+    return spreadsheet_cell(plain) if isinstance(plain, str) else plain

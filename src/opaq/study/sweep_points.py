@@ -80,7 +80,8 @@ def sweep_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | 
         raise InputError([Fault("over", f"has {len(parameters):,} points, more than {MOST_POINTS:,}")], plan.source)
     digits = max(4, len(str(len(parameters))))
     points = [
-        SweepPoint(index, f"{index + 1:0{digits}}", each, _options(plan, each)) for index, each in enumerate(parameters)
+        SweepPoint(index, f"{index + 1:0{digits}}", each, options_with(plan.solve, each))
+        for index, each in enumerate(parameters)
     ]
     checks = _Checks(plan)
     for point in points:
@@ -97,10 +98,11 @@ def sweep_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | 
     return _linked(checked) if plan.warm else checked
 
 
-def _options(plan: SweepPlan, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def options_with(solve: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of every solve with those that a point states in place of them."""
     own = {normal_path(path): value for path, value in parameters.items()}
     varied = {path.removeprefix("solve."): value for path, value in own.items() if path.startswith("solve.")}
-    return {**plan.solve, **varied}
+    return {**solve, **varied}
 
 
 _Noted = dict[Fault, list[SweepPoint]]
@@ -138,8 +140,7 @@ class _Checks:
         key = (json.dumps(varied, sort_keys=True, default=str), options.conditions, options.memory_nodes)
         if key not in self._parts:
             self._parts[key] = self._built(point, options, faults)
-        decided = {name: value for name, value in options.to_dict().items() if name not in ("time", "processes")}
-        self.fingerprints[point.index] = digest({"problem": self._parts[key], "options": decided})
+        self.fingerprints[point.index] = _fingerprint(self._parts[key], options)
 
     def _built(self, point: SweepPoint, options: SolveOptions, faults: Faults) -> str:
         """The fingerprint of the problem of a point; empty where it is unusable."""
@@ -150,6 +151,21 @@ class _Checks:
             return ""
         _check_solvable(problem, options, certify=self._plan.certify > 0)
         return digest(problem_parts(problem))
+
+
+def refuse_changed(problem: Problem, options: SolveOptions, fingerprint: str) -> None:
+    """Raise InputError when a problem and its options are not those that a point of a sweep was checked with."""
+    if _fingerprint(digest(problem_parts(problem)), options) != fingerprint:
+        found = "is not as it was when the sweep was begun: a file that it names has changed since, or differs here"
+        raise InputError(
+            [Fault("problem", found, "restore the file; points that failed for it are solved again on request")]
+        )
+
+
+def _fingerprint(problem: str, options: SolveOptions) -> str:
+    """The fingerprint of all that decides the answer of a point; `problem` is that of its problem."""
+    decided = {name: value for name, value in options.to_dict().items() if name not in ("time", "processes")}
+    return digest({"problem": problem, "options": decided})
 
 
 def _check_solvable(problem: Problem, options: SolveOptions, *, certify: bool) -> None:

@@ -70,7 +70,8 @@ def sweep(
     on: "local" (processes on this machine), "ray" (the Ray cluster of this machine, or a new one for this sweep),
     "ray://HOST:PORT" (that cluster), or an executor of one's own. The results are the same, bit for bit.
     processes: at most so many points side by side (every core by default).
-    retry: whether points that failed before are solved again; otherwise they are left as they are.
+    retry: whether points that failed before are solved again, and with them those that would have begun from them;
+    otherwise they are left as they are.
     time: seconds per point, in place of the plan's; a point much longer at it is ended and counts as failed.
     on_progress: called when something has happened.
     stop: ends the sweep when it is requested; without one, Ctrl-C does, and raises KeyboardInterrupt. A sweep that was
@@ -138,6 +139,10 @@ class _Run:
         self._session = 0
         self._statuses = {point: result.status for point, result in journal.results().items()}
         self._feasible = {point: result.record.get("feasible") for point, result in journal.results().items()}
+        self._following: dict[int, list[int]] = {}  # point -> those that begin from it
+        for point in points:
+            if point.warm_from is not None:
+                self._following.setdefault(point.warm_from, []).append(point.index)
         self._losses: dict[int, int] = {}
         self._attempts: dict[int, int] = {}  # running point -> attempt
         self._open: set[int] = set()  # points to do, those running included
@@ -212,14 +217,28 @@ class _Run:
     def _record(self, index: int, attempt: int, answer: Mapping[str, Any]) -> None:
         point = self._points[index]
         record = record_of(answer, warm_from=self._warm_point(point))
-        remove_point(self._folder, point.name)
-        self._journal.record(index, attempt, record, answer=answer.get("answer"), policy=answer.get("policy"))
+        outdated = self._outdated(index) if record.get("feasible") else []
+        for each in (index, *outdated):
+            remove_point(self._folder, self._points[each].name)
+        self._journal.record(
+            index, attempt, record, answer=answer.get("answer"), policy=answer.get("policy"), outdated=outdated
+        )
+        for each in outdated:
+            del self._statuses[each], self._feasible[each]
+        self.todo += outdated
+        self._open.update(outdated)
         self._statuses[index], self._feasible[index] = record["status"], record.get("feasible")
         self._open.discard(index)
         self._ended += 1
         write_point(self._folder, point.name, self._journal, index)
         failed = record["status"] == FAILED
         self._tell(f"point {point.name} ({point.words}) failed: {record['error']}" if failed else "")
+
+    def _outdated(self, index: int) -> list[int]:
+        """The points with a result that would have begun from this one, had it not failed before, and so on."""
+        following = self._following.get(index, ())
+        done = [other for other in following if other in self._statuses and other not in self._open]
+        return done + [further for other in done for further in self._outdated(other)]
 
     def _write_tables(self) -> None:
         begun = monotonic()

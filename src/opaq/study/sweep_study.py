@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -145,17 +145,8 @@ def study_of(folder: Path, journal: Journal, *, interrupted: bool = False) -> St
     """The study that a journal records."""
     results, points = journal.results(), journal.points()
     names = {index: name for index, name, *_ in points}
-    results = {index: _with_objective(result, journal) for index, result in results.items()}
     made = tuple(_point(name, parameters, results.get(index), names) for index, name, parameters, *_ in points)
     return Study(folder, str(journal.plan()["problem"]), made, interrupted)
-
-
-def _with_objective(result: Result, journal: Journal) -> Result:
-    """What earlier versions recorded lacks what the task is about; the full answer has it."""
-    if result.status == FAILED or "objective" in result.record:
-        return result
-    stated = (journal.answer(result.point) or {}).get("objective")
-    return result if stated is None else replace(result, record={**result.record, **_objective(stated)})
 
 
 def _objective(stated: Mapping[str, Any]) -> dict[str, Any]:

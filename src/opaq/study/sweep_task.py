@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opaq.study.sweep_plan import SweepPlan
-from opaq.study.sweep_points import SweepPoint, spec_of
+from opaq.study.sweep_points import SweepPoint, refuse_changed, spec_of
 
 GRACE = 5.0  # seconds beyond its limit that a point has to come to its end, before its worker is ended
 
@@ -19,6 +19,7 @@ def task_of(plan: SweepPlan, point: SweepPoint, *, time: float | None, warm: Any
     return {
         "kind": "point",
         "problem": spec_of(plan, point.parameters),
+        "fingerprint": point.fingerprint,
         "folder": str(plan.folder.absolute()),
         "options": options | {"time": min(limits, default=None)},
         "certify": plan.certify,
@@ -33,7 +34,10 @@ def limit_of(task: Mapping[str, Any]) -> float | None:
 
 
 def solve_point(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Solve one point: plain data in, plain data out, and nothing else."""
+    """Solve one point: plain data in, plain data out, and nothing else.
+
+    Raises InputError when its problem is not the one that was checked before the sweep began.
+    """
     from opaq.loading.sources import FolderSources
     from opaq.reports.certificate_text import certificate_figures
     from opaq.reports.solution_text import solution_to_dict
@@ -44,8 +48,10 @@ def solve_point(task: Mapping[str, Any]) -> dict[str, Any]:
     from opaq.stop import Stop
 
     problem = build_problem(task["problem"], sources=FolderSources(Path(task["folder"])))
+    options = SolveOptions.from_dict(task["options"])
+    refuse_changed(problem, options, task["fingerprint"])
     warm = None if task["warm"] is None else policy_from_dict(task["warm"], problem)
-    solution = solve(problem, options=SolveOptions.from_dict(task["options"]), warm=warm, stop=Stop())
+    solution = solve(problem, options=options, warm=warm, stop=Stop())
     figures: dict[str, Any] = {}
     if task["certify"] > 0 and solution.measurement.feasible:
         from opaq.certificates.certificate import certify

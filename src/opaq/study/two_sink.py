@@ -34,13 +34,19 @@ def run(effort: Effort) -> Outcome:
     findings = (
         _told("paper, Markov policies", closed, f"the largest value of the closed form, at alpha = {alpha:.4f}"),
         _told("paper, a first, then b", 0.5, "finite memory"),
-        measured("default solver, Markov policies", markov.measurement, seconds=markov.seconds),
+        measured(
+            "default solver, Markov policies",
+            markov.measurement,
+            seconds=markov.seconds,
+            status=markov.status.name.lower(),
+        ),
         measured("a first, then b", waiting),
         measured(
             "default solver, timed policies",
             timed.measurement,
             seconds=timed.seconds,
             note="b at time 1 with less than certainty hides more",
+            status=timed.status.name.lower(),
         ),
     )
     figure = _figure(compile_problem(problem), timed.measurement.opacity.value)
