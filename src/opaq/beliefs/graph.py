@@ -12,6 +12,7 @@ from typing import Any
 
 from opaq.beliefs import kernels
 from opaq.beliefs.kernels import Arcs, Known, Moves, Nodes
+from opaq.choices import check_numbers
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
@@ -30,6 +31,10 @@ class Budget:
     nodes: int = 500_000
     mass: float = 0.0
     memory: int = 4 << 30
+
+    def __post_init__(self) -> None:
+        limits = {"nodes": (self.nodes, 1, 10**12), "mass": (self.mass, 0, 1), "memory": (self.memory, 1, 2**60)}
+        check_numbers(limits, whole=("nodes", "memory"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
