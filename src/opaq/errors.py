@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,10 @@ class InputError(OpaqError):
         self.source = source
         self.example = example
         super().__init__("\n".join([*self.lines(), *example.splitlines()]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made again from its faults when it is copied or unpickled, not from its message."""
+        return partial(type(self), example=self.example), (self.faults, self.source), self.__dict__
 
     def lines(self) -> list[str]:
         """One line a fault, each starting with the file it is in."""

@@ -336,9 +336,9 @@ def test_modes_are_refused_with_the_choices() -> None:
 
 
 def test_losses_must_be_finite() -> None:
-    with pytest.raises(ValueError, match="finite losses"):
+    with pytest.raises(InputError, match="finite losses"):
         ExpectedLoss.of({"g": {"a": math.inf}})
-    with pytest.raises(ValueError, match="at least one guess"):
+    with pytest.raises(InputError, match="at least one guess"):
         ExpectedLoss.of({})
 
 

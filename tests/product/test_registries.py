@@ -247,17 +247,17 @@ def test_kinds_without_a_tracker_are_named() -> None:
         compile_problem(problem, PolicyClass((Unregistered(),)))
     with pytest.raises(TypeError, match="secrets of type Unregistered"):
         compile_problem(replace(problem, secret=Unregistered()))
-    with pytest.raises(TypeError, match="observers of type Unregistered"):
-        compile_problem(replace(problem, observer=Unregistered()))
+    with pytest.raises(InputError, match="observer: is of type Unregistered, not an observer"):
+        replace(problem, observer=Unregistered())
     with pytest.raises(TypeError, match="requirements of type Unregistered"):
         compile_problem(replace(problem, task=Task(requirements=(Unregistered(),))))
 
 
-def test_several_free_memories_are_refused() -> None:
+def test_several_memories_are_refused() -> None:
     problem = random_problem(np.random.default_rng(70), conditions=("state",))
     memories = (MemoryNode(free_memory(problem.mdp, 2)), MemoryNode(free_memory(problem.mdp, 3)))
-    with pytest.raises(InputError, match="several free memories; keep one of them"):
-        compile_problem(problem, PolicyClass((CurrentState(), *memories)))
+    with pytest.raises(InputError, match="'memory' is listed twice; keep one of them"):
+        PolicyClass((CurrentState(), *memories))
 
 
 def test_a_product_is_shown_in_one_line() -> None:

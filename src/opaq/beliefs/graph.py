@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from opaq.beliefs import kernels
 from opaq.beliefs.kernels import Arcs, Known, Moves, Nodes
+from opaq.choices import check_numbers
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
@@ -40,6 +41,10 @@ class Budget:
     def most_whole(self) -> int:
         """The most nodes on one level of a graph that is kept whole."""
         return self.nodes if self.whole_nodes is None else self.whole_nodes
+
+    def __post_init__(self) -> None:
+        limits = {"nodes": (self.nodes, 1, 10**12), "mass": (self.mass, 0, 1), "memory": (self.memory, 1, 2**60)}
+        check_numbers(limits, whole=("nodes", "memory"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

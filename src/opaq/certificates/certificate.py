@@ -24,7 +24,7 @@ from opaq.certificates.ladder import Ladder, Rung, first_proof
 from opaq.certificates.observation_machines import Both, ObservationMachine, ObservationTree, Window
 from opaq.certificates.rounding import outward
 from opaq.certificates.uncertainty_decoders import decoder_of
-from opaq.choices import check_numbers
+from opaq.choices import check_numbers, check_types, is_flag
 from opaq.dataframes import data_frame
 from opaq.display import Displayed
 from opaq.errors import BudgetError, Fault, InputError
@@ -147,6 +147,16 @@ def certify(
     `stop` is requested before the problem is compiled.
     """
     check_numbers({"gap": (gap, 0, math.inf), "time": (time, 0, math.inf)})
+    check_types(
+        {
+            "budget": (budget, Budget, "an opaq.Budget"),
+            "aware": (aware, is_flag, "True or False"),
+            "machines": (machines, _are_machines, "a tuple of observation machines"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+            "on_progress": (on_progress, callable, "a function"),
+        },
+        optional=("budget", "machines", "stop", "on_progress"),
+    )
     begun, own = perf_counter(), Stop()
     stated = as_problem(problem)
     chosen = None if policy is None else as_policy(policy, stated)
@@ -161,6 +171,12 @@ def certify(
     if own.interrupted:
         raise KeyboardInterrupt
     return search.certificate(status, perf_counter() - begun)
+
+
+def _are_machines(machines: object) -> bool:
+    listed = isinstance(machines, tuple | list) and len(machines) > 0
+    parts = ("name", "begin", "step")  # of the protocol ObservationMachine
+    return listed and all(hasattr(one, part) for one in machines for part in parts)  # type: ignore[attr-defined]
 
 
 def _say_nothing(rung: Rung) -> None:

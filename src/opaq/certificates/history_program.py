@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ from opaq.certificates.history_sweeps import HistoryProblem, policy_of
 from opaq.certificates.history_task import InnerPoint, inner_point
 from opaq.certificates.history_tree import grow_tree
 from opaq.certificates.history_uncertainty import UNCERTAINTIES, LeafUncertainty
-from opaq.choices import check_numbers, choose
+from opaq.choices import check_numbers, check_types, choose
 from opaq.errors import BudgetError, Fault, InputError, InvariantError
+from opaq.loading.scenarios import as_problem
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
@@ -73,7 +75,7 @@ class HistoryOptimum:
 
 
 def history_program(
-    problem: Problem,
+    problem: Problem | str | os.PathLike[str],
     *,
     uncertainty: str = "shannon",
     max_histories: int = 20_000,
@@ -83,6 +85,7 @@ def history_program(
 ) -> HistoryOptimum:
     """The largest uncertainty that any policy reaches which sees s_0 .. s_t and meets the task, as a proven interval.
 
+    problem: an object, the name of a file, or the name of a scenario.
     uncertainty: "shannon" (opacity, bits) or "guess_error" (probability that the best guess of the secret is wrong).
     max_histories: the most histories, after merging exchangeable ones; Clarabel takes seconds for some thousands.
     gap: the width of the interval at which the search ends.
@@ -95,16 +98,19 @@ def history_program(
     and OpaqError when the extra "convex" is not installed.
     """
     begun = perf_counter()
-    _check(problem, uncertainty)
+    choose("uncertainty", uncertainty, tuple(UNCERTAINTIES))
     limits = {"max_histories": (max_histories, 1, 10**9), "gap": (gap, 0, math.inf), "time": (time, 0, math.inf)}
-    check_numbers(limits, whole=("max_histories",))
+    check_numbers(limits, whole=("max_histories",), optional=("time",))
+    check_types({"stop": (stop, Stop, "an opaq.Stop")}, optional=("stop",))
+    stated = as_problem(problem)
+    _check(stated)
     require_convex()
     own = Stop()
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         stop = stop or own
         with stop.stage(time):
             try:
-                search = _Search(problem, UNCERTAINTIES[uncertainty], max_histories, stop)
+                search = _Search(stated, UNCERTAINTIES[uncertainty], max_histories, stop)
                 deadline = math.inf if time is None else begun + time
                 return search.run(gap, deadline=deadline, begun=begun)
             except StoppedError:
@@ -113,8 +119,7 @@ def history_program(
     raise KeyboardInterrupt
 
 
-def _check(problem: Problem, uncertainty: str) -> None:
-    choose("uncertainty", uncertainty, tuple(UNCERTAINTIES))
+def _check(problem: Problem) -> None:
     faults = []
     if problem.task.minimise:
         finding = "is minimise, but the least opacity is not a convex program"

@@ -13,9 +13,10 @@ import numpy as np
 from opaq.errors import Fault, Faults, InputError
 from opaq.formats.format_registry import FORMATS
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, frozen, ints
+from opaq.model.checks import MAX_REWARD
 from opaq.model.distributions import normalise, normalise_rows
 from opaq.model.imported import Imported
-from opaq.model.mdp import MAX_REWARD, MDP
+from opaq.model.mdp import MDP
 from opaq.spec.transitions import choices_of
 
 END = "end"  # the label of states where the episode is over

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 
+from opaq.choices import check_types, is_flag
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
 from opaq.loading.kinds import refuse_other_format, refuse_other_kind
@@ -25,6 +26,15 @@ def load_policy(
 
     A file that says it is for another model is refused unless `any_model`.
     """
+    check_types(
+        {
+            "path": (path, str | os.PathLike, "the name of a file"),
+            "problem": (problem, Problem, "an opaq.Problem"),
+            "any_model": (any_model, is_flag, "True or False"),
+            "faults": (faults, Faults, "an opaq.errors.Faults"),
+        },
+        optional=("faults",),
+    )
     refuse_other_kind(path, expected="a policy")
     source, document = os.fspath(path), load_yaml(path)
     refuse_other_format(document.data, source, expected="a policy")
@@ -51,6 +61,15 @@ def save_policy(
 
     Given the problem, the file says which model it is for and tells a memory machine as rules.
     """
+    check_types(
+        {
+            "policy": (policy, Policy, "an opaq.Policy"),
+            "path": (path, str | os.PathLike, "the name of a file"),
+            "problem": (problem, Problem, "an opaq.Problem"),
+            "overwrite": (overwrite, is_flag, "True or False"),
+        },
+        optional=("problem",),
+    )
     text = _escaped(json.dumps(policy_to_dict(policy, problem=problem), indent=1, ensure_ascii=False, allow_nan=False))
     write_text(path, f"{text}\n", overwrite=overwrite)
 

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opaq.choices import check_path, check_types
 from opaq.errors import Fault, Faults, InputError
 from opaq.formats.format_registry import FORMATS, endings
 from opaq.loading.kinds import refuse_other_format, refuse_other_kind
@@ -51,6 +52,8 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     from opaq.loading.sources import FolderSources
     from opaq.spec import build_problem  # brings NumPy, which the list of scenarios does without
 
+    check_path("name_or_path", name_or_path, "a file or a scenario")
+    check_types({"faults": (faults, Faults, "an opaq.errors.Faults")}, optional=("faults",))
     source = os.fspath(name_or_path)
     refuse_other_kind(source, expected="a problem")
     document = parse_yaml(problem_text(source), source=source)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from opaq.model.content import ByContent
+from opaq.choices import shown, suggestion, whole_fault
+from opaq.errors import Faults
+from opaq.model.checks import Checked, Checks
 from opaq.model.guard import Guard
+
+MAX_STATES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +24,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Automaton(ByContent):
+class Automaton(Checked):
     """States and guarded edges; edges are tried in order, and no match means stay.
 
     `reads` says which label moves it: that of the state entered (starting with s_0), or of the state left.
@@ -31,9 +36,68 @@ class Automaton(ByContent):
     edges: tuple[Edge, ...]
     reads: Literal["entered", "left"] = "entered"
 
+    def __post_init__(self) -> None:
+        checks = Checks(self, "automaton")
+        states = checks.names("states", kind="state", most=MAX_STATES)
+        checks.word("reads", ("entered", "left"))
+        if states is not None:
+            last = len(states) - 1
+            checks.whole("initial", low=0, high=last)
+            if not isinstance(self.accepting, frozenset | set) or not all(
+                _is_one(state, last) for state in self.accepting
+            ):
+                checks.error(
+                    "accepting", "is not a set of positions of states", f"use whole numbers from 0 to {last:,}"
+                )
+            else:
+                checks.put("accepting", frozenset(map(int, self.accepting)))
+            _check_edges(self.edges, last, checks)
+        checks.finish()
+
     def step(self, state: int, labels: frozenset[str]) -> int:
         """The state after reading one set of labels."""
         for edge in self.edges:
             if edge.source == state and edge.guard.holds(labels):
                 return edge.target
         return state
+
+
+def _is_one(state: object, last: int) -> bool:
+    return whole_fault(state, low=0, high=last) is None
+
+
+def _check_accepting(accepting: object, last: int, checks: Checks) -> None:
+    if not isinstance(accepting, frozenset | set) or not all(_is_one(state, last) for state in accepting):
+        checks.error("accepting", "is not a set of states", f"number them from 0 to {last:,}")
+    else:
+        checks.put("accepting", frozenset(map(int, accepting)))
+
+
+def _check_edges(edges: object, last: int, checks: Checks) -> None:
+    if not isinstance(edges, tuple | list):
+        checks.error("edges", f"is {shown(edges)}, not a tuple of edges")
+        return
+    for index, edge in enumerate(edges):
+        if not isinstance(edge, Edge) or not isinstance(edge.guard, Guard):
+            checks.error(f"edges[{index}]", f"is {shown(edge)}, not an Edge with a Guard")
+        elif not _is_one(edge.source, last) or not _is_one(edge.target, last):
+            checks.error(f"edges[{index}]", f"joins states {edge.source} and {edge.target}, not 0 to {last:,}")
+    checks.put("edges", tuple(edges))
+
+
+def check_guards(automaton: Automaton, faults: Faults, where: str, *, labels: Collection[str] | None) -> None:
+    """Note the labels that guards mention and a model does not have; None where its labels are not known."""
+    for index, edge in enumerate(() if labels is None else automaton.edges):
+        check_labels(edge.guard.names(), faults, f"{where}.edges[{index}].when", labels=labels)
+
+
+def check_labels(
+    mentioned: frozenset[str] | set[str], faults: Faults, where: str, *, labels: Collection[str] | None
+) -> bool:
+    """Note the labels that are mentioned and that a model does not have; whether there are none."""
+    unknown = [] if labels is None else sorted(mentioned - set(labels))
+    for label in unknown:
+        listed = f"the labels are {', '.join(labels)}" if labels else "the model has no labels"
+        near = suggestion(label, labels or (), kind="label") if len(labels or ()) > 8 else listed
+        faults.error(where, f"unknown label '{label}'", near or listed)
+    return not unknown

@@ -10,7 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from opaq.model.checks import Checks
 from opaq.model.memory import Memory, holds
+
+MAX_LAST_STATES = 1_000
+MAX_OBSERVATIONS = 1_000
 
 # What a row key says about one condition: a name, a time, or a tuple of names (last_states, observations).
 KeyPart = str | int | tuple[str, ...]
@@ -83,6 +87,11 @@ class LastStates(Condition):
     count: int
     key: ClassVar[str] = "last_states"
 
+    def __post_init__(self) -> None:
+        checks = Checks(self, "last_states")
+        checks.whole("count", low=1, high=MAX_LAST_STATES)
+        checks.finish()
+
     @property
     def label(self) -> str:
         """With how many states."""
@@ -101,6 +110,11 @@ class MemoryNode(Condition):
 
     memory: Memory
     key: ClassVar[str] = "memory"
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "")
+        checks.type("memory", Memory, "a Memory")
+        checks.finish()
 
     @property
     def label(self) -> str:
@@ -123,6 +137,14 @@ class Observations(Condition):
     count: int | Literal["all"]
     key: ClassVar[str] = "observations"
     sees_observations: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "observations")
+        if isinstance(self.count, str):
+            checks.word("count", ("all",))
+        else:
+            checks.whole("count", low=1, high=MAX_OBSERVATIONS)
+        checks.finish()
 
     @property
     def label(self) -> str:

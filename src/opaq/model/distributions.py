@@ -46,3 +46,14 @@ def divisor(total: float) -> float | None:
     if gap <= EXACT:
         return 1.0
     return total if gap <= SLACK else None
+
+
+def probability_fault(share: float) -> tuple[str, str]:
+    """What is wrong with a number that is no probability, and what to do."""
+    side = "is negative" if share < 0 else "is above 1"
+    return f"probability {share:.7g} {side}", "use a number from 0 to 1"
+
+
+def sum_fault(total: float) -> tuple[str, str]:
+    """What is wrong with probabilities of this sum, and what to do."""
+    return f"probabilities sum to {total:.7g}, not 1", "make them sum to 1"

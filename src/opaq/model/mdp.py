@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from opaq.choices import shown
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows
-from opaq.model.content import ByContent
+from opaq.model.checks import MAX_REWARD, Checked, Checks, ReadOnlyDict, read_only
+from opaq.model.distributions import SLACK, normalise, probability_fault, sum_fault
 
-# Rewards and thresholds stay below: sums over any horizon and squares of them are still finite numbers.
-MAX_REWARD = 1e100
+MAX_STATES = 5_000_000
+MAX_ACTIONS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MDP(ByContent):
-    """States, actions and what they do. A choice is one action enabled in one state."""
+class MDP(Checked):
+    """States, actions and what they do. A choice is one action enabled in one state.
+
+    InputError lists every fault when one is made; arrays and mappings are read-only.
+    """
 
     states: tuple[str, ...]
     actions: tuple[str, ...]
@@ -27,6 +33,13 @@ class MDP(ByContent):
     rewards: FloatArray  # [choice]
     labels: Mapping[str, IntArray]  # label -> the states that carry it, ascending
     named_rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # further rewards -> [choice]
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "model")
+        _check_plant(self, checks)
+        checks.finish()
+        _check_earnings(self, checks)
+        checks.finish()
 
     def __repr__(self) -> str:
         return f"<MDP: {self.num_states} states, {len(self.actions)} actions, {self.num_choices} choices>"
@@ -71,3 +84,89 @@ class MDP(ByContent):
 def positions(names: tuple[str, ...]) -> dict[str, int]:
     """Name -> position."""
     return {name: position for position, name in enumerate(names)}
+
+
+def _check_plant(mdp: MDP, checks: Checks) -> None:
+    """Names, start, choices and where they lead."""
+    states = checks.names("states", kind="state", most=MAX_STATES)
+    actions = checks.names("actions", kind="action", most=MAX_ACTIONS)
+    if states is None or actions is None:
+        return
+    _check_start(checks, len(states))
+    owner = _check_choices(mdp, checks)
+    if owner is not None:
+
+        def spell(choice: int) -> str:
+            return f".{states[owner[choice]]}.{actions[mdp.choice_action[choice]]}"
+
+        checks.distributions("transitions", num_rows=owner.size, num_columns=len(states), column="state", spell=spell)
+
+
+def _check_start(checks: Checks, num_states: int) -> None:
+    start = checks.floats("start", (num_states,))
+    if start is None:
+        return
+    done, outside = normalise(start), np.flatnonzero((start < 0) | (start > 1 + SLACK))
+    for state in outside[:1].tolist():
+        checks.error(f"start[{state}]", *probability_fault(start[state]))
+    if done.off.size and not outside.size:
+        checks.error("start", *sum_fault(done.sums[0]))
+    checks.put("start", read_only(done.values))
+
+
+def _check_choices(mdp: MDP, checks: Checks) -> IntArray | None:
+    """The state of every choice, when every state enables some actions, each once."""
+    bounds = checks.ints("choice_start", (mdp.num_states + 1,), most=2**62, what="choice")
+    if bounds is None:
+        return None
+    counts = np.diff(bounds)
+    if bounds[0] != 0 or counts.min() < 0:
+        return checks.fail("choice_start", "does not ascend from 0")
+    if counts.min() == 0:
+        state = mdp.states[int(np.argmin(counts))]
+        return checks.fail("choice_start", f"no action is enabled in state '{state}'", "enable at least one")
+    chosen = checks.ints("choice_action", (int(bounds[-1]),), most=len(mdp.actions), what="action")
+    if chosen is None:
+        return None
+    owner = np.repeat(np.arange(mdp.num_states), counts)
+    pairs = owner * len(mdp.actions) + chosen
+    if (np.diff(pairs) <= 0).any() and np.unique(pairs).size < pairs.size:
+        return checks.fail("choice_action", "enables an action twice in one state", "keep one of them")
+    return owner
+
+
+def _check_earnings(mdp: MDP, checks: Checks) -> None:
+    """Rewards and labels."""
+    _check_amounts(mdp, "rewards", checks.floats("rewards", (mdp.num_choices,)), checks)
+    labels = _named(mdp.labels, "labels", checks)
+    for name, states in labels.items():
+        labels[name] = checks.ints(f"labels.{name}", None, most=mdp.num_states, what="state", value=states)
+        if labels[name] is not None and (np.diff(labels[name]) <= 0).any():
+            checks.error(f"labels.{name}", "is not a list of states that ascend", "use np.unique")
+    earned = _named(mdp.named_rewards, "named_rewards", checks)
+    for name, amounts in earned.items():
+        earned[name] = checks.floats(f"named_rewards.{name}", (mdp.num_choices,), amounts)
+        _check_amounts(mdp, f"named_rewards.{name}", earned[name], checks)
+    checks.put("labels", ReadOnlyDict(labels))
+    checks.put("named_rewards", ReadOnlyDict(earned))
+
+
+def _named(value: object, path: str, checks: Checks) -> dict[str, Any]:
+    """The entries of a mapping from names."""
+    if not isinstance(value, Mapping):
+        checks.error(path, f"is {shown(value)}, not a mapping")
+        return {}
+    for name in value:
+        if not isinstance(name, str) or not name:
+            checks.error(path, f"the key {shown(name)} is not a name")
+    return dict(value)
+
+
+def _check_amounts(mdp: MDP, path: str, amounts: FloatArray | None, checks: Checks) -> None:
+    """Rewards whose sums could overflow."""
+    beyond = np.zeros(0) if amounts is None else np.flatnonzero(np.abs(amounts) > MAX_REWARD)
+    if beyond.size and amounts is not None:
+        state = mdp.states[mdp.choice_state()[beyond[0]]]
+        more = f" ({beyond.size:,} such rewards)" if beyond.size > 1 else ""
+        finding = f"the reward of state '{state}' is {amounts[beyond[0]]:g}, beyond {MAX_REWARD:g}{more}"
+        checks.error(path, finding, "scale all rewards and thresholds down")

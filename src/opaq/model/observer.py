@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from opaq.errors import Fault, InputError
+from opaq.errors import Fault, Faults, InputError
 from opaq.escapes import escape_mark
 from opaq.model.arrays import SparseRows
-from opaq.model.content import ByContent
+from opaq.model.checks import Checked, Checks
 from opaq.model.sensor_set import SensorSet
+
+MAX_OBSERVATIONS = 5_000_000
 
 
 class ObserverKind(Protocol):
@@ -21,11 +23,12 @@ class ObserverKind(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Observer(ByContent):
+class Observer(Checked):
     """Sees o_t ~ E(o | s_t) at every time, and, if it watches actions, a noisy sign of a_{t-1} beside it.
 
     With `after_action` what is seen in a state depends on the action that led there; `emission` is then for time 0.
     Sensors that are stated are kept beside the emission that follows from them; InputError when the two disagree.
+    InputError lists every fault when one is made; arrays are read-only.
     """
 
     observations: tuple[str, ...]
@@ -35,7 +38,27 @@ class Observer(ByContent):
     after_action: SparseRows | None = None  # [action * num_states + state, observation]; None: as `emission`
     sensors: SensorSet | None = field(default=None, metadata={"decides": False})  # None: no sensors were stated
 
+    @classmethod
+    def of_sensors(
+        cls, sensors: SensorSet, action_signs: tuple[str, ...] = (), action_emission: SparseRows | None = None
+    ) -> Observer:
+        """See which sensors fire, and what is given of the actions."""
+        return cls(sensors.observations, sensors.emission, action_signs, action_emission, sensors=sensors)
+
     def __post_init__(self) -> None:
+        checks = Checks(self, "observer")
+        tables = {"emission": "observations"} | ({} if self.after_action is None else {"after_action": "observations"})
+        names = {"observations": checks.names("observations", kind="observation", most=MAX_OBSERVATIONS)}
+        if self.action_emission is not None:
+            tables["action_emission"] = "action_signs"
+            names["action_signs"] = checks.names("action_signs", kind="sign", most=MAX_OBSERVATIONS)
+        elif self.action_signs != ():
+            checks.error("action_signs", "are given, but not when they are shown", "give action_emission")
+        for table, kind in tables.items():
+            shown = names[kind]
+            if shown is not None:
+                checks.distributions(table, num_rows=None, num_columns=len(shown), column=kind.removesuffix("s"))
+        checks.finish()
         stated = self.sensors
         if stated is None:
             return
@@ -43,13 +66,6 @@ class Observer(ByContent):
         if not same or self.observations != stated.observations or self.after_action is not None:
             found = "the observations or emissions are not those of the stated sensors"
             raise InputError([Fault("observer.sensors", found, "change the sensors, or set sensors=None")])
-
-    @classmethod
-    def of_sensors(
-        cls, sensors: SensorSet, action_signs: tuple[str, ...] = (), action_emission: SparseRows | None = None
-    ) -> Observer:
-        """See which sensors fire, and what is given of the actions."""
-        return cls(sensors.observations, sensors.emission, action_signs, action_emission, sensors=sensors)
 
     def __repr__(self) -> str:
         also = ", sees actions" if self.action_emission is not None else ""
@@ -78,3 +94,19 @@ def with_tables(observer: ObserverKind, *, needed_by: str) -> Observer:
         return observer
     found = f"is of the kind {type(observer).__name__}, which is no table of emissions by state"
     raise InputError([Fault("observer", found, f"{needed_by} needs one: use emissions or sensors")])
+
+
+def check_observer(
+    observer: object, faults: Faults, where: str, *, num_states: int | None, num_actions: int | None
+) -> None:
+    """Note when an observer of tables does not fit a model; None stands for a size that is not known."""
+    if not isinstance(observer, Observer):
+        return
+    after, signs = observer.after_action, observer.action_emission
+    if num_states is not None and observer.emission.num_rows != num_states:
+        faults.error(where, f"emits in {observer.emission.num_rows:,} states, but the model has {num_states:,}")
+    pairs = None if num_states is None or num_actions is None else num_states * num_actions
+    if after is not None and pairs is not None and after.num_rows != pairs:
+        faults.error(where, f"emits after {after.num_rows:,} pairs of action and state, but the model has {pairs:,}")
+    if signs is not None and num_actions is not None and signs.num_rows != num_actions:
+        faults.error(where, f"sees {signs.num_rows:,} actions, but the model has {num_actions:,}")

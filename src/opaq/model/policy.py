@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from opaq.choices import is_int, is_number, shown
 from opaq.dataframes import data_frame
 from opaq.display import Displayed
-from opaq.errors import Fault, InputError
-from opaq.model.conditions import PLAIN, Condition, CurrentState, KeyPart, LastStates, MemoryNode, Observations
+from opaq.errors import Fault, Faults, InputError
+from opaq.model.checks import Checked, Checks, ReadOnlyDict
+from opaq.model.conditions import (
+    PLAIN,
+    AutomatonState,
+    Condition,
+    CurrentState,
+    KeyPart,
+    LastStates,
+    MemoryNode,
+    Observations,
+)
 from opaq.model.content import ByContent
-from opaq.model.memory import Memory
+from opaq.model.distributions import divisor, probability_fault, sum_fault
+from opaq.model.memory import Memory, check_memory
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+NO_AUTOMATON = ("'automaton' needs a secret with an automaton", "use another condition or another secret")
 RowKey = tuple[KeyPart, ...]  # one key per row: a part per condition, in the order of PolicyClass.conditions
 
 
@@ -42,16 +56,25 @@ class PolicyClass(ByContent):
         conditions: those of another class that this one is made from (by `dataclasses.replace`): its conditions hold
             where `conditions_on` is not given, and its words mean the same.
         """
-        if isinstance(conditions_on, str):
-            raise InputError([Fault("conditions_on", f"is '{conditions_on}'", "give a tuple of words: ('state',)")])
+        for name, given in {"conditions_on": conditions_on, "conditions": conditions}.items():
+            optional = given is None and name == "conditions_on"
+            if not optional and (isinstance(given, str | Mapping) or not isinstance(given, Iterable)):
+                raise InputError([Fault(name, f"is {shown(given)}", "give a tuple of words: ('state',)")])
         sized: dict[str, Condition] = {}
-        if last_states:
+        if not is_int(last_states) or last_states != 0:
             sized[LastStates.key] = LastStates(last_states)
         if memory is not None:
             sized[MemoryNode.key] = MemoryNode(memory)
         known = PLAIN | {one.key: one for one in conditions} | sized
         stated = (sized.get(one.key, one) for one in conditions) if conditions_on is None else conditions_on
-        object.__setattr__(self, "conditions", tuple(_condition(one, known) for one in stated))
+        chosen = tuple(_condition(one, known) for one in stated)
+        for index, one in enumerate(chosen):
+            if one.key in [other.key for other in chosen[:index]]:
+                raise InputError([Fault("conditions_on", f"'{one.key}' is listed twice", "keep one of them")])
+        object.__setattr__(self, "conditions", chosen)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PolicyClass, (self.conditions,)
 
     @property
     def conditions_on(self) -> tuple[str, ...]:
@@ -73,23 +96,36 @@ def _condition(stated: str | Condition, known: Mapping[str, Condition]) -> Condi
     """A condition, or the one a word stands for."""
     if isinstance(stated, Condition):
         return stated
-    if stated in known:
+    if isinstance(stated, str) and stated in known:
         return known[stated]
     needs = {
         LastStates.key: "give last_states, how many",
         MemoryNode.key: "give memory, the machine",
         Observations.key: "give the condition itself, such as Observations(2)",
     }
-    advice = needs.get(stated, f"the words are {', '.join([*PLAIN, *needs])}")
-    raise InputError([Fault("conditions_on", f"unknown condition {stated!r}", advice)])
+    advice = needs.get(str(stated), f"the words are {', '.join([*PLAIN, *needs])}")
+    raise InputError([Fault("conditions_on", f"unknown condition {shown(stated)}", advice)])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Policy(Displayed, ByContent):
-    """A table: for every row key the probability of each action (actions left out have probability 0)."""
+class Policy(Displayed, Checked):
+    """A table: for every row key the probability of each action (actions left out have probability 0).
+
+    InputError lists every fault when one is made; sums that miss 1 by rounding are scaled, and rows are read-only.
+    """
 
     policy_class: PolicyClass
     rows: Mapping[RowKey, Mapping[str, float]]
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "policy")
+        checks.type("policy_class", PolicyClass, "a PolicyClass")
+        checks.type("rows", Mapping, "a mapping {row key: {action: probability}}")
+        checks.finish()
+        faults = Faults()
+        rows = {key: _checked_row(self.policy_class, key, row, faults) for key, row in self.rows.items()}
+        faults.raise_if_any()
+        object.__setattr__(self, "rows", ReadOnlyDict(rows))
 
     def __repr__(self) -> str:
         return f"<Policy on {', '.join(self.policy_class.conditions_on)}: {len(self.rows)} rows>"
@@ -103,3 +139,63 @@ class Policy(Displayed, ByContent):
             for action, probability in row.items()
         ]
         return data_frame(lines, (*keys, "action", "probability"))
+
+
+def row_name(policy_class: PolicyClass, key: RowKey) -> str:
+    """A row key with its conditions, as messages name it: "state=q0, time=1"."""
+    return ", ".join(f"{name}={part}" for name, part in zip(policy_class.conditions_on, key, strict=True))
+
+
+def _checked_row(policy_class: PolicyClass, key: Any, row: Any, faults: Faults) -> Mapping[str, float]:
+    """A row that is a distribution, scaled to sum to 1 and read-only; what else it is gets noted."""
+    keys = policy_class.conditions_on
+    if not isinstance(key, tuple) or len(key) != len(keys) or not all(map(_is_part, key)):
+        wanted = f"use a tuple ({', '.join(keys)}{',' if len(keys) == 1 else ''})"
+        faults.error("policy.rows", f"the key {key!r:.60} is not that of a row", wanted)
+        return row
+    fault = _row_fault(row)
+    if fault is not None:
+        action, finding, advice = fault
+        faults.error(f"policy row {row_name(policy_class, key)}{action}", finding, advice)
+        return row
+    scale = divisor(math.fsum(row.values()))
+    if isinstance(row, ReadOnlyDict) and scale == 1.0:
+        return row
+    return ReadOnlyDict(row if scale in (None, 1.0) else {action: share / scale for action, share in row.items()})
+
+
+def _row_fault(row: Any) -> tuple[str, str, str] | None:
+    """What is wrong with a row: at which action, what, and what to do; None if it is a distribution."""
+    if not isinstance(row, Mapping):
+        return "", f"is {shown(row)}, not a mapping {{action: probability}}", ""
+    for action, share in row.items():
+        if not isinstance(action, str):
+            return "", f"the key {shown(action)} is not the name of an action", ""
+        if type(share) is not float and not is_number(share):
+            return f": {action}", f"is {shown(share)}, not a number", ""
+        if share < 0:
+            return f": {action}", *probability_fault(share)
+    total = math.fsum(row.values())
+    return None if divisor(total) is not None else ("", *sum_fault(total))
+
+
+def _is_part(part: object) -> bool:
+    """Whether a part of a row key is a name, a time, or a tuple of names."""
+    return isinstance(part, str) or is_int(part) or (isinstance(part, tuple) and all(isinstance(n, str) for n in part))
+
+
+def check_policy_class(
+    policy_class: PolicyClass,
+    faults: Faults,
+    where: str,
+    *,
+    num_states: int | None,
+    num_actions: int | None,
+    has_automaton: bool,
+) -> None:
+    """Note when a policy class does not fit a model or a secret; None stands for a size that is not known."""
+    for condition in policy_class.conditions:
+        if isinstance(condition, AutomatonState) and not has_automaton:
+            faults.error(where, *NO_AUTOMATON)
+        if isinstance(condition, MemoryNode) and num_states is not None and num_actions is not None:
+            check_memory(condition.memory, faults, where, num_states=num_states, num_actions=num_actions)

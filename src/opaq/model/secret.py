@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from opaq.choices import whole_fault
+from opaq.errors import Faults
 from opaq.model.arrays import IntArray
-from opaq.model.automaton import Automaton
+from opaq.model.automaton import Automaton, check_guards
+from opaq.model.checks import Checked, Checks
 from opaq.model.content import ByContent
+from opaq.model.mdp import MAX_STATES
+
+MAX_TIME = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StateClasses(ByContent):
+class StateClasses(Checked):
     """A partition of the states: what about a state is secret (the state itself, or which set it is in)."""
 
     names: tuple[str, ...]
     of_state: IntArray  # [state] -> class
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "secret.classes")
+        names = checks.names("names", kind="class", most=MAX_STATES)
+        if names is not None:
+            of_state = checks.ints("of_state", None, most=len(names), what="class")
+            if of_state is not None and not of_state.size:
+                checks.error("of_state", "is empty", "give the class of every state")
+        checks.finish()
 
 
 class Secret(ByContent):
@@ -30,12 +46,18 @@ class LastState(Secret):
 
     classes: StateClasses
 
+    def __post_init__(self) -> None:
+        _check_classes(self)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class InitialState(Secret):
     """Z = class of s_0 (paper, problem 2)."""
 
     classes: StateClasses
+
+    def __post_init__(self) -> None:
+        _check_classes(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -45,6 +67,9 @@ class StateAt(Secret):
     time: int
     classes: StateClasses
 
+    def __post_init__(self) -> None:
+        _check_classes(self, "time")
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StepsAgo(Secret):
@@ -53,13 +78,22 @@ class StepsAgo(Secret):
     steps: int
     classes: StateClasses
 
+    def __post_init__(self) -> None:
+        _check_classes(self, "steps")
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Visited(Secret):
+class Visited(Checked, Secret):
     """Z = whether any of the states was ever visited."""
 
     states: IntArray
     name: str = "visited"
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "secret")
+        checks.ints("states", None, most=MAX_STATES, what="state")
+        checks.text("name")
+        checks.finish()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -68,3 +102,47 @@ class Language(Secret):
 
     automaton: Automaton
     reveal: Literal["progress", "acceptance"] = "progress"
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "secret")
+        checks.type("automaton", Automaton, "an Automaton")
+        checks.word("reveal", ("progress", "acceptance"))
+        checks.finish()
+
+
+def _check_classes(secret: Secret, time: str = "") -> None:
+    """A secret that is a class of one state of the run, at a time that one of its fields says."""
+    checks = Checks(secret, "secret")
+    checks.type("classes", StateClasses, "StateClasses")
+    if time:
+        checks.whole(time, low=0, high=MAX_TIME)
+    checks.finish()
+
+
+def may_have_automaton(secret: Secret) -> bool:
+    """Whether a secret has an automaton, or is of a kind that cannot be told not to."""
+    return not isinstance(secret, LastState | InitialState | StateAt | StepsAgo | Visited)
+
+
+def check_secret(
+    secret: object,
+    faults: Faults,
+    where: str,
+    *,
+    num_states: int | None,
+    labels: Collection[str] | None,
+    horizon: int | None,
+) -> None:
+    """Note when a secret does not fit a model or a horizon; None stands for what is not known."""
+    if isinstance(secret, Language):
+        check_guards(secret.automaton, faults, f"{where}.automaton", labels=labels)
+    elif isinstance(secret, Visited):
+        if num_states is not None and secret.states.max(initial=-1) >= num_states:
+            faults.error(where, f"names state {secret.states.max()}, but the model has {num_states:,}")
+    elif isinstance(classes := getattr(secret, "classes", None), StateClasses):
+        if num_states is not None and classes.of_state.size != num_states:
+            faults.error(where, f"classes {classes.of_state.size:,} states, but the model has {num_states:,}")
+        time = getattr(secret, "time", getattr(secret, "steps", 0))
+        fault = None if horizon is None else whole_fault(time, low=0, high=horizon)
+        if fault is not None:
+            faults.error(where, fault)

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from opaq.choices import is_number, shown
+from opaq.errors import Fault, InputError
 from opaq.model.arrays import floats
 from opaq.model.leaf import Leaf
 from opaq.model.leaf_functions import EntropyLeaf, GuessErrorLeaf, GuessworkLeaf, LossLeaf
@@ -91,19 +93,32 @@ class ExpectedLoss:
     title = "expected loss"
     unit = ""
 
+    def __post_init__(self) -> None:
+        try:
+            rows = [(guess, [(value, loss) for value, loss in row]) for guess, row in self.losses]
+        except (TypeError, ValueError):
+            raise InputError([Fault("loss", f"is {shown(self.losses)}", "ExpectedLoss.of makes it")]) from None
+        named = all(isinstance(name, str) for guess, row in rows for name in (guess, *dict(row)))
+        if not rows or not named or not all(_is_loss(loss) for _, row in rows for _, loss in row):
+            raise InputError([Fault("loss", "is unusable", "give at least one guess, and finite losses")])
+        losses = tuple((guess, tuple((value, float(loss)) for value, loss in row)) for guess, row in rows)
+        object.__setattr__(self, "losses", losses)
+
     @classmethod
     def of(cls, losses: Mapping[str, Mapping[str, float]]) -> ExpectedLoss:
-        """From {guess: {secret value: loss}}. Raises ValueError without a guess or where a loss is not finite."""
-        if not losses or not all(math.isfinite(loss) for row in losses.values() for loss in row.values()):
-            raise ValueError("expected loss: give at least one guess, and finite losses")
-        return cls(
-            tuple((guess, tuple((name, float(loss)) for name, loss in row.items())) for guess, row in losses.items())
-        )
+        """From {guess: {secret value: loss}}. Raises InputError without a guess or where a loss is not finite."""
+        if not isinstance(losses, Mapping) or not all(isinstance(row, Mapping) for row in losses.values()):
+            raise InputError([Fault("loss", f"is {shown(losses)}", "give {guess: {secret value: number}}")])
+        return cls(tuple((guess, tuple(row.items())) for guess, row in losses.items()))
 
     def over(self, secret_values: Sequence[str]) -> Leaf:
         """With the losses as a table [guess, secret value]."""
         rows = [dict(row) for _, row in self.losses]
         return LossLeaf(floats([[row.get(value, 0.0) for value in secret_values] for row in rows]))
+
+
+def _is_loss(loss: object) -> bool:
+    return is_number(loss) and math.isfinite(loss)  # type: ignore[arg-type]
 
 
 UNCERTAINTIES: dict[str, Uncertainty] = {each.name: each for each in (Shannon(), GuessError(), Guesswork())}

@@ -14,7 +14,7 @@ import numpy as np
 
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, infinite_return, paid_in_all, secret_distribution, tolerance_of
-from opaq.choices import check_numbers, choose
+from opaq.choices import check_numbers, check_types, choose
 from opaq.dataframes import data_frame, posterior_columns
 from opaq.display import Displayed
 from opaq.loading.policy_files import as_policy
@@ -181,6 +181,11 @@ def measure(
             "sequences": (sequences, 0, 10**6),
         },
         whole=("samples", "seed", "nodes", "memory", "sequences"),
+        optional=("samples", "nodes", "memory", "time", "sequences"),
+    )
+    check_types(
+        {"stop": (stop, Stop, "an opaq.Stop"), "on_progress": (on_progress, callable, "a function")},
+        optional=("stop", "on_progress"),
     )
     stated = as_problem(problem)
     chosen = None if policy is None else as_policy(policy, stated)

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs.returns import moves, start_distribution
+from opaq.choices import check_types, shown
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
+from opaq.model.checks import is_masked
+from opaq.model.distributions import SLACK
 from opaq.product.compile import Product
 
 
@@ -21,6 +24,7 @@ def observable_operator(product: Product, pi: FloatArray, observation: str) -> A
     """
     from scipy.sparse import diags_array
 
+    pi = _checked_vector(product, pi)
     process = product.process
     (emitted,) = _emissions(product, [observation])
     return (moves(process, process.flow(pi)).T @ diags_array(emitted)).tocsr()
@@ -46,7 +50,7 @@ def filtered(product: Product, pi: FloatArray, observations: Sequence[str]) -> l
 
     Scaled at every step, so that long sequences do not underflow. Impossible from some time on: beliefs of 0 there.
     """
-    process = product.process
+    pi, process = _checked_vector(product, pi), product.process
     _check_length(product, observations)
     onward = moves(process, process.flow(pi)).T.tocsr()
     now, log_probability = start_distribution(process), 0.0
@@ -65,8 +69,8 @@ def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[st
 
     product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
     """
-    process = product.process
     *_, (now, _) = filtered(product, pi, observations)
+    process = product.process
     now = _possible(now, observations)
     onward = moves(process, process.flow(pi)).T.tocsr()
     for _ in range(process.horizon + 1 - len(observations)):
@@ -80,7 +84,7 @@ def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str
 
     product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
     """
-    process = product.process
+    pi, process = _checked_vector(product, pi), product.process
     _check_length(product, observations)
     onward = moves(process, process.flow(pi))
     likelihood = np.ones(process.num_states)
@@ -97,7 +101,7 @@ def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str
 def _emissions(product: Product, observations: Sequence[str]) -> list[FloatArray]:
     """E(o | x) over product states for each observation."""
     known = {name: place for place, name in enumerate(product.observations)}
-    faults = [_unknown(product, place, name) for place, name in enumerate(observations) if name not in known]
+    faults = [_unknown(product, place, name) for place, name in enumerate(observations) if str(name) not in known]
     if faults:
         raise InputError(faults)
     by_observation = product.process.emission.scipy().tocsc()
@@ -111,7 +115,20 @@ def _unknown(product: Product, place: int, name: str) -> Fault:
     return Fault(f"observations[{place}]", f"the observer has no observation '{name}'", advice)
 
 
+def _checked_vector(product: Product, pi: FloatArray) -> FloatArray:
+    """The policy vector, if it is one of a compiled problem."""
+    check_types({"product": (product, Product, "an opaq.Product, as compile_problem returns it")})
+    size = product.process.num_slots
+    vector = np.asarray(pi)
+    fits = not is_masked(pi) and vector.dtype.kind in "fiu" and vector.shape == (size,) and (vector >= 0).all()
+    if not fits or np.abs(np.add.reduceat(vector, product.process.row_start[:-1]) - 1).max(initial=0.0) > SLACK:
+        found = f"is {shown(pi)}" if vector.shape != (size,) else "is no distribution in some row"
+        raise InputError([Fault("pi", found, f"give {size:,} probabilities, as Product.policy_vector returns them")])
+    return vector
+
+
 def _check_length(product: Product, observations: Sequence[str]) -> None:
+    check_types({"observations": (observations, Sequence, "a list of observations")})
     most = product.process.horizon + 1
     if not 1 <= len(observations) <= most:
         found = f"{len(observations)} observations, but a run shows o_0 .. o_{most - 1}"

@@ -7,11 +7,14 @@ from operator import itemgetter
 
 import numpy as np
 
+from opaq.choices import check_types
+from opaq.errors import Faults
 from opaq.model.arrays import IntArray
 from opaq.model.mdp import MDP
 from opaq.model.memory import Memory
-from opaq.model.policy import PolicyClass
+from opaq.model.policy import PolicyClass, check_policy_class
 from opaq.model.problem import Problem
+from opaq.model.secret import may_have_automaton
 from opaq.product.assemble import assemble
 from opaq.product.compiled import Product
 from opaq.product.condition_tracker import ConditionTracker, Setting, rank, track_condition
@@ -35,7 +38,18 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *
     stop: asked for now and then; never unless given.
     Raises BudgetError when the product is too large, StoppedError when `stop` is requested meanwhile.
     """
-    policy_class = policy_class or problem.policy_class
+    check_types(
+        {
+            "problem": (problem, Problem, "an opaq.Problem"),
+            "policy_class": (policy_class, PolicyClass, "an opaq.PolicyClass"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+        },
+        optional=("policy_class", "stop"),
+    )
+    if policy_class is None:
+        policy_class = problem.policy_class
+    else:
+        _check_class(policy_class, problem)
     plan = _Plan.of(problem, policy_class)
     mdp, observer = choice_model(problem.mdp, plan.memory), plan.setting.observer
     states = explore(mdp, plan.machines(), depth=_depth(problem), stop=stop or Stop())
@@ -62,6 +76,14 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *
         observations=observer.observations,
         secret_values=secret_values,
     )
+
+
+def _check_class(policy_class: PolicyClass, problem: Problem) -> None:
+    """Raise InputError when a class does not fit the model or the secret."""
+    sizes = {"num_states": problem.mdp.num_states, "num_actions": len(problem.mdp.actions)}
+    faults = Faults()
+    check_policy_class(policy_class, faults, "policy", **sizes, has_automaton=may_have_automaton(problem.secret))
+    faults.raise_if_any()
 
 
 @dataclass(frozen=True, slots=True)

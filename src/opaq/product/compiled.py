@@ -9,10 +9,10 @@ import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
 from opaq.model.arrays import FloatArray, IntArray
-from opaq.model.distributions import SLACK
-from opaq.model.policy import Policy, PolicyClass, RowKey
+from opaq.model.policy import Policy, PolicyClass, RowKey, row_name
 from opaq.model.problem import Problem
 from opaq.product.process import HiddenProcess
+from opaq.spec.policy_table import check_rows
 
 _MOST_SHOWN = 5
 
@@ -38,24 +38,22 @@ class Product:
         return f"Product({self.problem.name!r}: {sizes}, {seen})"
 
     def policy_vector(self, policy: Policy | None) -> FloatArray:
-        """The policy as a flat vector over slots; None means uniform. Raises InputError on rows that are missing."""
+        """The policy as a flat vector over slots; None means uniform. Raises InputError on rows that do not fit."""
         if policy is None:
             return self.process.uniform()
         return _vector(self, policy)
 
     def policy(self, pi: FloatArray) -> Policy:
-        """The way back: a vector over slots as a table in the user's names."""
+        """The way back: a vector over slots as a policy in the user's names."""
+        return Policy(self.policy_class, self.table(pi))
+
+    def table(self, vector: FloatArray) -> dict[RowKey, dict[str, float]]:
+        """Any vector over slots, by row and action."""
         bounds = zip(self.rows, self.process.row_start, self.process.row_start[1:], strict=False)
-        rows = {
-            key: {self.actions[self.slot_action[slot]]: float(pi[slot]) for slot in range(first, last)}
+        return {
+            key: {self.actions[self.slot_action[slot]]: float(vector[slot]) for slot in range(first, last)}
             for key, first, last in bounds
         }
-        return Policy(self.policy_class, rows)
-
-
-def row_name(policy_class: PolicyClass, key: RowKey) -> str:
-    """A row key with its conditions, as messages name it: "state=q0, time=1"."""
-    return ", ".join(f"{name}={part}" for name, part in zip(policy_class.conditions_on, key, strict=True))
 
 
 def _vector(product: Product, policy: Policy) -> FloatArray:
@@ -76,21 +74,19 @@ def _vector(product: Product, policy: Policy) -> FloatArray:
             missing.append(row_name(product.policy_class, key))
     if missing:
         faults.errors.append(_missing_rows(missing))
+    occurring = set(product.rows)
+    check_rows(policy, product.problem, [key for key in policy.rows if key not in occurring], faults)
     faults.raise_if_any()
     return pi
 
 
 def _check_row(faults: Faults, name: str, probabilities: Mapping[str, float], actions: list[str]) -> None:
-    """Note a row that is no distribution over the actions that are enabled."""
-    chances = np.array(list(probabilities.values()), dtype=np.float64)
+    """Note a row that takes an action which is not enabled."""
     strange = [action for action, chance in probabilities.items() if chance != 0 and action not in actions]
     if strange:
         faults.error(
             f"policy row {name}", f"'{strange[0]}' is not enabled there", f"enabled are {', '.join(actions[:8])}"
         )
-    elif not (np.isfinite(chances).all() and (chances >= 0).all() and abs(chances.sum() - 1) <= SLACK):
-        finding = f"probabilities sum to {chances.sum():.7g}, not 1, or some are negative"
-        faults.error(f"policy row {name}", finding, "give numbers from 0 to 1 that sum to 1")
 
 
 def _missing_rows(names: list[str]) -> Fault:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from opaq.choices import check_numbers, choose
+from opaq.choices import check_numbers, check_types, choose
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy
@@ -78,6 +78,7 @@ def plot_beliefs(
     check_numbers({"run": (run, 1, _MOST_RUNS), "seed": (seed, 0, 2**64)}, whole=("run", "seed"))
     if isinstance(observations, str):
         raise InputError([Fault("observations", "is a text", "give a list of observations")])
+    check_types({"observations": (observations, Sequence, "a list of observations")}, optional=("observations",))
     product, pi = compiled(problem, policy)
     seen = Run((), (), tuple(observations), "") if observations is not None else None
     course = _course(product, pi, seen or simulated(product, pi, count=run, rng=np.random.default_rng(seed))[-1])

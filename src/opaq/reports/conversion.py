@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from opaq.choices import check_types, is_flag
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_bytes
 from opaq.formats.format_registry import Export, ending_of, format_of, writable
@@ -37,6 +38,17 @@ def convert(
     way, in sentences; warnings about the source go to `faults`. An existing target stays unless `overwrite`. Raises
     InputError when the two do not go together.
     """
+    check_types(
+        {
+            "source": (source, str | os.PathLike, "the name of a file or of a scenario"),
+            "target": (target, str | os.PathLike, "the name of a file"),
+            "problem": (problem, Problem, "an opaq.Problem"),
+            "constants": (constants, Mapping, "a mapping {constant: value}"),
+            "overwrite": (overwrite, is_flag, "True or False"),
+            "faults": (faults, Faults, "an opaq.errors.Faults"),
+        },
+        optional=("problem", "constants", "faults"),
+    )
     given = os.fspath(source)
     thing = _read(given, problem, constants or {}, Faults() if faults is None else faults)
     kind, ending = _KINDS[type(thing)], ending_of(target)

@@ -7,7 +7,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opaq.choices import check_numbers
+from opaq.choices import check_numbers, check_types, is_flag
 from opaq.errors import Fault, InputError
 from opaq.files import write_bytes
 from opaq.reports.figure_style import styled
@@ -33,6 +33,14 @@ def save_figure(
 
     Raises InputError when the ending is none of these, or when the file is there or cannot be written.
     """
+    is_figure = callable(getattr(figure, "savefig", None))
+    check_types(
+        {
+            "figure": (figure, lambda _: is_figure, "a figure of matplotlib"),
+            "path": (path, str | os.PathLike, "the name of a file"),
+            "overwrite": (overwrite, is_flag, "True or False"),
+        }
+    )
     write_bytes(path, figure_bytes(figure, ending_of(path), dpi=dpi), overwrite=overwrite)
 
 
@@ -47,7 +55,7 @@ def ending_of(path: str | os.PathLike[str]) -> str:
 
 def figure_bytes(figure: Figure, ending: str, *, dpi: int | None = None) -> bytes:
     """The content of such a file; nothing in it depends on the date."""
-    check_numbers({"dpi": (dpi, *_LIMITS)}, whole=("dpi",))
+    check_numbers({"dpi": (dpi, *_LIMITS)}, whole=("dpi",), optional=("dpi",))
     content = BytesIO()
     with styled():
         figure.savefig(content, format=ending.removeprefix("."), dpi=dpi or DPI, metadata=_UNDATED[ending])

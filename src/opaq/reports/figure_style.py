@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from opaq.choices import choose
+from opaq.choices import check_types, choose
 from opaq.errors import Fault, InputError
 from opaq.escapes import printable
 
@@ -117,6 +117,7 @@ def shown(name: str, *, most: int = LONGEST) -> str:
 
 def add_title(figure: Figure, title: str | None, *, column: str) -> None:
     """A line above the whole figure, cut to its width; nothing where there is no title."""
+    check_types({"title": (title, str, "a text")}, optional=("title",))
     if title:
         figure.suptitle(fitting(title, inches=WIDTHS[column] - 0.1, size=8.0), fontsize="medium")
 

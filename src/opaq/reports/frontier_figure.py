@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from opaq.choices import check_numbers
 from opaq.errors import Fault, InputError
 from opaq.reports.answer_data import drawn_amount, optional, reading
 from opaq.reports.figure_style import COLOURS, Column, add_title, new_figure, place_legend
@@ -63,6 +64,7 @@ def plot_frontier(
 
     Raises InputError when there are no points, or where matplotlib is not installed.
     """
+    check_numbers({"threshold": (threshold, -math.inf, math.inf)}, optional=("threshold",))
     with reading("points with a return and an opacity"):
         listed, across, upwards = _stated(points)
     minimise = _minimises(points)

@@ -57,12 +57,12 @@ class GivenAnswers:
     @classmethod
     def of(cls, solution: Answer = None, certificate: Answer = None, comparison: Answer = None) -> GivenAnswers:
         """From objects or mappings. Raises InputError for mappings that lack what such an answer has."""
-        given = {
-            "solution": _as_dict(solution, solution_to_dict),
-            "certificate": _as_dict(certificate, certificate_to_dict),
-            "comparison": _as_dict(comparison, comparison_to_dict),
-        }
         faults = Faults()
+        given = {
+            "solution": _as_dict(solution, solution_to_dict, "solution", faults),
+            "certificate": _as_dict(certificate, certificate_to_dict, "certificate", faults),
+            "comparison": _as_dict(comparison, comparison_to_dict, "comparison", faults),
+        }
         for kind, answer in given.items():
             unfit = [] if answer is None else _unfit(answer, _NEEDED[kind])
             if unfit:
@@ -153,8 +153,16 @@ def certificate_in(solution: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return {**figures, **ending}
 
 
-def _as_dict(answer: Answer, to_dict: Any) -> Mapping[str, Any] | None:
-    return answer if answer is None or isinstance(answer, Mapping) else to_dict(answer)
+def _as_dict(answer: Answer, to_dict: Any, kind: str, faults: Faults) -> Mapping[str, Any] | None:
+    if answer is None or isinstance(answer, Mapping):
+        return answer
+    try:
+        stated: Mapping[str, Any] = to_dict(answer)
+    except AttributeError:
+        found = f"is of the type {type(answer).__name__}"
+        faults.error(kind, found, f"give what opaq {_PRINTED_BY[kind]} found, an object or its JSON")
+        return None
+    return stated
 
 
 def _value(answer: Mapping[str, Any]) -> float:

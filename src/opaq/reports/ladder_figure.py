@@ -77,8 +77,10 @@ def plot_comparison(
     Raises InputError when the mapping is no such answer, or where matplotlib is not installed.
     """
     known = isinstance(comparison, Mapping)
-    ladder = PolicyLadder.of_answer(comparison) if known else PolicyLadder.of_comparison(comparison)
-    bound = ladder.bound if certificate is None else optional(certificate.upper_bound)
+    with reading("a Comparison"):
+        ladder = PolicyLadder.of_answer(comparison) if known else PolicyLadder.of_comparison(comparison)
+    with reading("a Certificate"):
+        bound = ladder.bound if certificate is None else optional(certificate.upper_bound)
     height = 0.75 + 0.2 * max(2, len(ladder.classes)) + (0.25 if title else 0.0)
     with new_figure(column, height=height) as figure:
         axes = figure.subplots()

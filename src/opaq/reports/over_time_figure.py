@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from opaq.choices import check_numbers
 from opaq.errors import Fault, InputError
 from opaq.reports.answer_data import reading
 from opaq.reports.charts import Chart, Level, Line, plot_charts
@@ -32,6 +34,7 @@ def plot_opacity_over_time(
 
     Raises InputError when there are no points, or where matplotlib is not installed.
     """
+    check_numbers({"secret_entropy": (secret_entropy, 0, math.inf)}, optional=("secret_entropy",))
     named = points if isinstance(points, Mapping) else {"opacity": points}
     lines = [_line(name, stated, index) for index, (name, stated) in enumerate(named.items())]
     if not lines or not all(line.points for line in lines):

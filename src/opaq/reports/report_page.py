@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.choices import check_numbers
+from opaq.choices import check_numbers, check_types, is_flag
 from opaq.errors import Fault, InputError
 from opaq.files import check_writable, write_text
 from opaq.loading.policy_files import as_policy
@@ -48,6 +48,12 @@ class Report(ByContent):
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the page to a file in one step; an existing file stays unless `overwrite`."""
+        check_types(
+            {
+                "path": (path, str | os.PathLike, "the name of a file"),
+                "overwrite": (overwrite, is_flag, "True or False"),
+            }
+        )
         write_text(path, self.html, overwrite=overwrite)
 
 
@@ -108,9 +114,8 @@ def make_report(
     further: called when all that `time` is for is done; gives a certificate, a comparison, both or none, by name.
     """
     begun = perf_counter()
-    check_numbers(
-        {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time": (time, 0, math.inf)}, whole=("runs", "seed")
-    )
+    limits = {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time": (time, 0, math.inf)}
+    check_numbers(limits, whole=("runs", "seed"), optional=("runs", "time"))
     answers = GivenAnswers.of(solution, certificate, comparison)
     chosen = _policy(policy, solution)
     tell = on_progress or (lambda words: None)

@@ -89,7 +89,8 @@ def plot_trace(solution: Any, *, column: Column = "single", title: str | None = 
 
     Raises InputError when the mapping is no such answer, or where matplotlib is not installed.
     """
-    answer = solution if isinstance(solution, Mapping) else solution_to_dict(solution)
+    with reading("a Solution"):
+        answer = solution if isinstance(solution, Mapping) else solution_to_dict(solution)
     return plot_charts(SolveTrace.of_answer(answer).charts(), column=column, title=title)
 
 

@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from opaq.choices import check_types, suggestion
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import IntArray
 from opaq.model.mdp import positions
-from opaq.model.policy import Policy, PolicyClass, RowKey
+from opaq.model.policy import Policy, PolicyClass, RowKey, row_name
 from opaq.model.problem import Problem
 from opaq.product.compile import compile_problem
-from opaq.product.compiled import row_name
 from opaq.product.condition_tracker import ConditionTracker, Setting, track_condition
 from opaq.product.joint_choices import condition_machine, free_memory_of
 from opaq.product.machine import Branches, Machine
-from opaq.spec.cursor import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,7 @@ class Rules:
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> Rules:
         """The rules of a policy; raises InputError when it lacks a row for a case that can occur."""
+        check_types({"problem": (problem, Problem, "an opaq.Problem"), "policy": (policy, Policy, "an opaq.Policy")})
         product = compile_problem(problem, policy.policy_class)
         complete = product.policy(product.policy_vector(policy)).rows
         setting = Setting.of(problem, policy.policy_class)
@@ -123,7 +123,7 @@ class Rules:
         return row
 
     def _index(self, state: str) -> int:
-        if state not in self.state_index:
+        if not isinstance(state, str) or state not in self.state_index:
             raise InputError([Fault("", f"unknown state '{state}'", "use the names of the problem's states")])
         return self.state_index[state]
 
@@ -132,8 +132,8 @@ class Rules:
         if observation is None:
             looks = f"the policy looks at observations, and none is given in state '{state}'"
             raise InputError([Fault("", looks, "give what the observer sees")])
-        if observation not in self.observation_index:
-            advice = suggestion(observation, self.observation_index, kind="observation")
+        if not isinstance(observation, str) or observation not in self.observation_index:
+            advice = suggestion(str(observation), self.observation_index, kind="observation")
             raise InputError([Fault("", f"unknown observation '{observation}'", advice)])
         return self.observation_index[observation]
 

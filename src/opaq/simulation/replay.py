@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opaq.choices import check_numbers
+from opaq.choices import check_numbers, check_types
 from opaq.display import Displayed
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
@@ -69,13 +69,17 @@ def replay(
     Raises InputError when an argument does not fit, or when observations have probability 0 under the policy.
     """
     check_numbers({"seed": (seed, 0, 2**64)}, whole=("seed",))
+    check_types(
+        {"observations": (observations, Sequence, "a list of observations, and no runs")}, optional=("observations",)
+    )
     product, pi = compiled(problem, policy)
     if observations is not None and (isinstance(observations, str) or runs is not None):
         finding = "is a text" if isinstance(observations, str) else "is given beside runs"
         raise InputError([Fault("observations", finding, "give a list of observations, and no runs")])
     if observations is not None:
         return replayed(product, pi, [Run((), (), tuple(observations), "")])
-    if isinstance(runs, Sequence):
+    if isinstance(runs, list | tuple):
+        check_types({f"runs[{index}]": (run, Run, "an opaq.Run") for index, run in enumerate(runs)})
         return replayed(product, pi, runs)
     count = _FEW_RUNS if runs is None else runs
     check_numbers({"runs": (count, 1, MOST_RUNS)}, whole=("runs",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from opaq.choices import check_types
 from opaq.dataframes import data_frame, posterior_columns
 from opaq.simulation.runs import Run
 
@@ -24,6 +25,8 @@ def runs_to_dataframe(runs: Sequence[Run | Replay]) -> DataFrame:
 
     Raises an error that says how to install pandas where it is missing.
     """
+    check_types({"runs": (runs, Sequence, "a list of runs or replays")})
+    check_types({f"runs[{index}]": (run, _is_run, "a run or a replay") for index, run in enumerate(runs)})
     lines: list[dict[str, Any]] = []
     posteriors: list[Mapping[str, float]] = []
     for number, run in enumerate(runs):
@@ -35,6 +38,10 @@ def runs_to_dataframe(runs: Sequence[Run | Replay]) -> DataFrame:
     for line, posterior in zip(lines, posteriors, strict=True):
         line.update({column: posterior.get(value, 0.0) for value, column in names.items()})
     return data_frame(lines, (*_COLUMNS, *names.values()))
+
+
+def _is_run(run: object) -> bool:
+    return isinstance(run, Run) or hasattr(run, "moments")
 
 
 def _moments(run: Run | Replay) -> Iterator[tuple[str, str, str, Mapping[str, float]]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opaq.beliefs.graph import Budget
+from opaq.choices import check_types
 from opaq.dataframes import data_frame
 from opaq.display import Displayed
 from opaq.errors import BudgetError, Fault, InputError
@@ -133,6 +134,15 @@ def compare(
     A class that contains another never comes out below it: if its search ends lower, it keeps the coarser policy.
     Raises InputError when an argument does not fit.
     """
+    objects = {
+        "classes": (classes, (str | PolicyClass | Sequence), "a list of policy classes or their names"),
+        "options": (options, SolveOptions, "an opaq.SolveOptions"),
+        "budget": (budget, Budget, "an opaq.Budget"),
+        "on_step": (on_step, callable, "a function"),
+        "on_rung": (on_rung, callable, "a function"),
+        "stop": (stop, Stop, "an opaq.Stop"),
+    }
+    check_types(objects, optional=objects)
     chosen = (options or SolveOptions()).changed(num_starts=num_starts, seed=seed, processes=processes, time=time)
     stated = as_problem(problem)
     listed = [classes] if isinstance(classes, str | PolicyClass) else classes

@@ -147,6 +147,7 @@ def _check_values(options: SolveOptions, faults: Faults) -> None:
         faults.error(name, "is None", "leave it out for the default")
     try:
         limited = {name: (value, *LIMITS[name]) for name, value in values.items()}
-        check_numbers(limited, whole=[name for name in LIMITS if name not in _FRACTIONS])
+        whole = [name for name in LIMITS if name not in _FRACTIONS]
+        check_numbers(limited, whole=whole, optional=limited)
     except InputError as error:
         faults.errors.extend(error.faults)

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from opaq.beliefs.graph import Budget
-from opaq.choices import check_numbers
+from opaq.choices import check_numbers, check_types
 from opaq.model.policy import Policy, RowKey
 from opaq.model.problem import Problem
 from opaq.opacity import sampled
@@ -40,7 +40,10 @@ def gradient(
     changes the opacity by d (slope of a - slope of b), to first order.
     Raises InputError when the policy does not fit, BudgetError when the whole graph does not fit the budget.
     """
-    check_numbers({"samples": (samples, 1, MOST_RUNS), "seed": (seed, 0, 2**64)}, whole=("samples", "seed"))
+    limits = {"samples": (samples, 1, MOST_RUNS), "seed": (seed, 0, 2**64)}
+    check_numbers(limits, whole=tuple(limits), optional=("samples",))
+    objects = {"budget": (budget, Budget, "an opaq.Budget"), "stop": (stop, Stop, "an opaq.Stop")}
+    check_types(objects, optional=objects)
     product, pi = compiled(problem, policy)
     process = product.process
     pi = process.softmax(with_least(process, process.logits(pi), LEAST_PROBABILITY))
@@ -49,4 +52,4 @@ def gradient(
     else:
         rng = np.random.default_rng(seed)
         _, _, slope = sampled.policy_slope(process, pi, samples=samples, rng=rng, stop=stop)
-    return {row: dict(actions) for row, actions in product.policy(slope).rows.items()}
+    return product.table(slope)

@@ -12,9 +12,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from opaq.beliefs.graph import Budget
+from opaq.choices import check_types
 from opaq.dataframes import data_frame
 from opaq.display import Displayed
-from opaq.errors import Fault, Faults, InputError
+from opaq.errors import Fault, InputError
 from opaq.loading.policy_files import as_policy
 from opaq.loading.scenarios import as_problem
 from opaq.model.arrays import FloatArray
@@ -179,7 +180,14 @@ def solve(
     The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
     begun = perf_counter()
-    _check_types(options=(options, SolveOptions), budget=(budget, Budget), stop=(stop, Stop))
+    objects = {
+        "options": (options, SolveOptions, "an opaq.SolveOptions"),
+        "budget": (budget, Budget, "an opaq.Budget"),
+        "folder": (folder, str | os.PathLike, "the name of a folder"),
+        "on_step": (on_step, callable, "a function"),
+        "stop": (stop, Stop, "an opaq.Stop"),
+    }
+    check_types(objects, optional=objects)
     named = {"solver": solver} if isinstance(solver, str) else {}
     limits = {} if budget is None else {"nodes": budget.nodes, "memory": budget.memory, "mass": budget.mass}
     chosen = (options or SolveOptions()).changed(
@@ -215,15 +223,6 @@ def solve(
             return _run(search, path, runner=runner, on_step=on_step, begun=begun)
 
     return _interruptible(answer, stop, time=chosen.time)
-
-
-def _check_types(**given: tuple[object, type]) -> None:
-    """Raise InputError for arguments of another kind than they can be."""
-    faults = Faults()
-    for name, (value, kind) in given.items():
-        if value is not None and not isinstance(value, kind):
-            faults.error(name, f"is of the type {type(value).__name__}", f"give an opaq.{kind.__name__}")
-    faults.raise_if_any()
 
 
 def _interruptible(answer: Callable[[Stop], Solution], stop: Stop | None, *, time: float | None) -> Solution:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from opaq.choices import choose
+from opaq.choices import check_types, choose
 from opaq.errors import Fault, InputError
 from opaq.solvers import lagrangian, natural, primal_dual
 from opaq.solvers.factory import Plan, PlanRequest, SolverFactory, to_the_end
@@ -20,6 +20,7 @@ def register_solver(factory: SolverFactory) -> None:
 
     factory: how it is made and what it can use. Raises InputError when the name is taken.
     """
+    check_types({"factory": (factory, SolverFactory, "an opaq.SolverFactory")})
     if factory.name in SOLVERS:
         raise InputError([Fault("solver", f"'{factory.name}' is registered already", "choose another name")])
     SOLVERS[factory.name] = factory

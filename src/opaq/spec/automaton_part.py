@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +12,11 @@ from opaq.automata.from_text import language_automaton
 from opaq.automata.syntax.ltlf import parse_ltlf
 from opaq.automata.syntax.regex import parse_regex
 from opaq.automata.syntax.scan import NotationError
+from opaq.choices import check_types, shown
 from opaq.errors import BudgetError, Faults
-from opaq.model.automaton import Automaton, Edge
+from opaq.model.automaton import MAX_STATES, Automaton, Edge, check_guards, check_labels
 from opaq.model.guard import Guard, GuardError, parse_guard
-from opaq.spec.cursor import Cursor, gather, shown, suggestion
+from opaq.spec.cursor import Cursor, gather
 from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, plainly
 from opaq.spec.names import Known, Names
 from opaq.spec.shapes import (
@@ -33,7 +34,6 @@ from opaq.spec.shapes import (
 )
 
 LANGUAGES = ("automaton", "ltlf", "regex")
-MAX_STATES = 100_000
 _EXAMPLES = {"ltlf": '"F(p & F q)"', "regex": '"p .* q"'}
 
 
@@ -47,15 +47,19 @@ def build_automaton(
     faults: collects every fault instead of raising InputError; the automaton is then None when it is unusable.
     path: what faults call the automaton.
     """
+    check_types({"labels": (labels, _are_names, "a list of labels")}, optional=("labels",))
     names = Names(labels=None if labels is None else dict.fromkeys(labels))
     return gather(AUTOMATON.read, names.at_start(spec, path), faults)
 
 
-def check_guards(cursor: Cursor, automaton: Automaton) -> None:
+def _are_names(labels: object) -> bool:
+    listed = isinstance(labels, Iterable) and not isinstance(labels, str)
+    return listed and all(isinstance(label, str) for label in labels)  # type: ignore[attr-defined]
+
+
+def _check_guards(cursor: Cursor, automaton: Automaton) -> None:
     """Note the labels that the guards of a finished automaton mention and the model does not have."""
-    edges = cursor.child("edges", None)
-    for index, edge in enumerate(automaton.edges):
-        _check_labels(edges.item(index).child("when", None), edge.guard.names())
+    check_guards(automaton, cursor.faults, cursor.path, labels=cursor.names.labels)
 
 
 def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
@@ -75,7 +79,7 @@ def _read_drawn(cursor: Cursor) -> Automaton | None:
         return AUTOMATON.read(cursor)
     automaton = cursor.names.sources.automaton(cursor.child("file", cursor.value["file"]))
     if automaton is not None:
-        check_guards(cursor, automaton)
+        _check_guards(cursor, automaton)
     return automaton
 
 
@@ -105,13 +109,7 @@ def _read_guard(cursor: Cursor) -> Guard | None:
 
 def _check_labels(cursor: Cursor, mentioned: set[str] | frozenset[str]) -> bool:
     """Note the labels that are mentioned and that the model does not have; whether there are none."""
-    labels = cursor.names.labels
-    unknown = [] if labels is None else sorted(mentioned - set(labels))
-    for label in unknown:
-        listed = f"the labels are {', '.join(labels)}" if labels else "the model has no labels"
-        near = suggestion(label, labels or (), kind="label") if len(labels or ()) > 8 else listed
-        cursor.error(f"unknown label '{label}'", near or listed)
-    return not unknown
+    return check_labels(mentioned, cursor.faults, cursor.path, labels=cursor.names.labels)
 
 
 def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool) -> Automaton | None:
@@ -205,7 +203,7 @@ DRAWN: Shape[Automaton] = or_made(
         inside=(AUTOMATON.shape,),
     ),
     Automaton,
-    check_guards,
+    _check_guards,
 )
 _LTLF, _REGEX = (unread(f"text, e.g. `{_EXAMPLES[kind]}`", WRITTEN) for kind in ("ltlf", "regex"))
 LANGUAGE_KEYS = {

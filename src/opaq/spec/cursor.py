@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from opaq.errors import Faults
-from opaq.model.distributions import SILENT, SLACK, divisor
-from opaq.model.mdp import MAX_REWARD
+from opaq.choices import check_types, is_int, is_number, shown, whole_fault
+from opaq.errors import Faults, InputError
+from opaq.model.checks import MAX_REWARD
+from opaq.model.distributions import SILENT, SLACK, divisor, probability_fault, sum_fault
 
 if TYPE_CHECKING:
     from opaq.spec.names import Names
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_NAME = 10_000  # characters
-_MOST_COMPARED = 5_000  # comparing a misspelt name with more names than this takes too long
-_LONGEST_COMPARED = 100  # characters of a misspelt name
-_MOST_SHOWN = 8
-_MOST_SUGGESTED = 20  # faults: a file with more of them is not merely misspelt
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +147,8 @@ class Cursor:
         """A whole number from `low` to `high`."""
         if isinstance(self.value, str):
             return self._not_a_number()
-        if not is_int(self.value):
-            return self.wrong("a whole number")
-        if not low <= int(self.value) <= high:
-            return self.error(f"is {self.value}, not a whole number from {low:,} to {high:,}")
-        return int(self.value)
+        fault = whole_fault(self.value, low=low, high=high)
+        return int(self.value) if fault is None else self.error(fault)
 
     def probability(self) -> float | None:
         """A number from 0 to 1, up to rounding."""
@@ -191,11 +184,25 @@ class Cursor:
         return self.error(f"{shown(self.value)} is text, not a number", "remove the quotes")
 
 
+def noting_faults(make: Callable[[], T | None], faults: Faults) -> T | None:
+    """What is made, or None after a fault; those that the model itself finds are noted where the reader found none."""
+    before = len(faults.errors)
+    try:
+        return make()
+    except InputError as error:
+        if error.source:
+            raise
+        faults.errors.extend(error.faults if len(faults.errors) == before else ())
+        return None
+
+
 def gather(read: Callable[[Cursor], T | None], start: Cursor, faults: Faults | None) -> T:
     """Run a reader; without a collector raise InputError with every fault, with one return None if unusable."""
+    check_types({"faults": (faults, Faults, "an opaq.errors.Faults")}, optional=("faults",))
+    check_types({"path": (start.path, str, "a text")})
     noted = Faults() if faults is None else faults
     before = len(noted.errors)
-    result = read(replace(start, faults=noted))
+    result = noting_faults(lambda: read(replace(start, faults=noted)), noted)
     if faults is None:
         noted.raise_if_any()
     return cast("T", result if len(noted.errors) == before else None)
@@ -204,77 +211,6 @@ def gather(read: Callable[[Cursor], T | None], start: Cursor, faults: Faults | N
 def given(**stated: Any) -> dict[str, Any]:
     """The arguments that are not None, as the keys of a mapping."""
     return {name: value for name, value in stated.items() if value is not None}
-
-
-def shown(value: object) -> str:
-    """A value as it is named in a message."""
-    if value is None:
-        return "empty"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f"'{value}'" if len(value) <= 40 else f"'{value[:37]}...'"
-    if isinstance(value, int | float | np.number):
-        return f"{value}"
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list | tuple):
-        return "a list"
-    return "an array" if isinstance(value, np.ndarray) else f"of type {type(value).__name__}"
-
-
-def some(names: Iterable[str]) -> str:
-    """The first few names, for a message."""
-    listed = list(names)
-    rest = f" and {len(listed) - _MOST_SHOWN:,} more" if len(listed) > _MOST_SHOWN else ""
-    return ", ".join(listed[:_MOST_SHOWN]) + rest
-
-
-def suggestion(name: str, options: Iterable[str], *, kind: str, faults: Faults | None = None) -> str:
-    """Advice for an unknown name: the nearest one that exists, else all of them when they are few.
-
-    Comparing takes time: with many `faults` noted before, nothing is suggested.
-    """
-    if faults is not None and len(faults.errors) > _MOST_SUGGESTED:
-        return ""
-    listed, several = list(options), f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
-    near = nearest(name, listed) if len(listed) <= _MOST_COMPARED and len(name) <= _LONGEST_COMPARED else []
-    if near:
-        return f"did you mean '{near[0]}'?"
-    if not listed:
-        return f"there are no {several}"
-    return f"the {several} are {', '.join(listed)}" if len(listed) <= _MOST_SHOWN else ""
-
-
-def nearest(name: str, options: Sequence[str]) -> list[str]:
-    """The option a misspelt name was probably meant to be, if there is one."""
-    return difflib.get_close_matches(name[:_LONGEST_COMPARED], options, n=1)
-
-
-def is_flag(value: object) -> bool:
-    """Whether the value is true or false."""
-    return isinstance(value, bool | np.bool_)
-
-
-def is_int(value: object) -> bool:
-    """Whether the value is an integer (booleans are not)."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def is_number(value: object) -> bool:
-    """Whether the value is a number (booleans are not)."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def probability_fault(share: float) -> tuple[str, str]:
-    """What is wrong with a number that is no probability, and what to do."""
-    side = "is negative" if share < 0 else "is above 1"
-    return f"probability {share:.7g} {side}", "use a number from 0 to 1"
-
-
-def sum_fault(total: float) -> tuple[str, str]:
-    """What is wrong with probabilities of this sum, and what to do."""
-    return f"probabilities sum to {total:.7g}, not 1", "make them sum to 1"
 
 
 def number_range(low: float, high: float) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from opaq.spec.cursor import Cursor, nearest
+from opaq.choices import nearest
+from opaq.spec.cursor import Cursor, noting_faults
 from opaq.spec.names import Names
 
 T = TypeVar("T")
@@ -132,8 +133,12 @@ class Record(Generic[T]):
 
     def read(self, cursor: Cursor) -> T | None:
         """What the mapping states."""
-        fields = self.open(cursor)
-        return None if fields is None else self.make(fields)
+
+        def make() -> T | None:
+            fields = self.open(cursor)
+            return None if fields is None else self.make(fields)
+
+        return noting_faults(make, cursor.faults)
 
     def open(self, cursor: Cursor) -> Fields | None:
         """The keys that are there; those that do not belong, and those that are missing, are noted."""

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from opaq.choices import shown
 from opaq.errors import Faults
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor, gather, given, shown
+from opaq.spec.cursor import Cursor, gather, given
 from opaq.spec.grammar import Fields, Key, Record, Shape, any_required
 from opaq.spec.model_part import LABELS, Plant, assemble, known_names, mdp_of
 from opaq.spec.names import Names, cell

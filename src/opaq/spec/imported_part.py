@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from opaq.choices import is_number, shown
 from opaq.model.imported import Imported
-from opaq.spec.cursor import Cursor, is_number, shown
+from opaq.spec.cursor import Cursor
 from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Shape, Union, lazily
 from opaq.spec.model_part import LABELS, Plant, usable_labels
 from opaq.spec.names import Names

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opaq.model.arrays import FloatArray, IntArray
-from opaq.model.distributions import SLACK, normalise_rows
-from opaq.spec.cursor import Cursor, probability_fault, sum_fault
+from opaq.model.checks import MASKED, is_masked
+from opaq.model.distributions import SLACK, normalise_rows, probability_fault, sum_fault
+from opaq.spec.cursor import Cursor
 
 MAX_ENTRIES = 200_000_000
 
@@ -37,6 +38,8 @@ def dense(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
     """An array of finite numbers with these axes."""
     if isinstance(cursor.value, np.ndarray) and too_large(cursor, cursor.value.size):
         return None
+    if is_masked(cursor.value):
+        return cursor.error(*MASKED)
     try:
         table = np.asarray(cursor.value)
     except ValueError:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from opaq.choices import check_numbers, check_types, is_int
 from opaq.errors import Faults
 from opaq.model.arrays import IntArray, SparseRows, ints
 from opaq.model.mdp import MDP
-from opaq.model.memory import Memory
-from opaq.spec.cursor import Cursor, gather, given, is_int
+from opaq.model.memory import MAX_NODES, Memory, check_memory
+from opaq.spec.cursor import Cursor, gather, given
 from opaq.spec.grammar import Fields, Key, Plain, Record, Shape
 from opaq.spec.matrices import dense, is_array, right_shape, scaled_table
 from opaq.spec.named_rows import (
@@ -28,7 +29,6 @@ from opaq.spec.names import Known, Names
 from opaq.spec.sets import STATES, written_states
 from opaq.spec.shapes import ARRAY, NAMES, all_named, list_of, map_of, one_named, or_made, unread
 
-MAX_NODES = 10_000
 MAX_UPDATES = 10_000_000  # nodes x states x actions
 MAX_JOINT = 1_000_000  # actions x nodes, where the policy chooses both
 FREE = "free"  # the policy chooses the next node together with the action
@@ -78,6 +78,8 @@ def free_memory(mdp: MDP, count: int) -> Memory:
     mdp: the model.
     count: how many nodes.
     """
+    check_types({"mdp": (mdp, MDP, "an opaq.MDP")})
+    check_numbers({"count": (count, 1, MAX_NODES)}, whole=("count",))
     size = mdp.num_states
     start = SparseRows.from_entries(range(size), [0] * size, [1.0] * size, shape=(size, count))
     return Memory(_numbered(count), start, *_staying((count, size, len(mdp.actions))), free=True)
@@ -85,7 +87,7 @@ def free_memory(mdp: MDP, count: int) -> Memory:
 
 def _staying(sizes: tuple[int, int, int]) -> Updates:
     """Every node is kept."""
-    nodes = np.arange(sizes[0])
+    nodes = ints(np.arange(sizes[0]))
     rows = SparseRows.from_entries(nodes, nodes, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
     return np.broadcast_to(nodes[:, None, None], sizes), rows
 
@@ -97,11 +99,9 @@ def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
 
 def _check(cursor: Cursor, memory: Memory) -> None:
     """Note when a finished machine does not fit the model."""
-    states, actions = cursor.names.states, cursor.names.actions
-    if states.index is not None and actions.index is not None:
-        expected = (len(memory.nodes), len(states), len(actions))
-        right_shape(cursor.child("update", None), memory.update_of.shape, expected)
-        right_shape(cursor.child("start", None), (memory.start.num_rows,), (len(states),))
+    states, actions = cursor.names.states.size, cursor.names.actions.size
+    if states is not None and actions is not None:
+        check_memory(memory, cursor.faults, cursor.path, num_states=states, num_actions=actions)
 
 
 def _make(fields: Fields) -> Memory | None:

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from opaq.choices import some
 from opaq.errors import Faults
 from opaq.model.arrays import FloatArray, IntArray, spread
-from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor, gather, given, some
+from opaq.model.mdp import MAX_ACTIONS, MAX_STATES, MDP
+from opaq.spec.cursor import Cursor, gather, given
 from opaq.spec.grammar import Fields, Key, Plain, Record, Shape
 from opaq.spec.names import Known, Names
 from opaq.spec.rewards import NAMED_REWARDS, REWARDS, spread_rewards, written_rewards
@@ -20,8 +21,6 @@ from opaq.spec.sets import START, START_ADVICE, STATES, state_set
 from opaq.spec.shapes import map_of, unique_names
 from opaq.spec.transitions import TRANSITIONS, Choices, Entries, entry_choices, is_array_form, read_entries
 
-MAX_STATES = 5_000_000
-MAX_ACTIONS = 1_000_000
 _NOT_IN_LABELS = re.compile(r'["&|!~()]')
 
 

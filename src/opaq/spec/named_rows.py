@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from opaq.choices import is_int
 from opaq.model.arrays import FloatArray, IntArray, SparseRows
-from opaq.spec.cursor import Cursor, is_int
+from opaq.spec.cursor import Cursor
 from opaq.spec.grammar import Plain, Shape
 from opaq.spec.matrices import is_array, matrix_entries, right_shape, scaled_rows
 from opaq.spec.names import Known

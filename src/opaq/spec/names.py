@@ -7,12 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from opaq.choices import check_types, is_int, suggestion
 from opaq.errors import Faults
 from opaq.model.arrays import IntArray
 from opaq.model.automaton import Automaton
 from opaq.model.imported import Imported
 from opaq.model.mdp import MDP, positions
-from opaq.spec.cursor import Cursor, is_int, suggestion
+from opaq.spec.cursor import Cursor
 
 _CELL = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)|(\d+)\s*,\s*(\d+)")
 
@@ -32,6 +33,11 @@ class Known:
 
     def __len__(self) -> int:
         return len(self.index or ())
+
+    @property
+    def size(self) -> int | None:
+        """How many names there are; None when they could not be read."""
+        return None if self.index is None else len(self.index)
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -100,6 +106,7 @@ class Names:
     @classmethod
     def of(cls, mdp: MDP, **more: Any) -> Names:
         """The names of a finished model."""
+        check_types({"mdp": (mdp, MDP, "an opaq.MDP")})
         states, actions = Known("state", mdp.state_index()), Known("action", mdp.action_index())
         return cls(states, actions, mdp.labels, variables={}, rewards=mdp.named_rewards, **more)
 

@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from opaq.choices import suggestion
 from opaq.errors import Faults
 from opaq.model.arrays import SparseRows
 from opaq.model.mdp import MDP
-from opaq.model.observer import Observer
+from opaq.model.observer import MAX_OBSERVATIONS, Observer, check_observer
 from opaq.spec.channels import noisy, shared
-from opaq.spec.cursor import Cursor, gather, given, suggestion
+from opaq.spec.cursor import Cursor, gather, given
 from opaq.spec.grammar import Fields, Key, Kind, Plain, Shape, Union
 from opaq.spec.named_rows import DISTRIBUTION, TABLE, Shown, by_name, mentioned, read_rows, too_many, written_rows
 from opaq.spec.names import Known, Names
 from opaq.spec.sensors import SENSORS, read_sensors, write_sensors
 from opaq.spec.shapes import NAME, PROBABILITY, map_of, mapping_to, one_of, or_made, several, unique_names, unread
-
-MAX_OBSERVATIONS = 5_000_000
 
 
 def build_observer(
@@ -65,16 +64,8 @@ def _read(cursor: Cursor) -> Observer | None:
 
 def _check(cursor: Cursor, observer: Any) -> None:
     """Note when a finished observer of tables does not fit the model."""
-    if not isinstance(observer, Observer):
-        return
-    states, actions = cursor.names.states, cursor.names.actions
-    after, signs, pairs = observer.after_action, observer.action_emission, len(states) * len(actions)
-    if states.index is not None and observer.emission.num_rows != len(states):
-        cursor.error(f"emits in {observer.emission.num_rows:,} states, but the model has {len(states):,}")
-    if after is not None and states.index is not None and after.num_rows != pairs:
-        cursor.error(f"emits after {after.num_rows:,} pairs of action and state, but the model has {pairs:,}")
-    if signs is not None and actions.index is not None and signs.num_rows != len(actions):
-        cursor.error(f"sees {signs.num_rows:,} actions, but the model has {len(actions):,}")
+    sizes = {"num_states": cursor.names.states.size, "num_actions": cursor.names.actions.size}
+    check_observer(observer, cursor.faults, cursor.path, **sizes)
 
 
 def _by_emissions(fields: Fields) -> Observer | None:

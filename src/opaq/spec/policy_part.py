@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from opaq.choices import suggestion
 from opaq.errors import Faults
 from opaq.model import conditions
-from opaq.model.conditions import AutomatonState, Condition, LastStates, MemoryNode, Observations
+from opaq.model.conditions import (
+    MAX_LAST_STATES,
+    MAX_OBSERVATIONS,
+    AutomatonState,
+    Condition,
+    LastStates,
+    MemoryNode,
+    Observations,
+)
 from opaq.model.mdp import MDP
-from opaq.model.policy import PolicyClass
+from opaq.model.policy import NO_AUTOMATON, PolicyClass, check_policy_class
 from opaq.model.secret import Secret
-from opaq.spec.cursor import Cursor, gather, suggestion
+from opaq.spec.cursor import Cursor, gather
 from opaq.spec.grammar import Key, Plain, Record, Shape, one_key
 from opaq.spec.memory_part import MACHINE
 from opaq.spec.names import Names
 from opaq.spec.secret_part import may_have_automaton
 from opaq.spec.shapes import complete, each, only_key, or_made, whole
 
-MAX_LAST_STATES = 1_000
-MAX_OBSERVATIONS = 1_000
 RowPart = str | int | tuple[str, ...]
 
 
@@ -70,10 +77,8 @@ def read_policy_class(cursor: Cursor) -> PolicyClass | None:
 
 def _check(cursor: Cursor, policy_class: PolicyClass) -> None:
     """Note when a finished policy class does not fit the model or the secret."""
-    for condition in policy_class.conditions:
-        _check_automaton(cursor, condition)
-        if isinstance(condition, MemoryNode):
-            MACHINE.read(replace(cursor, value=condition.memory))
+    sizes = {"num_states": cursor.names.states.size, "num_actions": cursor.names.actions.size}
+    check_policy_class(policy_class, cursor.faults, cursor.path, **sizes, has_automaton=cursor.names.has_automaton)
 
 
 def read_conditions(cursor: Cursor) -> PolicyClass | None:
@@ -140,7 +145,7 @@ def _read_condition(cursor: Cursor, kind: ConditionKind) -> Condition | None:
 
 def _check_automaton(cursor: Cursor, condition: Condition) -> None:
     if isinstance(condition, AutomatonState) and not cursor.names.has_automaton:
-        cursor.error("'automaton' needs a secret with an automaton", "use another condition or another secret")
+        cursor.error(*NO_AUTOMATON)
 
 
 def _spelled(kind: str) -> Callable[[Cursor, Any], str | None]:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from opaq.choices import some
 from opaq.errors import Faults
-from opaq.model.conditions import AutomatonState, Condition, LastStates, MemoryNode, Observations
+from opaq.model.conditions import (
+    MAX_LAST_STATES,
+    MAX_OBSERVATIONS,
+    AutomatonState,
+    Condition,
+    LastStates,
+    MemoryNode,
+    Observations,
+)
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
-from opaq.model.policy import Policy, PolicyClass, RowKey
-from opaq.model.problem import Problem
+from opaq.model.policy import Policy, PolicyClass, RowKey, row_name
+from opaq.model.problem import MAX_HORIZON, Problem
 from opaq.model.secret import Language
-from opaq.spec.cursor import Cursor, gather, some
+from opaq.spec.cursor import Cursor, gather
 from opaq.spec.grammar import Fields, Key, Record
 from opaq.spec.memory_part import joint_actions
 from opaq.spec.model_fingerprint import model_fingerprint
 from opaq.spec.named_rows import distribution, shares
 from opaq.spec.names import Known, Names, cell_name
-from opaq.spec.policy_part import CONDITIONS, MAX_LAST_STATES, MAX_OBSERVATIONS, POLICY, written_conditions
+from opaq.spec.policy_part import CONDITIONS, POLICY, written_conditions
 from opaq.spec.shapes import NAME, TEXT, unread
 
 FORMAT = "opaq-policy"
@@ -47,15 +56,39 @@ def policy_from_dict(
         fields = POLICY_FILE.open(cursor)
         return None if fields is None else _read_policy(fields, problem)
 
+    return gather(read, _names(problem, horizon=problem.horizon).at_start(data, path), faults)
+
+
+def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults: Faults) -> None:
+    """Note the names in these rows of a finished policy that the problem does not have.
+
+    Rows of cases that do not occur may be there, such as those of times after the horizon.
+    """
+    listed = list(keys)
+    if not listed:
+        return
+    policy_class, memory = policy.policy_class, policy.policy_class.memory
+    names = _names(problem, horizon=MAX_HORIZON, nodes=Known.of("node", None if memory is None else memory.nodes))
+    choices = _Rows.of(problem, policy_class).choices
+    for key in listed:
+        cursor = Cursor(None, f"policy row {row_name(policy_class, key)}", faults, names)
+        for condition, part in zip(policy_class.conditions, key, strict=True):
+            if condition.key in CONDITIONS:
+                CONDITIONS[condition.key].row(replace(cursor, value=part), condition)
+        for action in policy.rows[key]:
+            choices.find(replace(cursor, value=action))
+
+
+def _names(problem: Problem, **more: Any) -> Names:
+    """What the rows of a policy for a problem may name."""
     automaton = problem.secret.automaton.states if isinstance(problem.secret, Language) else None
-    names = Names.of(
+    return Names.of(
         problem.mdp,
-        horizon=problem.horizon,
         has_automaton=automaton is not None,
         automaton=Known.of("automaton state", automaton),
         observations=Known.of("observation", _seen_names(problem)),
+        **more,
     )
-    return gather(read, names.at_start(data, path), faults)
 
 
 def policy_to_dict(policy: Policy, *, problem: Problem | None = None) -> dict[str, Any]:

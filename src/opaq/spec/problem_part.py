@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from opaq.choices import check_types, shown
 from opaq.errors import Faults
 from opaq.model.mdp import MDP
 from opaq.model.policy import PolicyClass
-from opaq.model.problem import Problem, Task
-from opaq.spec.cursor import Cursor, gather, shown
+from opaq.model.problem import MAX_HORIZON, Problem, Task, check_uncertainty, discount_fault
+from opaq.spec.cursor import Cursor, gather
 from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, one_key
 from opaq.spec.grid_part import GRID
 from opaq.spec.imported_part import IMPORTED, IMPORTED_SHAPE, read_imported
@@ -17,14 +18,11 @@ from opaq.spec.model_part import MODEL, Plant
 from opaq.spec.names import Names, Sources
 from opaq.spec.observer_part import ANY_OBSERVER
 from opaq.spec.policy_part import ANY_POLICY
-from opaq.spec.rewards import check_rewards
 from opaq.spec.secret_part import ANY_SECRET, may_have_automaton
 from opaq.spec.shapes import NAME, TEXT, unread, whole
 from opaq.spec.task_part import ANY_TASK
-from opaq.spec.uncertainty_part import check_uncertainty
 
 VERSION = 1
-MAX_HORIZON = 1_000_000
 
 
 def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, faults: Faults | None = None) -> Problem:
@@ -34,6 +32,7 @@ def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, fa
     sources: reads the models and automata of other files that the mapping names; without it there may be none.
     faults: collects every fault instead of raising InputError; the problem is then None when it is unusable.
     """
+    check_types({"sources": (sources, _reads_files, "an object that reads models and automata")}, optional=("sources",))
     start = Names(sources=sources).at_start(spec, "")
     return gather(lambda cursor: problem_record().read(cursor), start, faults)
 
@@ -43,8 +42,13 @@ def problem_to_dict(problem: Problem) -> Plain:
 
     problem: the problem.
     """
+    check_types({"problem": (problem, Problem, "an opaq.Problem")})
     names = Names.of(problem.mdp, horizon=problem.horizon, discount=problem.discount)
     return {"opaq": VERSION, **problem_record().write(problem, names)}
+
+
+def _reads_files(sources: object) -> bool:
+    return hasattr(sources, "model") and hasattr(sources, "automaton")  # the protocol Sources
 
 
 def problem_record() -> Record[Problem]:
@@ -59,6 +63,8 @@ def problem_record() -> Record[Problem]:
 
 
 def _make(fields: Fields) -> Problem | None:
+    noted = fields.cursor.faults.errors
+    before = len(noted)
     _check_version(fields.at("opaq"), given="opaq" in fields)
     plant = _plant(fields)
     horizon, discount = fields.read("horizon"), _discount(fields, plant)
@@ -71,9 +77,10 @@ def _make(fields: Fields) -> Problem | None:
     title = fields.read("name")
     fields.read("description")
     if task is not None and secret is not None:
-        check_uncertainty(fields.at("task").child("of", None), task.of, secret)
+        check_uncertainty(task.of, secret, fields.cursor.faults, fields.at("task").child("of", None).path)
     parts = (plant.mdp, observer, secret, horizon, discount, task, policy_class, title)
-    return None if any(part is None for part in parts) else Problem(*parts)  # type: ignore[arg-type]
+    usable = len(noted) == before and all(part is not None for part in parts)
+    return Problem(*parts) if usable else None  # type: ignore[arg-type]
 
 
 def _check_version(cursor: Cursor, *, given: bool) -> None:
@@ -105,7 +112,6 @@ def _read_model(cursor: Cursor) -> Plant | None:
     """A model state by state, a grid, a model of another tool, or a finished one."""
     value = cursor.value
     if isinstance(value, MDP):
-        check_rewards(cursor, value)
         return Plant(Names.of(value, sources=cursor.names.sources), value)
     own = {key.name for key in MODEL.keys}
     if isinstance(value, Mapping) and any(name in value for name in IMPORTED.kinds) and "transitions" not in value:
@@ -126,9 +132,8 @@ def _discount(fields: Fields, plant: Plant) -> float | None:
 
 def _read_discount(cursor: Cursor) -> float | None:
     discount = cursor.number()
-    if discount is None or 0 < discount <= 1:
-        return discount
-    return cursor.error(f"is {discount:g}, not a number above 0 and up to 1")
+    fault = None if discount is None else discount_fault(discount)
+    return discount if fault is None else cursor.error(fault)
 
 
 def _parts(problem: Problem, names: Names) -> Plain:

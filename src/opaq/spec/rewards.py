@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from opaq.model.arrays import FloatArray, floats
-from opaq.model.mdp import MAX_REWARD, MDP
+from opaq.model.checks import MAX_REWARD
+from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor
 from opaq.spec.grammar import Plain, Shape
 from opaq.spec.matrices import dense, is_array, right_shape
@@ -64,18 +65,6 @@ def spread_rewards(rewards: Rewards | None, choices: Choices, actions: Known) ->
             action = actions.listed[reward.action]
             reward.cursor.warn(f"action '{action}' is not enabled there", "it is never earned")
     return floats(amounts)
-
-
-def check_rewards(cursor: Cursor, mdp: MDP) -> None:
-    """Note rewards of a finished model whose sums could overflow."""
-    named = {f"named_rewards.{key}": amounts for key, amounts in mdp.named_rewards.items()}
-    for key, amounts in {"rewards": mdp.rewards, **named}.items():
-        beyond = np.flatnonzero(~(np.abs(amounts) <= MAX_REWARD))  # NaN too
-        if beyond.size:
-            state = mdp.states[mdp.choice_state()[beyond[0]]]
-            more = f" ({beyond.size:,} such rewards)" if beyond.size > 1 else ""
-            finding = f"the reward of state '{state}' is {amounts[beyond[0]]:g}, beyond {MAX_REWARD:g}{more}"
-            cursor.child(key, None).error(finding, "scale all rewards and thresholds down")
 
 
 def written_rewards(mdp: MDP, amounts: FloatArray) -> Plain:

@@ -6,17 +6,26 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from opaq.choices import check_numbers
 from opaq.errors import Faults
 from opaq.model.mdp import MDP
-from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
-from opaq.spec.automaton_part import LANGUAGE_KEYS, LANGUAGES, MINIMAL, check_guards, read_language
+from opaq.model.secret import (
+    MAX_TIME,
+    InitialState,
+    Language,
+    LastState,
+    Secret,
+    StateAt,
+    StepsAgo,
+    Visited,
+    check_secret,
+)
+from opaq.spec.automaton_part import LANGUAGE_KEYS, LANGUAGES, MINIMAL, read_language
 from opaq.spec.cursor import Cursor, gather
 from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union
 from opaq.spec.names import Names
 from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, label_or_states, written_states
 from opaq.spec.shapes import attributes, each, one_of, or_made, unread
-
-MAX_TIME = 1_000_000
 
 
 def build_secret(
@@ -30,6 +39,7 @@ def build_secret(
     faults: collects every fault instead of raising InputError; the secret is then None when it is unusable.
     path: what faults call the secret.
     """
+    check_numbers({"horizon": (horizon, 0, MAX_TIME)}, whole=("horizon",), optional=("horizon",))
     return gather(ANY_SECRET.read, Names.of(mdp, horizon=horizon).at_start(spec, path), faults)
 
 
@@ -42,18 +52,15 @@ def may_have_automaton(secret: Any) -> bool:
 
 def _check(cursor: Cursor, secret: Any) -> None:
     """Note when a finished secret does not fit the model or the horizon."""
-    count = None if cursor.names.states.index is None else len(cursor.names.states)
-    if isinstance(secret, Language):
-        check_guards(cursor.child("automaton", None), secret.automaton)
-    elif isinstance(secret, Visited):
-        if count is not None and secret.states.size and secret.states.max() >= count:
-            cursor.error(f"names state {secret.states.max()}, but the model has {count:,}")
-    elif isinstance(getattr(secret, "classes", None), StateClasses):
-        if count is not None and secret.classes.of_state.size != count:
-            cursor.error(f"classes {secret.classes.of_state.size:,} states, but the model has {count:,}")
-        time = getattr(secret, "time", getattr(secret, "steps", 0))
-        if cursor.names.horizon is not None:
-            dataclasses.replace(cursor, value=time).whole(low=0, high=cursor.names.horizon)
+    names = cursor.names
+    check_secret(
+        secret,
+        cursor.faults,
+        cursor.path,
+        num_states=names.states.size,
+        labels=names.labels,
+        horizon=names.horizon,
+    )
 
 
 def _read_time(cursor: Cursor) -> int | None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from opaq.choices import is_int, some, suggestion
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, ints
+from opaq.model.checks import MASKED, is_masked
 from opaq.model.secret import StateClasses
-from opaq.spec.cursor import Cursor, is_int, some, suggestion
+from opaq.spec.cursor import Cursor
 from opaq.spec.grammar import Shape
 from opaq.spec.matrices import dense, right_shape
 from opaq.spec.named_rows import SHARES, distribution, written_shares
@@ -27,6 +29,8 @@ def state_set(cursor: Cursor) -> IntArray | None:
     value, names = cursor.value, cursor.names
     if is_expression(value):
         value = _truth(cursor)
+    if is_masked(value):
+        return cursor.error(*MASKED)
     if isinstance(value, np.ndarray) and value.dtype == bool:
         return _marked(value, cursor, names.states)
     if value is None and cursor.value is not None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from opaq.spec.cursor import Cursor, is_flag, number_range
+from opaq.choices import is_flag
+from opaq.spec.cursor import Cursor, number_range
 from opaq.spec.grammar import Fields, Plain, Shape
 from opaq.spec.names import Names
 

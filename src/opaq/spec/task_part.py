@@ -6,10 +6,19 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opaq.model.problem import Reach, Requirement, ReturnAtLeast, Satisfy, Task
+from opaq.model.problem import (
+    Reach,
+    Requirement,
+    ReturnAtLeast,
+    Satisfy,
+    Task,
+    check_requirement,
+    check_task,
+    needs_discount,
+)
 from opaq.model.uncertainty import Shannon
-from opaq.spec.automaton_part import LANGUAGE_KEYS, MINIMAL, check_guards, read_language
-from opaq.spec.cursor import Cursor, suggestion
+from opaq.spec.automaton_part import LANGUAGE_KEYS, MINIMAL, read_language
+from opaq.spec.cursor import Cursor
 from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Shape, Union, any_required
 from opaq.spec.names import Names
 from opaq.spec.sets import STATES, label_or_states
@@ -19,12 +28,7 @@ from opaq.spec.uncertainty_part import UNCERTAINTY
 
 def _check_task(cursor: Cursor, task: Task) -> None:
     """Note when a finished task does not fit the model."""
-    _check_forever(cursor, task.over)
-    if task.return_at_least is not None:
-        cursor.child("return_at_least", task.return_at_least).reward()
-    requirements = cursor.child("requirements", None)
-    for index, requirement in enumerate(task.requirements):
-        _check(requirements.item(index), requirement)
+    check_task(task, cursor.faults, cursor.path, **_known(cursor), discount=cursor.names.discount)
 
 
 def _make(fields: Fields) -> Task | None:
@@ -41,22 +45,18 @@ def _make(fields: Fields) -> Task | None:
 def _check_forever(cursor: Cursor, over: str | None) -> None:
     discount = cursor.names.discount
     if over == "forever" and discount is not None and discount >= 1:
-        cursor.child("over", over).error("'forever' needs a discount below 1", f"the discount is {discount:g}")
+        cursor.child("over", over).error(*needs_discount(discount))
 
 
 def _check(cursor: Cursor, requirement: Requirement) -> None:
     """Note when a finished requirement does not fit the model."""
-    states = cursor.names.states
-    match requirement:
-        case ReturnAtLeast(reward, threshold):
-            _check_reward(cursor.child("reward", reward))
-            cursor.child("return_at_least", threshold).reward()
-        case Satisfy(automaton):
-            check_guards(cursor.child("automaton", None), automaton)
-        case Reach(members):
-            if states.index is not None and members.max(initial=-1) >= len(states):
-                finding = f"names state {members.max()}, but the model has {len(states):,}"
-                cursor.child("reach", None).error(finding)
+    check_requirement(requirement, cursor.faults, cursor.path, **_known(cursor))
+
+
+def _known(cursor: Cursor) -> Plain:
+    """What a task may refer to."""
+    names = cursor.names
+    return {"num_states": names.states.size, "labels": names.labels, "rewards": names.rewards}
 
 
 def _requirement(fields: Fields) -> Requirement | None:
@@ -70,14 +70,9 @@ def _requirement(fields: Fields) -> Requirement | None:
     reward, threshold = fields.read("reward"), fields.read("return_at_least")
     if reward is None or threshold is None:
         return None
-    _check_reward(fields.at("reward"))
-    return ReturnAtLeast(reward, threshold)
-
-
-def _check_reward(cursor: Cursor) -> None:
-    rewards, reward = cursor.names.rewards, str(cursor.value)
-    if rewards is not None and reward not in rewards:
-        cursor.error(f"unknown reward '{reward}'", suggestion(reward, rewards, kind="named reward"))
+    requirement = ReturnAtLeast(reward, threshold)
+    _check(fields.cursor, requirement)
+    return requirement
 
 
 def _event(fields: Fields) -> Requirement | None:

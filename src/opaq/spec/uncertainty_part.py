@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opaq.model.secret import Language, Secret, Visited
+from opaq.choices import suggestion
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Uncertainty
-from opaq.spec.cursor import Cursor, suggestion
+from opaq.spec.cursor import Cursor
 from opaq.spec.grammar import Key, Record, Shape
 from opaq.spec.names import Names
 from opaq.spec.shapes import REWARD, map_of
 
 _LOSS_ADVICE = "loss: {GUESS: {VALUE: number, ...}, ...}"
-
-
-def check_uncertainty(cursor: Cursor, uncertainty: Uncertainty, secret: Secret) -> None:
-    """Note losses for values that the secret does not have."""
-    values = _secret_values(secret)
-    if not isinstance(uncertainty, ExpectedLoss) or values is None:
-        return
-    losses = cursor.child("loss", None)
-    for guess, row in uncertainty.losses:
-        for value, _ in row:
-            if value not in values:
-                where = losses.child(guess, None).child(value, None)
-                where.error(f"the secret has no value '{value}'", suggestion(value, values, kind="value"))
 
 
 def _read(cursor: Cursor) -> Uncertainty | None:
@@ -57,16 +44,6 @@ def _write(uncertainty: Uncertainty, names: Names) -> Any:
     if isinstance(uncertainty, ExpectedLoss):
         return {"loss": {guess: dict(row) for guess, row in uncertainty.losses}}
     return uncertainty.name
-
-
-def _secret_values(secret: Secret) -> tuple[str, ...] | None:
-    """The names of all values that a secret may have, where that can be told."""
-    if isinstance(secret, Visited) or (isinstance(secret, Language) and secret.reveal != "progress"):
-        return ("yes", "no")
-    if isinstance(secret, Language):
-        return secret.automaton.states
-    classes = getattr(secret, "classes", None)
-    return None if classes is None else tuple(classes.names)
 
 
 _ROWS = map_of(map_of(REWARD, "value -> number"), "guess -> `{secret value: number}`")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from opaq.choices import check_types, is_flag
 from opaq.errors import Fault, InputError
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
@@ -56,6 +57,16 @@ def report(
     Raises InputError when an argument does not fit, when an answer is about another problem or policy, and when the
     file cannot be written; StoppedError when the time was up before anything was known.
     """
+    check_types(
+        {
+            "to": (to, str | os.PathLike, "the name of a file"),
+            "policies": (policies, str | os.PathLike, "the name of a folder"),
+            "overwrite": (overwrite, is_flag, "True or False"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+            "on_progress": (on_progress, callable, "a function"),
+        },
+        optional=("to", "policies", "stop", "on_progress"),
+    )
     shared = {
         "runs": runs,
         "seed": seed,

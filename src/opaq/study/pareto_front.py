@@ -13,7 +13,7 @@ from time import perf_counter
 from threadpoolctl import threadpool_limits
 
 from opaq.certificates.certificate import Certificate, certify, check_certifiable
-from opaq.choices import check_numbers
+from opaq.choices import check_numbers, check_types, is_flag
 from opaq.errors import Fault, InputError
 from opaq.loading.scenarios import as_problem
 from opaq.model.arrays import FloatArray
@@ -142,6 +142,17 @@ def frontier(
     does not fit.
     """
     check_numbers({"points": (points, 2, MOST_POINTS)}, whole=("points",))
+    check_types(
+        {
+            "against": (against, str, "'return', or the name of a requirement"),
+            "certify": (certify, is_flag, "True or False"),
+            "options": (options, SolveOptions, "an opaq.SolveOptions"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+            "on_point": (on_point, callable, "a function"),
+            "on_progress": (on_progress, callable, "a function"),
+        },
+        optional=("options", "stop", "on_point", "on_progress"),
+    )
     chosen = (options or SolveOptions()).changed(conditions=conditions, time=time, processes=processes, seed=seed)
     stated = as_problem(problem)
     _check(stated, certify)

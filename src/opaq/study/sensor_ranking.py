@@ -11,6 +11,7 @@ from time import perf_counter
 
 from threadpoolctl import threadpool_limits
 
+from opaq.choices import check_types, is_flag
 from opaq.errors import Fault, InputError
 from opaq.loading.policy_files import as_policy
 from opaq.loading.scenarios import as_problem
@@ -118,6 +119,18 @@ def sensors(
 
     Raises InputError when an argument does not fit, StoppedError when there was no time for the first policy.
     """
+    check_types(
+        {
+            "fixed": (fixed, is_flag, "True or False"),
+            "changes": (changes, _are_texts, "a list of changes, such as 'x0.5'"),
+            "null": (null, str, "the name of an observation"),
+            "options": (options, SolveOptions, "an opaq.SolveOptions"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+            "on_trial": (on_trial, callable, "a function"),
+            "on_progress": (on_progress, callable, "a function"),
+        },
+        optional=("null", "options", "stop", "on_trial", "on_progress"),
+    )
     tried = [Change.of(change) for change in ([changes] if isinstance(changes, str) else changes)]
     chosen = (options or SolveOptions()).changed(conditions=conditions, time=time, processes=processes, seed=seed)
     stated = as_problem(problem)
@@ -148,6 +161,10 @@ def _check(problem: Problem, policy_class: PolicyClass, fixed: bool) -> None:
     if fixed and any(condition.sees_observations for condition in policy_class.conditions):
         found = "looks at the observations, which change with the sensors"
         raise InputError([Fault("policy", found, "let a policy be searched for every trial")])
+
+
+def _are_texts(texts: object) -> bool:
+    return isinstance(texts, str) or (isinstance(texts, Sequence) and all(isinstance(one, str) for one in texts))
 
 
 def _say_nothing(text: str) -> None:

@@ -48,7 +48,7 @@ def study_report(
     there are none. Those that are made count, whatever ends the work.
     """
     wanted = _wanted(points)
-    check_numbers({"time": (time, 0, math.inf)})
+    check_numbers({"time": (time, 0, math.inf)}, optional=("time",))
     data = source.data()
     if to is None:
         return _page(data, {}, "")

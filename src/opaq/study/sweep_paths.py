@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from opaq.choices import shown
 from opaq.errors import Fault, InputError
-from opaq.spec.cursor import shown
 
 _INDEX = re.compile(r"\[(\d+)\]")
 _THRESHOLD = re.compile(r"task\.(requirements\.\d+\.)?(return_at_least|probability_at_least)")

@@ -9,13 +9,14 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
+from opaq.choices import is_flag, shown
 from opaq.errors import Fault, Faults, InputError
 from opaq.loading.located import located
 from opaq.loading.scenarios import names, problem_text
 from opaq.model.problem import Problem
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.solver_registry import SOLVERS
-from opaq.spec.cursor import Cursor, gather, is_flag, shown
+from opaq.spec.cursor import Cursor, gather
 from opaq.spec.grammar import Fields, Key, Plain, Record, Shape
 from opaq.spec.names import Names
 from opaq.spec.problem_part import problem_to_dict

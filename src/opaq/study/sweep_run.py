@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from opaq.choices import check_numbers
+from opaq.choices import check_numbers, check_types, is_flag
 from opaq.errors import Faults
 from opaq.lock import locked
 from opaq.stop import Stop, StoppedError, before_leaving, on_signals
@@ -81,7 +81,18 @@ def sweep(
     A point that fails is recorded with its reason and never stops the others. Raises InputError with every fault of
     the plan and of the problem of any point before anything runs, and when the folder cannot be written.
     """
-    check_numbers({"processes": (processes, 1, 10**6), "time": (time, 0.001, 1e8)}, whole=("processes",))
+    limits = {"processes": (processes, 1, 10**6), "time": (time, 0.001, 1e8)}
+    check_numbers(limits, whole=("processes",), optional=limits)
+    check_types(
+        {
+            "to": (to, str | os.PathLike, "the name of a folder"),
+            "retry": (retry, is_flag, "True or False"),
+            "on_progress": (on_progress, callable, "a function"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+            "faults": (faults, Faults, "an opaq.errors.Faults"),
+        },
+        optional=("on_progress", "stop", "faults"),
+    )
     own, study = Stop(), None
     with on_signals(lambda number: own.request()) if stop is None else nullcontext():
         try:

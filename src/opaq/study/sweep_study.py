@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opaq.choices import check_path, check_types, some
 from opaq.errors import Fault, InputError
 from opaq.opacity.amount import Amount
 from opaq.study.sweep_files import ANSWERS, POLICIES, dataframe
@@ -119,8 +120,12 @@ class Study:
         return self._asked(point, POLICIES)
 
     def _asked(self, point: StudyPoint | str, kind: str) -> Any:
+        check_types({"point": (point, str | StudyPoint, "a point or its name")})
         name = point if isinstance(point, str) else point.name
-        index = [each.name for each in self.points].index(name)
+        names = [each.name for each in self.points]
+        if name not in names:
+            raise InputError([Fault("point", f"there is no point {name!r}", f"the points are {some(names)}")])
+        index = names.index(name)
         with Journal.open(self.folder, write=False) as journal:
             return journal.policy(index) if kind == POLICIES else journal.answer(index)
 
@@ -134,6 +139,7 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
 
     folder: where the sweep was run to. Raises InputError when there is no sweep, or its journal is damaged.
     """
+    check_path("folder", folder, "a folder")
     path = Path(folder)
     if not (path / FILE).is_file():
         raise InputError([Fault("", f"holds no {FILE}", "give the folder of a sweep")], str(path))

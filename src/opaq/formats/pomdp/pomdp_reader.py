@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from opaq.choices import check_path
 from opaq.files import read_bytes
 from opaq.formats.pomdp.pomdp_model import Statements, assembled
 from opaq.formats.pomdp.pomdp_tables import Rewards, Table
@@ -22,9 +23,9 @@ from opaq.formats.pomdp.pomdp_walk import (
     as_number,
 )
 from opaq.model.arrays import FloatArray
+from opaq.model.checks import MAX_REWARD
 from opaq.model.distributions import SLACK, normalise
 from opaq.model.imported import Imported
-from opaq.model.mdp import MAX_REWARD
 
 
 def read_pomdp(path: str | os.PathLike[str]) -> Imported:
@@ -33,6 +34,7 @@ def read_pomdp(path: str | os.PathLike[str]) -> Imported:
     path: the file.
     Raises InputError with every fault, each with its line and column.
     """
+    check_path("path", path)
     content = read_bytes(path, max_bytes=MAX_CHARACTERS, advice="use a .umb file")
     walk = Walk.through(content.decode("utf-8", errors="replace"))
     imported = None

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 import numpy as np
 
+from opaq.choices import suggestion
 from opaq.errors import Faults
 from opaq.lexer import InFile, Tokens
 from opaq.model.arrays import FloatArray
 from opaq.model.mdp import positions
-from opaq.spec.cursor import suggestion
 
 ANY = -1  # the index written `*`
 MAX_CHARACTERS = 32_000_000

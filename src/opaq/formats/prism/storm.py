@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from opaq.choices import check_numbers, check_path, check_types
 from opaq.errors import Fault, InputError
 from opaq.files import read_bytes
 from opaq.formats.format_registry import Format, ending_of, endings, format_of, formats_of
@@ -25,8 +27,8 @@ from opaq.formats.prism.observables import agree, observable_values
 from opaq.formats.umb.umb_reader import read_umb
 from opaq.formats.umb.umb_rows import deadlock_warning
 from opaq.model.arrays import FloatArray, IntArray, floats
+from opaq.model.checks import MAX_REWARD
 from opaq.model.imported import Imported
-from opaq.model.mdp import MAX_REWARD
 from opaq.model.observer import Observer
 from opaq.spec.variables import ExpressionError
 from opaq.stop import before_leaving
@@ -52,6 +54,13 @@ def read_prism(
     seconds, memory: the time and the bytes that Storm gets.
     Raises InputError with Storm's own message.
     """
+    check_path("path", path)
+    check_numbers({"seconds": (seconds, 0, math.inf), "memory": (memory, 1, 2**60)}, whole=("memory",))
+    named = {
+        "constants": (constants, Mapping, "a mapping {constant: value}"),
+        "reward": (reward, str, "the name of a reward structure"),
+    }
+    check_types(named, optional=named)
     source = os.fspath(path)
     format, constants = _format(source), constants or {}
     kind = format.name

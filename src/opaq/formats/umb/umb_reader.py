@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from opaq.choices import check_numbers, check_path, check_types
 from opaq.formats.naming import distinct, entry_names
 from opaq.formats.umb.umb_archive import MAX_BYTES, Archive, read_archive
 from opaq.formats.umb.umb_index import Reading, mapping, opened, valuations
@@ -18,10 +18,12 @@ from opaq.formats.umb.umb_unfold import induced_chain, unfolded
 from opaq.formats.umb.umb_values import INDEX, kind_of, numbers
 from opaq.formats.umb.umb_writer import write_umb
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, frozen, ints
+from opaq.model.checks import MAX_REWARD
 from opaq.model.distributions import SLACK
 from opaq.model.imported import Imported
-from opaq.model.mdp import MAX_REWARD, MDP
+from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
+from opaq.spec.transitions import Choices
 
 __all__ = ["induced_chain", "read_umb", "unfolded", "write_umb"]
 
@@ -38,6 +40,9 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
     max_bytes: the most that the members may hold unpacked, so that no small file fills the memory.
     Raises InputError that names the file and the member at fault.
     """
+    check_path("path", path)
+    check_numbers({"max_bytes": (max_bytes, 1, 2**60)}, whole=("max_bytes",))
+    check_types({"reward": (reward, str, "the name of a reward structure")}, optional=("reward",))
     archive = read_archive(path, max_bytes=max_bytes)
     reading = opened(archive)
     choice_start, transitions = read_transitions(reading)  # first: it holds the declared sizes against real bytes
@@ -45,18 +50,19 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
     states = _state_names(reading, variables)
     actions, choice_action = _actions(reading, choice_start)
     rewards = _rewards(reading, choice_start, transitions)
+    choices = Choices(ints(choice_start), ints(choice_action), merged(transitions))
+    start, labels = _start(reading), _labels(reading)
+    choices, actions = without_deadlocks(choices, states, actions, reading.faults)
     mdp = MDP(
         states=states,
         actions=actions,
-        start=_start(reading),
-        choice_start=ints(choice_start),
-        choice_action=ints(choice_action),
-        transitions=merged(transitions),
-        rewards=np.zeros(int(choice_start[-1])),
-        labels=_labels(reading),
+        start=start,
+        choice_start=choices.choice_start,
+        choice_action=choices.choice_action,
+        transitions=choices.transitions,
+        rewards=_chosen(archive, rewards, reward, choices.choice_action.size),
+        labels=labels,
     )
-    mdp = without_deadlocks(mdp, reading.faults)
-    mdp = replace(mdp, rewards=_chosen(archive, rewards, reward, mdp.num_choices))
     observer = _observer(reading)
     return Imported(mdp, observer, variables, rewards, tuple(reading.faults.warnings))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
+from opaq.choices import some
 from opaq.errors import Faults
 from opaq.formats.naming import distinct
 from opaq.formats.umb.umb_archive import Archive
@@ -14,8 +14,7 @@ from opaq.formats.umb.umb_index import Reading
 from opaq.formats.umb.umb_values import kind_of, numbers
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, frozen, ints
 from opaq.model.distributions import normalise_rows
-from opaq.model.mdp import MDP
-from opaq.spec.cursor import some
+from opaq.spec.transitions import Choices
 
 _SHOWN = 5
 
@@ -84,13 +83,15 @@ def merged(rows: SparseRows) -> SparseRows:
     return SparseRows.from_entries(rows.row_of_entry(), rows.columns, rows.values, shape=shape)
 
 
-def without_deadlocks(mdp: MDP, faults: Faults) -> MDP:
-    """States without a choice stay where they are for ever."""
-    stuck = np.flatnonzero(np.diff(mdp.choice_start) == 0)
+def without_deadlocks(
+    choices: Choices, states: Sequence[str], actions: tuple[str, ...], faults: Faults
+) -> tuple[Choices, tuple[str, ...]]:
+    """States without a choice stay where they are for ever, by an action of its own."""
+    stuck = np.flatnonzero(np.diff(choices.choice_start) == 0)
     if not stuck.size:
-        return mdp
-    faults.warn("states", deadlock_warning([mdp.states[state] for state in stuck]))
-    before, rows = mdp.choice_start[stuck], mdp.transitions
+        return choices, actions
+    faults.warn("states", deadlock_warning([states[state] for state in stuck.tolist()]))
+    before, rows = choices.choice_start[stuck], choices.transitions
     entry = rows.starts[before]
     stay = SparseRows(
         ints(np.concatenate(([0], np.cumsum(np.insert(np.diff(rows.starts), before, 1))))),
@@ -98,14 +99,10 @@ def without_deadlocks(mdp: MDP, faults: Faults) -> MDP:
         floats(np.insert(rows.values, entry, 1.0)),
         rows.num_columns,
     )
-    return replace(
-        mdp,
-        actions=(*mdp.actions, distinct([*mdp.actions, "stay"])[-1]),
-        choice_start=ints(mdp.choice_start + np.concatenate(([0], np.cumsum(np.diff(mdp.choice_start) == 0)))),
-        choice_action=ints(np.insert(mdp.choice_action, before, len(mdp.actions))),
-        transitions=stay,
-        rewards=floats(np.insert(mdp.rewards, before, 0.0)),
-    )
+    moved = np.concatenate(([0], np.cumsum(np.diff(choices.choice_start) == 0)))
+    chosen = np.insert(choices.choice_action, before, len(actions))
+    grown = Choices(ints(choices.choice_start + moved), ints(chosen), stay)
+    return grown, (*actions, distinct([*actions, "stay"])[-1])
 
 
 def deadlock_warning(states: Sequence[str]) -> str:

@@ -1,0 +1,275 @@
+"""What makes a part of a model valid, wherever it comes from: a file, arrays, or another part changed in Python.
+
+Every part checks itself once, when it is made (`Checked`), and a problem that its parts fit each other. Arrays and
+mappings are closed for writing then, so that what was checked stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opaq.choices import is_flag, is_number, shown, whole_fault
+from opaq.errors import Faults
+from opaq.model.arrays import IntArray, SparseRows, frozen
+from opaq.model.content import ByContent
+from opaq.model.distributions import SLACK, normalise_rows, probability_fault, sum_fault
+
+MAX_NAME = 10_000  # characters
+MAX_REWARD = 1e100  # rewards and thresholds stay below: sums over any horizon and squares of them are still finite
+_OWN: Any = object()  # stands for the value of the field itself
+_FROM_DENSE = "SparseRows.from_dense makes one of an array"
+_MOST_LISTED = 10  # faults of one array that are named one by one
+
+
+class Checked(ByContent):
+    """Base of frozen dataclasses that are checked when they are made: also by `replace`, by copying or unpickling."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+
+class ReadOnlyDict(dict[Any, Any]):
+    """A dictionary that cannot be changed; `dict(...)` of it can."""
+
+    __slots__ = ()
+
+    def _refuse(self, *arguments: object, **named: object) -> NoReturn:
+        raise TypeError("a checked object cannot be changed: make another one with dataclasses.replace")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReadOnlyDict, (dict(self),)
+
+
+class Checks:
+    """The faults of one object that is being made, by the paths that a problem file has for its fields."""
+
+    def __init__(self, made: object, path: str) -> None:
+        self._made, self._path = made, path
+        self.faults = Faults()
+
+    def at(self, field: str) -> str:
+        """The path of a field."""
+        return f"{self._path}.{field}" if self._path else field
+
+    def error(self, field: str, finding: str, advice: str = "") -> None:
+        """Note what is wrong with a field."""
+        self.faults.error(self.at(field), finding, advice)
+
+    def fail(self, field: str, finding: str, advice: str = "") -> Any:
+        """The same, for a reader that then returns None."""
+        return self.error(field, finding, advice)  # type: ignore[func-returns-value]
+
+    def put(self, field: str, value: Any) -> None:
+        """Give a field of the frozen object its final value."""
+        object.__setattr__(self._made, field, value)
+
+    def type(self, field: str, kind: type | tuple[type, ...], words: str) -> bool:
+        """Whether a field is of a class; `words` say which one."""
+        value = getattr(self._made, field)
+        if isinstance(value, kind):
+            return True
+        self.error(field, f"is {shown(value)}, not {words}")
+        return False
+
+    def flag(self, field: str) -> None:
+        """True or false."""
+        value = getattr(self._made, field)
+        if is_flag(value):
+            self.put(field, bool(value))
+        else:
+            self.error(field, f"is {shown(value)}, not true or false")
+
+    def word(self, field: str, words: tuple[str, ...]) -> None:
+        """One of a few words."""
+        value = getattr(self._made, field)
+        if not isinstance(value, str) or value not in words:
+            self.error(field, f"is {shown(value)}, not {' or '.join(map(repr, words))}")
+
+    def whole(self, field: str, *, low: int, high: int) -> None:
+        """A whole number from `low` to `high`."""
+        value = getattr(self._made, field)
+        fault = whole_fault(value, low=low, high=high)
+        if fault is None:
+            self.put(field, int(value))
+        else:
+            self.error(field, fault)
+
+    def reward(self, field: str) -> None:
+        """A reward or a threshold: a number whose sums and squares stay finite."""
+        value = getattr(self._made, field)
+        if not is_number(value):
+            self.error(field, f"is {shown(value)}, not a number")
+        elif not abs(value) <= MAX_REWARD:
+            self.error(field, f"is {value:g}, beyond {MAX_REWARD:g}", "scale all rewards and thresholds down")
+        else:
+            self.put(field, float(value))
+
+    def probability(self, field: str) -> None:
+        """A number from 0 to 1, up to rounding."""
+        value = getattr(self._made, field)
+        if not is_number(value) or value != value:
+            self.error(field, f"is {shown(value)}, not a number")
+        elif not 0 <= value <= 1 + SLACK:
+            self.error(field, *probability_fault(value))
+        else:
+            self.put(field, float(value))
+
+    def names(self, field: str, *, kind: str, most: int) -> tuple[str, ...] | None:
+        """Distinct names; a list becomes a tuple."""
+        value = getattr(self._made, field)
+        if not isinstance(value, tuple | list):
+            return self.fail(field, f"is {shown(value)}, not a tuple of names")
+        if not value:
+            return self.fail(field, "is empty", f"list at least one {kind}")
+        if len(value) > most:
+            return self.fail(field, f"lists {len(value):,} {kind}s, more than {most:,}")
+        names = tuple(value)
+        if set(map(type, names)) != {str}:
+            other = next(index for index, name in enumerate(names) if type(name) is not str)
+            return self.fail(f"{field}[{other}]", f"is {shown(names[other])}, not a name")
+        if not all(names) or tuple(map(str.strip, names)) != names:
+            wrong = next(index for index, name in enumerate(names) if not name or name != name.strip())
+            advice = "a name has at least one character and no space around it"
+            return self.fail(f"{field}[{wrong}]", f"'{names[wrong]}' is not a name", advice)
+        if max(map(len, names)) > MAX_NAME:
+            return self.fail(field, "has a name that is too long", f"the limit is {MAX_NAME:,} characters")
+        distinct = set(names)
+        if "*" in distinct:
+            return self.fail(field, "'*' is not a name", "it stands for all of them")
+        if len(distinct) < len(names):
+            seen: set[str] = set()
+            again = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            return self.fail(field, f"'{again}' is listed twice", "keep one of them")
+        self.put(field, names)
+        return names
+
+    def text(self, field: str) -> None:
+        """Any text."""
+        self.type(field, str, "text")
+
+    def floats(self, field: str, shape: tuple[int, ...], value: Any = _OWN) -> NDArray[np.float64] | None:
+        """An array of finite numbers of this shape, read-only; `value` is checked in place of the field."""
+        given = getattr(self._made, field) if value is _OWN else value
+        array = self._array(field, given, "fiu", np.float64, shape, "numbers")
+        if array is None:
+            return None
+        for index in np.flatnonzero(~np.isfinite(array))[:1].tolist():
+            return self.fail(f"{field}[{index}]", f"is {array.flat[index]}, not a finite number")
+        if value is _OWN:
+            self.put(field, array)
+        return array
+
+    def ints(
+        self, field: str, shape: tuple[int, ...] | None, *, most: int, what: str, axes: int = 1, value: Any = _OWN
+    ) -> IntArray | None:
+        """An array of positions below `most`, read-only; `what` is counted.
+
+        shape: None takes any with so many `axes`. value: checked in place of the field, which stays as it is.
+        """
+        given = getattr(self._made, field) if value is _OWN else value
+        array = self._array(field, given, "iu", np.int64, shape, "whole numbers")
+        if array is None:
+            return None
+        if shape is None and array.ndim != axes:
+            return self.fail(field, f"has {array.ndim} axes, not {axes}")
+        once = array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]  # what is not repeated
+        for index in np.flatnonzero((once < 0) | (once >= most))[:1].tolist():
+            return self.fail(field, f"names {what} {once.flat[index]}, but there are {most:,}")
+        if value is _OWN:
+            self.put(field, array)
+        return array
+
+    def distributions(
+        self,
+        field: str,
+        *,
+        num_rows: int | None,
+        num_columns: int,
+        column: str,
+        spell: Callable[[int], str] | None = None,
+    ) -> SparseRows | None:
+        """A table of this shape whose rows sum to 1 (scaled where they miss it by rounding), read-only.
+
+        num_rows: None takes any number; column: what the columns are; spell: the path of a row below the field.
+        """
+        table = getattr(self._made, field)
+        if not isinstance(table, SparseRows):
+            return self.fail(field, f"is {shown(table)}, not SparseRows", "SparseRows.from_dense makes one of an array")
+        starts = self._array(field, table.starts, "iu", np.int64, None, "whole numbers")
+        at = self._array(field, table.columns, "iu", np.int64, None, "whole numbers")
+        values = self._array(field, table.values, "fiu", np.float64, None, "numbers")
+        if starts is None or at is None or values is None:
+            return None
+        if whole_fault(table.num_columns, low=0, high=2**62) or starts.ndim != 1 or at.ndim != 1 or values.ndim != 1:
+            return self.fail(field, "is malformed", _FROM_DENSE)
+        shape = (starts.size - 1 if num_rows is None else num_rows, num_columns)
+        if not starts.size or (starts.size - 1, int(table.num_columns)) != shape:
+            found = f"has shape {starts.size - 1:,} x {table.num_columns:,}, not {shape[0]:,} x {shape[1]:,}"
+            return self.fail(field, found)
+        if starts[0] != 0 or starts[-1] != at.size or at.size != values.size or (np.diff(starts) < 0).any():
+            return self.fail(field, "is malformed: its rows do not cover its entries")
+        if ((at < 0) | (at >= shape[1])).any():
+            beyond = int(at[(at < 0) | (at >= shape[1])][0])
+            return self.fail(field, f"names {column} {beyond}, but there are {shape[1]:,}")
+        rows, path = np.repeat(np.arange(shape[0]), np.diff(starts)), spell or (lambda row: f"[{row}]")
+        if ((np.diff(at) <= 0) & (np.diff(rows) == 0)).any():
+            return self.fail(field, f"has rows whose {column}s do not ascend", "SparseRows.from_entries sorts them")
+        broken = np.flatnonzero(~((values >= 0) & (values <= 1 + SLACK)))
+        for entry in broken[:_MOST_LISTED].tolist():
+            share = values[entry]
+            what = probability_fault(share) if np.isfinite(share) else (f"is {share}, not a finite number", "")
+            self.error(field + path(int(rows[entry])), *what)
+        done = normalise_rows(rows, values, shape[0])
+        off = done.off[~np.isin(done.off, rows[broken])]
+        for row in off[:_MOST_LISTED].tolist():
+            self.error(field + path(row), *sum_fault(done.sums[row]))
+        if broken.size or off.size:
+            return None
+        same = starts is table.starts and at is table.columns and done.values is table.values
+        checked = table if same else SparseRows(starts, at, read_only(done.values), int(table.num_columns))
+        self.put(field, checked)
+        return checked
+
+    def finish(self) -> None:
+        """Raise InputError with every fault."""
+        self.faults.raise_if_any()
+
+    def _array(
+        self, field: str, given: Any, kinds: str, dtype: Any, shape: tuple[int, ...] | None, words: str
+    ) -> NDArray[Any] | None:
+        if is_masked(given):
+            return self.fail(field, *MASKED)
+        try:
+            array = np.asarray(given)
+        except ValueError:
+            return self.fail(field, "is ragged: its rows differ in length")
+        if array.dtype.kind not in kinds and array.size:
+            return self.fail(field, f"holds something other than {words}", f"give an array of {words}")
+        if shape is not None and array.shape != shape:
+            found, expected = (" x ".join(f"{size:,}" for size in sizes) for sizes in (array.shape, shape))
+            return self.fail(field, f"has shape {found or 'of one number'}, not {expected}")
+        return read_only(array.astype(dtype, copy=False))
+
+
+MASKED = ("has masked entries, which have no value", "fill them, e.g. with array.filled(0)")
+
+
+def is_masked(value: object) -> bool:
+    """Whether the value is a masked array some of whose entries are masked."""
+    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The array if nobody can write to it, else a copy closed for writing."""
+    owner = array.base if isinstance(array.base, np.ndarray) else array
+    closed = not array.flags.writeable and not owner.flags.writeable
+    return array if closed else frozen(np.array(array, order="C"))
