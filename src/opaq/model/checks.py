@@ -43,7 +43,7 @@ class ReadOnlyDict(dict[Any, Any]):
     def _refuse(self, *arguments: object, **named: object) -> NoReturn:
         raise TypeError("a checked object cannot be changed: make another one with dataclasses.replace")
 
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ReadOnlyDict, (dict(self),)
@@ -63,10 +63,6 @@ class Checks:
     def error(self, field: str, finding: str, advice: str = "") -> None:
         """Note what is wrong with a field."""
         self.faults.error(self.at(field), finding, advice)
-
-    def fail(self, field: str, finding: str, advice: str = "") -> Any:
-        """The same, for a reader that then returns None."""
-        return self.error(field, finding, advice)  # type: ignore[func-returns-value]
 
     def put(self, field: str, value: Any) -> None:
         """Give a field of the frozen object its final value."""
@@ -127,28 +123,28 @@ class Checks:
         """Distinct names; a list becomes a tuple."""
         value = getattr(self._made, field)
         if not isinstance(value, tuple | list):
-            return self.fail(field, f"is {shown(value)}, not a tuple of names")
+            return self.error(field, f"is {shown(value)}, not a tuple of names")
         if not value:
-            return self.fail(field, "is empty", f"list at least one {kind}")
+            return self.error(field, "is empty", f"list at least one {kind}")
         if len(value) > most:
-            return self.fail(field, f"lists {len(value):,} {kind}s, more than {most:,}")
+            return self.error(field, f"lists {len(value):,} {kind}s, more than {most:,}")
         names = tuple(value)
         if set(map(type, names)) != {str}:
             other = next(index for index, name in enumerate(names) if type(name) is not str)
-            return self.fail(f"{field}[{other}]", f"is {shown(names[other])}, not a name")
+            return self.error(f"{field}[{other}]", f"is {shown(names[other])}, not a name")
         if not all(names) or tuple(map(str.strip, names)) != names:
             wrong = next(index for index, name in enumerate(names) if not name or name != name.strip())
             advice = "a name has at least one character and no space around it"
-            return self.fail(f"{field}[{wrong}]", f"'{names[wrong]}' is not a name", advice)
+            return self.error(f"{field}[{wrong}]", f"'{names[wrong]}' is not a name", advice)
         if max(map(len, names)) > MAX_NAME:
-            return self.fail(field, "has a name that is too long", f"the limit is {MAX_NAME:,} characters")
+            return self.error(field, "has a name that is too long", f"the limit is {MAX_NAME:,} characters")
         distinct = set(names)
         if "*" in distinct:
-            return self.fail(field, "'*' is not a name", "it stands for all of them")
+            return self.error(field, "'*' is not a name", "it stands for all of them")
         if len(distinct) < len(names):
             seen: set[str] = set()
-            again = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-            return self.fail(field, f"'{again}' is listed twice", "keep one of them")
+            again = next(name for name in names if name in seen or seen.add(name))
+            return self.error(field, f"'{again}' is listed twice", "keep one of them")
         self.put(field, names)
         return names
 
@@ -163,7 +159,7 @@ class Checks:
         if array is None:
             return None
         for index in np.flatnonzero(~np.isfinite(array))[:1].tolist():
-            return self.fail(f"{field}[{index}]", f"is {array.flat[index]}, not a finite number")
+            return self.error(f"{field}[{index}]", f"is {array.flat[index]}, not a finite number")
         if value is _OWN:
             self.put(field, array)
         return array
@@ -180,10 +176,10 @@ class Checks:
         if array is None:
             return None
         if shape is None and array.ndim != axes:
-            return self.fail(field, f"has {array.ndim} axes, not {axes}")
+            return self.error(field, f"has {array.ndim} axes, not {axes}")
         once = array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]  # what is not repeated
         for index in np.flatnonzero((once < 0) | (once >= most))[:1].tolist():
-            return self.fail(field, f"names {what} {once.flat[index]}, but there are {most:,}")
+            return self.error(field, f"names {what} {once.flat[index]}, but there are {most:,}")
         if value is _OWN:
             self.put(field, array)
         return array
@@ -203,26 +199,28 @@ class Checks:
         """
         table = getattr(self._made, field)
         if not isinstance(table, SparseRows):
-            return self.fail(field, f"is {shown(table)}, not SparseRows", "SparseRows.from_dense makes one of an array")
+            return self.error(
+                field, f"is {shown(table)}, not SparseRows", "SparseRows.from_dense makes one of an array"
+            )
         starts = self._array(field, table.starts, "iu", np.int64, None, "whole numbers")
         at = self._array(field, table.columns, "iu", np.int64, None, "whole numbers")
         values = self._array(field, table.values, "fiu", np.float64, None, "numbers")
         if starts is None or at is None or values is None:
             return None
         if whole_fault(table.num_columns, low=0, high=2**62) or starts.ndim != 1 or at.ndim != 1 or values.ndim != 1:
-            return self.fail(field, "is malformed", _FROM_DENSE)
+            return self.error(field, "is malformed", _FROM_DENSE)
         shape = (starts.size - 1 if num_rows is None else num_rows, num_columns)
         if not starts.size or (starts.size - 1, int(table.num_columns)) != shape:
             found = f"has shape {starts.size - 1:,} x {table.num_columns:,}, not {shape[0]:,} x {shape[1]:,}"
-            return self.fail(field, found)
+            return self.error(field, found)
         if starts[0] != 0 or starts[-1] != at.size or at.size != values.size or (np.diff(starts) < 0).any():
-            return self.fail(field, "is malformed: its rows do not cover its entries")
+            return self.error(field, "is malformed: its rows do not cover its entries")
         if ((at < 0) | (at >= shape[1])).any():
             beyond = int(at[(at < 0) | (at >= shape[1])][0])
-            return self.fail(field, f"names {column} {beyond}, but there are {shape[1]:,}")
+            return self.error(field, f"names {column} {beyond}, but there are {shape[1]:,}")
         rows, path = np.repeat(np.arange(shape[0]), np.diff(starts)), spell or (lambda row: f"[{row}]")
         if ((np.diff(at) <= 0) & (np.diff(rows) == 0)).any():
-            return self.fail(field, f"has rows whose {column}s do not ascend", "SparseRows.from_entries sorts them")
+            return self.error(field, f"has rows whose {column}s do not ascend", "SparseRows.from_entries sorts them")
         broken = np.flatnonzero(~((values >= 0) & (values <= 1 + SLACK)))
         for entry in broken[:_MOST_LISTED].tolist():
             share = values[entry]
@@ -247,16 +245,16 @@ class Checks:
         self, field: str, given: Any, kinds: str, dtype: Any, shape: tuple[int, ...] | None, words: str
     ) -> NDArray[Any] | None:
         if is_masked(given):
-            return self.fail(field, *MASKED)
+            return self.error(field, *MASKED)
         try:
             array = np.asarray(given)
         except ValueError:
-            return self.fail(field, "is ragged: its rows differ in length")
+            return self.error(field, "is ragged: its rows differ in length")
         if array.dtype.kind not in kinds and array.size:
-            return self.fail(field, f"holds something other than {words}", f"give an array of {words}")
+            return self.error(field, f"holds something other than {words}", f"give an array of {words}")
         if shape is not None and array.shape != shape:
             found, expected = (" x ".join(f"{size:,}" for size in sizes) for sizes in (array.shape, shape))
-            return self.fail(field, f"has shape {found or 'of one number'}, not {expected}")
+            return self.error(field, f"has shape {found or 'of one number'}, not {expected}")
         return read_only(array.astype(dtype, copy=False))
 
 

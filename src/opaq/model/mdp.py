@@ -121,17 +121,17 @@ def _check_choices(mdp: MDP, checks: Checks) -> IntArray | None:
         return None
     counts = np.diff(bounds)
     if bounds[0] != 0 or counts.min() < 0:
-        return checks.fail("choice_start", "does not ascend from 0")
+        return checks.error("choice_start", "does not ascend from 0")
     if counts.min() == 0:
         state = mdp.states[int(np.argmin(counts))]
-        return checks.fail("choice_start", f"no action is enabled in state '{state}'", "enable at least one")
+        return checks.error("choice_start", f"no action is enabled in state '{state}'", "enable at least one")
     chosen = checks.ints("choice_action", (int(bounds[-1]),), most=len(mdp.actions), what="action")
     if chosen is None:
         return None
     owner = np.repeat(np.arange(mdp.num_states), counts)
     pairs = owner * len(mdp.actions) + chosen
     if (np.diff(pairs) <= 0).any() and np.unique(pairs).size < pairs.size:
-        return checks.fail("choice_action", "enables an action twice in one state", "keep one of them")
+        return checks.error("choice_action", "enables an action twice in one state", "keep one of them")
     return owner
 
 

@@ -42,8 +42,8 @@ class FrontPoint:
             else:
                 earned, hidden, rest = stated.expected_return, stated.opacity, [stated.bound, stated.slope]
             value, *bar = map(_finite, drawn_amount(hidden, minimise=minimise))
-            known = [optional(each) for each in (*rest, None, None)[:2]]
-            return cls(_finite(float(earned)), value, *known, bar=(bar[0], bar[1]) if bar[1] > bar[0] else None)
+            bound, slope = (optional(each) for each in (*rest, None, None)[:2])
+            return cls(_finite(float(earned)), value, bound, slope, (bar[0], bar[1]) if bar[1] > bar[0] else None)
 
 
 def plot_frontier(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -81,7 +81,7 @@ def replay(
     if isinstance(runs, list | tuple):
         check_types({f"runs[{index}]": (run, Run, "an opaq.Run") for index, run in enumerate(runs)})
         return replayed(product, pi, runs)
-    count = _FEW_RUNS if runs is None else runs
+    count = cast(int, _FEW_RUNS if runs is None else runs)
     check_numbers({"runs": (count, 1, MOST_RUNS)}, whole=("runs",))
     return replayed(product, pi, simulated(product, pi, count=count, rng=np.random.default_rng(seed)))
 
