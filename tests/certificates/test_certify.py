@@ -13,13 +13,17 @@ from scipy.optimize import minimize
 
 import opaq
 import oracles
+from opaq.certificates.ascent import Proof
 from opaq.certificates.certificate import Certificate, Ending, certify
-from opaq.certificates.ladder import Rung
+from opaq.certificates.decisions import Decisions
+from opaq.certificates.decoders import Entropy
+from opaq.certificates.ladder import Ladder, Rung, first_proof
 from opaq.certificates.observation_machines import ObservationTree, Window
 from opaq.certificates.uncertainty_decoders import decoder_of
 from opaq.errors import InputError
 from opaq.model.arrays import SparseRows, floats
 from opaq.model.problem import Problem, Reach, Task
+from opaq.product.compile import compile_problem
 from opaq.stop import Stop
 from random_problems import random_policy, random_problem, with_emission
 from stress.extremes import bounded_model, largest_exact_return
@@ -58,6 +62,20 @@ def test_extreme_probabilities_and_payments_that_cancel(number: int) -> None:
     for one in (policy, random_policy(rng, problem), None):
         measurement = opaq.measure(problem, one, sequences=0)
         assert not measurement.feasible or certificate.upper_bound >= measurement.opacity.lower
+
+
+def test_a_measured_policy_refutes_what_would_be_a_bound_below_it() -> None:
+    problem = opaq.load_problem("two-sink")
+    product = compile_problem(problem, opaq.PolicyClass(("state",)))
+    decisions, known = Decisions.of(product.process), opaq.measure(problem).opacity.value
+    first = first_proof(decisions, Entropy())
+    ladder = Ladder(decisions, Entropy(), np.ones(1), False, known, 0.0, 2**30, Stop(), lambda rung: None, first,
+                    aware_bound=first.bound, known=known)  # fmt: skip
+    ladder.take(Proof(-1.0, first.multipliers), "lost to rounding")
+    ladder.take(Proof(math.nan, first.multipliers), "lost altogether")
+    assert (ladder.bound, ladder.infeasible) == (first.bound, False)
+    ladder.take(Proof(known, first.multipliers), "right")
+    assert ladder.bound == known
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -162,7 +162,10 @@ class _Search:
         tree, nothing = self._problem.tree, np.zeros(inner.wanted.size)
         bracket.try_policy(policy_of(tree, inner.weights))
         bracket.try_policy(policy_of(tree, inner.allowed.astype(np.float64)))
-        bracket.try_posterior(self._problem.cells(bracket.weights), nothing)
+        cells = self._problem.cells(bracket.weights)
+        bracket.try_posterior(cells, nothing)
+        blind = self._problem.uncertainty.posterior_costs(self._problem.sequences, cells, mixed=1.0)
+        bracket.try_bound(blind, nothing)  # no decoder need do worse than one that guesses blindly
 
     def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: float) -> None:
         """The cone solver in several ways and, where none of them is enough, mirror ascent.

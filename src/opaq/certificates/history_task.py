@@ -62,7 +62,8 @@ def inner_point(problem: HistoryProblem) -> InnerPoint:
         if (multipliers > 0).sum() != 1:
             break
         wanted = wanted & (multipliers == 0)
-        weights = weights_of(tree, policy_of(tree, allowed.astype(np.float64)))
+        even = weights_of(tree, policy_of(tree, allowed.astype(np.float64)))
+        weights = weights if meets(problem, weights) and not meets(problem, even) else even
     point = InnerPoint(weights, meets(problem, weights), False, tuple(faces), allowed, wanted)
     return point if point.feasible else replace(point, proven_infeasible=_is_infeasible(problem, point))
 
