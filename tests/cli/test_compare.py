@@ -43,9 +43,11 @@ def test_json(opaq, tmp_path: Path) -> None:
     done = opaq("compare", "graph", "--classes", "state,automaton; memory:2;", "--json", "-q", "--policy-out", "out/p")
     told = json.loads(done.stdout)
     assert set(told) == {
-        "problem", "seed", "seconds", "interrupted", "of", "bound", "bound_scope", "classes", "unreached"
+        "problem", "problem_file", "seed", "seconds", "interrupted", "of", "minimise", "bound", "bound_scope",
+        "classes", "unreached",
     }  # fmt: skip
     assert (told["problem"], told["seed"], told["unreached"]) == ("graph", 0, [])
+    assert (told["problem_file"], told["of"], told["minimise"]) == ("graph", "opacity", False)
     assert told["bound"] == pytest.approx(1.18505, abs=1e-3)
     assert [rung["class"] for rung in told["classes"]] == ["state, automaton", "state, memory:2"]
     for rung in told["classes"]:
@@ -68,6 +70,8 @@ def test_every_key_is_explained() -> None:
     section = text.partition("## `opaq compare --json`")[2].partition("\n## ")[0]
     for key in (*found, *found["classes"][0]):
         assert re.search(rf"`{key}`", section), key
+    promised = {key for row in re.findall(r"^\| (`.*?`) \|", section, re.M) for key in re.findall(r"`(\w+)`", row)}
+    assert promised == {*found, *found["classes"][0], "policy"}  # the last only where a file could not be written
 
 
 def test_faults_of_classes_are_all_told(opaq) -> None:

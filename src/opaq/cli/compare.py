@@ -94,7 +94,7 @@ def command(
         comparison = _certified(comparison, stated, time, quiet=quiet)
     if policy_out is not None and folder.written:
         note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {policy_out}")
-    code = deliver(comparison, folder, as_json=as_json)
+    code = deliver(comparison, folder, problem_file=problem, as_json=as_json)
     if not (quiet or as_json or comparison.interrupted):
         written = policy_out if policy_out is not None and not folder.unwritten else None
         suggest(after_compare(problem, stated, comparison, folder=written))

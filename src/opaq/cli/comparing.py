@@ -68,10 +68,10 @@ def file_name(class_name: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", class_name) + ".json"
 
 
-def deliver(comparison: Comparison, folder: PolicyFolder, *, as_json: bool) -> int:
+def deliver(comparison: Comparison, folder: PolicyFolder, *, problem_file: str, as_json: bool) -> int:
     """Print the answer, with the policies that could not be written; the exit code."""
     if as_json:
-        found = comparison_to_dict(comparison)
+        found = comparison_to_dict(comparison, problem_file=problem_file)
         for rung in found["classes"]:
             if rung["class"] in folder.unwritten:
                 rung["policy"] = folder.unwritten[rung["class"]]

@@ -19,14 +19,19 @@ _COLUMNS = {"opacity": "opacity", "guess_error": "guess error"}  # measures that
 _CLOSE = 1e-4  # classes this close come equally far
 
 
-def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
-    """The ladder as plain data; its keys are a promise (docs/answers.md)."""
+def comparison_to_dict(comparison: Comparison, *, problem_file: str | None = None) -> dict[str, Any]:
+    """The ladder as plain data; its keys are a promise (docs/answers.md).
+
+    problem_file: what the problem was read from.
+    """
     return {
         "problem": comparison.problem,
+        "problem_file": problem_file,
         "seed": comparison.seed,
         "seconds": comparison.seconds,
         "interrupted": comparison.interrupted,
         "of": _of(comparison).name,
+        "minimise": comparison.minimise,
         "bound": comparison.bound,
         "bound_scope": comparison.bound_scope or None,
         "classes": [_rung_to_dict(rung) for rung in comparison.rungs],

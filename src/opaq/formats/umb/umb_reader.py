@@ -1,4 +1,4 @@
-"""UMB (Unified Markov Binary) files: what PRISM, Storm and Modest exchange; read here, written in umb_write."""
+"""UMB (Unified Markov Binary) files: what PRISM, Storm and Modest exchange; read here, written in umb_writer."""
 
 from __future__ import annotations
 
