@@ -33,6 +33,13 @@ def test_there_is_a_recipe_for_every_extension_point() -> None:
     assert len(RECIPES) == len(points)
 
 
+def test_the_folders_of_the_tests_are_as_the_page_says() -> None:
+    of_code, of_tests = ({file.parent.name for file in top.glob("*/*.py")} for top in (SOURCE, Path(__file__).parent))
+    assert (of_code - of_tests, of_tests - of_code) == ({"beliefs"}, {"stress"})
+    assert "but for `beliefs`" in section("Tests")
+    assert "`tests/stress`" in section("Tests")
+
+
 @pytest.mark.parametrize("title", RECIPES)
 def test_a_recipe_stands_alone(title: str, tmp_path: Path) -> None:
     (tmp_path / "recipe.py").write_text(RECIPES[title])

@@ -120,3 +120,14 @@ def test_the_start_is_light(statement: str) -> None:
     code = f"import sys; {statement}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_a_module_says_of_others_is_there() -> None:
+    """Words such as umb_writer in the docstring of a module are names that its package has."""
+    texts = {file: file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py")}
+    heads = {file: ast.get_docstring(ast.parse(text)) or "" for file, text in texts.items()}
+    known = {file.stem for file in texts}
+    for file, text in texts.items():
+        known |= {*re.findall(r"\w+", text.replace(heads[file], ""))}
+    cited = {word for head in heads.values() for word in re.findall(r"(?<!eq\. )\b[a-z]+(?:_[a-z]{3,})+\b", head)}
+    assert cited - known == set()

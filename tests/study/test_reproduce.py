@@ -177,6 +177,14 @@ def test_tables_keep_unknown_figures_empty() -> None:
     assert found["feasible"] is None
 
 
+def test_times_do_not_include_compilation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_sinks: Outcome) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(experiments, "compile_kernels", lambda derivatives: order.append("compile"))
+    monkeypatch.setattr(experiments, "reproduce", lambda name, effort: order.append(name) or two_sinks)
+    reproduce_into(tmp_path, ["two-sink"], QUICK)
+    assert order == ["compile", "two-sink"]
+
+
 def test_nothing_is_overwritten_and_nothing_is_run_before_saying_so(tmp_path: Path) -> None:
     (tmp_path / "results.md").write_text("mine")
     heard: list[str] = []

@@ -14,7 +14,7 @@ from opaq.model.problem import Problem
 from opaq.model.secret import LastState, StateClasses
 from opaq.model.uncertainty import Guesswork
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
-from opaq.opacity.sampled import estimate
+from opaq.opacity.sampled import estimate, policy_slope
 from opaq.product.compile import compile_problem
 
 
@@ -41,6 +41,7 @@ def compile_kernels(*, derivatives: bool = False) -> None:
         theta = np.zeros(process.num_slots)
         gradient(process, theta)
         gradient(process, theta, leaf=further)
+        policy_slope(process, pi, samples=2, rng=np.random.default_rng(0))
         graph = FrozenGraph.of(process, pi, budget=Budget())
         graph.sweep(pi, graph.buffers())
         graph = FrozenGraph.of(process, pi, budget=Budget(), leaf=further)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from opaq.errors import Fault, InputError
 from opaq.files import check_writable, write_text
+from opaq.opacity.warm import compile_kernels
 from opaq.reports.figure_files import ENDINGS, save_figure
 from opaq.reports.figure_style import require_matplotlib
 from opaq.study import regularised as baseline
@@ -48,6 +49,7 @@ def reproduce_into(
 ) -> list[Outcome]:
     """Run the experiments; results and pictures are written after each, so that an interrupted run keeps its part.
 
+    The kernels are compiled before, so that the times in the results are those of the experiments.
     Raises InputError before any work when matplotlib is not installed, or when a file cannot be written, or is there
     already and may not be overwritten.
     If writing fails later (a disk that has filled up), `on_failure` is called and the work goes on; without it the
@@ -55,6 +57,7 @@ def reproduce_into(
     """
     require_matplotlib()
     _prepare(folder, names, overwrite)
+    compile_kernels(derivatives=True)
     outcomes: list[Outcome] = []
     for name in names:
         outcomes.append(reproduce(name, effort))

@@ -68,8 +68,8 @@ def paper_rows(solution: Solution) -> list[Finding]:
         return [*rows, _fallback(source, solution)]
     if np.array_equal(start.best.theta, last):
         return rows
-    note = "judged exactly now and then; one that misses the task by little is moved until it meets it"
-    return [*rows, measured(f"{source}: best on the way", solution.measurement, note=note)]
+    note = "of the policies judged on the way, moved a little if need be, the best by estimates that meets the task"
+    return [*rows, measured(f"{source}: kept on the way", solution.measurement, note=note)]
 
 
 def _fallback(source: str, solution: Solution) -> Finding:
