@@ -43,7 +43,8 @@ def test_json(opaq, tmp_path: Path) -> None:
     done = opaq("compare", "graph", "--classes", "state,automaton; memory:2;", "--json", "-q", "--policy-out", "out/p")
     told = json.loads(done.stdout)
     assert set(told) == {
-        "problem", "seed", "seconds", "interrupted", "of", "bound", "bound_scope", "classes", "unreached"
+        "problem", "seed", "seconds", "interrupted", "of", "bound", "bound_scope", "bound_is_trivial", "classes",
+        "unreached",
     }  # fmt: skip
     assert (told["problem"], told["seed"], told["unreached"]) == ("graph", 0, [])
     assert told["bound"] == pytest.approx(1.18505, abs=1e-3)

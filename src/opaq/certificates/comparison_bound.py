@@ -39,4 +39,9 @@ def with_bound(
         stop=stop,
         on_progress=on_progress,
     )
-    return replace(comparison, bound=certificate.upper_bound, bound_scope=certificate.scope)
+    return replace(
+        comparison,
+        bound=certificate.upper_bound,
+        bound_scope=certificate.scope,
+        bound_is_trivial=certificate.is_trivial,
+    )

@@ -105,12 +105,12 @@ def _combine(stated: SensorSet, states: Sequence[object]) -> tuple[tuple[str, ..
     column = {outcome: index for index, outcome in enumerate(fired)}
     columns = [np.array([column[outcome] for outcome in row], dtype=np.int64) for row in joint]
     starts = np.concatenate(([0], np.cumsum([row.size for row in columns])))
-    states, entry = spread(starts, pattern_of)
+    state, entry = spread(starts, pattern_of)
     chances = np.array([share for row in joint for share in row.values()])
     listed = stated.names
     names = tuple(JOINS.join(listed[sensor] for sensor in outcome) or stated.null for outcome in fired)
     shape = (stated.num_states, len(names))
-    return names, SparseRows.from_entries(states, np.concatenate(columns)[entry], chances[entry], shape=shape)
+    return names, SparseRows.from_entries(state, np.concatenate(columns)[entry], chances[entry], shape=shape)
 
 
 def _refuse_many_outcomes(patterns: FloatArray, pattern_of: IntArray, states: Sequence[object]) -> None:
