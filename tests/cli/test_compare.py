@@ -43,8 +43,18 @@ def test_json(opaq, tmp_path: Path) -> None:
     done = opaq("compare", "graph", "--classes", "state,automaton; memory:2;", "--json", "-q", "--policy-out", "out/p")
     told = json.loads(done.stdout)
     assert set(told) == {
-        "problem", "problem_file", "seed", "seconds", "interrupted", "of", "minimise", "bound", "bound_scope",
-        "classes", "unreached",
+        "bound",
+        "bound_is_trivial",
+        "bound_scope",
+        "classes",
+        "interrupted",
+        "minimise",
+        "of",
+        "problem",
+        "problem_file",
+        "seconds",
+        "seed",
+        "unreached",
     }  # fmt: skip
     assert (told["problem"], told["seed"], told["unreached"]) == ("graph", 0, [])
     assert (told["problem_file"], told["of"], told["minimise"]) == ("graph", "opacity", False)

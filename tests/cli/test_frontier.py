@@ -13,7 +13,7 @@ from opaq.reports.frontier_text import frontier_to_dict, render_frontier
 
 POINT = {
     "threshold", "value", "return", "opacity", "guess_error", "uncertainty", "slope", "status", "status_text",
-    "feasible", "carried", "shortfall", "policy_file", "bound", "seconds",
+    "feasible", "carried", "shortfall", "policy_file", "bound", "bound_is_trivial", "seconds",
 }  # fmt: skip
 
 

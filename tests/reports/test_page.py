@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable
 from html.parser import HTMLParser
 from importlib import resources
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,6 +142,28 @@ def test_the_cards_say_what_was_measured(graph: Example) -> None:
     bound = float(gap["notes"][0]["text"].split()[3])
     assert certificate["upper_bound"] <= bound <= certificate["upper_bound"] + 1e-4
     assert cards(graph.data | {"certificate": None})[-1]["title"] == "Leakage"
+
+
+def test_the_card_of_a_certificate_names_its_pair_of_numbers(graph: Example) -> None:
+    stated = {
+        "upper_bound": 1.0,
+        "gap": 0.53,
+        "relative_gap": 0.53,
+        "of": "opacity",
+        "status_text": "",
+        "is_trivial": True,
+    }
+
+    def notes(**changes: Any) -> list[str]:
+        *_, card = cards(graph.data | {"certificate": stated | changes})
+        return [note["text"] for note in card["notes"]]
+
+    assert notes() == [
+        "no policy exceeds 1.0000 bits",
+        "the trivial bound: no secret with as many values exceeds it",
+        "this one is proven to reach 0.4700, at most 53% below that",
+    ]
+    assert notes(gap=1.0, relative_gap=1.0, is_trivial=False) == ["no policy exceeds 1.0000 bits"]
 
 
 def test_a_missed_threshold_is_marked(graph: Example) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
 
 import opaq
 from opaq.opacity.amount import Amount
-from opaq.reports.certificate_text import certificate_to_dict
+from opaq.reports.certificate_text import certificate_sentence, certificate_to_dict
+from opaq.reports.comparison_text import comparison_sentence
+from opaq.reports.html_views import certificate_html
 from opaq.reports.measurement_text import measurement_rows, measurement_to_dict
 from opaq.reports.page.figure_cards import cards
 from opaq.reports.sentences import answer_sentence, question_sentence, secret_label
@@ -113,6 +116,58 @@ def test_the_answer_says_bits_guesses_return_and_proof() -> None:
     proven = answer_sentence(solution.measurement, certificate)
     assert "no policy that meets the task exceeds 0.5515 bits, so that this one is proven optimal to within" in proven
     assert proven == answer_sentence(solution.measurement, certificate_to_dict(certificate))
+
+
+UNSURE = {
+    "exact": (opaq.Amount.exact(0.47), "this one is at most 53% below the bound"),
+    "rounded up": (opaq.Amount.exact(0.9961), "this one is at most 0.4% below the bound"),
+    "estimated": (opaq.Amount(0.9, 0.47, 1.0, "sampled", 0.01), "proven to reach 0.4700, at most 53% below the bound"),
+    "an interval": (opaq.Amount.between(0.47, 0.99), "this one is proven to reach 0.4700, at most 53% below the bound"),
+    "nothing for certain": (opaq.Amount(0.9, 0.0, 1.0, "sampled", 0.01), ""),
+    "next to nothing": (opaq.Amount.between(0.001, 1.0), ""),
+}
+
+
+@pytest.mark.parametrize(("reached", "words"), UNSURE.values(), ids=UNSURE)
+def test_how_far_below_the_bound_comes_from_one_stated_pair(reached: opaq.Amount, words: str) -> None:
+    certificate = certified(reached, bound=1.0, trivial=1.5)
+    for text in said_of(certificate):
+        assert words in text
+        assert "within" not in text
+        assert words or "%" not in text.partition("exceed")[2]
+        assert "trivial" not in text
+
+
+def test_a_trivial_bound_is_called_so() -> None:
+    certificate = certified(opaq.Amount.exact(0.47), bound=1.0, trivial=1.0)
+    assert certificate.is_trivial
+    for text in said_of(certificate):
+        assert "the trivial bound: no secret with as many values exceeds it" in text
+        assert "at most 53% below the bound" in text
+
+
+def certified(reached: opaq.Amount, *, bound: float, trivial: float) -> opaq.Certificate:
+    """A certificate of two-sink with other figures: what a policy reaches, and the bounds."""
+    problem = opaq.load_problem("two-sink")
+    certificate = opaq.certify(problem, opaq.solve(problem, num_starts=1).policy, time=1.0)
+    assert certificate.trivial_bound == pytest.approx(1.0)
+    measurement = dataclasses.replace(certificate.measurement, opacity=reached, uncertainty=reached)
+    return dataclasses.replace(certificate, measurement=measurement, upper_bound=bound, trivial_bound=trivial)
+
+
+def said_of(certificate: opaq.Certificate) -> list[str]:
+    """The same certificate on a page of `certify`, in the sentence of a report, in a notebook and after `compare`."""
+    comparison = opaq.compare("two-sink", classes=["state"], num_starts=1)
+    (rung,) = comparison.rungs
+    trivial = certificate.is_trivial
+    rungs = (dataclasses.replace(rung, measurement=certificate.measurement),)
+    bounded = dataclasses.replace(comparison, rungs=rungs, bound=certificate.upper_bound, bound_is_trivial=trivial)
+    return [
+        certificate_sentence(certificate),
+        answer_sentence(certificate.measurement, certificate_to_dict(certificate)),
+        certificate_html(certificate),
+        comparison_sentence(bounded).replace("it is", "this one is"),
+    ]
 
 
 def test_the_answer_says_how_sure_it_is() -> None:

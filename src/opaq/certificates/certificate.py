@@ -73,6 +73,7 @@ class Certificate(Displayed):
     of: str  # the uncertainty that is bounded: opacity, or what the task is about
     unit: str
     upper_bound: float  # -inf: no policy meets the task
+    trivial_bound: float  # what is certain without a search, of any secret with as many values
     upper_bound_aware: float | None  # the same for policies that see the observations; None: not looked for
     aware: bool  # whether the bound holds for policies that see the observations
     measurement: Measurement | None  # of the policy given, else of the uniform one; None if there was no time for it
@@ -87,6 +88,11 @@ class Certificate(Displayed):
     def scope(self) -> str:
         """Which policies are bounded, in words."""
         return ANY_POLICY if self.aware else STATES_ONLY
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether the bound says no more than the number of secret values does."""
+        return is_trivial(self.upper_bound, self.trivial_bound)
 
     @property
     def reached(self) -> Amount | None:
@@ -204,6 +210,7 @@ class _Search:
     budget: Budget
     measurement: Measurement | None
     shift: float  # what the decoder's figures exceed the uncertainty by
+    trivial: float  # the decoder's figure that is certain without a search
     gap: float
 
     @classmethod
@@ -227,6 +234,7 @@ class _Search:
         known = measurement.uncertainty.lower + shift if measurement is not None and measurement.feasible else -math.inf
         achieved = known if policy is not None else -math.inf
         proof = first_proof(decisions, decoder)
+        trivial = proof.bound
         scales = np.ones(len(decisions.names))
         with suppress(StoppedError), stop.part(deadline - perf_counter()) as part:  # when time is up no search follows
             largest = largest_payoffs(decisions, stop=part)
@@ -235,7 +243,7 @@ class _Search:
                 proof = Proof(-math.inf, proof.multipliers)
         ladder = Ladder(decisions, decoder, scales, aware, achieved, gap, budget.memory, stop, on_progress, proof,
                         aware_bound=proof.bound, known=known)  # fmt: skip
-        return cls(product, policy, ladder, budget, measurement, shift, gap)
+        return cls(product, policy, ladder, budget, measurement, shift, trivial, gap)
 
     def run(self, machines: tuple[ObservationMachine, ...] | None, *, deadline: float) -> Ending:
         """Climb from machine to machine."""
@@ -313,6 +321,7 @@ class _Search:
             of=of.name,
             unit=of.unit,
             upper_bound=-math.inf if infeasible else _less(ladder.bound, self.shift),
+            trivial_bound=_less(self.trivial, self.shift),
             upper_bound_aware=self._aware_bound(infeasible=infeasible),
             aware=ladder.aware,
             measurement=self.measurement,
@@ -329,6 +338,11 @@ def _in_turn(machines: tuple[ObservationMachine, ...]) -> Iterator[_Turn]:
     """Given machines, each with its share of the time that remains."""
     for index, machine in enumerate(machines):
         yield machine, 1.0 / (len(machines) - index), None
+
+
+def is_trivial(bound: float, trivial: float) -> bool:
+    """Whether a bound says no more than the one that needs no search, up to rounding."""
+    return bound >= trivial - 1e-9 * max(1.0, abs(trivial))
 
 
 def _less(bound: float, shift: float) -> float:

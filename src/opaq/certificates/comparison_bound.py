@@ -45,5 +45,10 @@ def with_bound(
     except StoppedError:
         bounded = comparison
     else:
-        bounded = replace(comparison, bound=certificate.upper_bound, bound_scope=certificate.scope)
+        bounded = replace(
+            comparison,
+            bound=certificate.upper_bound,
+            bound_scope=certificate.scope,
+            bound_is_trivial=certificate.is_trivial,
+        )
     return replace(bounded, interrupted=comparison.interrupted or (stop is not None and stop.interrupted))

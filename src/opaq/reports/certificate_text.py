@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from opaq.opacity.amount import Amount
 from opaq.reports.measurement_text import measurement_to_dict
 
 Certificate = Any  # an opaq.certificates.certificate.Certificate; reports know only what they are given
 _DIGITS = 4
+_OPTIMAL = 1e-3  # a policy this close to a bound is called optimal to within that
+TRIVIAL = "the trivial bound: no secret with as many values exceeds it"
 
 
 def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
@@ -28,6 +31,8 @@ def certificate_figures(certificate: Certificate) -> dict[str, Any]:
         "certificate": {
             "of": certificate.of,
             "scope": certificate.scope,
+            "trivial_bound": _finite(certificate.trivial_bound),
+            "is_trivial": certificate.is_trivial,
             "upper_bound_aware": _finite(certificate.upper_bound_aware),
             "prices": dict(certificate.prices),
             "machine": certificate.machine,
@@ -64,8 +69,16 @@ def uniform_sentence(certificate: Certificate) -> str:
     """What the uniform policy reaches, where no other was given; empty where that was not measured."""
     if certificate.reached is None:
         return ""
-    text = f"The uniform policy reaches {certificate.reached.value:.{_DIGITS}f}{_unit(certificate)}"
+    text = f"The uniform policy reaches {_value_words(certificate.reached, _unit(certificate))}"
     return f"{text}." if certificate.measurement.feasible else f"{text}, but misses the task."
+
+
+def _value_words(reached: Amount, unit: str) -> str:
+    """The value of a policy, with its error, or its interval."""
+    if reached.method == "interval":
+        return f"between {rounded_down(reached.lower)} and {rounded_up(reached.upper)}{unit}"
+    error = "" if reached.standard_error is None else f" ± {reached.standard_error:.1g}"
+    return f"{reached.value:.{_DIGITS}f}{error}{unit}"
 
 
 def _rung_words(rung: Any) -> str:
@@ -77,17 +90,43 @@ def certificate_sentence(certificate: Certificate) -> str:
     """What the certificate says, in one or two sentences."""
     if certificate.upper_bound == -math.inf:
         return "No policy meets the task."
-    bound = f"No policy can exceed {rounded_up(certificate.upper_bound)}{_unit(certificate)}"
+    trivial = f", {TRIVIAL}" if certificate.is_trivial else ""
+    bound = f"No policy can exceed {rounded_up(certificate.upper_bound)}{_unit(certificate)}{trivial}"
     if certificate.gap is None or not certificate.given:
         return f"{bound}.{_price(certificate)}"
     reached = certificate.reached
-    value = f"{reached.value:.{_DIGITS}f}{_unit(certificate)}, {reached.method}."
-    if certificate.gap <= 1e-3:
+    value = f"{_value_words(reached, _unit(certificate))}, {reached.method}.".capitalize()
+    if certificate.gap <= _OPTIMAL:
         return f"{value} {bound}: this policy is optimal to within {_share(certificate.gap)}.{_price(certificate)}"
-    if certificate.relative_gap is None:
-        return f"{value} {bound}: this one is at most {certificate.gap:.2g} from the best.{_price(certificate)}"
-    share = f"within {100 * certificate.relative_gap:.1f}% of the best possible"
-    return f"{value} {bound}: this one is {share}.{_price(certificate)}"
+    distance = gap_words(reached, certificate.upper_bound, unit=_unit(certificate))
+    return f"{value} {bound}{f': {distance}' if distance else ''}.{_price(certificate)}"
+
+
+def gap_words(reached: Amount, bound: float, *, unit: str = "", subject: str = "this one") -> str:
+    """Return how far a policy is below a bound at most, from the least that it is proven to reach.
+
+    That least is named where it is not the value of the policy. Empty where it says nothing: nothing was reached for
+    certain of a positive bound, or all of it up to 1e-3.
+    """
+    gap = bound - reached.lower
+    if gap <= _OPTIMAL:
+        return ""
+    known = f"{subject} is"
+    if reached.method != "exact":
+        known += f" proven to reach {rounded_down(reached.lower)},"
+    share = below_bound(reached.lower, bound)
+    if bound <= 0:
+        return f"{known} at most {_two_digits_up(gap)}{unit} below the bound"
+    return f"{known} at most {share} below the bound" if share else ""
+
+
+def below_bound(reached: float, bound: float) -> str:
+    """Return the share of a bound that is missing, rounded up: "53%"; empty where it says nothing."""
+    if bound <= 0 or reached >= bound:
+        return ""
+    missing = 100 * min(1.0, (bound - reached) / bound)
+    percent = math.ceil(missing - 1e-9) if missing >= 10 else math.ceil(10 * missing - 1e-9) / 10
+    return f"{percent:g}%" if percent < 100 else ""
 
 
 def _price(certificate: Certificate) -> str:
@@ -106,6 +145,17 @@ def _unit(certificate: Certificate) -> str:
 
 def _share(gap: float) -> str:
     return "1e-6" if gap <= 1e-6 else f"{gap:.1g}"
+
+
+def _two_digits_up(value: float) -> str:
+    """Two digits, rounded up."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / unit - 1e-9) * unit:.2g}"
+
+
+def rounded_down(value: float) -> str:
+    """Rounded down, so that the number that is read is reached."""
+    return f"{math.floor(value * 10**_DIGITS + 1e-9) / 10**_DIGITS:.{_DIGITS}f}" if math.isfinite(value) else str(value)
 
 
 def rounded_up(value: float) -> str:

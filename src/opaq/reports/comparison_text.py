@@ -8,9 +8,10 @@ from typing import Any
 from opaq.model.uncertainty import Shannon
 from opaq.opacity.amount import Amount
 from opaq.reports.answer_page import Cells
-from opaq.reports.certificate_text import rounded_up
+from opaq.reports.certificate_text import TRIVIAL, gap_words, rounded_up
 from opaq.reports.layout import WIDTH, wrapped
 from opaq.reports.measurement_text import amount_to_dict
+from opaq.reports.plain_tables import short_amount
 
 Comparison = Any  # an opaq.solvers.comparison.Comparison; reports know no solver, only what they are given
 
@@ -34,6 +35,7 @@ def comparison_to_dict(comparison: Comparison, *, problem_file: str | None = Non
         "minimise": comparison.minimise,
         "bound": comparison.bound,
         "bound_scope": comparison.bound_scope or None,
+        "bound_is_trivial": comparison.bound_is_trivial,
         "classes": [_rung_to_dict(rung) for rung in comparison.rungs],
         "unreached": [{"class": missed.name, "reason": missed.reason} for missed in comparison.unreached],
     }
@@ -50,22 +52,38 @@ def comparison_sentence(comparison: Comparison) -> str:
     best = best_rung(comparison)
     if best is None:
         return "No class of policies was found to meet the task."
-    of, value = best.measurement.of, best.measurement.uncertainty.value
+    of, reached = best.measurement.of, best.measurement.uncertainty
     unit, extreme = f" {of.unit}" if of.unit else "", "least" if comparison.minimise else "most"
-    most = f"{of.title} {value:.4g}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
+    most = f"{of.title} {_reached(reached)}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
     first = comparison.rungs[0]
-    coarser = "" if first is best else f" ({first.name}: {first.measurement.uncertainty.value:.4g})"
-    bound = "" if comparison.bound is None else f"; no policy exceeds {rounded_up(comparison.bound)}{unit}"
-    return f"Policies by {best.name} reach {most}{coarser}{bound}."
+    coarser = "" if first is best else f" ({first.name}: {_reached(first.measurement.uncertainty)})"
+    return f"Policies by {best.name} reach {most}{coarser}{_bound_words(comparison, reached, unit)}."
+
+
+def _reached(amount: Amount) -> str:
+    if amount.method == "interval":
+        return f"between {amount.lower:.4g} and {amount.upper:.4g}"
+    return f"{amount.value:.4g}{'' if amount.standard_error is None else f' ± {amount.standard_error:.1g}'}"
+
+
+def _bound_words(comparison: Comparison, reached: Amount, unit: str) -> str:
+    """What no policy exceeds, and how far below it the best class is at most."""
+    if comparison.bound is None:
+        return ""
+    trivial = f" ({TRIVIAL})" if comparison.bound_is_trivial else ""
+    proven = f"; no policy exceeds {rounded_up(comparison.bound)}{unit}{trivial}"
+    distance = gap_words(reached, comparison.bound, unit=unit, subject="it")
+    return f"{proven}, so that {distance}" if distance else proven
 
 
 def best_rung(comparison: Comparison) -> Any:
     """The first class, from coarse to fine, that comes as far as any that meets the task; None where none does."""
     sign = -1.0 if comparison.minimise else 1.0
     scores = {
-        index: sign * rung.measurement.uncertainty.value
+        index: sign * (amount.at_most if comparison.minimise else amount.at_least)
         for index, rung in enumerate(comparison.rungs)
         if rung.measurement.feasible
+        for amount in [rung.measurement.uncertainty]
     }
     best = max(scores.values(), default=0.0)
     return next((comparison.rungs[index] for index, score in scores.items() if score >= best - _CLOSE), None)
@@ -89,7 +107,7 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, ...]]:
         bound = math.ceil(comparison.bound * 1e5) / 1e5  # what is read must still be a bound
         cells = dict.fromkeys(head, "")
         cells |= {head[0]: "any policy", head[head.index(_COLUMNS.get(of.name, of.title))]: f"<= {bound:.5f}"}
-        rows.append((*list(cells.values())[:-1], "certified bound"))
+        rows.append((*list(cells.values())[:-1], "trivial bound" if comparison.bound_is_trivial else "certified bound"))
     return rows
 
 
@@ -133,19 +151,11 @@ def _row(rung: Any, *, further: bool) -> tuple[str, ...]:
     status = "as " + rung.warm_from if rung.carried else rung.status.name.lower().replace("_", " ")
     return (
         rung.name,
-        _short(measurement.opacity),
-        *([_short(measurement.uncertainty)] if further else []),
+        short_amount(measurement.opacity),
+        *([short_amount(measurement.uncertainty)] if further else []),
         f"{measurement.expected_return:.6g}",
-        _short(measurement.guess_error),
+        short_amount(measurement.guess_error),
         f"{rung.num_rows:,}",
         f"{rung.seconds:.1f}",
         status if measurement.feasible else f"{status}, MISSES the task",
     )
-
-
-def _short(amount: Amount) -> str:
-    if amount.method == "exact":
-        return f"{amount.value:.5f}"
-    if amount.standard_error is not None:
-        return f"{amount.value:.4f} ± {amount.standard_error:.2g}"
-    return f"[{amount.lower:.4f}, {amount.upper:.4f}]"

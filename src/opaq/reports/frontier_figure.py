@@ -41,9 +41,9 @@ class FrontPoint:
                 earned, hidden, *rest = stated
             else:
                 earned, hidden, rest = stated.expected_return, stated.opacity, [stated.bound, stated.slope]
-            value, *bar = map(_finite, drawn_amount(hidden, minimise=minimise))
-            bound, slope = (optional(each) for each in (*rest, None, None)[:2])
-            return cls(_finite(float(earned)), value, bound, slope, (bar[0], bar[1]) if bar[1] > bar[0] else None)
+            value, lower, upper = map(_finite, drawn_amount(hidden, minimise=minimise))
+            bound, slope = (optional(each) for each in (*rest, *[None] * (2 - len(rest))))
+            return cls(_finite(float(earned)), value, bound, slope, (lower, upper) if upper > lower else None)
 
 
 def plot_frontier(

@@ -55,6 +55,7 @@ def _point_to_dict(point: Any) -> dict[str, Any]:
         "carried": point.carried,
         "shortfall": point.shortfall,
         "bound": point.bound,
+        "bound_is_trivial": point.bound_is_trivial,
         "seconds": point.seconds,
     }
 
@@ -77,7 +78,7 @@ def frontier_rows(frontier: Frontier) -> list[tuple[str, ...]]:
             frontier.of.title: short_amount(point.measurement.uncertainty),
             "return": f"{point.expected_return:.6g}",
             "opacity": short_amount(point.opacity),
-            "bound": short_bound(point.bound),
+            "bound": short_bound(point.bound, trivial=point.bound_is_trivial),
             "guess error": short_amount(point.guess_error),
             "slope": "" if point.slope is None else f"{point.slope + 0.0:.4g}",
             "seconds": f"{point.seconds:.1f}",

@@ -47,6 +47,6 @@ def short_difference(amount: Amount) -> str:
     return f"[{amount.lower:+.4f}, {amount.upper:+.4f}]"
 
 
-def short_bound(bound: float | None) -> str:
+def short_bound(bound: float | None, *, trivial: bool = False) -> str:
     """An upper bound as a cell, rounded upwards: what is read must still be a bound."""
-    return "" if bound is None else f"<= {math.ceil(bound * 1e5) / 1e5:.5f}"
+    return "" if bound is None else f"<= {math.ceil(bound * 1e5) / 1e5:.5f}{' (trivial)' if trivial else ''}"

@@ -15,7 +15,7 @@ from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satis
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.opacity.amount import Amount
 from opaq.opacity.measurement import Measurement, RequirementResult
-from opaq.reports.certificate_text import certificate_to_dict, rounded_up
+from opaq.reports.certificate_text import TRIVIAL, certificate_to_dict, gap_words, rounded_up
 from opaq.reports.layout import NOISE, with_unit
 from opaq.reports.measurement_text import constant_secret
 
@@ -231,13 +231,15 @@ def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any
         return []
     unit = f" {of.unit}" if of.unit else ""
     asked = " that meets the task" if any(met.threshold is not None for met in measurement.requirements) else ""
-    proven = f"no policy{asked} exceeds {rounded_up(bound)}{unit}"
+    trivial = f" ({TRIVIAL})" if figures.get("is_trivial") else ""
+    proven = f"no policy{asked} exceeds {rounded_up(bound)}{unit}{trivial}"
     if not measurement.feasible:
         return [proven]
     gap = max(0.0, bound - measurement.uncertainty.lower)
     if gap <= 1e-3:
         return [f"{proven}, so that this one is proven optimal to within {max(gap, 1e-6):.1g}{unit}"]
-    return [proven if bound <= 0 else f"{proven}, so that this one is within {100 * gap / bound:.2g}% of the best"]
+    distance = gap_words(measurement.uncertainty, bound, unit=unit)
+    return [f"{proven}, so that {distance}" if distance else proven]
 
 
 def _bits(value: float) -> str:

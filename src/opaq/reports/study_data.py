@@ -140,6 +140,7 @@ def _front_point(point: Mapping[str, Any], name: str, front: Mapping[str, Any]) 
         "return": _finite(point["return"]),
         "guess_error": _finite(point["guess_error"]),
         "upper_bound": _finite(point["bound"]),
+        "bound_is_trivial": bool(point.get("bound_is_trivial")),
         "slope": _finite(point["slope"]),
         "seconds": _finite(point["seconds"]),
         "error": None,

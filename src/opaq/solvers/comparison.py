@@ -72,6 +72,7 @@ class Comparison(Displayed, ByContent):
     interrupted: bool = False
     bound: float | None = None  # what no policy exceeds of what the task is about, where it was certified
     bound_scope: str = ""  # which policies that holds for
+    bound_is_trivial: bool = False  # whether it says no more than the number of secret values does
     minimise: bool = False  # whether the task asks for as little as possible
 
     def __repr__(self) -> str:

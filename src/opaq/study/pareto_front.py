@@ -12,7 +12,7 @@ from time import perf_counter
 
 from threadpoolctl import threadpool_limits
 
-from opaq.certificates.certificate import Certificate, certify, check_certifiable
+from opaq.certificates.certificate import Certificate, certify, check_certifiable, is_trivial
 from opaq.choices import check_numbers, check_types, is_flag
 from opaq.errors import Fault, InputError
 from opaq.loading.scenarios import as_problem
@@ -60,6 +60,7 @@ class FrontierPoint(ByContent):
     shortfall: float = 0.0  # how far below the mixtures of the other points it lies
     certificate: Certificate | None = None
     bound: float | None = None  # what no policy exceeds at this threshold, where it was certified
+    bound_is_trivial: bool = False  # whether it says no more than the number of secret values does
 
     @property
     def opacity(self) -> Amount:
@@ -362,7 +363,8 @@ class _Front:
             certificate = self._certificate(point, number, len(points))
             least = least if certificate is None else min(least, certificate.upper_bound)
             bound = least if least < math.inf else None
-            bounded.append(replace(point, certificate=certificate, bound=bound))
+            trivial = bound is not None and certificate is not None and is_trivial(bound, certificate.trivial_bound)
+            bounded.append(replace(point, certificate=certificate, bound=bound, bound_is_trivial=trivial))
         return bounded
 
     def _certificate(self, point: FrontierPoint, number: int, count: int) -> Certificate | None:

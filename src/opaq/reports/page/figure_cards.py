@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from opaq.reports.certificate_text import TRIVIAL, below_bound, rounded_down
+
 Card = dict[str, Any]  # title, value, unit, notes, how, state ("", "good", "bad"), gauge (None or shares of the width)
 
 _NOISE = 5e-7  # smaller figures are shown as 0
@@ -131,9 +133,10 @@ def _certificate(certificate: Mapping[str, Any]) -> Card:
         )
     above = math.ceil(bound * 1e4 - 1e-9) / 1e4  # what is read must still be a bound
     notes = [_note(f"no policy exceeds {above:.4f}{_unit(certificate)}")]
-    relative = certificate.get("relative_gap")
-    if relative is not None:
-        notes.append(_note(f"this one reaches at least {percent(max(0.0, 1 - relative))} of that"))
+    if certificate.get("is_trivial"):
+        notes.append(_note(TRIVIAL))
+    if gap is not None and (share := below_bound(bound - gap, bound)):
+        notes.append(_note(f"this one is proven to reach {rounded_down(bound - gap)}, at most {share} below that"))
     value = "–" if gap is None else f"≤ {figure(max(gap, 0.0), 4)}"
     unit = "" if gap is None else _unit(certificate).strip()
     return _card("Certificate gap", value, unit=unit, notes=notes, how=certificate["status_text"])

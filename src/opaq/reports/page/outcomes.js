@@ -161,7 +161,7 @@ function drawClasses({ comparison, measurement }) {
   const rows = comparison.classes.map((rung) => [
     named(rung.class, 40),
     amountWords(rung.opacity),
-    barOf(rung.opacity.value / top, '', marked ? bound / top : null),
+    barOf((rung.opacity.method === 'interval' ? rung.opacity.lower : rung.opacity.value) / top, '', marked ? bound / top : null),
     number(rung.return),
     percent(rung.guess_error),
     rung.rows.toLocaleString('en'),
@@ -175,7 +175,7 @@ function drawClasses({ comparison, measurement }) {
       '',
       '',
       '',
-      'certified bound',
+      comparison.bound_is_trivial ? 'trivial bound' : 'certified bound',
     ]);
   host.append(tableOf('Classes of policies', head, rows, { cards: true }));
   if (comparison.bound_scope) host.append(obtained(`The bound holds for ${comparison.bound_scope}.`));
@@ -190,15 +190,16 @@ function drawCertificate({ certificate, measurement }) {
   const host = body('certificate');
   const of = (certificate.of ?? 'opacity').replaceAll('_', ' ');
   const unit = of === 'opacity' ? ' bits' : '';
-  const reached = of === 'opacity' ? measurement?.opacity?.value : null;
+  const interval = measurement?.opacity?.method === 'interval';
+  const reached = of === 'opacity' ? measurement?.opacity?.[interval ? 'lower' : 'value'] : null;
   const ladder = arrayOf(certificate.ladder);
   if (!Number.isFinite(certificate.upper_bound)) {
     host.append(lead(`No policy meets the task. ${sentence(certificate.status_text ?? '')}`));
     return;
   }
-  const words = Number.isFinite(reached) ? ` This one reaches ${number(reached, 4)}.` : '';
+  const words = Number.isFinite(reached) ? ` This one reaches ${amountWords(measurement.opacity)}.` : '';
   host.append(
-    lead(`No policy can exceed ${roundedUp(certificate.upper_bound)}${unit} of ${of}; this is proven.${words}`),
+    lead(`No policy can exceed ${roundedUp(certificate.upper_bound)}${unit} of ${of}; this is proven${certificate.is_trivial ? ' (the trivial bound)' : ''}.${words}`),
   );
   const top = Math.max(certificate.upper_bound, ...ladder.map((rung) => rung.upper_bound ?? 0), reached ?? 0, 1e-9);
   const low = Number.isFinite(reached) ? Math.max(0, reached - (top - reached) * 0.25 - 0.02 * top) : 0;

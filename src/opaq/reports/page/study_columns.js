@@ -45,6 +45,7 @@ class Column {
       return number(raw.value, FIGURE_DIGITS[this.key]) + (error === null ? '' : ` ± ${Number(error.toPrecision(2))}`);
     }
     if (this.key === 'seconds' && !this.parameter) return formatOf(raw < 1 ? 2 : 1).format(raw);
+    if (this.key === 'upper_bound' && !this.parameter && point.bound_is_trivial) return `${number(raw, 4)} (trivial)`;
     if (typeof raw === 'number')
       return this.parameter ? minus(String(Number(raw.toPrecision(7)))) : number(raw, FIGURE_DIGITS[this.key] ?? 4);
     const text = typeof raw === 'string' ? raw : JSON.stringify(raw);
