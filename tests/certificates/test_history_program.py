@@ -39,7 +39,7 @@ def test_two_sinks_reach_the_closed_form() -> None:
     assert optimum.value.lower == pytest.approx(best, abs=1e-8)
     assert optimum.value.upper == pytest.approx(best, abs=1e-8)
     assert best == pytest.approx(0.551463, abs=1e-6)
-    assert history_program(opaq.load_problem("two-sink"), uncertainty="guess_error").value.upper == pytest.approx(0.25)
+    assert history_program("two-sink", uncertainty="guess_error").value.upper == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(

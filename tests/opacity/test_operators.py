@@ -109,8 +109,8 @@ def test_posteriors_of_the_first_observations() -> None:
 def test_an_impossible_sequence_has_no_posterior() -> None:
     rng = np.random.default_rng(63)
     problem = random_problem(rng, secret="last_state", horizon=1, watches_actions=False)
-    silent = replace(problem.observer, observations=(*problem.observer.observations, "never"))
-    wider = replace(silent, emission=replace(silent.emission, num_columns=len(silent.observations)))
+    names, emission = (*problem.observer.observations, "never"), problem.observer.emission
+    wider = replace(problem.observer, observations=names, emission=replace(emission, num_columns=len(names)))
     product, pi = compiled(replace(problem, observer=wider), random_policy(rng, problem))
     assert sequence_probability(product, pi, ["never", "never"]) == 0
     with pytest.raises(OpaqError):

@@ -151,13 +151,11 @@ def _checked_row(policy_class: PolicyClass, key: Any, row: Mapping[str, float], 
     keys = policy_class.conditions_on
     if not isinstance(key, tuple) or len(key) != len(keys) or not all(map(_is_part, key)):
         wanted = f"use a tuple ({', '.join(keys)}{',' if len(keys) == 1 else ''})"
-        faults.error("policy.rows", f"the key {key!r:.60} is not that of a row", wanted)
-        return row
+        return faults.error("policy.rows", f"the key {key!r:.60} is not that of a row", wanted)
     fault = _row_fault(row)
     if fault is not None:
         action, finding, advice = fault
-        faults.error(f"policy row {row_name(policy_class, key)}{action}", finding, advice)
-        return row
+        return faults.error(f"policy row {row_name(policy_class, key)}{action}", finding, advice)
     scale = divisor(math.fsum(row.values()))
     if isinstance(row, ReadOnlyDict) and scale == 1.0:
         return row
