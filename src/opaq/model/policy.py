@@ -146,7 +146,7 @@ def row_name(policy_class: PolicyClass, key: RowKey) -> str:
     return ", ".join(f"{name}={part}" for name, part in zip(policy_class.conditions_on, key, strict=True))
 
 
-def _checked_row(policy_class: PolicyClass, key: Any, row: Mapping[str, float], faults: Faults) -> Mapping[str, float]:
+def _checked_row(policy_class: PolicyClass, key: Any, row: Any, faults: Faults) -> ReadOnlyDict | None:
     """A row that is a distribution, scaled to sum to 1 and read-only; what else it is gets noted."""
     keys = policy_class.conditions_on
     if not isinstance(key, tuple) or len(key) != len(keys) or not all(map(_is_part, key)):
