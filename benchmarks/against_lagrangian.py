@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import opaq
 from opaq.model.problem import Problem
-from opaq.solvers.solution import Solution
+from opaq.solvers.solve import Solution
 from stress.extremes import Case
 from stress.runner import Crash, run_each
 from stress.solving import kinds_of, random_task

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 
 import opaq
-from opaq.reports.charts import Chart, Level, Line, plot_charts
+from opaq.reports.figures.axes import Chart, LevelLine, Line, plot_charts
 
 SCENARIOS = ("grid-last-state-4", "grid-last-state", "grid-initial-state-4", "grid-initial-state")
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "certificates.svg"
@@ -48,7 +48,7 @@ def main() -> None:
         total = solved + certificate.seconds
         cells = (name, f"{reached:.5f}", f"{certificate.upper_bound:.5f}", f"{share:.2f}%", f"{solved:.0f}")
         print("|", " | ".join((*cells, f"{total:.0f}", certificate.machine)), "|", flush=True)
-        levels = [Level(f"policy found: {reached:.4f}", reached)]
+        levels = [LevelLine(f"policy found: {reached:.4f}", reached)]
         charts.append(Chart("seconds", "bits", [Line("proven bound", points, style="both")], levels, title=name))
     if options.draw:
         opaq.save_figure(plot_charts(charts, column="double"), PICTURE, overwrite=True)

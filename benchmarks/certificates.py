@@ -9,8 +9,8 @@ from time import perf_counter
 
 import opaq
 from benchmarks.rows import Comparison, Section, Settings, Spread, Table, comparison_table, duration
-from opaq.certificates.ladder import Rung
-from opaq.certificates.observation_machines import ObservationTree, Window
+from opaq.certificates.decoder.machines import ObservationTree, ObservationWindow
+from opaq.certificates.decoder.search import BoundStep
 from opaq.product.compile import compile_problem
 
 TITLE = "Certificates"
@@ -79,7 +79,7 @@ def certify(problem: opaq.Problem, policy: opaq.Policy, *, limit: float) -> Clim
     points: list[tuple[float, float]] = []
     began = perf_counter()
 
-    def note(rung: Rung) -> None:
+    def note(rung: BoundStep) -> None:
         points.append((perf_counter() - began, rung.bound))
 
     certificate = opaq.certify(problem, policy, gap=1e-3, time=limit, on_progress=note)
@@ -143,7 +143,7 @@ def small_calls(problem: opaq.Problem, policy: opaq.Policy) -> tuple[Callable[[]
     """The bound by observation machines and by the history program; both raise where it is not close enough."""
     product = compile_problem(problem, policy.policy_class)
     value = opaq.measure(problem, policy, sequences=0).opacity.lower
-    ladder = (Window(1, product.process.num_observations), ObservationTree())
+    ladder = (ObservationWindow(1, product.process.num_observations), ObservationTree())
 
     def close(bound: float) -> float:
         if not value - ROUNDING <= bound <= value + GAP + ROUNDING:

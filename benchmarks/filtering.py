@@ -13,9 +13,9 @@ from benchmarks.ring import ring
 from benchmarks.rows import Comparison, Section, Settings, closeness, comparison_table
 from benchmarks.timing import in_turns
 from opaq.beliefs.returns import moves, start_distribution
-from opaq.opacity.operators import filtered
+from opaq.opacity.filtering import filter_states
 from opaq.product.compile import Product, compile_problem
-from opaq.simulation.runs import simulated
+from opaq.simulation.runs import simulate_product
 
 TITLE = "Plain filtering"
 EXPLANATION = """
@@ -46,7 +46,7 @@ class Case:
         product = compile_problem(problem, opaq.PolicyClass(("state",)))
         process = product.process
         pi = process.uniform()
-        runs = simulated(product, pi, count=sequences, rng=np.random.default_rng(0))
+        runs = simulate_product(product, pi, count=sequences, rng=np.random.default_rng(0))
         number = {name: index for index, name in enumerate(product.observations)}
         dense = Chain(start_distribution(process), moves(process, process.flow(pi)).toarray(), process.emission.dense())
         numbered = np.array([[number[seen] for seen in run.observations] for run in runs])
@@ -55,7 +55,7 @@ class Case:
     def likelihood(self) -> np.ndarray:
         """ln P of every sequence by opaq."""
         pi = self.product.process.uniform()
-        return np.log(2) * np.array([filtered(self.product, pi, sequence)[-1][1] for sequence in self.named])
+        return np.log(2) * np.array([filter_states(self.product, pi, sequence)[-1][1] for sequence in self.named])
 
 
 def cases(*, quick: bool) -> list[Case]:

@@ -15,16 +15,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import opaq
-from opaq.automata.from_text import language_automaton
-from opaq.automata.syntax.scan import NotationError
+from opaq import load
+from opaq.automata.formula import NotationError
+from opaq.automata.translate import language_automaton
 from opaq.errors import OpaqError
 from opaq.formats.dot import automaton_from_dot, automaton_to_dot
-from opaq.formats.hoa.hoa_reader import automaton_from_hoa
-from opaq.formats.hoa.hoa_writer import automaton_to_hoa
-from opaq.formats.pomdp.pomdp_reader import read_pomdp
-from opaq.formats.umb.umb_reader import read_umb, write_umb
-from opaq.loading import scenarios
-from opaq.model.guard import GuardError, parse_guard
+from opaq.formats.hoa import automaton_from_hoa, automaton_to_hoa
+from opaq.formats.pomdp.reader import read_pomdp
+from opaq.formats.umb.reader import read_umb, write_umb
+from opaq.model.automaton import GuardError, parse_guard
 from opaq.spec.variables import ExpressionError, evaluate
 
 MODELS = Path(__file__).parents[2] / "shared" / "models"
@@ -43,7 +42,7 @@ def targets(folder: Path) -> dict[str, tuple[list[bytes], Callable[[bytes], obje
     graph = opaq.load_problem("graph")
     automaton = graph.secret.automaton
     write_umb(folder / "seed.umb", graph.mdp, observer=graph.observer)
-    texts = [scenarios.text(name).encode() for name in scenarios.names()]
+    texts = [load.scenario_text(name).encode() for name in load.scenario_names()]
     pomdps = [file.read_bytes() for file in sorted(MODELS.glob("pomdp/*.pomdp")) if file.stat().st_size < 40_000]
     formulas = [b"F(p & X q) | G !p", b"(p U q) -> last", b"!(p R (q W p))", b"p S (O q & H p)"]
     regexes = [b"(p ; q)* | [p & !q]+", b". {2,3} ; p?"]

@@ -17,7 +17,7 @@ from typing import Any
 from timing import machine, peak_growth
 
 from opaq.formats.prism import storm
-from opaq.model.imported import Imported
+from opaq.model.mdp import Imported
 
 CASES: list[tuple[str, dict[str, int]]] = [("refuel.nm", {"N": 50, "ENERGY": 50}), ("evade.nm", {"N": 20, "RADIUS": 3})]
 

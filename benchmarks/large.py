@@ -119,8 +119,8 @@ def _step(step: str, source: Path, runs: int) -> int:
     import numpy as np
 
     import opaq
+    from opaq.opacity.kernel_warmup import compile_kernels
     from opaq.opacity.sampled import policy_slope
-    from opaq.opacity.warm import compile_kernels
 
     compile_kernels(derivatives=True)
     problem = opaq.load_problem(source) if step != "load" else None

@@ -8,7 +8,7 @@ from time import perf_counter
 
 import opaq
 from benchmarks.rows import Comparison, Section, Settings, comparison_table
-from opaq.opacity.warm import compile_kernels
+from opaq.opacity.kernel_warmup import compile_kernels
 
 TITLE = "Time to quality"
 EXPLANATION = """

@@ -23,7 +23,7 @@ import numpy as np
 
 import opaq
 import oracles
-from opaq.certificates.observation_machines import ObservationTree, Window
+from opaq.certificates.decoder.machines import ObservationTree, ObservationWindow
 from random_problems import random_policy, random_problem
 
 _ROUNDING = 1e-12  # of the enumeration, which adds up to a thousand logarithms
@@ -34,7 +34,7 @@ def violations(seed: int, *, policies: int, seconds: float) -> tuple[list[str], 
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, budget=1000)
     # Small problems go to the history program; every second one is bounded by observation machines alone.
-    machines = (Window(2, len(problem.observer.seen_names)), ObservationTree()) if seed % 2 else None
+    machines = (ObservationWindow(2, len(problem.observer.seen_names)), ObservationTree()) if seed % 2 else None
     certificate = opaq.certify(problem, gap=0.01, time=seconds, machines=machines)
     wrong = ["not a number"] if math.isnan(certificate.upper_bound) else []
     for _ in range(policies):

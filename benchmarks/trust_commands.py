@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from opaq.opacity.warm import compile_kernels
+from opaq.opacity.kernel_warmup import compile_kernels
 from stress.commanding import COMMANDS, try_commands
 from stress.runner import Crash, run_each
 

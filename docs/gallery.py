@@ -71,7 +71,7 @@ TEXTS = {
 
 def source_of(name: str) -> str:
     """What `load_problem` takes: the name of a scenario, or the file of an example."""
-    return name if name in opaq.scenarios.names() else str(EXAMPLES / f"{name}.yaml")
+    return name if name in opaq.scenario_names() else str(EXAMPLES / f"{name}.yaml")
 
 
 def figures_of(name: str) -> tuple[dict[str, Any], opaq.Problem, opaq.Solution]:
@@ -128,7 +128,7 @@ def _entry(name: str, it: dict[str, Any]) -> Iterator[str]:
     yield f"A uniform policy hides {bits(it['uniform'])} bits, the one found {bits(it['opacity'])}; " + _limit(it)
     yield f"The observer's best guess is then wrong with probability {it['guess_error']:.3f}."
     yield ""
-    yield f"`opaq solve {name if name in opaq.scenarios.names() else f'examples/{name}.yaml'}`"
+    yield f"`opaq solve {name if name in opaq.scenario_names() else f'examples/{name}.yaml'}`"
     yield ""
 
 

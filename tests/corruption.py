@@ -17,10 +17,10 @@ import numpy as np
 
 import opaq
 from opaq.errors import BudgetError, InputError
-from opaq.formats.umb.umb_archive import archive_bytes
-from opaq.formats.umb.umb_reader import read_umb, write_umb
+from opaq.formats.umb.archive import archive_bytes
+from opaq.formats.umb.reader import read_umb, write_umb
 from opaq.spec.policy_table import policy_to_dict
-from opaq.spec.yaml_reader import parse_yaml
+from opaq.spec.yaml import parse_yaml
 
 KINDS = ("problem", "problem values", "policy", "policy values", "umb", "umb index", "pomdp")
 
@@ -209,7 +209,7 @@ def damaged_index(data: bytes, rng: np.random.Generator) -> bytes:
 
 def samples(folder: Path) -> dict[str, tuple[list[bytes], Callable[[bytes, Path], None], Damage]]:
     """Kind of input -> valid files of it, what reads them, and how they are damaged."""
-    problems = [opaq.scenarios.text(name).encode() for name in ("two-sink", "graph", "grid-initial-state-4")]
+    problems = [opaq.scenario_text(name).encode() for name in ("two-sink", "graph", "grid-initial-state-4")]
     archives = list(_archives(folder))
     return {
         "problem": (problems, problem_file, corrupted),

@@ -9,10 +9,9 @@ import numpy as np
 
 import oracles
 from opaq.model.arrays import SparseRows, floats, ints
-from opaq.model.automaton import Automaton, Edge
-from opaq.model.guard import parse_guard
+from opaq.model.automaton import Automaton, Edge, parse_guard
+from opaq.model.conditions import Memory
 from opaq.model.mdp import MDP
-from opaq.model.memory import Memory
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem, Task

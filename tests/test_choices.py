@@ -6,8 +6,7 @@ from enum import StrEnum
 
 import pytest
 
-from opaq.choices import choose
-from opaq.errors import InputError
+from opaq.errors import InputError, choose
 
 MODES = ("auto", "exact", "interval", "sampled")
 

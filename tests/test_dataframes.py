@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import opaq
-from opaq.dataframes import data_frame
+from opaq.display import data_frame
 
 
 @pytest.fixture(scope="module")

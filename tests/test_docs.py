@@ -32,7 +32,7 @@ from documents import (
     text_of,
 )
 from opaq.formats.dot import automaton_from_dot
-from opaq.formats.hoa.hoa_reader import automaton_from_hoa
+from opaq.formats.hoa import automaton_from_hoa
 from opaq.product.compile import compile_problem
 from opaq.spec.problem_part import problem_schema
 

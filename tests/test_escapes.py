@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opaq.escapes import escape_mark, printable
+from opaq.errors import escape_mark, printable
 
 NAMES = st.lists(st.text(alphabet="ab >\\", min_size=1, max_size=4), min_size=1, max_size=3)
 

@@ -12,9 +12,9 @@ import pytest
 
 import opaq
 from commands import opaq_command
-from opaq.opacity.operators import secret_posterior, sequence_probability
+from opaq.opacity.filtering import secret_posterior, sequence_probability
 from opaq.spec.problem_part import problem_schema
-from opaq.spec.yaml_reader import load_yaml
+from opaq.spec.yaml import load_yaml
 
 FOLDER = Path(__file__).parent.parent / "examples"
 NAMES = ("courier", "crowds", "cryptographers", "frozen-lake", "hallway", "machine", "patrol", "tiger")

@@ -164,7 +164,8 @@ def test_an_uncertainty(tmp_path: Path, objective: str, best: float) -> None:
     assert found == pytest.approx(best, abs=5e-5)
     assert check_written(problem)["task"]["of"] == "collisions"
     assert "| `collisions` | a number | A user's own uncertainty" in reference()
-    assert f"{found:.3f}"[:4] in opaq_command("solve", tmp_path / "waiting.yaml", "--starts", 1, "--quiet").stdout
+    answer = f"{found:.3f}"[:4] if best else "There is nothing to hide"
+    assert answer in opaq_command("solve", tmp_path / "waiting.yaml", "--starts", 1, "--quiet").stdout
 
 
 def test_a_solver(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_every_public_name_is_on_its_page() -> None:
 def test_the_gallery_has_every_problem_there_is() -> None:
     examples = {file.stem for file in (ROOT / "examples").glob("*.yaml")}
     figures = json.loads(GALLERY.FIGURES.read_text(encoding="utf-8"))
-    assert set(figures) == {*opaq.scenarios.names(), *examples} == set(GALLERY.TEXTS)
+    assert set(figures) == {*opaq.scenario_names(), *examples} == set(GALLERY.TEXTS)
     assert {it["status"] for it in figures.values()} == {"converged"}  # as the page says
     assert text_of(DOCS / "gallery.md") == GALLERY.page(figures), "run: python docs/gallery.py --page"
     assert [name for name in figures if not (GALLERY.FOLDER / f"{name}.png").is_file()] == []

@@ -35,18 +35,17 @@ from opaq.extensions import (
     Record,
     Secret,
     SecretTracker,
-    Setting,
     SolverFactory,
     SparseRows,
-    certain,
-    each,
+    TrackerContext,
+    build_from_keys,
+    deterministic,
     map_of,
-    to_the_end,
+    single_round,
     whole,
 )
-from opaq.model.arrays import spread
+from opaq.model.arrays import ContentEq, expand_rows
 from opaq.model.conditions import KeyPart, LastStates, Projection
-from opaq.model.content import ByContent
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
@@ -79,13 +78,13 @@ class Lagging:
     size: int
 
     def begin(self, states: IntArray) -> Branches:
-        return certain(np.zeros_like(states))
+        return deterministic(np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        return certain(source + 1)
+        return deterministic(source + 1)
 
 
-def track_previous(condition: PreviousState, setting: Setting) -> ConditionTracker:
+def track_previous(condition: PreviousState, setting: TrackerContext) -> ConditionTracker:
     names = (NOTHING, *setting.problem.mdp.states)
     return ConditionTracker(Lagging(len(names)), names.__getitem__)
 
@@ -121,10 +120,10 @@ class Counter:
         return self.most + 1
 
     def begin(self, states: IntArray) -> Branches:
-        return certain(np.minimum(self.mask[states].astype(np.int64), self.most))
+        return deterministic(np.minimum(self.mask[states].astype(np.int64), self.most))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        return certain(np.minimum(nodes + self.mask[target], self.most))
+        return deterministic(np.minimum(nodes + self.mask[target], self.most))
 
 
 def track_visits(secret: Visits, mdp: MDP, horizon: int) -> SecretTracker:
@@ -154,12 +153,12 @@ _VISITS = Record(
         Key("to", STATES, "The states.", required="name the states"),
         Key("most", whole(1, 100), "More visits count as so many.", required="give a number"),
     ),
-    each(Visits, "to", "most"),
+    build_from_keys(Visits, "to", "most"),
     lambda secret, _: {"to": secret.states, "most": secret.most},
 )
 VISITS = Kind(
     Key("visits", _VISITS.shape, "Hide how often some states are visited."),
-    each(lambda secret: secret, "visits"),
+    build_from_keys(lambda secret: secret, "visits"),
     Visits,
     lambda secret, _: {"visits": secret},
 )
@@ -169,7 +168,7 @@ VISITS = Kind(
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BreakingSensor(ByContent):
+class BreakingSensor(ContentEq):
     """Sees o_t ~ E(o | s_t) until the sensor breaks, as it may after every action; then nothing."""
 
     observations: tuple[str, ...]
@@ -185,7 +184,7 @@ class Breaking:
     size: int = 2
 
     def begin(self, states: IntArray) -> Branches:
-        return certain(np.zeros_like(states))
+        return deterministic(np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         case = np.repeat(np.arange(nodes.size), 2 - nodes)
@@ -201,7 +200,7 @@ def track_sensor(observer: BreakingSensor, mdp: MDP) -> ObserverTracker:
     table = SparseRows.from_dense(np.vstack((working, np.eye(len(names))[-1])))
 
     def emission(nodes: IntArray, states: IntArray) -> SparseRows:
-        owner, entry = spread(table.starts, np.where(nodes == 1, mdp.num_states, states))
+        owner, entry = expand_rows(table.starts, np.where(nodes == 1, mdp.num_states, states))
         shape = (states.size, len(names))
         return SparseRows.from_entries(owner, table.columns[entry], table.values[entry], shape=shape)
 
@@ -270,7 +269,7 @@ _SENSOR = Record(
 )
 BREAKING = Kind(
     Key("breaking", _SENSOR.shape, "A sensor that may break after every action."),
-    each(lambda sensor: sensor, "breaking"),
+    build_from_keys(lambda sensor: sensor, "breaking"),
     BreakingSensor,
     lambda sensor, _: {"breaking": sensor},
 )
@@ -352,7 +351,7 @@ class Stay:
         return opaq.Status.COMPLETED if state.iteration >= self.max_steps else None
 
 
-STAY = SolverFactory("stay", lambda request: to_the_end(Stay(), request))
+STAY = SolverFactory("stay", lambda request: single_round(Stay(), request))
 
 
 # -- a format: the name of a scenario -------------------------------------------------------------------------------

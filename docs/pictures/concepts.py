@@ -13,7 +13,7 @@ import matplotlib
 import numpy as np
 
 import opaq
-from opaq.opacity.operators import filtered
+from opaq.opacity.filtering import filter_states
 
 matplotlib.use("Agg")
 matplotlib.rcParams |= {"svg.hashsalt": "opaq", "svg.fonttype": "none", "font.size": 8, "font.family": "sans-serif"}
@@ -39,7 +39,7 @@ def belief() -> dict[str, str]:
     solution = opaq.solve(problem, num_starts=2)
     product = solution.product
     (run,) = opaq.simulate(problem, solution.policy, runs=1, seed=SEED)
-    steps = filtered(product, product.policy_vector(solution.policy), run.observations)
+    steps = filter_states(product, product.policy_vector(solution.policy), run.observations)
     heat = np.array([np.bincount(product.state_of, weights=now, minlength=6) for now, _ in steps])
     (replay,) = opaq.replay(problem, solution.policy, runs=[run])
     yes = [moment.posterior.get("yes", 0.0) for moment in replay.moments]

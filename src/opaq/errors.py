@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+import math
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import UnionType
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +88,169 @@ class Faults:
 
     def __iter__(self) -> Iterator[Fault]:
         return iter([*self.errors, *self.warnings])
+
+
+_FORMULA = tuple("=+-@\t\r＝＋－＠")
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?")
+
+
+def escape_mark(name: str, mark: str) -> str:
+    """A name to be joined with others by a mark: the mark inside it, and every backslash, with a backslash in front.
+
+    The first mark without a backslash of its own then ends the name, so that different lists of names never look alike.
+    """
+    return name.replace("\\", "\\\\").replace(mark, f"\\{mark}")
+
+
+def printable(text: str) -> str:
+    """The text on one line: control, bidirectional, line-break and other invisible characters spelt out as escapes.
+
+    Everything that Unicode calls a control (Cc, C1 included), format (Cf, the bidirectional ones included), surrogate,
+    private or unassigned character and every separator but the plain space is not printable.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def spreadsheet_cell(text: str) -> str:
+    """A name as a cell of a CSV file: printable, and with an apostrophe in front where a formula could begin."""
+    shown = printable(text)
+    return f"'{shown}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else shown
+
+
+_MOST_COMPARED = 5_000  # comparing a misspelt name with more names than this takes too long
+_LONGEST_COMPARED = 100  # characters of a misspelt name
+_MOST_SHOWN = 8
+_MOST_SUGGESTED = 20  # faults: an input with more of them is not merely misspelt
+
+
+def choose(name: str, value: object, choices: Sequence[str]) -> str:
+    """The value, if it is one of the choices; otherwise InputError lists them and names the nearest.
+
+    name: what the argument is called, for the message.
+    """
+    if isinstance(value, str) and value in choices:
+        return str(value)
+    near = difflib.get_close_matches(value, choices, n=1) if isinstance(value, str) else []
+    meant = f"did you mean '{near[0]}'? " if near else ""
+    given = f"'{value}'" if isinstance(value, str) else repr(value)
+    raise InputError([Fault(name, f"{given} is not a choice", f"{meant}use one of {', '.join(choices)}")])
+
+
+def check_numbers(
+    limits: Mapping[str, tuple[Any, float, float]], *, whole: Collection[str] = (), optional: Collection[str] = ()
+) -> None:
+    """Raise InputError with every argument that is not a number between its limits.
+
+    limits: name -> (value, least, most). Those in `whole` must be whole numbers, and only those in `optional` may be
+        None, which stands for "not given".
+    """
+    faults = []
+    for name, (value, least, most) in limits.items():
+        if value is None and name in optional:
+            continue
+        if not (is_int(value) if name in whole else is_number(value)) or not least <= value <= most:
+            kind = "a whole number" if name in whole else "a number"
+            wanted = f"at least {least:g}" if most == math.inf else f"from {least:g} to {_limit(most)}"
+            faults.append(Fault(name, f"is {value!r:.60}", f"give {kind}, {wanted}"))
+    if faults:
+        raise InputError(faults)
+
+
+def check_types(
+    types: Mapping[str, tuple[Any, type | UnionType | Callable[[Any], bool], str]], *, optional: Collection[str] = ()
+) -> None:
+    """Raise InputError with every argument that is of another type.
+
+    types: name -> (value, type or test, what to give, in words). Those in `optional` may be None: "not given".
+    """
+    faults = []
+    for name, (value, wanted, words) in types.items():
+        if value is None and name in optional:
+            continue
+        by_type = isinstance(wanted, type) or not callable(wanted)
+        if not (isinstance(value, wanted) if by_type else wanted(value)):  # type: ignore[arg-type,operator]
+            faults.append(Fault(name, f"is of the type {type(value).__name__}", f"give {words}"))
+    if faults:
+        raise InputError(faults)
+
+
+def check_path(name: str, path: object, what: str = "a file") -> None:
+    """Raise InputError when an argument is not the name of a file; `what` says which kind of thing it names."""
+    check_types({name: (path, str | os.PathLike, f"the name of {what}")})
+
+
+def whole_fault(value: object, *, low: int, high: int) -> str | None:
+    """What is wrong with a value that should be a whole number from `low` to `high`; None if nothing is."""
+    if not is_int(value):
+        return f"is {shown(value)}, not a whole number"
+    if not low <= int(value) <= high:  # type: ignore[call-overload]
+        return f"is {value}, not a whole number from {low:,} to {high:,}"
+    return None
+
+
+def shown(value: object) -> str:
+    """A value as it is named in a message."""
+    if value is None:
+        return "empty"
+    if is_flag(value):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"'{value}'" if len(value) <= 40 else f"'{value[:37]}...'"
+    if is_number(value):
+        return f"{value}"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "an array" if type(value).__module__ == "numpy" else f"of type {type(value).__name__}"
+
+
+def some(names: Iterable[str]) -> str:
+    """The first few names, for a message."""
+    listed = list(names)
+    rest = f" and {len(listed) - _MOST_SHOWN:,} more" if len(listed) > _MOST_SHOWN else ""
+    return ", ".join(listed[:_MOST_SHOWN]) + rest
+
+
+def suggestion(name: str, options: Iterable[str], *, kind: str, faults: Faults | None = None) -> str:
+    """Advice for an unknown name: the nearest one that exists, else all of them when they are few.
+
+    Comparing takes time: with many `faults` noted before, nothing is suggested.
+    """
+    if faults is not None and len(faults.errors) > _MOST_SUGGESTED:
+        return ""
+    listed, several = list(options), f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    near = nearest(name, listed) if len(listed) <= _MOST_COMPARED and len(name) <= _LONGEST_COMPARED else []
+    if near:
+        return f"did you mean '{near[0]}'?"
+    if not listed:
+        return f"there are no {several}"
+    return f"the {several} are {', '.join(listed)}" if len(listed) <= _MOST_SHOWN else ""
+
+
+def nearest(name: str, options: Sequence[str]) -> list[str]:
+    """The option a misspelt name was probably meant to be, if there is one."""
+    return difflib.get_close_matches(name[:_LONGEST_COMPARED], options, n=1)
+
+
+def is_flag(value: object) -> bool:
+    """Whether the value is true or false, NumPy's own included."""
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+
+
+def is_int(value: object) -> bool:
+    """Whether the value is an integer (booleans are not)."""
+    return isinstance(value, int | Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether the value is a number (booleans are not)."""
+    return isinstance(value, int | float | Real) and not isinstance(value, bool)
+
+
+def _limit(most: float) -> str:
+    """A limit in words; powers of two too large to be written out as such."""
+    power = round(math.log2(most)) if most >= 2**53 else 0
+    return f"2^{power}" if power and most == 2**power else f"{most:g}"

@@ -13,33 +13,37 @@ from typing import Any
 
 from opaq.commands import COMMANDS, Command
 from opaq.errors import Fault, InputError
-from opaq.formats import format_registry
-from opaq.formats.format_registry import FORMATS, Export, Format, ReaderOption
+from opaq.formats import registry
+from opaq.formats.registry import FORMATS, Export, Format, ReaderOption
 from opaq.model.arrays import FloatArray, IntArray, SparseRows
 from opaq.model.conditions import PLAIN, Condition
-from opaq.model.imported import Imported
-from opaq.model.leaf import Leaf
-from opaq.model.mdp import MDP
+from opaq.model.mdp import MDP, Imported
 from opaq.model.observer import ObserverKind
 from opaq.model.secret import Secret
-from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Uncertainty
-from opaq.product.condition_tracker import ConditionTracker, Setting, track_condition
-from opaq.product.machine import Branches, Idle, Machine, certain
-from opaq.product.observer_tracker import ObserverTracker, track_observer
-from opaq.product.secret_tracker import SecretTracker, track_secret
-from opaq.solvers.factory import Plan, PlanRequest, SolverFactory, to_the_end
+from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Leaf, Uncertainty
+from opaq.product.machine import Branches, Machine, StatelessMachine, deterministic
+from opaq.product.trackers import (
+    ConditionTracker,
+    ObserverTracker,
+    SecretTracker,
+    TrackerContext,
+    track_condition,
+    track_observer,
+    track_secret,
+)
 from opaq.solvers.policy_classes import SIZED_CONDITIONS, SizedCondition
-from opaq.solvers.solver_registry import SOLVERS, register_solver
+from opaq.solvers.registry import SOLVERS, register_solver
+from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, single_round
 from opaq.spec import imported_part, policy_part
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union
+from opaq.spec.grammar import Fields, Key, Kind, Record, Union, ValueType
 from opaq.spec.names import Names
 from opaq.spec.observer_part import OBSERVER
 from opaq.spec.policy_part import CONDITIONS, ConditionKind
 from opaq.spec.problem_part import problem_record
 from opaq.spec.secret_part import SECRET
 from opaq.spec.sets import STATES
-from opaq.spec.shapes import NAME, PROBABILITY, attributes, each, list_of, map_of, number, one_of, whole
+from opaq.spec.shapes import NAME, PROBABILITY, attributes, build_from_keys, list_of, map_of, number, one_of, whole
 
 __all__ = [
     "NAME",
@@ -54,7 +58,6 @@ __all__ = [
     "Fields",
     "FloatArray",
     "Format",
-    "Idle",
     "Imported",
     "IntArray",
     "Key",
@@ -70,12 +73,13 @@ __all__ = [
     "Record",
     "Secret",
     "SecretTracker",
-    "Setting",
-    "Shape",
     "SizedCondition",
     "SolverFactory",
     "SparseRows",
+    "StatelessMachine",
+    "TrackerContext",
     "Uncertainty",
+    "ValueType",
     "add_command",
     "add_condition",
     "add_format",
@@ -84,14 +88,14 @@ __all__ = [
     "add_solver",
     "add_uncertainty",
     "attributes",
-    "certain",
-    "each",
+    "build_from_keys",
+    "deterministic",
     "list_of",
     "map_of",
     "number",
     "one_of",
+    "single_round",
     "temporary",
-    "to_the_end",
     "whole",
 ]
 
@@ -120,7 +124,7 @@ def add_observer(kind: Kind[Any], track: Callable[[Any, MDP], ObserverTracker]) 
 
 def add_condition(
     kind: ConditionKind,
-    track: Callable[[Any, Setting], ConditionTracker],
+    track: Callable[[Any, TrackerContext], ConditionTracker],
     *,
     sized: SizedCondition | None = None,
 ) -> None:
@@ -170,7 +174,7 @@ def add_format(format: Format) -> None:
     if unknown := [name for name in options if name not in offered]:
         found = f"'{unknown[0]}' is no option that problem files have"
         raise InputError([Fault(f"format '{format.name}'", found, f"use some of {', '.join(offered)}")])
-    format_registry.register_format(format)
+    registry.register_format(format)
     if format.holds == "model" and format.reader:
         imported_part.add_imported(format.name, f"The file of {format.title}.", options)
 

@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -27,9 +28,9 @@ def read_bytes(path: str | os.PathLike[str], *, max_bytes: int, advice: str = ""
     """
     source = os.fspath(path)
     try:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             size = _regular_size(os.fstat(file.fileno()))
-            content = _limited(file, size, max_bytes) if size <= max_bytes else None
+            content = _read_limited(file, size, max_bytes) if size <= max_bytes else None
     except (OSError, ValueError) as error:
         raise InputError([_unreadable(error)], source) from None
     if content is None:
@@ -41,13 +42,13 @@ def read_bytes(path: str | os.PathLike[str], *, max_bytes: int, advice: str = ""
 def check_file(path: str | os.PathLike[str]) -> None:
     """Raise InputError unless a path names a regular file that may be read."""
     try:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             _regular_size(os.fstat(file.fileno()))
     except (OSError, ValueError) as error:
         raise InputError([_unreadable(error)], os.fspath(path)) from None
 
 
-def _opened(path: str | os.PathLike[str]) -> FileIO:
+def _open_file(path: str | os.PathLike[str]) -> FileIO:
     return open(os.open(path, os.O_RDONLY | _NEVER_WAIT), "rb", buffering=0)
 
 
@@ -63,7 +64,7 @@ def _regular_size(status: os.stat_result) -> int:
     return status.st_size
 
 
-def _limited(file: FileIO, size: int, max_bytes: int) -> bytes | None:
+def _read_limited(file: FileIO, size: int, max_bytes: int) -> bytes | None:
     """Everything in a file; None when it grows beyond the limit while it is read (or lies about its size)."""
     content = file.read(size + 1) or b""  # in one piece, when the size is right
     while piece := file.read(_PIECE):
@@ -92,7 +93,7 @@ def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = Fal
 
 def write_bytes(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
     """The same for bytes. Raises InputError when the file is there and may not be overwritten, or cannot be written."""
-    with _explained(path) as target:
+    with _system_errors(path) as target:
         temporary, mode = _temporary(target, path, overwrite)
         try:
             _write_through(temporary, data, mode)
@@ -108,7 +109,7 @@ def check_writable(path: str | os.PathLike[str], *, overwrite: bool = False) -> 
 
     A disk that fills up meanwhile is not foreseen.
     """
-    with _explained(path) as target:
+    with _system_errors(path) as target:
         temporary, mode = _temporary(target, path, overwrite)
         try:
             _write_through(temporary, bytes(_PROBE), mode)
@@ -117,7 +118,7 @@ def check_writable(path: str | os.PathLike[str], *, overwrite: bool = False) -> 
 
 
 @contextmanager
-def _explained(path: str | os.PathLike[str]) -> Iterator[Path]:
+def _system_errors(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Follow links to the file to replace; what the system says against it becomes an InputError."""
     target = Path(path)
     try:
@@ -191,3 +192,65 @@ def _unwritable(error: OSError, target: Path) -> Fault:
     if isinstance(error, PermissionError):
         return Fault("", "may not be written", f"check the permissions of {target.parent}")
     return Fault("", f"cannot be written: {error.strerror or error}")
+
+
+LOCK_FILE = "lock"
+_HELD = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+_LOCKED_BYTE = 1 << 30  # on Windows: far behind the process id, which others may read
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold the folder. Raises InputError at once when another process holds it.
+
+    The lock belongs to an open file and not to the file's existence: nothing has to be cleaned up after a crash. On
+    a file system without locks nothing is locked.
+    """
+    descriptor = _open(folder / LOCK_FILE)
+    try:
+        try:
+            _lock(descriptor)
+        except OSError as error:
+            if error.errno in _HELD:
+                raise _is_locked(folder) from None
+        else:
+            os.truncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(
+            path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666
+        )
+    except OSError as error:
+        found = f"cannot be written: {error.strerror or error}"
+        raise InputError([Fault("", found, "use a folder you may write to")], str(path)) from None
+
+
+def _is_locked(folder: Path) -> InputError:
+    try:
+        holder = (folder / LOCK_FILE).read_bytes()[:20].decode().strip()
+    except (OSError, UnicodeDecodeError):
+        holder = ""
+    who = f"another process ({holder})" if holder.isdigit() else "another process"
+    advice = "wait until it has ended, or use another folder"
+    return InputError([Fault("", f"{who} is working on this run", advice)], str(folder))
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

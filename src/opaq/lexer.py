@@ -6,8 +6,7 @@ import re
 from array import array
 from dataclasses import dataclass
 
-from opaq.errors import Fault, InputError
-from opaq.escapes import printable
+from opaq.errors import Fault, InputError, printable
 
 MAX_LINE = 20_000  # characters of a guard, a formula or an expression
 MAX_FILE = 5_000_000  # characters of a file

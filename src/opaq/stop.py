@@ -193,22 +193,22 @@ def _listen(receiver: socket.socket, act: Callable[[int], None], signals: tuple[
 
 
 _open: list[socket.socket] = []
-_farewells: list[Callable[[], None]] = []  # what a process that is ended at once still has to do
+_exit_actions: list[Callable[[], None]] = []  # what a process that is ended at once still has to do
 
 
 @contextmanager
-def before_leaving(farewell: Callable[[], None]) -> Iterator[None]:
+def on_exit(farewell: Callable[[], None]) -> Iterator[None]:
     """While this lasts, call `farewell` if the process is ended at once (to end a child, to remove a folder)."""
-    _farewells.append(farewell)
+    _exit_actions.append(farewell)
     try:
         yield
     finally:
-        _farewells.remove(farewell)
+        _exit_actions.remove(farewell)
 
 
-def leave(exit_code: int) -> None:
+def exit_now(exit_code: int) -> None:
     """End the process at once, from any thread and wherever the main thread is."""
-    for farewell in _farewells:
+    for farewell in _exit_actions:
         with suppress(Exception):
             farewell()
     os._exit(exit_code)

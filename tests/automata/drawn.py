@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 from opaq.automata.dfa import table
-from opaq.model.automaton import Automaton, Edge
-from opaq.model.guard import parse_guard
+from opaq.model.automaton import Automaton, Edge, parse_guard
 
 LETTERS = tuple(frozenset(letter) for letter in ("", "a", "b", "ab"))
 GUARDS = ["a", "!a", "b", "a & !b", "a | b", "!(a & b)", "(a & b) | (!a & !b)", "true", "false"]

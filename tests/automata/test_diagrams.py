@@ -8,7 +8,7 @@ import pytest
 
 from opaq.automata.diagrams import FALSE, TRUE, Diagrams
 from opaq.errors import BudgetError
-from opaq.model.guard import parse_guard
+from opaq.model.automaton import parse_guard
 
 PLACE = {"a": 0, "b": 1, "c": 2}
 SAME = [

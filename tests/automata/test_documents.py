@@ -12,12 +12,10 @@ import yaml
 from automata.drawn import LETTERS
 from automata.traces import all_letters
 from opaq.automata.dfa import table
-from opaq.automata.from_text import language_automaton
-from opaq.automata.syntax.ltlf import parse_ltlf
-from opaq.automata.translate import translate_ltlf
+from opaq.automata.formula import parse_ltlf
+from opaq.automata.translate import language_automaton, translate_ltlf
 from opaq.formats.dot import automaton_from_dot, automaton_to_dot
-from opaq.formats.hoa.hoa_reader import automaton_from_hoa
-from opaq.formats.hoa.hoa_writer import automaton_to_hoa
+from opaq.formats.hoa import automaton_from_hoa, automaton_to_hoa
 from opaq.spec.automaton_part import build_automaton
 from opaq.spec.model_part import build_mdp
 from opaq.spec.names import Names

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from automata.traces import random_formula
-from opaq.automata.syntax.formula import RESERVED, Formula
-from opaq.automata.syntax.ltlf import FormulaError, parse_ltlf
+from opaq.automata.formula import RESERVED, Formula, FormulaError, parse_ltlf
 
 SAME = [
     ("! a U b", "(!a) U b"),

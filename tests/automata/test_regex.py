@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from automata.traces import accepts, all_letters, words
-from opaq.automata.from_text import language_automaton
-from opaq.automata.syntax.regex import RegexError, parse_regex, translate_regex
+from opaq.automata.regex import RegexError, parse_regex, translate_regex
+from opaq.automata.translate import language_automaton
 from opaq.errors import BudgetError
-from opaq.model.guard import parse_guard
+from opaq.model.automaton import parse_guard
 
 LETTERS = all_letters("ab")
 CODE = dict(zip(LETTERS, "wxyz", strict=True))

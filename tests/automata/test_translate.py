@@ -13,17 +13,11 @@ import pytest
 
 from automata.traces import accepts, all_letters, random_formula, satisfies, words
 from counting import count_calls
-from opaq.automata.dfa import table
-from opaq.automata.explain import explain
-from opaq.automata.from_text import language_automaton
-from opaq.automata.minimise import minimise
-from opaq.automata.syntax.formula import Formula
-from opaq.automata.syntax.ltlf import parse_ltlf
-from opaq.automata.tables import Table
-from opaq.automata.translate import translate_ltlf
+from opaq.automata.dfa import Table, minimise, table
+from opaq.automata.formula import Formula, parse_ltlf
+from opaq.automata.translate import explain, language_automaton, translate_ltlf
 from opaq.errors import BudgetError
-from opaq.model.automaton import Automaton, Edge
-from opaq.model.guard import parse_guard
+from opaq.model.automaton import Automaton, Edge, parse_guard
 
 PAIRS = all_letters("ab")
 TRIPLES = all_letters("abc")

@@ -8,7 +8,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 
-from opaq.automata.syntax.formula import BINARY, FUTURE, PAST, UNARY, Formula
+from opaq.automata.formula import BINARY, FUTURE, PAST, UNARY, Formula
 from opaq.model.automaton import Automaton
 
 Letter = frozenset[str]

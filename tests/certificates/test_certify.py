@@ -13,13 +13,12 @@ from scipy.optimize import minimize
 
 import opaq
 import oracles
-from opaq.certificates.ascent import Proof
-from opaq.certificates.certificate import Certificate, Ending, certify
-from opaq.certificates.decisions import Decisions
-from opaq.certificates.decoders import Entropy
-from opaq.certificates.ladder import Ladder, Rung, first_proof
-from opaq.certificates.observation_machines import ObservationTree, Window
-from opaq.certificates.uncertainty_decoders import decoder_of
+from opaq.certificates.certify import Certificate, CertificateStatus, certify
+from opaq.certificates.decoder.ascent import Proof
+from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.decoders import EntropyDecoder, decoder_of
+from opaq.certificates.decoder.machines import ObservationTree, ObservationWindow
+from opaq.certificates.decoder.search import BoundSearch, BoundStep, first_proof
 from opaq.errors import InputError
 from opaq.model.arrays import SparseRows, floats
 from opaq.model.problem import Problem, Reach, Task
@@ -58,7 +57,9 @@ def test_extreme_probabilities_and_payments_that_cancel(number: int) -> None:
         certificate = certify(problem, policy if number % 3 else None, gap=1e-3, time=0.1)
     assert not math.isnan(certificate.upper_bound)
     asked = problem.task.return_at_least
-    assert asked is None or asked > largest_exact_return(problem) or certificate.status is not Ending.INFEASIBLE
+    assert (
+        asked is None or asked > largest_exact_return(problem) or certificate.status is not CertificateStatus.INFEASIBLE
+    )
     for one in (policy, random_policy(rng, problem), None):
         measurement = opaq.measure(problem, one, sequences=0)
         assert not measurement.feasible or certificate.upper_bound >= measurement.opacity.lower
@@ -68,9 +69,9 @@ def test_a_measured_policy_refutes_what_would_be_a_bound_below_it() -> None:
     problem = opaq.load_problem("two-sink")
     product = compile_problem(problem, opaq.PolicyClass(("state",)))
     decisions, known = Decisions.of(product.process), opaq.measure(problem).opacity.value
-    first = first_proof(decisions, Entropy())
-    ladder = Ladder(decisions, Entropy(), np.ones(1), False, known, 0.0, 2**30, Stop(), lambda rung: None, first,
-                    aware_bound=first.bound, known=known)  # fmt: skip
+    first = first_proof(decisions, EntropyDecoder())
+    ladder = BoundSearch(decisions, EntropyDecoder(), np.ones(1), False, known, 0.0, 2**30, Stop(), lambda step: None,
+                         first, aware_bound=first.bound, known=known)  # fmt: skip
     ladder.take(Proof(-1.0, first.multipliers), "lost to rounding")
     ladder.take(Proof(math.nan, first.multipliers), "lost altogether")
     assert (ladder.bound, ladder.infeasible) == (first.bound, False)
@@ -147,7 +148,7 @@ def test_states_that_show_the_observation_make_both_bounds_one(seed: int) -> Non
 def test_a_blind_observer_leaves_the_largest_entropy_of_the_secret(seed: int) -> None:
     drawn = random_problem(np.random.default_rng(seed), horizon=2, watches_actions=False, conditions=("state", "time"))
     problem = with_emission(replace(drawn, task=Task()), np.ones((drawn.mdp.num_states, 1)), ("nothing",))
-    certificate = certify(problem, gap=1e-3, time=20.0, machines=(Window(1, 1),))
+    certificate = certify(problem, gap=1e-3, time=20.0, machines=(ObservationWindow(1, 1),))
     solution = opaq.solve(problem, processes=1, num_starts=4, seed=0, time=5.0)
     assert certificate.upper_bound >= solution.measurement.secret_entropy
     assert certificate.upper_bound == pytest.approx(solution.measurement.secret_entropy, abs=2e-4)
@@ -162,14 +163,16 @@ def test_an_all_seeing_observer_leaves_nothing() -> None:
 
 def test_the_bound_falls_as_more_is_asked_and_never_rises_along_the_ladder() -> None:
     graph = opaq.load_problem("graph-published")
-    rungs: list[Rung] = []
+    rungs: list[BoundStep] = []
     asked = [0.0, 0.5, 1.9]
     tasks = [replace(graph, task=Task(return_at_least=threshold)) for threshold in asked]
     bounds = [certify(task, gap=0.02, time=4.0, on_progress=rungs.append).upper_bound for task in tasks]
     assert all(later <= earlier + 1e-3 for earlier, later in pairwise(bounds))
     assert bounds[-1] < bounds[0] - 0.5
     ladder = certify(graph, gap=1e-3, time=5.0).ladder
-    climbed = certify(graph, gap=1e-3, time=5.0, machines=(Window(1, 9), Window(2, 9), *TREE)).ladder
+    climbed = certify(
+        graph, gap=1e-3, time=5.0, machines=(ObservationWindow(1, 9), ObservationWindow(2, 9), *TREE)
+    ).ladder
     for rungs_done in (ladder, climbed):
         steps = [rung.bound for rung in rungs_done]
         assert steps == sorted(steps, reverse=True)
@@ -195,7 +198,7 @@ def test_names_do_not_matter() -> None:
 def test_a_task_that_no_policy_meets() -> None:
     problem = replace(opaq.load_problem("graph-published"), task=Task(return_at_least=100.0))
     certificate = certify(problem, time=5.0)
-    assert certificate.status is Ending.INFEASIBLE
+    assert certificate.status is CertificateStatus.INFEASIBLE
     assert certificate.upper_bound == -math.inf
     assert "no policy meets the task" in repr(certificate)
 
@@ -206,7 +209,7 @@ def test_requirements_that_cannot_be_met_together() -> None:
     goal, other = (np.array([names.index(name)]) for name in ("2", "1"))
     task = Task(requirements=(Reach(goal, 0.9, "2"), Reach(other, 0.9, "1")))
     certificate = certify(replace(graph, task=task, horizon=2), time=5.0)
-    assert certificate.status is Ending.INFEASIBLE
+    assert certificate.status is CertificateStatus.INFEASIBLE
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -220,7 +223,7 @@ def test_returns_that_count_for_ever(seed: int) -> None:
     assert certificate.measurement.feasible
     assert certificate.upper_bound >= certificate.reached.value
     hopeless = replace(problem, task=Task(1e3, over="forever"))
-    assert quick(hopeless).status is Ending.INFEASIBLE
+    assert quick(hopeless).status is CertificateStatus.INFEASIBLE
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -241,12 +244,12 @@ def test_minimising_has_no_certificate() -> None:
 def test_a_stop_gives_the_best_bound_so_far() -> None:
     stop, problem = Stop(), opaq.load_problem("grid-last-state-4")
 
-    def end(rung: Rung) -> None:
+    def end(rung: BoundStep) -> None:
         if rung.rounds > 10:
             stop.request()
 
     certificate = certify(problem, gap=0.0, time=60.0, stop=stop, on_progress=end)
-    assert certificate.status is Ending.INTERRUPTED
+    assert certificate.status is CertificateStatus.INTERRUPTED
     assert 0.97 < certificate.upper_bound < 1.0
 
 

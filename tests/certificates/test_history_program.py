@@ -12,11 +12,10 @@ import pytest
 
 import opaq
 from certificates.history_oracle import RunTable
-from opaq.certificates import history_program as module
-from opaq.certificates.history_cone import ConeAnswer
-from opaq.certificates.history_moves import Moves
-from opaq.certificates.history_program import HistoryStatus, history_program
-from opaq.certificates.history_tree import count_histories, grow_tree
+from opaq.certificates.history import program as module
+from opaq.certificates.history.cone import ConeAnswer
+from opaq.certificates.history.program import HistoryStatus, history_program
+from opaq.certificates.history.tree import HistoryChoices, count_histories, grow_tree
 from opaq.model.arrays import SparseRows
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Task
@@ -219,7 +218,7 @@ def test_horizon_zero_and_a_single_action() -> None:
 def test_the_count_is_the_size_of_the_tree() -> None:
     for number in range(30):
         process = compile_problem(random_problem(np.random.default_rng(number)), PolicyClass()).process
-        moves = Moves.of(process, ())
+        moves = HistoryChoices.of(process, ())
         tree = grow_tree(process, moves, (), max_histories=10**6, stop=Stop())
         assert count_histories(process, moves, most=10**6) == (tree.num_nodes, True)
 
@@ -238,7 +237,7 @@ def test_a_count_of_histories_of_a_long_run_ends_and_can_be_written() -> None:
     stop = Stop()
     stop.request()
     with pytest.raises(StoppedError):
-        count_histories(process, Moves.of(process, ()), most=10, stop=stop)
+        count_histories(process, HistoryChoices.of(process, ()), most=10, stop=stop)
 
 
 def test_what_the_program_cannot_do_is_refused() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 import opaq
 import oracles
-from opaq.certificates import history_program as module
-from opaq.certificates.history_program import HistoryStatus, history_program
-from opaq.certificates.history_sweeps import policy_of, weights_of
-from opaq.certificates.history_task import inner_point, meets, repaired
+from opaq.certificates.history import program as module
+from opaq.certificates.history.program import HistoryStatus, history_program
+from opaq.certificates.history.sweeps import policy_of, weights_of
+from opaq.certificates.history.task import inner_point, meets, repair_weights
 from opaq.model.arrays import ints
 from opaq.model.problem import Problem, Reach, Task
 from opaq.stop import Stop
@@ -45,11 +45,11 @@ def test_a_threshold_at_the_edge(threshold: float) -> None:
 
 def test_weights_that_miss_the_task_are_moved_into_it() -> None:
     problem = replace(opaq.load_problem("graph-published"), task=Task(0.9))
-    search = module._Search(problem, module.UNCERTAINTIES["shannon"], 1000, Stop())
+    search = module._HistorySearch(problem, module.UNCERTAINTIES["shannon"], 1000, Stop())
     histories = search._problem
     uniform = weights_of(histories.tree, policy_of(histories.tree, np.zeros(histories.tree.num_choices)))
     assert histories.slack(uniform)[0] < -0.01
-    moved = repaired(histories, uniform, inner_point(histories))
+    moved = repair_weights(histories, uniform, inner_point(histories))
     assert meets(histories, moved)
     assert histories.slack(moved)[0] == pytest.approx(0.0, abs=1e-6)
     assert histories.value(moved) > 0.1

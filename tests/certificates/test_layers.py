@@ -9,21 +9,21 @@ import pytest
 
 import opaq
 from opaq.beliefs.graph import Budget
-from opaq.certificates.belief_machine import belief_machine
-from opaq.certificates.certificate import certify
-from opaq.certificates.decisions import Decisions
-from opaq.certificates.decoders import Entropy
-from opaq.certificates.layers import Layers, build_layers
-from opaq.certificates.observation_machines import (
+from opaq.certificates.certify import certify
+from opaq.certificates.decoder.ascent import Penalties
+from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.decoders import EntropyDecoder
+from opaq.certificates.decoder.layers import Layers, build_layers
+from opaq.certificates.decoder.machines import (
     Both,
     ObservationAutomaton,
     ObservationMachine,
     ObservationTree,
-    Window,
+    ObservationWindow,
+    belief_machine,
 )
-from opaq.certificates.penalties import Penalties
+from opaq.certificates.decoder.sweeps import Costs, Sweeper
 from opaq.certificates.rounding import outward
-from opaq.certificates.sweeps import Costs, Sweeper
 from opaq.errors import BudgetError
 from opaq.model.policy import PolicyClass
 from opaq.stop import Stop, StoppedError
@@ -46,7 +46,7 @@ def test_the_full_tree_measures_opacity_and_payoffs(seed: int) -> None:
     product = opaq.compile_problem(problem, STATE)
     measured = opaq.measure(problem, product.policy(product.process.uniform()), sequences=0)
     assert flow.masses.sum() == pytest.approx(1.0, abs=1e-12)
-    assert Entropy().value(flow.masses, sweeper.cells) == pytest.approx(measured.opacity.value, abs=1e-12)
+    assert EntropyDecoder().value(flow.masses, sweeper.cells) == pytest.approx(measured.opacity.value, abs=1e-12)
     asked = [met.value for met in measured.requirements if met.threshold is not None]
     assert flow.payoffs == pytest.approx(asked, abs=1e-12)
 
@@ -58,19 +58,25 @@ def test_the_belief_machine_loses_nothing_of_its_own_policy(seed: int) -> None:
     decisions, layers = layers_of(problem, belief_machine(process, process.uniform(), name="uniform"))
     sweeper = Sweeper.of(decisions, layers, Stop())
     tree = Sweeper.of(*layers_of(problem, ObservationTree()), Stop())
-    on_graph = Entropy().value(sweeper.flow().masses, sweeper.cells)
-    assert on_graph == pytest.approx(Entropy().value(tree.flow().masses, tree.cells), abs=1e-12)
+    on_graph = EntropyDecoder().value(sweeper.flow().masses, sweeper.cells)
+    assert on_graph == pytest.approx(EntropyDecoder().value(tree.flow().masses, tree.cells), abs=1e-12)
     assert layers.num_entries <= tree.layers.num_entries
 
 
 def test_finer_machines_know_more() -> None:
     problem = opaq.load_problem("graph")
     count = len(opaq.compile_problem(problem, STATE).observations)
-    machines = [Window(0, count), Window(1, count), Window(2, count), Window(3, count), Window(3, count, first=2)]
+    machines = [
+        ObservationWindow(0, count),
+        ObservationWindow(1, count),
+        ObservationWindow(2, count),
+        ObservationWindow(3, count),
+        ObservationWindow(3, count, first=2),
+    ]
     values = []
-    for machine in [*machines, Both(Window(2, count), Window(6, count)), ObservationTree()]:
+    for machine in [*machines, Both(ObservationWindow(2, count), ObservationWindow(6, count)), ObservationTree()]:
         sweeper = Sweeper.of(*layers_of(problem, machine), Stop())
-        values.append(Entropy().value(sweeper.flow().masses, sweeper.cells))
+        values.append(EntropyDecoder().value(sweeper.flow().masses, sweeper.cells))
     assert values[0] == pytest.approx(values[1], abs=1e-12)  # every node knows its last observation
     assert all(fine <= coarse + 1e-12 for coarse, fine in pairwise(values))
     assert values[-2] == pytest.approx(values[-1], abs=1e-12)  # six observations are all of them
@@ -89,7 +95,7 @@ def test_a_given_automaton_is_a_machine() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_no_policy_exceeds_the_value_of_the_dynamic_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    decisions, layers = layers_of(random_problem(rng, budget=1500), Window(1, 8))
+    decisions, layers = layers_of(random_problem(rng, budget=1500), ObservationWindow(1, 8))
     sweeper = Sweeper.of(decisions, layers, Stop())
     flow = sweeper.flow()
     costs = Costs(rng.random(flow.masses.size), rng.random(len(decisions.names)))
@@ -122,7 +128,7 @@ def test_machines_that_do_not_fit_are_refused() -> None:
     with pytest.raises(BudgetError, match="full observation tree"):
         build_layers(decisions, ObservationTree(), memory=1 << 22, stop=Stop())
     with pytest.raises(BudgetError, match="too many"):
-        Window(20, 12)
+        ObservationWindow(20, 12)
     process = decisions.process
     with pytest.raises(BudgetError, match="does not fit"):
         belief_machine(process, process.uniform(), name="uniform", budget=Budget(nodes=100))

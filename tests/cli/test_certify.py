@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opaq.loading import scenarios
+from opaq import load
 
 GRAPH = 1.13657947  # the optimum of graph-published over all policies that see the states
 
@@ -58,7 +58,7 @@ def test_compare_ends_with_the_bound(opaq) -> None:
 
 
 def test_a_task_that_no_policy_meets_and_one_that_minimises(opaq, tmp_path: Path) -> None:
-    text = scenarios.text("two-sink")
+    text = load.scenario_text("two-sink")
     (tmp_path / "hard.yaml").write_text(text.replace("return_at_least: 0}", "return_at_least: 9}"))
     (tmp_path / "least.yaml").write_text(text.replace("return_at_least: 0}", "objective: minimise}"))
     hard = opaq("certify", "hard.yaml", "--json", "-q")
@@ -85,7 +85,7 @@ def test_little_time_still_gives_a_bound(opaq) -> None:
 
 
 def test_another_uncertainty(opaq, tmp_path: Path) -> None:
-    text = scenarios.text("two-sink").replace("return_at_least: 0}", "return_at_least: 0, of: guess_error}")
+    text = load.scenario_text("two-sink").replace("return_at_least: 0}", "return_at_least: 0, of: guess_error}")
     (tmp_path / "guess.yaml").write_text(text)
     found = json.loads(opaq("certify", "guess.yaml", "--json", "-q").stdout)
     assert found["of"] == "guess_error"
@@ -94,7 +94,7 @@ def test_another_uncertainty(opaq, tmp_path: Path) -> None:
 
 
 def test_the_bound_of_another_measure_stands_in_its_column(opaq, tmp_path: Path) -> None:
-    text = scenarios.text("two-sink")
+    text = load.scenario_text("two-sink")
     loss = '{loss: {g: {"yes": -1}}}'
     classes = ["--classes", "state,time", "--starts", "2", "-q", "--time", "20"]
     for of, column in (("guess_error", "guess error"), ("guesswork", "guesswork"), (loss, "expected loss")):
@@ -108,7 +108,9 @@ def test_the_bound_of_another_measure_stands_in_its_column(opaq, tmp_path: Path)
 
 def test_losses_below_zero_have_no_relative_gap(opaq, tmp_path: Path) -> None:
     losses = '{g: {"no": -1, "yes": 1}, h: {"no": 1, "yes": -1}}'
-    text = scenarios.text("two-sink").replace("return_at_least: 0}", f"return_at_least: 0, of: {{loss: {losses}}}}}")
+    text = load.scenario_text("two-sink").replace(
+        "return_at_least: 0}", f"return_at_least: 0, of: {{loss: {losses}}}}}"
+    )
     (tmp_path / "p.yaml").write_text(text)
     found = json.loads(opaq("certify", "p.yaml", "--json", "-q", "--time", "5").stdout)
     assert found["upper_bound"] < 0 < found["gap"]

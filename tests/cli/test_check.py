@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opaq.loading import scenarios
-from opaq.spec.yaml_reader import parse_yaml
+from opaq import load
+from opaq.spec.yaml import parse_yaml
 
 BROKEN = """\
 opaq: 1
@@ -75,11 +75,11 @@ def test_the_schema_is_json(opaq) -> None:
     assert json.loads(done.stdout)["$schema"].startswith("https://json-schema.org/")
 
 
-@pytest.mark.parametrize("name", scenarios.names())
+@pytest.mark.parametrize("name", load.scenario_names())
 def test_every_scenario_follows_the_schema(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     from opaq.spec.problem_part import problem_schema
-    from opaq.spec.yaml_reader import parse_yaml
+    from opaq.spec.yaml import parse_yaml
 
     def as_json(value: object) -> object:
         """Keys as JSON knows them."""
@@ -87,18 +87,18 @@ def test_every_scenario_follows_the_schema(name: str) -> None:
             return {str(key): as_json(entry) for key, entry in value.items()}
         return [as_json(entry) for entry in value] if isinstance(value, list) else value
 
-    jsonschema.validate(as_json(parse_yaml(scenarios.text(name)).data), problem_schema())
+    jsonschema.validate(as_json(parse_yaml(load.scenario_text(name)).data), problem_schema())
 
 
 def test_examples_are_listed(opaq) -> None:
     done = opaq("examples")
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line.split()[0] for line in done.stdout.splitlines()] == list(scenarios.names())
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(load.scenario_names())
 
 
 def test_an_example_is_shown(opaq) -> None:
     done = opaq("examples", "two-sink")
-    assert (done.returncode, done.stdout, done.stderr) == (0, scenarios.text("two-sink"), "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, load.scenario_text("two-sink"), "")
 
 
 def test_an_unknown_example(opaq) -> None:
@@ -110,13 +110,13 @@ def test_an_unknown_example(opaq) -> None:
 def test_an_example_is_copied_and_never_overwrites_unasked(opaq, tmp_path: Path) -> None:
     done = opaq("examples", "two-sink", "--to", "mine.yaml")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "opaq: wrote mine.yaml\n")
-    assert (tmp_path / "mine.yaml").read_text() == scenarios.text("two-sink")
+    assert (tmp_path / "mine.yaml").read_text() == load.scenario_text("two-sink")
     again = opaq("examples", "graph", "--to", "mine.yaml")
     assert (again.returncode, again.stdout) == (2, "")
     assert "mine.yaml: exists already; use --force to overwrite it" in again.stderr
-    assert (tmp_path / "mine.yaml").read_text() == scenarios.text("two-sink")
+    assert (tmp_path / "mine.yaml").read_text() == load.scenario_text("two-sink")
     assert opaq("examples", "graph", "--to", "mine.yaml", "--force").returncode == 0
-    assert (tmp_path / "mine.yaml").read_text() == scenarios.text("graph")
+    assert (tmp_path / "mine.yaml").read_text() == load.scenario_text("graph")
     assert opaq("check", "mine.yaml").returncode == 0
 
 
@@ -181,7 +181,7 @@ def test_problems_and_policies_are_not_mixed_up(opaq, tmp_path: Path) -> None:
     assert done.stderr == (
         "opaq: policy.json: is a policy, not a problem; give the problem it is for, and this file as its policy\n"
     )
-    (tmp_path / "problem.yaml").write_text(scenarios.text("two-sink"))
+    (tmp_path / "problem.yaml").write_text(load.scenario_text("two-sink"))
     done = opaq("measure", "two-sink", "--policy", "problem.yaml")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("opaq: problem.yaml: is a problem, not a policy; give this file as the problem")

@@ -19,7 +19,7 @@ from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
 from opaq.reports.answer_pages import comparison_page
 from opaq.reports.comparison_text import comparison_to_dict
-from opaq.solvers.comparison import Unreached, compare
+from opaq.solvers.compare import Unreached, compare
 
 TWO = ("--classes", "state; state,time")
 

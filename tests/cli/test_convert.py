@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 import opaq as library
-from opaq.formats.umb.umb_reader import read_umb
-from opaq.loading import scenarios
-from opaq.reports.conversion import convert
+from opaq import load
+from opaq.formats.umb.reader import read_umb
+from opaq.load import convert
 from opaq.spec.problem_part import problem_to_dict
 from problem_examples import alike
 
 
 @pytest.mark.parametrize("ending", ["yaml", "json"])
-@pytest.mark.parametrize("name", scenarios.names())
+@pytest.mark.parametrize("name", load.scenario_names())
 def test_problems_come_back_equal(tmp_path: Path, name: str, ending: str) -> None:
     file = tmp_path / f"out.{ending}"
     assert convert(name, file) == ()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from opaq import load
 from opaq.cli.next_step import command_line, free_name
-from opaq.loading import scenarios
 
 FEW = ("--starts", "1")
 
@@ -22,7 +22,7 @@ def following(stderr: str) -> list[str]:
 
 
 def test_one_command_leads_to_the_next(opaq, tmp_path: Path) -> None:
-    (tmp_path / "my problem.yaml").write_text(scenarios.text("two-sink"))
+    (tmp_path / "my problem.yaml").write_text(load.scenario_text("two-sink"))
     first = following(opaq("measure", "my problem.yaml").stderr)
     assert first == ["solve", "my problem.yaml", "--policy-out", "policy.json"]
     second = following(opaq(*first, *FEW).stderr)
@@ -64,7 +64,7 @@ def test_not_where_it_is_not_asked_for(opaq, command: str) -> None:
 
 
 def test_tasks_that_have_no_certificate(opaq, tmp_path: Path) -> None:
-    text = scenarios.text("two-sink").replace("return_at_least: 0}", "objective: minimise}")
+    text = load.scenario_text("two-sink").replace("return_at_least: 0}", "objective: minimise}")
     (tmp_path / "least.yaml").write_text(text)
     words = following(opaq("solve", "least.yaml", *FEW).stderr)
     assert "--certify" not in words

@@ -10,7 +10,7 @@ import pytest
 
 import opaq as library
 from opaq.reports.comparison_text import comparison_to_dict
-from opaq.reports.figure_files import figure_bytes
+from opaq.reports.figures.style import figure_bytes
 from opaq.reports.solution_text import solution_to_dict
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from opaq import load
 from opaq.cli.further_answers import FurtherAnswers
 from opaq.cli.interrupts import interrupts
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.report import default_name
-from opaq.loading import scenarios
-from opaq.loading.scenarios import load_problem
-from opaq.solvers.comparison import compare
+from opaq.load import load_problem
+from opaq.solvers.compare import compare
 from opaq.stop import Stop
 
 
@@ -31,7 +31,7 @@ def test_the_path_is_the_answer(opaq, tmp_path: Path) -> None:
     data = data_of(tmp_path / "two-sink-report.html")
     measured = json.loads(opaq("measure", "two-sink", "--json", "-q").stdout)
     assert data["opacity"] == measured["opacity"]
-    assert data["problem_text"] == scenarios.text("two-sink")
+    assert data["problem_text"] == load.scenario_text("two-sink")
     assert [info["kind"] for info in data["run_info"]].count("sampled") == 6
 
 

@@ -13,9 +13,9 @@ import pytest
 from opaq.cli import main, progress
 from opaq.cli.shell import code_of_status
 from opaq.solvers.options import default_of
-from opaq.solvers.run_record import RECORD_FILE, RunRecord
-from opaq.solvers.solver_registry import SOLVERS
-from opaq.solvers.status import Status
+from opaq.solvers.registry import SOLVERS
+from opaq.solvers.runs import RECORD_FILE, RunRecord
+from opaq.solvers.strategy import Status
 
 FEW = ("--starts", "1", "--quiet")
 

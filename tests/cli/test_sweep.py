@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from opaq.cli.interrupts import interrupts
-from opaq.study import sweep_run
+from opaq.study.sweep import run
 from study.inline_executor import InlineExecutor
 
 PLAN = """\
@@ -28,7 +28,7 @@ Run = Callable[..., Any]
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of their own are tested elsewhere."""
-    monkeypatch.setattr(sweep_run, "open_executor", lambda on, processes: InlineExecutor())
+    monkeypatch.setattr(run, "open_executor", lambda on, processes: InlineExecutor())
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -59,8 +59,8 @@ def test_the_answer_as_json_and_as_text(opaq: Run, tmp_path: Path, monkeypatch: 
 def test_failed_points_are_the_exit_code(opaq: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
     with monkeypatch.context() as patch:
-        patch.setattr(sweep_run, "MOST_LOSSES", 1)
-        patch.setattr(sweep_run, "open_executor", lambda on, processes: InlineExecutor(_second_is_lost))
+        patch.setattr(run, "MOST_LOSSES", 1)
+        patch.setattr(run, "open_executor", lambda on, processes: InlineExecutor(_second_is_lost))
         failed = opaq("sweep", "plan.yaml", "--to", "out")
     assert failed.returncode == 3
     assert "failed: its worker was lost 1 times, the last time: gone" in failed.stderr
@@ -70,7 +70,7 @@ def test_failed_points_are_the_exit_code(opaq: Run, tmp_path: Path, monkeypatch:
 
 
 def _second_is_lost(count: int) -> Any:
-    from opaq.study.executor import Ended
+    from opaq.study.workers.executor import Ended
 
     return Ended(0, "lost", None, "gone") if count == 2 else None
 
@@ -79,7 +79,7 @@ def test_one_point_is_no_plural(opaq: Run, tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "plan.yaml").write_text(PLAN.replace("[2, 3]", "[2]"))
     with monkeypatch.context() as patch:
         executor = InlineExecutor(lambda count: interrupts.act(signal.SIGINT))
-        patch.setattr(sweep_run, "open_executor", lambda on, processes: executor)
+        patch.setattr(run, "open_executor", lambda on, processes: executor)
         interrupted = opaq("sweep", "plan.yaml", "--to", "out")
     assert interrupted.returncode == 130
     assert "opaq: 1 point is left; the same command goes on with it\n" in interrupted.stderr

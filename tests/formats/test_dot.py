@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from automata.drawn import LETTERS, damaged, random_automaton
-from opaq.automata.syntax.ltlf import parse_ltlf
+from opaq.automata.formula import parse_ltlf
 from opaq.automata.translate import translate_ltlf
 from opaq.errors import BudgetError, InputError
 from opaq.formats.dot import automaton_from_dot, automaton_to_dot, mdp_to_dot

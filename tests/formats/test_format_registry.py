@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from opaq.formats import format_registry
-from opaq.formats.format_registry import FORMATS, Format, format_of, formats_of
+from opaq.formats import registry
+from opaq.formats.registry import FORMATS, Format, format_of, formats_of
 from opaq.spec.imported_part import IMPORTED
 
 
@@ -33,7 +33,7 @@ def test_the_longest_ending_counts(path: str, name: str | None) -> None:
 @pytest.mark.parametrize("format", FORMATS.values(), ids=lambda format: format.name)
 def test_every_reader_and_writer_is_there(format: Format) -> None:
     for path in filter(None, (format.reader, *format.writers.values())):
-        assert callable(format_registry._loaded(path))
+        assert callable(registry._load_attribute(path))
 
 
 def test_problem_files_know_the_same_models() -> None:
@@ -41,9 +41,7 @@ def test_problem_files_know_the_same_models() -> None:
 
 
 def test_the_registry_is_light() -> None:
-    code = (
-        "import sys, opaq.formats.format_registry; print([name for name in ('numpy', 'yaml') if name in sys.modules])"
-    )
+    code = "import sys, opaq.formats.registry; print([name for name in ('numpy', 'yaml') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

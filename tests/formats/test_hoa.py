@@ -9,11 +9,10 @@ import pytest
 
 from automata.drawn import LETTERS, damaged, random_automaton, same
 from opaq.automata.dfa import table
-from opaq.automata.syntax.ltlf import parse_ltlf
+from opaq.automata.formula import parse_ltlf
 from opaq.automata.translate import translate_ltlf
 from opaq.errors import InputError
-from opaq.formats.hoa.hoa_reader import automaton_from_hoa
-from opaq.formats.hoa.hoa_writer import automaton_to_hoa
+from opaq.formats.hoa import automaton_from_hoa, automaton_to_hoa
 
 SMALL = """HOA: v1
 name: "F a"

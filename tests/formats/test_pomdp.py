@@ -11,8 +11,8 @@ import pytest
 
 from counting import count_calls
 from opaq.errors import InputError
-from opaq.formats.pomdp.pomdp_reader import read_pomdp
-from opaq.model.imported import Imported
+from opaq.formats.pomdp.reader import read_pomdp
+from opaq.model.mdp import Imported
 
 MODELS = Path(os.environ.get("OPAQ_MODELS", Path(__file__).parents[3] / "shared" / "models")) / "pomdp"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from opaq.errors import InputError
-from opaq.formats.pomdp.pomdp_reader import read_pomdp
+from opaq.formats.pomdp.reader import read_pomdp
 
 
 def test_observations_declared_after_a_reward(tmp_path):

@@ -17,7 +17,7 @@ import pytest
 import opaq.formats.prism.storm as storm
 from opaq.errors import InputError
 from opaq.formats.prism.storm import read_prism
-from opaq.formats.umb.umb_reader import read_umb, unfolded, write_umb
+from opaq.formats.umb.reader import read_umb, unfold_observer, write_umb
 from opaq.model.arrays import SparseRows
 from opaq.model.observer import Observer
 from opaq.spec.variables import holds
@@ -168,7 +168,7 @@ def test_chains_and_unfolded_models_are_read_by_storm(tmp_path) -> None:
     noisy = Observer(
         observations=("a", "b"), emission=SparseRows.from_dense(np.tile([0.25, 0.75], (mdp.num_states, 1)))
     )
-    grown, plain = unfolded(mdp, noisy)
+    grown, plain = unfold_observer(mdp, noisy)
     write_umb(tmp_path / "noisy.umb", grown, observer=plain)
     model = stormpy.build_model_from_umb(str(tmp_path / "noisy.umb"))
     assert (model.nr_states, model.nr_observations) == (2 * mdp.num_states + 1, 3)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from counting import count_calls, peak_memory
 from opaq.errors import InputError
-from opaq.formats.umb.umb_reader import induced_chain, read_umb, unfolded, write_umb
+from opaq.formats.umb.reader import induced_chain, read_umb, unfold_observer, write_umb
 from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
@@ -115,7 +115,7 @@ def test_the_chain_of_a_policy(tmp_path) -> None:
 
 
 def test_unfolding_keeps_what_is_seen_with_which_probability() -> None:
-    grown, observer = unfolded(ROOMS, NOISY)
+    grown, observer = unfold_observer(ROOMS, NOISY)
     assert (np.diff(observer.emission.starts) == 1).all()
     np.testing.assert_allclose(grown.transitions.row_sums(), 1)
     targets, chances = grown.transitions.row(grown.num_choices - 1)
@@ -137,7 +137,7 @@ def test_an_observer_of_actions_is_not_cut_down_in_silence(tmp_path) -> None:
     with pytest.raises(InputError, match="what is seen depends on actions"):
         write_umb(tmp_path / "rooms.umb", ROOMS, observer=watching)
     with pytest.raises(InputError, match="what is seen depends on actions"):
-        unfolded(ROOMS, watching)
+        unfold_observer(ROOMS, watching)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opaq.formats.umb.umb_reader import read_umb, write_umb
+from opaq.formats.umb.reader import read_umb, write_umb
 from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer

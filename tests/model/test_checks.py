@@ -16,8 +16,7 @@ import opaq
 from counting import count_calls
 from opaq.errors import Fault
 from opaq.model.arrays import SparseRows, floats, ints
-from opaq.model.automaton import Edge
-from opaq.model.guard import parse_guard
+from opaq.model.automaton import Edge, parse_guard
 
 PROBLEM = opaq.load_problem("two-sink")
 MDP, OBSERVER = PROBLEM.mdp, PROBLEM.observer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opaq.model.distributions import EXACT, SILENT, SLACK, divisor, normalise, normalise_rows
+from opaq.model.arrays import EXACT, SILENT, SLACK, divisor, normalise, normalise_rows
 
 GAPS = {"exact": EXACT / 2, "silent": SILENT / 2, "slight": SLACK / 2, "off": SLACK * 2}
 

@@ -10,7 +10,7 @@ import pytest
 import oracles
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem, Task
-from opaq.opacity.measurement import Measurement, measure
+from opaq.opacity.measure import Measurement, measure
 from random_problems import CONDITIONS, LANGUAGES, SECRETS, random_policy, random_problem
 
 CASES = [(s, c) for s in SECRETS for c in CONDITIONS if s in LANGUAGES or "automaton" not in c]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import opaq
-from opaq.beliefs.futures import Futures
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, secret_distribution
+from opaq.beliefs.unroll import Futures
 from opaq.errors import BudgetError, InputError
 from opaq.model.problem import Problem
 from opaq.opacity.exact import evaluate

@@ -15,7 +15,7 @@ from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import LastState, StateClasses
 from opaq.opacity.exact import gradient, hessian_vector
-from opaq.opacity.measurement import measure
+from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
 from random_problems import random_policy, random_problem
 

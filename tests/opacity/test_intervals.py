@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import oracles
-from opaq.opacity.measurement import Amount, measure
+from opaq.opacity.measure import Amount, measure
 from random_problems import SECRETS, random_policy, random_problem
 
 

@@ -16,7 +16,7 @@ from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem, Task
 from opaq.model.secret import InitialState, LastState, StateClasses, Visited
-from opaq.opacity.measurement import Measurement, measure
+from opaq.opacity.measure import Measurement, measure
 from random_problems import random_policy, random_problem, with_emission
 from stress.extremes import bounded_model, exact_return
 

@@ -14,7 +14,7 @@ from opaq.beliefs.returns import start_distribution
 from opaq.errors import OpaqError
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.opacity.operators import observable_operator, secret_posterior, sequence_probability, start_posterior
+from opaq.opacity.filtering import observable_operator, secret_posterior, sequence_probability, start_posterior
 from opaq.product.compile import Product, compile_problem
 from random_problems import SECRETS, random_policy, random_problem
 

@@ -12,7 +12,7 @@ import opaq
 import oracles
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import secret_distribution
-from opaq.opacity.operators import belief, sequence_probability
+from opaq.opacity.filtering import belief, sequence_probability
 from opaq.opacity.sequences import ObservedSequence, observed_sequences
 from opaq.product.compile import Product, compile_problem
 from random_problems import SECRETS, random_policy, random_problem

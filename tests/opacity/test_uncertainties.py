@@ -16,17 +16,25 @@ from opaq.beliefs.frozen import FrozenGraph
 from opaq.beliefs.graph import Budget
 from opaq.errors import InputError, InvariantError
 from opaq.model.arrays import FloatArray, SparseRows, floats, ints
-from opaq.model.leaf import Leaf, slope_of, value_of
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.problem import Problem, Task
 from opaq.model.secret import InitialState, StateClasses
-from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
+from opaq.model.uncertainty import (
+    UNCERTAINTIES,
+    ExpectedLoss,
+    GuessError,
+    Guesswork,
+    Leaf,
+    Shannon,
+    Uncertainty,
+    slope_of,
+    value_of,
+)
 from opaq.opacity import sampled
-from opaq.opacity.amount import Amount
+from opaq.opacity.amount import Amount, bounded_leaf
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
-from opaq.opacity.invariants import bounded_leaf
-from opaq.opacity.measurement import measure
+from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
 from opaq.reports.measurement_text import measurement_to_dict
 from opaq.spec import problem_to_dict

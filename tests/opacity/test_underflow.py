@@ -13,7 +13,7 @@ from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import LastState, StateClasses
 from opaq.opacity.exact import gradient
-from opaq.opacity.measurement import measure
+from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
 
 STATES = ("start", "rare", "often", "rarest", "left", "right")

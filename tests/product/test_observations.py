@@ -32,12 +32,11 @@ from opaq.model.conditions import (
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem, Reach, Task
 from opaq.opacity.exact import gradient
-from opaq.opacity.measurement import measure_product
+from opaq.opacity.measure import measure_product
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.replay import replay
 from opaq.simulation.sampling import sample_runs
-from opaq.solvers.lift import lift
-from opaq.solvers.policy_classes import class_name, contains, default_classes, in_order, named_class
+from opaq.solvers.policy_classes import class_name, contains, default_classes, in_order, lift, named_class
 from opaq.spec.memory_part import free_memory
 from opaq.spec.policy_table import policy_from_dict, policy_to_dict
 from random_problems import _memory, random_policy, random_problem

@@ -12,29 +12,17 @@ import opaq
 import oracles
 from opaq.errors import InputError
 from opaq.model.arrays import FloatArray, IntArray
-from opaq.model.conditions import (
-    Condition,
-    CurrentState,
-    LastStates,
-    MemoryNode,
-    StartState,
-    Time,
-    refines,
-)
+from opaq.model.conditions import Condition, CurrentState, LastStates, MemoryNode, StartState, Time, refines
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem, Requirement, Task
 from opaq.model.secret import Secret
-from opaq.opacity.measurement import measure_product
+from opaq.opacity.measure import measure_product
 from opaq.product.compile import compile_problem
-from opaq.product.condition_tracker import track_condition
 from opaq.product.machine import VisitFlag
-from opaq.product.observer_tracker import track_observer
-from opaq.product.requirement_tracker import RequirementTracker, track_requirement
-from opaq.product.secret_tracker import track_secret
-from opaq.simulation.agent import Rules
-from opaq.solvers.lift import lift
-from opaq.solvers.policy_classes import class_name, contains
+from opaq.product.trackers import RequirementTracker, track_condition, track_observer, track_requirement, track_secret
+from opaq.simulation.agent import PolicyExecutor
+from opaq.solvers.policy_classes import class_name, contains, lift
 from opaq.spec.memory_part import free_memory
 from random_problems import random_policy, random_problem
 from toys import (
@@ -98,7 +86,7 @@ def test_a_new_condition_is_followed_by_agents() -> None:
     rng = np.random.default_rng(61)
     problem = random_problem(rng, conditions=("state",), horizon=4)
     policy, mdp = previous_policy(rng, problem), problem.mdp
-    rules = Rules.of(problem, policy)
+    rules = PolicyExecutor.of(problem, policy)
     for _ in range(20):
         state, before, now = int(rng.choice(mdp.num_states, p=mdp.start)), NOTHING, None
         for time in range(problem.horizon):

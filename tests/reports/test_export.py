@@ -15,12 +15,12 @@ import pytest
 import opaq
 from opaq.beliefs.returns import expected_return, secret_distribution
 from opaq.errors import InputError
+from opaq.formats.policies import chain_to_drn, policy_to_csv, policy_to_storm_scheduler, policy_to_table
 from opaq.model.arrays import SparseRows, floats
 from opaq.model.conditions import LastStates
+from opaq.model.fingerprint import model_fingerprint
 from opaq.model.policy import Policy, PolicyClass
 from opaq.product.compile import compile_problem
-from opaq.reports.policy_export import chain_to_drn, policy_to_csv, policy_to_storm_scheduler, policy_to_table
-from opaq.spec.model_fingerprint import model_fingerprint
 from random_problems import random_policy, random_problem
 
 TWO_SINKS = {

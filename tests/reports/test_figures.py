@@ -19,12 +19,10 @@ from matplotlib.quiver import Quiver
 from matplotlib.text import Text
 
 import opaq
-from opaq.reports.charts import Chart, Level, Line, plot_charts
 from opaq.reports.comparison_text import comparison_to_dict
-from opaq.reports.figure_files import ENDINGS, figure_bytes
-from opaq.reports.figure_style import shown
-from opaq.reports.grid_axes import directions
-from opaq.reports.grid_view import GridView
+from opaq.reports.figures.axes import Chart, LevelLine, Line, directions, plot_charts
+from opaq.reports.figures.style import ENDINGS, figure_bytes, figure_text
+from opaq.reports.grid import GridView
 from opaq.reports.solution_text import solution_to_dict
 
 GRID = "grid-last-state-4"
@@ -128,7 +126,7 @@ def test_settings_of_the_user_neither_change_nor_are_changed() -> None:
 def test_drawing_needs_no_pyplot() -> None:
     code = (
         "import sys, opaq; print('matplotlib' in sys.modules); "
-        "from opaq.reports.figure_files import figure_bytes; figure_bytes(opaq.plot_policy('two-sink'), '.pdf'); "
+        "from opaq.reports.figures.style import figure_bytes; figure_bytes(opaq.plot_policy('two-sink'), '.pdf'); "
         "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -143,13 +141,13 @@ def test_without_matplotlib_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch
 
 
 def test_names_are_plain_text() -> None:
-    assert shown("$x$") == r"\$x\$"
-    assert shown("\x1b[31m") == r"\x1b[31m"
-    assert shown("a\nb") == r"a\nb"
-    assert shown("名") == r"\u540d"  # the font has no such letter
-    assert shown("größer α") == "größer α"
-    assert shown("x" * 200) == "x" * 14 + "…" + "x" * 13
-    assert len(shown("abcdefgh", most=4)) == 4
+    assert figure_text("$x$") == r"\$x\$"
+    assert figure_text("\x1b[31m") == r"\x1b[31m"
+    assert figure_text("a\nb") == r"a\nb"
+    assert figure_text("名") == r"\u540d"  # the font has no such letter
+    assert figure_text("größer α") == "größer α"
+    assert figure_text("x" * 200) == "x" * 14 + "…" + "x" * 13
+    assert len(figure_text("abcdefgh", most=4)) == 4
 
 
 def test_odd_names_break_nothing() -> None:
@@ -180,7 +178,9 @@ def test_odd_names_break_nothing() -> None:
 
 def test_a_chart_holds_its_points_and_names_everything() -> None:
     points = [(0.0, 0.0), (0.5, 1.0), (1.0, 2.0)]
-    chart = Chart("time", "bits", [Line("up", points), Line("dots", points[:1], style="marks")], [Level("limit", 1.5)])
+    chart = Chart(
+        "time", "bits", [Line("up", points), Line("dots", points[:1], style="marks")], [LevelLine("limit", 1.5)]
+    )
     figure = plot_charts([chart], title="Rise & fall")
     (axes,) = figure.axes
     up, dots, limit = axes.get_lines()

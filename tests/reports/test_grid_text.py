@@ -10,9 +10,7 @@ import pytest
 import opaq
 from commands import opaq_command
 from opaq.errors import InputError
-from opaq.reports.grid_text import ASCII, UNICODE, Symbols, path_lines, policy_lines
-from opaq.reports.grid_view import GridView
-from opaq.reports.policy_view import PolicyView
+from opaq.reports.grid import ASCII, UNICODE, GridView, PolicyView, Symbols, path_lines, policy_lines
 
 GRID = {
     "opaq": 1,

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 import opaq
-from opaq.display import VIEWS, Displayed
+from opaq.display import VIEWS, NotebookView
 
 EVIL = "<script>alert('1')</script>\"&\x1b[2J\u202e"
 LABEL = "<script>x</script>"
@@ -65,7 +65,7 @@ def test_every_view_is_where_it_is_named() -> None:
         module, _, function = view.partition(":")
         assert module.startswith("opaq.reports.")
         assert callable(getattr(import_module(module), function))
-        assert issubclass(getattr(opaq, name), Displayed)
+        assert issubclass(getattr(opaq, name), NotebookView)
 
 
 @pytest.mark.parametrize("thing", EVIL_RESULTS, ids=lambda thing: type(thing).__name__)

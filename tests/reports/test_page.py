@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import opaq
-from opaq.opacity.operators import belief
-from opaq.reports.page.figure_cards import cards, figure, percent
-from opaq.reports.page.render import embedded, render_report
-from opaq.simulation.runs import compiled
+from opaq.opacity.filtering import belief
+from opaq.reports.page.cards import cards, figure, percent
+from opaq.reports.page.render import embed_json, render_report
+from opaq.simulation.runs import compile_for_policy
 from reports.page_examples import EXAMPLES, HOSTILE, Example, graph_example, hostile_example
 
 SECTIONS = ["model", "replay", "outcomes", "decline", "search", "classes", "certificate", "policy", "how", "files"]
@@ -97,11 +97,11 @@ def test_embedded_data_are_the_data(hostile: Example) -> None:
 
 
 def test_line_separators_are_escaped() -> None:
-    assert embedded({"name": "a\u2028b\u2029</script>&"}) == r'{"name":"a\u2028b\u2029\u003c/script\u003e\u0026"}'
+    assert embed_json({"name": "a\u2028b\u2029</script>&"}) == r'{"name":"a\u2028b\u2029\u003c/script\u003e\u0026"}'
 
 
 def test_numbers_that_json_does_not_have_become_null() -> None:
-    assert json.loads(embedded({"a": [math.inf, 1.5, (math.nan,)]})) == {"a": [None, 1.5, [None]]}
+    assert json.loads(embed_json({"a": [math.inf, 1.5, (math.nan,)]})) == {"a": [None, 1.5, [None]]}
 
 
 def test_hostile_names_add_no_element(hostile: Example) -> None:
@@ -206,7 +206,7 @@ def test_templates_are_loaded_only_when_a_page_is_made() -> None:
 @pytest.mark.parametrize("name", ["grid", "graph", "ring", "warehouse", "hostile"])
 def test_the_data_are_those_of_the_engine(name: str) -> None:
     example: Example = EXAMPLES[name]()
-    product, pi = compiled(example.problem, example.policy)
+    product, pi = compile_for_policy(example.problem, example.policy)
     runs = example.data["runs"] if name != "warehouse" else [example.data["runs"][0][:4]]
     for run in runs:
         for time, moment in enumerate(run):

@@ -14,12 +14,12 @@ import pytest
 
 import opaq
 from opaq.opacity import over_time
-from opaq.opacity.measurement import measure_product
+from opaq.opacity.measure import measure_product
 from opaq.reports import report_page
 from opaq.reports.certificate_text import certificate_to_dict
 from opaq.reports.comparison_text import comparison_to_dict
-from opaq.reports.graph_layout import graph_layout
 from opaq.reports.measurement_text import amount_to_dict
+from opaq.reports.model_picture import graph_layout
 from opaq.reports.report_limits import ReportLimits
 from opaq.reports.solution_text import solution_to_dict
 
@@ -67,7 +67,7 @@ def test_the_page_holds_the_data(name: str) -> None:
     assert data["title"] == data["problem"] == name
     assert data["opacity"] == amount_to_dict(opaq.measure(name).opacity)
     assert data["question"].endswith("?")
-    assert data["problem_text"] == opaq.scenarios.text(name)
+    assert data["problem_text"] == opaq.scenario_text(name)
     assert data["policy"]["given"] is False
     assert data["policy_text"] is None
     assert len(made.html.encode()) < 1_500_000

@@ -10,7 +10,7 @@ import pytest
 
 import opaq
 from commands import opaq_command
-from opaq.reports.sensor_figure import cell_costs, plot_sensors
+from opaq.reports.figures.sensors import cell_costs, plot_sensors
 
 
 def test_cells_are_tinted_by_the_cost_of_the_sensors_that_cover_them() -> None:

@@ -11,9 +11,9 @@ import opaq
 from opaq.opacity.amount import Amount
 from opaq.reports.certificate_text import certificate_sentence, certificate_to_dict
 from opaq.reports.comparison_text import comparison_sentence
-from opaq.reports.html_views import certificate_html
 from opaq.reports.measurement_text import measurement_rows, measurement_to_dict
-from opaq.reports.page.figure_cards import cards
+from opaq.reports.notebook import certificate_html
+from opaq.reports.page.cards import cards
 from opaq.reports.sentences import answer_sentence, question_sentence, secret_label
 
 

@@ -9,7 +9,7 @@ import pytest
 import opaq
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
-from opaq.opacity.measurement import Measurement, RequirementResult
+from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.answer_pages import measurement_page, runs_page, solution_page
 from opaq.reports.layout import Changes, ShortNames, number

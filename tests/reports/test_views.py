@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import opaq
-from opaq.reports.grid_view import GridView
-from opaq.reports.policy_view import PolicyView
-from opaq.simulation.runs import compiled, simulated
+from opaq.reports.grid import GridView, PolicyView
+from opaq.simulation.runs import compile_for_policy, simulate_product
 
 
 def test_the_grid_of_the_paper() -> None:
@@ -81,7 +80,7 @@ def test_shares_are_those_of_sampled_runs(conditions: tuple[str, ...]) -> None:
     view = PolicyView(product, pi)
     assert view.changes_with_time == (conditions != ("state",))
     counts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
-    for run in simulated(product, pi, count=20_000, rng=rng):
+    for run in simulate_product(product, pi, count=20_000, rng=rng):
         for time, (state, action) in enumerate(zip(run.states, run.actions, strict=True)):
             counts[time, state][action.partition(">")[0]] += 1
             counts[-1, state][action.partition(">")[0]] += 1
@@ -99,6 +98,6 @@ def test_shares_are_those_of_sampled_runs(conditions: tuple[str, ...]) -> None:
 
 
 def test_states_that_cannot_occur_have_no_arrows() -> None:
-    product, pi = compiled("two-sink", None)
+    product, pi = compile_for_policy("two-sink", None)
     first = next(PolicyView(product, pi).by_time())
     assert {product.problem.mdp.states[state] for state in first} == {"q0"}

@@ -17,8 +17,8 @@ from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import LastState, StateClasses, Visited
-from opaq.opacity.measurement import measure
-from opaq.simulation.agent import Agent, GymAdapter, Rules
+from opaq.opacity.measure import measure
+from opaq.simulation.agent import Agent, GymAdapter, PolicyExecutor
 from random_problems import CONDITIONS, random_policy, random_problem
 
 Rng = np.random.Generator
@@ -37,7 +37,7 @@ def test_the_row_consulted_is_the_oracles(conditions: tuple[str, ...]) -> None:
     for _ in range(8):
         problem = random_problem(rng, conditions=conditions, horizon=3)
         policy = random_policy(rng, problem, softmax=True)
-        rules, mdp = Rules.of(problem, policy), problem.mdp
+        rules, mdp = PolicyExecutor.of(problem, policy), problem.mdp
         states = [int(rng.choice(mdp.num_states, p=mdp.start))]
         now = rules.begin(mdp.states[states[0]], rng)
         for _ in range(problem.horizon):

@@ -10,12 +10,11 @@ import pytest
 
 import opaq
 import oracles
-from opaq.beliefs.outlooks import secret_outlooks
 from opaq.beliefs.returns import secret_distribution
+from opaq.beliefs.secret_prediction import predict_secret
 from opaq.opacity.sequences import observed_sequences
-from opaq.simulation.belief_trace import filtered_beliefs, trace_beliefs
-from opaq.simulation.conditioned_runs import conditioned_runs
-from opaq.simulation.runs import simulated
+from opaq.simulation.belief_trace import conditioned_runs, filtered_beliefs, trace_beliefs
+from opaq.simulation.runs import simulate_product
 from random_problems import SECRETS, random_policy, random_problem
 
 
@@ -44,7 +43,7 @@ def test_beliefs_are_those_of_enumeration(kind: str, seed: int) -> None:
     policy = random_policy(rng, problem)
     product = opaq.compile_problem(problem, policy.policy_class)
     pi, truth = product.policy_vector(policy), enumerated(problem, policy)
-    runs = simulated(product, pi, count=4, rng=rng)
+    runs = simulate_product(product, pi, count=4, rng=rng)
     for trace in trace_beliefs(product, pi, runs):
         for time in range(problem.horizon + 1):
             seen = truth[trace.run.observations[: time + 1]]
@@ -61,11 +60,11 @@ def test_beliefs_are_those_of_enumeration(kind: str, seed: int) -> None:
 def test_both_ways_to_the_horizon_agree(name: str) -> None:
     product = opaq.compile_problem(opaq.load_problem(name))
     pi = product.process.uniform()
-    (run,) = simulated(product, pi, count=1, rng=np.random.default_rng(0))
+    (run,) = simulate_product(product, pi, count=1, rng=np.random.default_rng(0))
     beliefs = filtered_beliefs(product, pi, run.observations)
     blocks = [beliefs[[time]] for time in range(beliefs.shape[0])]
     back, forth = (
-        {time: rows for time, _, rows in secret_outlooks(product.process, pi, blocks, backwards=way)}
+        {time: rows for time, _, rows in predict_secret(product.process, pi, blocks, backwards=way)}
         for way in (True, False)
     )
     assert back.keys() == forth.keys() == set(range(len(blocks)))

@@ -14,7 +14,7 @@ from opaq.errors import InputError
 from opaq.model.conditions import CurrentState, MemoryNode, Observations, Time
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
-from opaq.simulation.agent import Agent, GymAdapter, Rules
+from opaq.simulation.agent import Agent, GymAdapter, PolicyExecutor
 from opaq.spec.memory_part import free_memory
 from random_problems import random_problem
 
@@ -108,7 +108,7 @@ def _even(rng: Rng):
 
 def follow(problem: Problem, lazy: LazyPolicy, rng: Rng) -> None:
     """One run of the rules beside the oracle's."""
-    rules, mdp = Rules.of(problem, lazy.policy()), problem.mdp
+    rules, mdp = PolicyExecutor.of(problem, lazy.policy()), problem.mdp
     state = int(rng.choice(mdp.num_states, p=mdp.start))
     now, run = rules.begin(mdp.states[state], rng), AwareRun((), (), (), (), 1.0)
     for time in range(problem.horizon + 1):

@@ -12,12 +12,19 @@ from opaq.cli.shell import code_of_comparison
 from opaq.errors import InputError
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Task
-from opaq.opacity.measurement import measure_product
+from opaq.opacity.measure import measure_product
 from opaq.product.compile import compile_problem
-from opaq.solvers.comparison import Comparison, Rung, compare
-from opaq.solvers.lift import lift
-from opaq.solvers.policy_classes import class_name, contains, default_classes, in_order, named_class, named_classes
-from opaq.solvers.status import Status
+from opaq.solvers.compare import ClassResult, Comparison, compare
+from opaq.solvers.policy_classes import (
+    class_name,
+    contains,
+    default_classes,
+    in_order,
+    lift,
+    named_class,
+    named_classes,
+)
+from opaq.solvers.strategy import Status
 from random_problems import random_policy, random_problem
 
 PAIRS = [  # coarse, fine
@@ -49,7 +56,7 @@ def rising(comparison: Comparison, *, minimise: bool = False) -> None:
                     assert gain >= -1e-9, (fine.name, coarse.name)
 
 
-def is_as_told(problem: Problem, rung: Rung) -> None:
+def is_as_told(problem: Problem, rung: ClassResult) -> None:
     """The policy of a rung has the figures of its line."""
     again = opaq.measure(problem, rung.policy, sequences=0)
     assert again.opacity.value == pytest.approx(rung.measurement.opacity.value, abs=1e-9)
@@ -189,7 +196,7 @@ def test_infeasible_tasks_are_told_for_every_class() -> None:
 def test_a_stop_in_the_middle_keeps_what_is_done() -> None:
     stop, seen = opaq.Stop(), []
 
-    def done(rung: Rung) -> None:
+    def done(rung: ClassResult) -> None:
         seen.append(rung.name)
         stop.request()
 
@@ -230,7 +237,7 @@ def test_time_is_shared_among_the_classes() -> None:
 
 
 def test_a_class_that_is_too_large_does_not_end_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
-    from opaq.solvers import comparison as module
+    from opaq.solvers import compare as module
 
     def refuse(problem: Problem, **options: object) -> object:
         if options["policy_class"].conditions_on == ("state", "time"):  # type: ignore[attr-defined]

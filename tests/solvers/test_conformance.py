@@ -10,14 +10,12 @@ import pytest
 
 import opaq
 from opaq.model.problem import Problem, Reach, Task
-from opaq.solvers.factory import PlanRequest
 from opaq.solvers.loop import Progress
 from opaq.solvers.options import default_of
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.solution import Solution, solve
-from opaq.solvers.solver_registry import SOLVERS
-from opaq.solvers.status import Status
-from opaq.solvers.strategy import Solver
+from opaq.solvers.registry import SOLVERS
+from opaq.solvers.solve import Solution, solve
+from opaq.solvers.strategy import PlanRequest, Solver, Status
 
 pytestmark = pytest.mark.parametrize("name", list(SOLVERS))
 

@@ -14,10 +14,10 @@ from opaq.errors import InputError
 from opaq.product.compile import compile_problem
 from opaq.solvers.judge import Candidate
 from opaq.solvers.lagrangian import AugmentedLagrangian
-from opaq.solvers.loop import Snapshot
+from opaq.solvers.loop import SolverCheckpoint
 from opaq.solvers.objective import Objective
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.run_files import _HEX, _SEAL, Checkpoint, _checksum, pack
+from opaq.solvers.runs import _HEX, _SEAL, Checkpoint, _checksum, pack
 
 
 @pytest.fixture(scope="module", params=["lagrangian", "primal-dual"])
@@ -30,7 +30,7 @@ def written(request):
     rng = np.random.default_rng(7)
     state, info = solver.step(objective, template, rng)
     best = Candidate(theta, 0.5, np.array([0.1]))
-    return pack(Snapshot(state, rng, best, [info.trace, info.trace])), template
+    return pack(SolverCheckpoint(state, rng, best, [info.trace, info.trace])), template
 
 
 def refused(tmp_path, content, template):

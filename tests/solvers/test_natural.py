@@ -16,11 +16,11 @@ from opaq.model.problem import Problem, Task
 from opaq.opacity import exact
 from opaq.product.compile import compile_problem
 from opaq.product.process import HiddenProcess
-from opaq.solvers.attainable import largest_return
 from opaq.solvers.feasible import return_seeking_policy
-from opaq.solvers.natural import NaturalGradient, NaturalState, settle
+from opaq.solvers.natural import NaturalGradient, NaturalState, clamp_logits
 from opaq.solvers.objective import Objective
-from opaq.solvers.solution import solve
+from opaq.solvers.solve import solve
+from opaq.solvers.starts import largest_return
 from opaq.spec import build_problem
 from opaq.stop import Stop
 from problem_examples import TWO_SINK, edited
@@ -203,7 +203,7 @@ def test_the_first_step_follows_the_gradient_by_visits_and_probability(first: in
         objective = Objective(compile_problem(problem))
         process = objective.process
         solver = NaturalGradient(iterations=1, first_rate=rate)
-        state = solver.init(objective, settle(process, rng.normal(size=process.num_slots)))
+        state = solver.init(objective, clamp_logits(process, rng.normal(size=process.num_slots)))
         after, _ = solver.step(objective, state, rng)
         pi = process.softmax(state.theta)
         weight = np.repeat(visits_by_enumeration(process, pi), np.diff(process.row_start)) * pi
@@ -230,7 +230,7 @@ def test_settle_keeps_the_policy() -> None:
         for process in some_processes(conditions, count=2):
             for spread in (1.0, 8.0, 300.0):
                 theta = spread * rng.normal(size=process.num_slots) + 50.0
-                after = settle(process, theta)
+                after = clamp_logits(process, theta)
                 assert np.maximum.reduceat(after, process.row_start[:-1]) == pytest.approx(0.0, abs=0.0)
                 assert process.softmax(after) == pytest.approx(process.softmax(theta), rel=1e-12, abs=1e-14)
 
@@ -241,7 +241,7 @@ def test_merit_never_falls(first: int) -> None:
     for problem in tasks(range(first, first + 6)):
         objective = Objective(compile_problem(problem))
         solver = NaturalGradient(iterations=1)
-        state = solver.init(objective, settle(objective.process, rng.normal(size=objective.process.num_slots)))
+        state = solver.init(objective, clamp_logits(objective.process, rng.normal(size=objective.process.num_slots)))
         for _ in range(40):
             after, _ = solver.step(objective, state, rng)
             before = merit(objective, state, state.theta)

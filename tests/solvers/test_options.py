@@ -11,8 +11,8 @@ import pytest
 
 import opaq
 from opaq.solvers.options import LIMITS, default_of
-from opaq.solvers.run_record import RECORD_FILE, RunRecord
-from opaq.solvers.solver_registry import SOLVERS
+from opaq.solvers.registry import SOLVERS
+from opaq.solvers.runs import RECORD_FILE, RunRecord
 
 
 def test_they_survive_json() -> None:

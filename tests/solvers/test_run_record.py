@@ -14,12 +14,12 @@ import pytest
 import opaq
 from commands import opaq_command
 from opaq.errors import InputError
-from opaq.lock import locked
+from opaq.files import lock_folder
 from opaq.model.arrays import SparseRows, floats
 from opaq.model.fingerprint import digest, problem_parts
 from opaq.model.problem import Task
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.run_record import RECORD_FILE, RunRecord, differences
+from opaq.solvers.runs import RECORD_FILE, RunRecord, differences
 from random_problems import random_problem
 
 SOLVE = [sys.executable, "-m", "opaq", "solve"]
@@ -129,7 +129,7 @@ def test_another_version_is_noted_and_another_checkpoint_format_refused(tmp_path
 
 def test_an_edited_problem_is_refused_on_resume_and_the_old_text_is_kept(tmp_path):
     file, folder = tmp_path / "mine.yaml", tmp_path / "run"
-    file.write_text(opaq.scenarios.text("graph"))
+    file.write_text(opaq.scenario_text("graph"))
     options = ["--solver", "primal-dual", "--iterations", "3", "--starts", "1"]
     assert command(file, *options, "--run", folder).returncode == 0
     assert (folder / "problem.yaml").read_text() == file.read_text()
@@ -195,14 +195,18 @@ def test_a_second_process_is_refused_and_a_killed_one_leaves_nothing(tmp_path):
     assert command("graph", "--run", folder).returncode == 2
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    with locked(folder):
+    with lock_folder(folder):
         pass
 
 
 def test_one_process_holds_a_folder_once(tmp_path):
-    with locked(tmp_path), pytest.raises(InputError, match=f"another process \\({os.getpid()}\\)"), locked(tmp_path):
+    with (
+        lock_folder(tmp_path),
+        pytest.raises(InputError, match=f"another process \\({os.getpid()}\\)"),
+        lock_folder(tmp_path),
+    ):
         pass
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         pass
 
 

@@ -16,10 +16,10 @@ from opaq.errors import InputError
 from opaq.product.compile import compile_problem
 from opaq.solvers.judge import Candidate
 from opaq.solvers.lagrangian import AugmentedLagrangian
-from opaq.solvers.loop import Snapshot
+from opaq.solvers.loop import SolverCheckpoint
 from opaq.solvers.objective import Objective
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.run_files import Checkpoint
+from opaq.solvers.runs import Checkpoint
 
 SOLVE = [sys.executable, "-m", "opaq", "solve"]
 
@@ -30,7 +30,7 @@ def test_snapshots_read_back_bit_for_bit(tmp_path, solver):
     theta = np.random.default_rng(0).normal(size=objective.process.num_slots)
     rng = np.random.default_rng(7)
     state, info = solver.step(objective, solver.init(objective, theta), rng)
-    now = Snapshot(state, rng, Candidate(theta, 0.5, np.array([0.1])), [info.trace])
+    now = SolverCheckpoint(state, rng, Candidate(theta, 0.5, np.array([0.1])), [info.trace])
     checkpoint = Checkpoint(tmp_path / "start.npz", solver.init(objective, theta))
     assert checkpoint.load() is None
     checkpoint.store(now, final=True)
@@ -114,7 +114,7 @@ def test_policy_out_and_back(tmp_path):
 
 
 def test_infeasible_exits_1_and_says_what_is_attainable(tmp_path):
-    text = opaq.scenarios.text("graph").replace("return_at_least: 0.2", "return_at_least: 50")
+    text = opaq.scenario_text("graph").replace("return_at_least: 0.2", "return_at_least: 50")
     file = tmp_path / "hard.yaml"
     file.write_text(text)
     done = opaq_command("solve", file)

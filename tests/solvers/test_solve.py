@@ -14,13 +14,12 @@ from opaq.model.problem import Reach, Task
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
 from opaq.simulation.sampling import sample_runs, score_gradients
-from opaq.solvers.attainable import largest_return
 from opaq.solvers.judge import repair
 from opaq.solvers.objective import Objective
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.search import Search
-from opaq.solvers.solution import solve
-from opaq.solvers.status import Status
+from opaq.solvers.solve import Search, solve
+from opaq.solvers.starts import largest_return
+from opaq.solvers.strategy import Status
 from random_problems import random_problem
 
 

@@ -14,9 +14,9 @@ from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, GuessError, Gues
 from opaq.reports.answer_pages import solution_page
 from opaq.reports.solution_text import solution_to_dict
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.solution import solve
-from opaq.solvers.solver_registry import SOLVERS
-from opaq.solvers.status import Status
+from opaq.solvers.registry import SOLVERS
+from opaq.solvers.solve import solve
+from opaq.solvers.strategy import Status
 from opaq.spec import problem_to_dict
 from opaq.spec.problem_part import build_problem
 

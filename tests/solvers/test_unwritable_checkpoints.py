@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import opaq
 from opaq.errors import Fault, InputError
-from opaq.solvers import run_files as runs
+from opaq.solvers import runs
 
 
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_search(tmp_path, monkeypatch) -> None:

@@ -14,7 +14,6 @@ from opaq.model.problem import Reach, Task
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
 from opaq.reports.solution_text import search_rows
-from opaq.solvers.attainable import largest_return
 from opaq.solvers.feasible import feasible_policy, return_seeking_policy, row_visits
 from opaq.solvers.judge import judge
 from opaq.solvers.objective import Objective
@@ -22,8 +21,9 @@ from opaq.solvers.optimality import first_order, optimality
 from opaq.solvers.policy_classes import has_many_optima
 from opaq.solvers.polish import polish
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.solution import solve
-from opaq.solvers.status import Status
+from opaq.solvers.solve import solve
+from opaq.solvers.starts import largest_return
+from opaq.solvers.strategy import Status
 from opaq.stop import Stop
 from random_problems import random_problem
 from stress.extremes import bounded_model, largest_exact_return

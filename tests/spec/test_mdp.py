@@ -10,7 +10,7 @@ from scipy import sparse
 
 from opaq.errors import Faults, InputError
 from opaq.spec import build_mdp
-from opaq.spec import matrices as arrays
+from opaq.spec import rows as arrays
 from problem_examples import TWO_SINK, alike
 
 TENSOR = np.zeros((3, 2, 3))

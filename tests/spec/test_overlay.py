@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from opaq.errors import Faults, InputError
-from opaq.formats.umb.umb_reader import write_umb
-from opaq.loading.scenarios import load_problem
-from opaq.model.imported import Imported
+from opaq.formats.umb.reader import write_umb
+from opaq.load import load_problem
+from opaq.model.mdp import Imported
 from opaq.model.observer import Observer
 from opaq.model.problem import Problem
 from opaq.model.secret import Language

@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from opaq.loading import scenarios
-from opaq.model.memory import Memory
+from opaq import load
+from opaq.model.conditions import Memory
 from opaq.model.problem import Problem
 from opaq.spec import build_problem
 from opaq.spec.problem_part import problem_to_dict
-from opaq.spec.yaml_reader import parse_yaml
+from opaq.spec.yaml import parse_yaml
 from problem_examples import EXAMPLES, alike
 from random_problems import random_problem
 
@@ -24,9 +24,9 @@ def test_examples_come_back_equal(name: str) -> None:
     assert alike(build_problem(told), problem)
 
 
-@pytest.mark.parametrize("name", scenarios.names())
+@pytest.mark.parametrize("name", load.scenario_names())
 def test_scenarios_come_back_equal(name: str) -> None:
-    problem = scenarios.load_problem(name)
+    problem = load.load_problem(name)
     assert alike(build_problem(problem_to_dict(problem)), problem)
 
 
@@ -55,7 +55,7 @@ def _told(memory: Memory | None) -> np.ndarray:
 
 
 def test_an_automaton_that_never_accepts_is_written_and_read_again() -> None:
-    spec = dict(parse_yaml(scenarios.text("two-sink")).data)
+    spec = dict(parse_yaml(load.scenario_text("two-sink")).data)
     edges = [{"from": "x", "to": "y", "when": "secret"}]
     spec["secret"] = {"automaton": {"states": ["x", "y"], "initial": "x", "accepting": [], "edges": edges}}
     problem = build_problem(spec)

@@ -10,7 +10,7 @@ from opaq.spec import problem_schema
 from opaq.spec.grammar import Record
 from opaq.spec.problem_part import problem_record
 from opaq.spec.reference import _records, reference
-from opaq.spec.yaml_reader import parse_yaml
+from opaq.spec.yaml import parse_yaml
 from problem_examples import GRID, TWO_SINK, findings
 
 PAGE = Path(__file__).parents[2] / "docs" / "problem-file-reference.md"

@@ -7,10 +7,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from opaq.loading import scenarios
+from opaq import load
 from opaq.spec import build_problem
 from opaq.spec.problem_part import problem_schema, problem_to_dict
-from opaq.spec.yaml_reader import parse_yaml
+from opaq.spec.yaml import parse_yaml
 from problem_examples import EXAMPLES, GONE, GRAPH, GRID, TWO_SINK, edited, findings
 
 VALIDATOR = jsonschema.Draft202012Validator(problem_schema())
@@ -50,9 +50,9 @@ def test_examples_are_valid_as_written_and_as_told(name: str) -> None:
     VALIDATOR.validate(problem_to_dict(build_problem(EXAMPLES[name])))
 
 
-@pytest.mark.parametrize("name", scenarios.names())
+@pytest.mark.parametrize("name", load.scenario_names())
 def test_scenarios_are_valid(name: str) -> None:
-    VALIDATOR.validate(as_json(parse_yaml(scenarios.text(name)).data))
+    VALIDATOR.validate(as_json(parse_yaml(load.scenario_text(name)).data))
 
 
 VALID: list[tuple[dict[str, Any], dict[str, Any]]] = [

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from counting import count_calls
 from opaq.errors import Fault, InputError
-from opaq.spec import yaml_reader as reader
-from opaq.spec.yaml_reader import line_of, load_yaml, parse_yaml, with_lines
+from opaq.spec import yaml as reader
+from opaq.spec.yaml import line_of, load_yaml, parse_yaml, with_lines
 
 READ_AS = [
     ("1", 1),

@@ -15,19 +15,19 @@ from time import perf_counter
 
 import numpy as np
 
-from opaq.certificates.certificate import certify
+from opaq.certificates.certify import certify
 from opaq.errors import BudgetError, InputError
 from opaq.model.arrays import floats
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem, Task
 from opaq.model.uncertainty import ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
-from opaq.opacity.measurement import measure
+from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
-from opaq.reports.answer_page import Page
 from opaq.reports.answer_pages import certificate_page, measurement_page, runs_page, solution_page
 from opaq.reports.certificate_text import certificate_to_dict
 from opaq.reports.frontier_text import frontier_to_dict, render_frontier
+from opaq.reports.layout import Page
 from opaq.reports.measurement_text import measurement_to_dict
 from opaq.reports.run_text import runs_to_dict
 from opaq.reports.sensor_text import ranking_to_dict, render_ranking
@@ -35,11 +35,11 @@ from opaq.reports.solution_text import solution_to_dict
 from opaq.simulation.replay import replay
 from opaq.simulation.runs import simulate
 from opaq.solvers.options import SolveOptions
-from opaq.solvers.solution import solve
+from opaq.solvers.solve import solve
 from opaq.stop import StoppedError
 from opaq.study.any_report import report
-from opaq.study.pareto_front import frontier
-from opaq.study.sensor_ranking import sensors
+from opaq.study.front.frontier import frontier
+from opaq.study.sensors import sensors
 from random_problems import Rng
 from stress.extremes import Case, extreme_model
 

@@ -17,7 +17,7 @@ from typing import Any
 import opaq
 from opaq.cli.main import app
 from opaq.cli.shell import run_guarded
-from opaq.formats.umb.umb_reader import write_umb
+from opaq.formats.umb.reader import write_umb
 from stress.interrupts import bits
 
 PROMISED = (0, 1, 2, 3)

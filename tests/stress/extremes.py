@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from opaq.model.arrays import SparseRows, floats, ints
+from opaq.model.conditions import Memory
 from opaq.model.mdp import MDP
-from opaq.model.memory import Memory
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy, Task

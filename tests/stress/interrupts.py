@@ -88,7 +88,7 @@ def bits(text: str) -> Any:
 
 def slow_measurement(folder: Path, horizon: int = 17) -> tuple[str, ...]:
     """A measurement that takes several seconds: the paper's grid, 5 actions, a longer horizon."""
-    text = re.sub(r"(?m)^horizon: \d+", f"horizon: {horizon}", opaq.scenarios.text("grid-last-state"))
+    text = re.sub(r"(?m)^horizon: \d+", f"horizon: {horizon}", opaq.scenario_text("grid-last-state"))
     file = folder / "slow.yaml"
     file.write_text(text)
     return ("measure", str(file), "--json")

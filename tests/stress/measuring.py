@@ -14,7 +14,7 @@ from opaq.beliefs.returns import return_gradient
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.opacity import exact
-from opaq.opacity.measurement import Measurement, measure
+from opaq.opacity.measure import Measurement, measure
 from opaq.product.compile import Product, compile_problem
 from stress.extremes import Case, extreme_model
 

@@ -16,8 +16,8 @@ import oracles
 from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.policy import Policy, RowKey
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy, Task
-from opaq.solvers.solution import Solution, solve
-from opaq.solvers.status import Status
+from opaq.solvers.solve import Solution, solve
+from opaq.solvers.strategy import Status
 from random_problems import (
     Rng,
     enabled_at,

@@ -100,7 +100,7 @@ def killed_on_ray(
 def local_workers(driver: int) -> list[int]:
     """The workers of a driver on this machine."""
     names = dict(commands())
-    return [pid for pid in children(driver) if "opaq.study.worker" in names.get(pid, "")]
+    return [pid for pid in children(driver) if "opaq.study.workers.worker" in names.get(pid, "")]
 
 
 def _launched(
@@ -121,6 +121,6 @@ def _orphans(workers: list[int], seconds: float = 2.0) -> list[str]:
     left = workers
     while left and monotonic() < until:
         names = dict(commands())
-        left = [pid for pid in left if "opaq.study.worker" in names.get(pid, "")]
+        left = [pid for pid in left if "opaq.study.workers.worker" in names.get(pid, "")]
         sleep(0.05)
     return [f"worker {pid} outlived its driver" for pid in left]

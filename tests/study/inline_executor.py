@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opaq.study.executor import Ended
-from opaq.study.task_kinds import run_task
+from opaq.study.workers.executor import Ended
+from opaq.study.workers.tasks import run_task
 
 
 class InlineExecutor:

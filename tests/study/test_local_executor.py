@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 import opaq
-from opaq.study.local_executor import LocalExecutor
-from opaq.study.sweep_plan import read_plan
-from opaq.study.sweep_points import sweep_points
-from opaq.study.sweep_task import task_of
+from opaq.study.sweep.plan import read_plan
+from opaq.study.sweep.points import sweep_points, task_of
+from opaq.study.workers.local import LocalExecutor
 from stress.ray_cluster import kill
 from stress.sweep_audit import audit, counts
 from stress.sweeping import killed_sweep, local_workers, write_plan

@@ -13,13 +13,13 @@ import oracles
 from opaq.model.conditions import CurrentState, LastStates, Observations
 from opaq.model.policy import PolicyClass
 from opaq.opacity.exact import evaluate
-from opaq.opacity.measurement import requirements_met
+from opaq.opacity.measure import evaluate_requirements
+from opaq.paper.two_sink import closed_form
 from opaq.product.compile import compile_problem
 from opaq.reports.frontier_text import render_frontier
 from opaq.solvers.options import SolveOptions
-from opaq.study.front_search import FrontSearch, payoff_index
-from opaq.study.front_theory import is_closed_under_mixing
-from opaq.study.two_sink import closed_form
+from opaq.study.front.placement import is_closed_under_mixing
+from opaq.study.front.search import FrontSearch, payoff_index
 from random_problems import random_problem
 
 ALPHAS = np.linspace(0.0, 1.0, 20_001)
@@ -34,7 +34,7 @@ def two_sink_return(alpha: np.ndarray) -> np.ndarray:
     ends = []
     for share in (0.0, 0.5, 1.0):  # a polynomial of degree 2: two decisions matter
         pi = np.where(in_q0, np.where(a, share, 1 - share), process.uniform())
-        ends.append(requirements_met(product_, pi)[0].value)
+        ends.append(evaluate_requirements(product_, pi)[0].value)
     return np.polyval(np.polyfit([0.0, 0.5, 1.0], ends, 2), alpha)
 
 
@@ -111,7 +111,7 @@ def test_no_policy_of_a_grid_is_beyond_the_front(seed: int) -> None:
     for first, second in product(np.linspace(0, 1, 21), repeat=2):
         shares = {("s",): [first, 1 - first], ("t",): [second, 1 - second]}
         pi = np.concatenate([shares.get(row, [1.0]) for row in compiled.rows])
-        figures.append((requirements_met(compiled, pi)[0].value, evaluate(process, pi).opacity.value))
+        figures.append((evaluate_requirements(compiled, pi)[0].value, evaluate(process, pi).opacity.value))
     earned, hidden = np.array(figures).T
     for point in front.points:
         reached = earned >= (-np.inf if point.threshold is None else point.threshold)
@@ -168,7 +168,7 @@ def _mix(
     process = search.process
 
     def taken(pi: np.ndarray) -> tuple[float, float]:
-        return evaluate(process, pi).opacity.value, requirements_met(search.search.product, pi)[0].value
+        return evaluate(process, pi).opacity.value, evaluate_requirements(search.search.product, pi)[0].value
 
     ends = [process.softmax(6 * rng.normal(size=process.num_slots)) for _ in range(2)]
     hidden, earned = zip(*map(taken, ends), strict=True)
@@ -283,7 +283,7 @@ def test_no_time_at_all_is_said() -> None:
 
 
 def test_the_number_of_cores_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opaq.study.pareto_front.FEW_BELIEFS", 0)  # threads, though they do not pay here
+    monkeypatch.setattr("opaq.study.front.frontier.FEW_BELIEFS", 0)  # threads, though they do not pay here
     problem = small(np.random.default_rng(6))
     one, two = (opaq.frontier(problem, points=4, processes=count) for count in (1, 2))
     assert [point.policy for point in one.points] == [point.policy for point in two.points]

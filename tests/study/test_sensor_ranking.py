@@ -10,13 +10,12 @@ import pytest
 import yaml
 
 import opaq
-from opaq.loading.scenarios import problem_text
+from opaq.load import problem_text
 from opaq.model.conditions import CurrentState, Observations
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
 from opaq.reports.sensor_text import ranking_to_dict, render_ranking
-from opaq.study.sensor_channels import Change, sensors_of
-from opaq.study.sensor_ranking import SensorRanking, _gain, _in_order
+from opaq.study.sensors import Change, SensorRanking, _gain, _in_order, sensors_of
 from random_problems import random_policy, random_problem
 
 GRID = yaml.safe_load(problem_text("grid-last-state-4"))

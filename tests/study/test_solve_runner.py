@@ -18,11 +18,11 @@ import pytest
 
 import opaq
 from commands import opaq_command
-from opaq.solvers.pool import Job
+from opaq.solvers.race import Job
 from opaq.study import start_task
-from opaq.study.executor import Ended
 from opaq.study.solve_runner import MOST_LOSSES, ExecutorRunner
-from opaq.study.task_kinds import run_task
+from opaq.study.workers.executor import Ended
+from opaq.study.workers.tasks import run_task
 from stress.ray_cluster import children, kill, ray_cluster
 from stress.sweeping import local_workers
 from study.inline_executor import InlineExecutor

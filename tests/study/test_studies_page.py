@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 import yaml
 
-from opaq.study.sweep_files import FIGURES
-from opaq.study.sweep_plan import PLAN, plan_schema, read_plan
-from opaq.study.sweep_points import sweep_points
+from opaq.study.sweep.files import FIGURES
+from opaq.study.sweep.plan import PLAN, plan_schema, read_plan
+from opaq.study.sweep.points import sweep_points
 
 PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
 

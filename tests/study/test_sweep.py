@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import opaq
-from opaq.lock import locked
-from opaq.study.executor import Ended
+from opaq.files import lock_folder
+from opaq.study.workers.executor import Ended
 from stress.sweep_audit import audit, counts, results
 from study.inline_executor import InlineExecutor
 
@@ -257,7 +257,7 @@ def test_another_time_limit_is_not_another_plan(alone: Path) -> None:
 
 def test_two_sweeps_on_one_folder(tmp_path: Path) -> None:
     tmp_path.joinpath("busy").mkdir()
-    with locked(tmp_path / "busy"), pytest.raises(opaq.InputError, match=r"another process .* is working on this"):
+    with lock_folder(tmp_path / "busy"), pytest.raises(opaq.InputError, match=r"another process .* is working on this"):
         swept(tmp_path / "busy")
 
 

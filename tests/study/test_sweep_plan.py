@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 import opaq
-from opaq.study.sweep_paths import changed, with_sensor
-from opaq.study.sweep_plan import plan_schema, read_plan
-from opaq.study.sweep_points import problem_of, sweep_points
+from opaq.study.sweep.plan import change_at_path, plan_schema, read_plan, with_sensor
+from opaq.study.sweep.points import problem_of, sweep_points
 
 GRID = "grid-last-state-4"
 
@@ -32,12 +31,15 @@ def faults_of(text: str, tmp_path: Path) -> list[str]:
 
 def test_a_value_is_changed_where_its_path_leads() -> None:
     spec = {"task": {"requirements": [{"reach": "x"}, {"reach": "y"}]}, "rewards": {"a.b": 1, 7: 2}}
-    assert changed(spec, "task.requirements[1].reach", "z")["task"]["requirements"] == [{"reach": "x"}, {"reach": "z"}]
-    assert changed(spec, "task.requirements.0", None)["task"]["requirements"] == [{"reach": "y"}]
-    assert changed(spec, "rewards.a.b", 3)["rewards"] == {"a.b": 3, 7: 2}
-    assert changed(spec, "rewards.7", 3)["rewards"] == {"a.b": 1, 7: 3}
-    assert changed(spec, "policy.conditions_on", ["state"])["policy"] == {"conditions_on": ["state"]}
-    assert "task" not in changed(spec, "task", None)
+    assert change_at_path(spec, "task.requirements[1].reach", "z")["task"]["requirements"] == [
+        {"reach": "x"},
+        {"reach": "z"},
+    ]
+    assert change_at_path(spec, "task.requirements.0", None)["task"]["requirements"] == [{"reach": "y"}]
+    assert change_at_path(spec, "rewards.a.b", 3)["rewards"] == {"a.b": 3, 7: 2}
+    assert change_at_path(spec, "rewards.7", 3)["rewards"] == {"a.b": 1, 7: 3}
+    assert change_at_path(spec, "policy.conditions_on", ["state"])["policy"] == {"conditions_on": ["state"]}
+    assert "task" not in change_at_path(spec, "task", None)
     assert spec["rewards"] == {"a.b": 1, 7: 2}
 
 
@@ -45,7 +47,7 @@ def test_a_value_is_changed_where_its_path_leads() -> None:
 def test_a_path_that_leads_nowhere_is_refused(path: str) -> None:
     spec = {"task": {"requirements": [{"reach": "x"}, {"reach": "y"}], "over": "horizon"}}
     with pytest.raises(opaq.InputError, match=r"has no entry|has no keys"):
-        changed(spec, path, 1)
+        change_at_path(spec, path, 1)
 
 
 def test_sensors_are_kept_changed_removed_and_added() -> None:
@@ -92,14 +94,14 @@ def test_the_problem_of_a_point_is_what_the_plan_says() -> None:
     assert without.task.return_at_least is None
     assert without.observer != moved.observer != kept.observer
     assert kept.observer == opaq.load_problem(GRID).observer
-    spec = yaml.safe_load(opaq.scenarios.text(GRID))
+    spec = yaml.safe_load(opaq.scenario_text(GRID))
     del spec["observer"]["sensors"]["A"]
     assert without.observer == opaq.build_problem(spec).observer
 
 
 def test_paths_in_the_problem_stay_relative_to_it(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
-    spec = yaml.safe_load(opaq.scenarios.text("two-sink"))
+    spec = yaml.safe_load(opaq.scenario_text("two-sink"))
     automaton = "digraph { init [shape=point]; init -> a; a -> b [label=secret]; b [shape=doublecircle] }"
     (tmp_path / "inner" / "reached.dot").write_text(automaton)
     spec["secret"] = {"automaton": {"file": "reached.dot"}}
@@ -191,7 +193,7 @@ def test_faults_name_what_the_plan_says(plan: dict[str, Any], words: str) -> Non
 
 
 def test_a_problem_file_is_not_a_plan(tmp_path: Path) -> None:
-    (tmp_path / "problem.yaml").write_text(opaq.scenarios.text("two-sink"))
+    (tmp_path / "problem.yaml").write_text(opaq.scenario_text("two-sink"))
     with pytest.raises(opaq.InputError, match="is a problem, not the plan of a sweep; a plan names it"):
         read_plan(tmp_path / "problem.yaml")
     with pytest.raises(opaq.InputError, match="plan: is of the type int"):

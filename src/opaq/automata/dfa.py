@@ -1,14 +1,67 @@
-"""Automata as tables: what every state does on every letter that occurs."""
+"""Complete deterministic automata as tables over the letters that occur."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from opaq.errors import BudgetError
-from opaq.model.arrays import BoolArray, IntArray
-from opaq.model.automaton import Automaton
-from opaq.model.guard import Guard
+from opaq.model.arrays import BoolArray, IntArray, frozen
+from opaq.model.automaton import Automaton, Guard
 from opaq.model.mdp import MDP
+
+Letter = frozenset[str]
+MAX_STATES = 20_000
+MAX_MOVES = 5_000_000
+MAX_LABELS = 60
+State = TypeVar("State", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What every state does on every letter; state 0 is the one before anything is read."""
+
+    moves: IntArray  # [state, letter] -> state
+    accepting: BoolArray  # [state]
+
+
+def restrict_letters(alphabet: Sequence[Letter], labels: Collection[str]) -> tuple[Letter, ...]:
+    """The letters that differ in the given labels, those that occur only, in the order they occur."""
+    if len(labels) > MAX_LABELS:
+        raise BudgetError(f"{len(labels)} labels are too many for one automaton; the limit is {MAX_LABELS}")
+    kept = frozenset(labels)
+    return tuple(dict.fromkeys(letter & kept for letter in alphabet))
+
+
+def as_bits(letters: Sequence[Letter], labels: Sequence[str]) -> list[int]:
+    """Every letter as a number: bit i tells whether label i is in it."""
+    return [sum(1 << place for place, label in enumerate(labels) if label in letter) for letter in letters]
+
+
+def explore(
+    start: State, successors: Callable[[State], Sequence[State]], accepts: Callable[[State], bool], *, num_letters: int
+) -> Table:
+    """The table of all states that can be reached, numbered breadth first. Raises BudgetError if there are too many."""
+    number: dict[State, int] = {start: 0}
+    states, rows = [start], []
+    for state in states:
+        row = []
+        for following in successors(state):
+            if following not in number:
+                number[following] = len(states)
+                states.append(following)
+            row.append(number[following])
+        rows.append(row)
+        if len(states) > MAX_STATES or len(states) * num_letters > MAX_MOVES:
+            raise BudgetError(
+                f"the automaton has more than {len(states) - 1:,} states over {num_letters:,} letters; "
+                f"the limit is {MAX_STATES:,} states and {MAX_MOVES:,} moves; write a simpler secret"
+            )
+    moves = np.array(rows, dtype=np.int64).reshape(len(states), num_letters)
+    return Table(frozen(moves), frozen(np.array([accepts(state) for state in states], dtype=bool)))
 
 
 def letters(mdp: MDP) -> tuple[tuple[frozenset[str], ...], IntArray]:
@@ -19,15 +72,15 @@ def letters(mdp: MDP) -> tuple[tuple[frozenset[str], ...], IntArray]:
     return distinct, np.array([place[letter] for letter in labels], dtype=np.int64)
 
 
-MAX_MOVES = 20_000_000
+MAX_EDGES = 20_000_000
 
 
 def table(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntArray:
     """[state, letter] -> next state. Raises BudgetError when the table would be too large."""
     size = (len(automaton.states) + len(automaton.edges)) * len(alphabet)
-    if size > MAX_MOVES:
+    if size > MAX_EDGES:
         found = f"{len(automaton.states):,} states and {len(automaton.edges):,} edges over {len(alphabet):,} label sets"
-        raise BudgetError(f"an automaton of {found} is too large ({size:,} moves; the limit is {MAX_MOVES:,})")
+        raise BudgetError(f"an automaton of {found} is too large ({size:,} moves; the limit is {MAX_EDGES:,})")
     moves = np.repeat(np.arange(len(automaton.states), dtype=np.int64)[:, None], len(alphabet), axis=1)
     known: dict[Guard, BoolArray] = {}
     for edge in reversed(automaton.edges):  # the first edge that matches has the last word
@@ -48,3 +101,62 @@ def _truth(guard: Guard, alphabet: tuple[frozenset[str], ...], known: dict[Guard
             truth = ~inner if guard.kind == "not" else truth & inner if guard.kind == "and" else truth | inner
     known[guard] = truth
     return truth
+
+
+def minimise(table: Table) -> Table:
+    """The smallest table for the same non-empty words, states numbered breadth first from the initial one.
+
+    At least one letter is always read (that of s_0), so whether the initial state accepts is free unless it is
+    entered again: it joins any class that moves alike.
+    """
+    if not table.moves.size:
+        return Table(table.moves[:1], table.accepting[:1])
+    classes = _classes(_distinct_columns(table.moves), table.accepting)
+    initial = _initial_class(table.moves, classes, table.accepting)
+    member = dict(zip(reversed(classes.tolist()), range(classes.size - 1, -1, -1), strict=True))
+    accepts = {name: bool(table.accepting[state]) for name, state in member.items()}
+    if initial not in member:
+        member[initial], accepts[initial] = 0, False
+    targets = {name: classes[table.moves[state]] for name, state in member.items()}
+    order = _breadth_first(targets, initial)
+    number = np.zeros(max(member) + 1, dtype=np.int64)
+    number[order] = np.arange(len(order))
+    moves = number[np.array([targets[name] for name in order])]
+    return Table(frozen(moves), frozen(np.array([accepts[name] for name in order], dtype=bool)))
+
+
+def _distinct_columns(moves: IntArray) -> IntArray:
+    """The moves without letters that do the same everywhere: refinement needs each of them once."""
+    distinct: IntArray = np.unique(moves, axis=1)
+    return distinct
+
+
+def _classes(moves: IntArray, accepting: BoolArray) -> IntArray:
+    """[state] -> class of the coarsest partition that respects acceptance and moves (Moore's refinement)."""
+    classes = np.unique(accepting, return_inverse=True)[1].astype(np.int64)
+    count = 0
+    while count <= int(classes.max()):
+        count = int(classes.max()) + 1
+        signatures = np.column_stack((classes, classes[moves]))
+        classes = np.unique(signatures, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return classes
+
+
+def _initial_class(moves: IntArray, classes: IntArray, accepting: BoolArray) -> int:
+    """The class of the initial state before anything is read: one that moves alike, or a new one."""
+    entered = np.unique(moves)  # a state that is never entered has no say
+    alike = entered[(classes[moves[entered]] == classes[moves[0]]).all(axis=1)]
+    if not alike.size:
+        return int(classes.max()) + 1
+    return int(classes[alike[np.argmin(accepting[alike])]])  # rather one that does not accept
+
+
+def _breadth_first(targets: dict[int, IntArray], initial: int) -> list[int]:
+    """The classes in the order they are met."""
+    order, met = [initial], {initial}
+    for name in order:
+        for target in dict.fromkeys(targets[name].tolist()):
+            if target not in met:
+                met.add(target)
+                order.append(target)
+    return order

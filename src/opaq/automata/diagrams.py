@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from opaq.errors import BudgetError
-from opaq.model.guard import Guard
+from opaq.model.automaton import Guard
 
 FALSE = 0
 TRUE = 1

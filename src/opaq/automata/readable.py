@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from opaq.automata.tables import Letter, Table, as_bits
+from opaq.automata.dfa import Letter, Table, as_bits
 from opaq.model.arrays import IntArray
-from opaq.model.automaton import Automaton, Edge
-from opaq.model.guard import Guard
+from opaq.model.automaton import Automaton, Edge, Guard
 
 TRUE = Guard("true")
 
@@ -37,20 +36,20 @@ def _targets(row: IntArray, source: int) -> list[int]:
 
 def guard_of(inside: IntArray, outside: IntArray, labels: Sequence[str]) -> Guard:
     """A short guard that holds for the letters inside and not for those outside; others do not occur."""
-    return _joined("or", [_term(care, value, labels) for care, value in _cover(inside, outside, len(labels))])
+    return _join_guards("or", [_term(care, value, labels) for care, value in _cover(inside, outside, len(labels))])
 
 
 def _cover(inside: IntArray, outside: IntArray, num_labels: int) -> Iterator[tuple[int, int]]:
     """Terms (labels it looks at, those that must hold) that together hold for all letters inside."""
     left = inside
     while left.size:
-        care = _widened(int(left[0]), outside, num_labels)
+        care = _distinguishing_labels(int(left[0]), outside, num_labels)
         value = int(left[0]) & care
         yield care, value
         left = left[(left & care) != value]
 
 
-def _widened(letter: int, outside: IntArray, num_labels: int) -> int:
+def _distinguishing_labels(letter: int, outside: IntArray, num_labels: int) -> int:
     """The labels that tell a letter from all those outside; absent labels are left out first, to read better."""
     care = (1 << num_labels) - 1
     bits = [1 << place for place in range(num_labels)]
@@ -66,10 +65,10 @@ def _term(care: int, value: int, labels: Sequence[str]) -> Guard:
         if care >> place & 1:
             literal = Guard("label", label)
             literals.append(literal if value >> place & 1 else Guard("not", parts=(literal,)))
-    return _joined("and", literals)
+    return _join_guards("and", literals)
 
 
-def _joined(kind: str, parts: list[Guard]) -> Guard:
+def _join_guards(kind: str, parts: list[Guard]) -> Guard:
     if not parts:
         return TRUE if kind == "and" else Guard("false")
     return parts[0] if len(parts) == 1 else Guard(kind, parts=tuple(parts))

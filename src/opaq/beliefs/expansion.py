@@ -3,26 +3,254 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from opaq.beliefs.growing_level import (
-    add_mass,
-    add_node,
-    finished,
-    larger_arcs,
-    larger_known,
-    larger_level,
-    name_node,
-    new_arcs,
-    new_known,
-    new_level,
-    note_known,
-    num_new_entries,
-)
-from opaq.beliefs.kernels import IMPOSSIBLE, STEP
-from opaq.beliefs.prediction import draw_runs, look_ahead
+from opaq.beliefs.kernels import IMPOSSIBLE, STEP, Arcs, Nodes, NumberArray, SettledArcs, ShortArray, longer
 from opaq.kernel_cache import njit
+from opaq.model.arrays import FloatArray, IndexArray, IntArray
+
+HashArray = NDArray[np.uint64]
+
+
+@njit(cache=True)
+def _taller(table, size):
+    taller = np.empty((size, table.shape[1]), table.dtype)
+    taller[: table.shape[0]] = table
+    return taller
+
+
+class GrowingLevel(NamedTuple):
+    """The nodes of a level under construction, with room for more."""
+
+    start: IntArray  # [node + 1]
+    pair: IndexArray  # [entry]
+    belief: NumberArray  # [entry]
+    mass: NumberArray  # [node]
+    best: FloatArray  # [node]
+    parent: IntArray  # [node]
+    observation: ShortArray  # [node]
+    runs: IntArray  # [node]
+    hashes: HashArray  # [node, 2]
+
+
+@njit(cache=True)
+def new_level(nodes):
+    """Room for four children per node; memory that is never touched costs nothing."""
+    room, entries = 4 * nodes.mass.size + 16, 4 * nodes.pair.size + 64
+    level = GrowingLevel(
+        np.empty(room + 1, np.int64),
+        np.empty(entries, np.uint32),
+        np.empty(entries, nodes.belief.dtype),
+        np.empty(room, nodes.mass.dtype),
+        np.empty(room, np.float64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int32),
+        np.empty(room, np.int64),
+        np.empty((room, 2), np.uint64),
+    )
+    level.start[0] = 0
+    return level
+
+
+@njit(cache=True)
+def larger_level(level, nodes, entries):
+    """The same level with twice the room for so many nodes and entries, where it has less."""
+    nodes = 2 * nodes if nodes > level.mass.size else level.mass.size
+    entries = 2 * entries if entries > level.pair.size else level.pair.size
+    return GrowingLevel(
+        longer(level.start, nodes + 1),
+        longer(level.pair, entries),
+        longer(level.belief, entries),
+        longer(level.mass, nodes),
+        longer(level.best, nodes),
+        longer(level.parent, nodes),
+        longer(level.observation, nodes),
+        longer(level.runs, nodes),
+        _taller(level.hashes, nodes),
+    )
+
+
+@njit(cache=True)
+def num_new_entries(num_seen, work):
+    """How many entries the children of a node have together, one child per observation seen."""
+    entries = 0
+    for index in range(num_seen):
+        entries += work.fill[work.seen[index]]
+    return entries
+
+
+@njit(cache=True)
+def new_arcs(num_nodes):
+    """Room for the arcs from so many nodes, four each."""
+    room = 4 * num_nodes + 16
+    return Arcs(np.zeros(num_nodes + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.float64))
+
+
+@njit(cache=True)
+def larger_arcs(arcs, needed):
+    """The same arcs with room for twice as many as needed."""
+    return Arcs(arcs.start, longer(arcs.child, 2 * needed), longer(arcs.weight, 2 * needed))
+
+
+@njit(cache=True)
+def new_settled_arcs():
+    """Room for some settled continuations."""
+    return SettledArcs(np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.float64))
+
+
+@njit(cache=True)
+def enlarge_settled_arcs(known, needed):
+    """The same continuations with room for twice as many as needed."""
+    room = 2 * needed
+    return SettledArcs(
+        longer(known.node, room),
+        longer(known.observation, room),
+        longer(known.value, room),
+        longer(known.mass, room),
+    )
+
+
+@njit(cache=True)
+def add_node(level, child, first, last, work):
+    """Write the belief of a new node behind the others."""
+    fill = level.start[child]
+    for at in range(first, last):
+        level.pair[fill] = work.pair[at]
+        level.belief[fill] = work.value[at]
+        fill += 1
+    level.start[child + 1] = fill
+
+
+@njit(cache=True)
+def name_node(level, child, observation, hashed, check):
+    """What a new node begins with."""
+    level.mass[child] = 0.0
+    level.best[child] = -1.0
+    level.runs[child] = 0
+    level.observation[child] = observation
+    level.hashes[child, 0] = hashed
+    level.hashes[child, 1] = check
+
+
+@njit(cache=True)
+def add_mass(level, child, node, share, likeliest, runs):
+    """One more arc leads to a child: its mass, its runs, and whether the likeliest sequence comes this way."""
+    level.mass[child] += share
+    level.runs[child] += runs
+    if likeliest > level.best[child]:
+        level.best[child] = likeliest
+        level.parent[child] = node
+
+
+@njit(cache=True)
+def add_settled_arc(known, index, node, observation, value, mass):
+    """A continuation that settles the secret."""
+    known.node[index] = node
+    known.observation[index] = observation
+    known.value[index] = value
+    known.mass[index] = mass
+
+
+@njit(cache=True)
+def trim_level(level, count, arcs, num_arcs, known, num_known, sampled):
+    """The level and how it was reached, without the room that was not used."""
+    entries = level.start[count]
+    nodes = Nodes(
+        level.start[: count + 1],
+        level.pair[:entries],
+        level.belief[:entries],
+        level.mass[:count],
+        level.best[:count],
+        level.parent[:count],
+        level.observation[:count],
+        level.runs[:count],
+    )
+    arcs = Arcs(arcs.start, arcs.child[:num_arcs], arcs.weight[: num_arcs if sampled else 0])
+    known = SettledArcs(
+        known.node[:num_known], known.observation[:num_known], known.value[:num_known], known.mass[:num_known]
+    )
+    return nodes, arcs, known
+
+
+@njit(cache=True, inline="always")
+def predict(nodes, node, moves, pairs, work):
+    """Where the state may be after a node: P(x' | node) in work.predicted, for the touched states."""
+    num_touched = 0
+    for entry in range(nodes.start[node], nodes.start[node + 1]):
+        state = pairs.state[nodes.pair[entry]]
+        weight = nodes.belief[entry]
+        for edge in range(moves.start[state], moves.start[state + 1]):
+            flow = moves.flow[edge]
+            if flow.real == 0.0:
+                continue
+            target = moves.target[edge]
+            if work.marked[target]:
+                work.predicted[target] += weight * flow
+            else:
+                work.marked[target] = True
+                work.predicted[target] = weight * flow
+                work.touched[num_touched] = target
+                num_touched += 1
+    return num_touched
+
+
+@njit(cache=True, inline="always")
+def look_ahead(nodes, node, moves, pairs, settled, work):
+    """What may be seen after a node: P(x', o' | node), by observation, in the scratch arrays.
+
+    Returns how many observations were seen; observation o has fill[o] entries in its segment. The reader sets
+    fill[o] back to 0.
+    """
+    num_touched = predict(nodes, node, moves, pairs, work)
+    num_seen = 0
+    for index in range(num_touched):
+        state = work.touched[index]
+        work.marked[state] = False
+        for pair in range(pairs.start[state], pairs.start[state + 1]):
+            value = work.predicted[state] * pairs.value[pair]
+            if value.real == 0.0:
+                continue
+            observation = pairs.observation[pair]
+            filled = work.fill[observation]
+            if filled == 0:
+                work.chance[observation] = value
+                work.settled[observation] = settled[state]
+                work.runs[observation] = 0
+                work.seen[num_seen] = observation
+                num_seen += 1
+            else:
+                work.chance[observation] += value
+                if work.settled[observation] != settled[state]:
+                    work.settled[observation] = -1
+            at = pairs.segment[observation] + filled
+            work.pair[at] = pair
+            work.value[at] = value
+            work.fill[observation] = filled + 1
+    return num_seen
+
+
+@njit(cache=True)
+def draw_runs(draws, num_seen, work):
+    """Distribute sampled runs over the observations seen, by their chances; rounding errors go to the likeliest."""
+    likeliest = 0
+    for index in range(num_seen):
+        if work.chance[work.seen[index]].real > work.chance[work.seen[likeliest]].real:
+            likeliest = index
+    for draw in draws:
+        left = draw
+        chosen = likeliest
+        for index in range(num_seen):
+            chance = work.chance[work.seen[index]].real
+            left -= chance
+            if left < 0.0:
+                if chance >= IMPOSSIBLE:
+                    chosen = index
+                break
+        work.runs[work.seen[chosen]] += 1
+
 
 _ROUNDED_BITS = np.int64(14)  # beliefs that agree but for these last bits of 52 are one node
 _HALF = np.int64(1 << 13)
@@ -100,7 +328,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
     nodes expanded is returned.
     """
     num_nodes, sampled = nodes.mass.size, draws.size > 0
-    level, arcs, known, table = new_level(nodes), new_arcs(num_nodes), new_known(), _new_table(num_nodes)
+    level, arcs, known, table = new_level(nodes), new_arcs(num_nodes), new_settled_arcs(), _new_table(num_nodes)
     count, num_arcs, num_known, drawn, reached, settled_mass = 0, 0, 0, 0, num_nodes, 0.0
     for node in range(num_nodes):
         used = room.per_entry * level.start[count] + room.per_node * count
@@ -116,7 +344,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
         if count + num_seen > level.mass.size or num_entries > level.pair.size:
             level = larger_level(level, count + num_seen, num_entries)
         if keep_arcs and num_known + num_seen > known.node.size:
-            known = larger_known(known, num_known + num_seen)
+            known = enlarge_settled_arcs(known, num_known + num_seen)
         if keep_arcs and num_arcs + num_seen > arcs.child.size:
             arcs = larger_arcs(arcs, num_arcs + num_seen)
         for index in range(num_seen):
@@ -132,7 +360,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
             if work.settled[observation] >= 0:
                 settled_mass += share.real
                 if keep_arcs:
-                    note_known(known, num_known, node, observation, work.settled[observation], share.real)
+                    add_settled_arc(known, num_known, node, observation, work.settled[observation], share.real)
                     num_known += 1
                 continue
             hashed, check = _normalise(first, last, chance, pairs, work)
@@ -152,7 +380,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
                 arcs.weight[num_arcs] = factor
                 num_arcs += 1
         arcs.start[node + 1] = num_arcs
-    made, arcs, known = finished(level, count, arcs, num_arcs, known, num_known, sampled)
+    made, arcs, known = trim_level(level, count, arcs, num_arcs, known, num_known, sampled)
     return made, arcs, known, reached, settled_mass
 
 

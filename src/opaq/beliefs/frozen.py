@@ -10,21 +10,357 @@ checked, and a sweep that finds a mismatch says so instead of giving a number.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.frozen_shape import Buffers, Links, Shape, make_links, make_shape
-from opaq.beliefs.frozen_sweep import entropy_step, fill_leaves, slope_step, sweep_backward, sweep_forward
-from opaq.beliefs.graph import Budget, Chain
-from opaq.beliefs.kernels import ByteArray, Moves
+from opaq.beliefs.graph import Budget, Chain, Graph
+from opaq.beliefs.kernels import BITS, IMPOSSIBLE, STEP, ByteArray, ChainEdges, NumberArray, longer
 from opaq.beliefs.leaf_rows import LeafRows, cell_values
 from opaq.beliefs.returns import secret_slope
-from opaq.beliefs.unrolling import unroll
-from opaq.model.arrays import BoolArray, FloatArray
-from opaq.model.leaf import Leaf
+from opaq.beliefs.unroll import unroll
+from opaq.kernel_cache import njit
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, expand_rows, indices
+from opaq.model.uncertainty import Leaf
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
+
+
+class GraphShape(NamedTuple):
+    """The nodes of all levels, one level after the other, without their numbers."""
+
+    entry_start: IndexArray  # [node + 1]
+    state: IndexArray  # [entry]
+    emission: FloatArray  # [entry]: E(o | x) of the observation that led there
+    arc_start: IndexArray  # [node + 1]: nodes of the last level have no arcs
+    child: IndexArray  # [arc]
+    first_leaf: int  # the first node of the last level
+    cell_start: IndexArray  # [leaf + 1]
+    cell: IndexArray  # the (observation, secret value) cells that may follow a leaf
+
+
+class Links(NamedTuple):
+    """From a state to the cells of the last observation, one step ahead: P(o, z | x) is a sum over edges and pairs."""
+
+    start: IndexArray  # [state + 2]: the links of every state, the source's last
+    cell: IndexArray  # [link]
+    observation: IndexArray  # [cell]
+    part_start: IndexArray  # [edge + 1]
+    part_link: IndexArray  # [part]: the link that an (edge, pair of its target) adds to
+    part_value: FloatArray  # [part]: E(o | target)
+
+
+class Buffers(NamedTuple):
+    """The numbers of a sweep; the memory is used again by the next one."""
+
+    belief: NumberArray  # [entry]
+    mass: NumberArray  # [node]
+    filled: BoolArray  # [node]: whether a sweep has given it its belief
+    projection: NumberArray  # [node]
+    adjoint: NumberArray  # [entry]
+    predicted: NumberArray  # [state]: 0 between nodes
+    expected: NumberArray  # [state]: 0 between nodes
+    cell_mass: NumberArray  # [cell]: 0 between leaves
+    surprise: NumberArray  # [cell]
+    chance: NumberArray  # [observation]: 0 between leaves
+    link_chance: NumberArray  # [link]: P(o, z | x)
+    link_slope: NumberArray  # [link]: d value / d that
+
+
+def make_links(process: HiddenProcess) -> Links:
+    """What every edge adds to the cells that its state leads to."""
+    pairs, num_edges = process.pairs, process.edge_target.size
+    owner = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
+    edge, pair = expand_rows(process.emission.starts, process.edge_target)
+    num_cells = pairs.cell_observation.size
+    codes, link = np.unique(owner[edge] * num_cells + pairs.cell[pair], return_inverse=True)
+    counts = np.bincount(codes // num_cells, minlength=process.num_states + 1)
+    return Links(
+        start=indices(np.concatenate(([0], np.cumsum(counts)))),
+        cell=indices(codes % num_cells),
+        observation=indices(pairs.cell_observation),
+        part_start=indices(np.concatenate(([0], np.cumsum(np.bincount(edge, minlength=num_edges))))),
+        part_link=indices(link.reshape(-1)),
+        part_value=pairs.value[pair],
+    )
+
+
+def make_shape(graph: Graph, chain: Chain, links: Links) -> GraphShape:
+    """All levels of a graph as one; arcs to dropped nodes are left out."""
+    sizes = [level.num_nodes for level in graph.levels]
+    first = np.concatenate(([0], np.cumsum(sizes)))
+    counts = np.concatenate([np.diff(level.nodes.start) for level in graph.levels])
+    arc_counts, children = [], []
+    for depth, level in enumerate(graph.levels[1:], start=1):
+        owner = np.repeat(np.arange(sizes[depth - 1]), np.diff(level.arcs.start))
+        kept = level.arcs.child >= 0
+        arc_counts.append(np.bincount(owner[kept], minlength=sizes[depth - 1]))
+        children.append(level.arcs.child[kept] + first[depth])
+    arc_counts.append(np.zeros(sizes[-1], dtype=np.int64))
+    pair = np.concatenate([level.nodes.pair for level in graph.levels])
+    cell_start, cell = followers(graph.last, links, chain.pairs, chain.work)
+    return GraphShape(
+        entry_start=indices(np.concatenate(([0], np.cumsum(counts)))),
+        state=indices(chain.pairs.state[pair]),
+        emission=chain.pairs.value[pair],
+        arc_start=indices(np.concatenate(([0], np.cumsum(np.concatenate(arc_counts))))),
+        child=indices(np.concatenate([*children, np.zeros(0, dtype=np.int64)])),
+        first_leaf=int(first[-2]),
+        cell_start=indices(cell_start),
+        cell=indices(cell),
+    )
+
+
+@njit(cache=True, nogil=True)
+def followers(leaves, links, pairs, work):
+    """The cells that may follow each leaf: (cell_start, cell)."""
+    num_leaves = leaves.mass.size
+    cell_start = np.zeros(num_leaves + 1, np.int64)
+    cells = np.empty(2 * leaves.pair.size + 64, np.int32)
+    num_cells = 0
+    for leaf in range(num_leaves):
+        for entry in range(leaves.start[leaf], leaves.start[leaf + 1]):
+            state = pairs.state[leaves.pair[entry]]
+            for link in range(links.start[state], links.start[state + 1]):
+                cell = links.cell[link]
+                if work.listed[cell]:
+                    continue
+                work.listed[cell] = True
+                if num_cells == cells.size:
+                    cells = longer(cells, 2 * num_cells)
+                cells[num_cells] = cell
+                num_cells += 1
+        for index in range(cell_start[leaf], num_cells):
+            work.listed[cells[index]] = False
+        cell_start[leaf + 1] = num_cells
+    return cell_start, cells[:num_cells].copy()
+
+
+_TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged beliefs agree to 4e-12
+
+
+@njit(cache=True)
+def _weigh(first, last, states, emission, predicted, weights):
+    """The chance of a child's observation, and the random projection of the belief it leads to, not normalised."""
+    chance = predicted[0] * 0.0
+    seen = predicted[0] * 0.0
+    for entry in range(first, last):
+        state = states[entry]
+        value = predicted[state] * emission[entry]
+        chance += value
+        seen += value * weights[state]
+    return chance, seen
+
+
+@njit(cache=True)
+def _fill_belief(first, last, states, emission, predicted, scale, belief):
+    """The belief of a child, from what is predicted."""
+    for entry in range(first, last):
+        belief[entry] = predicted[states[entry]] * emission[entry] * scale
+
+
+@njit(cache=True, nogil=True)
+def sweep_forward(shape, moves, weights, buffers, stop):
+    """Beliefs and masses of all nodes; False where two beliefs that were merged are no longer proportional."""
+    belief, mass, filled, predicted = buffers.belief, buffers.mass, buffers.filled, buffers.predicted
+    mass[:] = 0.0
+    filled[:] = False
+    mass[0] = 1.0
+    belief[0] = 1.0
+    filled[0] = True
+    for node in range(shape.first_leaf):
+        if stop[0] != 0:
+            break
+        if not filled[node]:
+            continue
+        _predict(shape, node, moves, belief, predicted)
+        for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
+            child = shape.child[arc]
+            first, last = shape.entry_start[child], shape.entry_start[child + 1]
+            chance, seen = _weigh(first, last, shape.state, shape.emission, predicted, weights)
+            if chance.real < IMPOSSIBLE:
+                continue
+            if not filled[child]:
+                _fill_belief(first, last, shape.state, shape.emission, predicted, 1.0 / chance, belief)
+                buffers.projection[child] = seen / chance
+                filled[child] = True
+            elif _apart(seen / chance - buffers.projection[child]):
+                _clear(shape, node, moves, predicted)
+                return False
+            mass[child] += mass[node] * chance
+        _clear(shape, node, moves, predicted)
+    for node in range(filled.size):
+        if not filled[node]:  # it has no mass at this policy, and no belief
+            belief[shape.entry_start[node] : shape.entry_start[node + 1]] = 0.0
+    return True
+
+
+@njit(cache=True)
+def _apart(difference):
+    """Whether two projections differ by more than rounding; derivatives count too (written so that NaN differs)."""
+    return not (abs(difference.real) <= _TOLERANCE and abs(difference.imag) <= _TOLERANCE * STEP)
+
+
+@njit(cache=True, inline="always")
+def _fill_links(links, moves, buffers):
+    """P(o, z | x) of every link, and slopes of 0."""
+    buffers.link_chance[:] = 0.0
+    buffers.link_slope[:] = 0.0
+    for edge in range(moves.flow.size):
+        for part in range(links.part_start[edge], links.part_start[edge + 1]):
+            buffers.link_chance[links.part_link[part]] += moves.flow[edge] * links.part_value[part]
+
+
+@njit(cache=True, inline="always")
+def _fill_cells(shape, leaf, links, buffers):
+    """P(o, z | leaf), added to zeros."""
+    node = shape.first_leaf + leaf
+    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
+        state = shape.state[entry]
+        weight = buffers.belief[entry]
+        for link in range(links.start[state], links.start[state + 1]):
+            buffers.cell_mass[links.cell[link]] += weight * buffers.link_chance[link]
+
+
+@njit(cache=True, inline="always")
+def _leaf_adjoint(shape, leaf, links, buffers):
+    """The adjoints of a leaf's entries from the slope by every cell's mass, buffers.surprise; adds to link_slope."""
+    node = shape.first_leaf + leaf
+    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
+        state = shape.state[entry]
+        weight = buffers.mass[node] * buffers.belief[entry]
+        adjoint = 0.0 * weight
+        for link in range(links.start[state], links.start[state + 1]):
+            ahead = buffers.surprise[links.cell[link]]
+            adjoint += buffers.link_chance[link] * ahead
+            buffers.link_slope[link] += weight * ahead
+        buffers.adjoint[entry] = adjoint
+
+
+@njit(cache=True, inline="always")
+def _add_link_slopes(links, moves, buffers, slope):
+    """Adds d value / d flow to `slope`, from the slopes of the links."""
+    for edge in range(moves.flow.size):
+        for part in range(links.part_start[edge], links.part_start[edge + 1]):
+            slope[edge] += links.part_value[part] * buffers.link_slope[links.part_link[part]]
+
+
+@njit(cache=True, nogil=True)
+def entropy_step(shape, links, moves, buffers, slope, stop):
+    """After the last observation: the expected H(Z | y), and the adjoints of the leaves; adds to d value / d flow.
+
+    See last_observation.last_step for the derivative. Cells of no mass count as 0, with derivative 0.
+    """
+    _fill_links(links, moves, buffers)
+    total = 0.0
+    for leaf in range(shape.cell_start.size - 1):
+        if stop[0] != 0:
+            break
+        _fill_cells(shape, leaf, links, buffers)
+        mass = buffers.mass[shape.first_leaf + leaf].real
+        total += mass * _surprises(shape, leaf, links, buffers.cell_mass, buffers.surprise, buffers.chance)
+        _leaf_adjoint(shape, leaf, links, buffers)
+    _add_link_slopes(links, moves, buffers, slope)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def fill_leaves(shape, links, moves, buffers, masses, stop):
+    """P(o, z | leaf) of every cell that may follow a leaf, as shape.cell lists them."""
+    _fill_links(links, moves, buffers)
+    for leaf in range(shape.cell_start.size - 1):
+        if stop[0] != 0:
+            break
+        _fill_cells(shape, leaf, links, buffers)
+        for index in range(shape.cell_start[leaf], shape.cell_start[leaf + 1]):
+            masses[index] = buffers.cell_mass[shape.cell[index]]
+            buffers.cell_mass[shape.cell[index]] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def slope_step(shape, links, moves, buffers, cell_slope, slope, stop):
+    """The adjoints of the leaves from the slope by the mass of every cell that follows; adds to d value / d flow."""
+    for leaf in range(shape.cell_start.size - 1):
+        if stop[0] != 0:
+            break
+        for index in range(shape.cell_start[leaf], shape.cell_start[leaf + 1]):
+            buffers.surprise[shape.cell[index]] = cell_slope[index]
+        _leaf_adjoint(shape, leaf, links, buffers)
+    _add_link_slopes(links, moves, buffers, slope)
+
+
+@njit(cache=True, inline="always")
+def _surprises(shape, leaf, links, cell_mass, surprise, chance):
+    """H(Z | y) expected after a leaf, and -log2 P(z | y) in every cell; clears the masses."""
+    first, last = shape.cell_start[leaf], shape.cell_start[leaf + 1]
+    for index in range(first, last):
+        cell = shape.cell[index]
+        chance[links.observation[cell]] += cell_mass[cell]
+    entropy = 0.0
+    for index in range(first, last):
+        cell = shape.cell[index]
+        share = cell_mass[cell]
+        whole = chance[links.observation[cell]]
+        cell_mass[cell] = 0.0
+        if share.real >= IMPOSSIBLE and share != whole:
+            surprise[cell] = np.log(whole / share) * BITS
+            entropy += share.real * surprise[cell].real
+        else:
+            surprise[cell] = 0.0
+    for index in range(first, last):
+        chance[links.observation[shape.cell[index]]] = 0.0
+    return entropy
+
+
+@njit(cache=True, inline="always")
+def _accumulate_adjoint(shape, node, moves, buffers, slope):
+    """The adjoints of a node's entries, given what is expected of every next state; adds to d value / d flow."""
+    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
+        state = shape.state[entry]
+        weight = buffers.mass[node] * buffers.belief[entry]
+        total = 0.0 * weight
+        for edge in range(moves.start[state], moves.start[state + 1]):
+            ahead = buffers.expected[moves.target[edge]]
+            total += moves.flow[edge] * ahead
+            slope[edge] += weight * ahead
+        buffers.adjoint[entry] = total
+
+
+@njit(cache=True, inline="always")
+def _predict(shape, node, moves, belief, predicted):
+    """P(x' | node), added to zeros."""
+    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
+        state = shape.state[entry]
+        weight = belief[entry]
+        for edge in range(moves.start[state], moves.start[state + 1]):
+            predicted[moves.target[edge]] += weight * moves.flow[edge]
+
+
+@njit(cache=True, inline="always")
+def _clear(shape, node, moves, predicted):
+    """Zeros again where _predict wrote."""
+    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
+        state = shape.state[entry]
+        for edge in range(moves.start[state], moves.start[state + 1]):
+            predicted[moves.target[edge]] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def sweep_backward(shape, moves, buffers, slope, stop):
+    """Adjoints of all entries from those of the last level; adds d value / d flow to `slope`."""
+    adjoint, expected = buffers.adjoint, buffers.expected
+    for node in range(shape.first_leaf - 1, -1, -1):
+        if stop[0] != 0:
+            break
+        for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
+            child = shape.child[arc]
+            for entry in range(shape.entry_start[child], shape.entry_start[child + 1]):
+                expected[shape.state[entry]] += shape.emission[entry] * adjoint[entry]
+        _accumulate_adjoint(shape, node, moves, buffers, slope)
+        for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
+            child = shape.child[arc]
+            for entry in range(shape.entry_start[child], shape.entry_start[child + 1]):
+                expected[shape.state[entry]] = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +368,7 @@ class FrozenGraph:
     """The belief graph of one process, to be evaluated at many policies near the one it was built for."""
 
     process: HiddenProcess
-    shape: Shape
+    shape: GraphShape
     links: Links
     weights: FloatArray  # [state]: the random projection
     positive: BoolArray  # [edge]: which flows are positive
@@ -97,7 +433,7 @@ class FrozenGraph:
         Raises StoppedError when `stop` is requested meanwhile.
         """
         stop = stop or Stop()
-        moves = Moves(*self.process.edges, self.process.flow(pi))
+        moves = ChainEdges(*self.process.edges, self.process.flow(pi))
         if not np.array_equal(np.real(moves.flow) > 0.0, self.positive):
             return None
         cell = stop.cell()
@@ -115,7 +451,7 @@ class FrozenGraph:
         return self._with_certain(pi, float(value), self.process.edge_slots.T @ slope)
 
     def _leaf_step(
-        self, leaf: Leaf, rows: LeafRows, moves: Moves, buffers: Buffers, slope: Any, cell: ByteArray
+        self, leaf: Leaf, rows: LeafRows, moves: ChainEdges, buffers: Buffers, slope: Any, cell: ByteArray
     ) -> float:
         """The expected excess of a leaf, and the adjoints there; adds to `slope`."""
         masses = np.zeros(rows.num_entries, moves.flow.dtype)
@@ -132,6 +468,6 @@ class FrozenGraph:
         return value + float(np.real(mean)), slope + mean_slope
 
 
-def _rows(process: HiddenProcess, shape: Shape) -> LeafRows:
+def _rows(process: HiddenProcess, shape: GraphShape) -> LeafRows:
     observation = process.pairs.cell_observation[shape.cell].astype(np.int64)
     return LeafRows.of(shape.cell_start.astype(np.int64), cell_values(process)[shape.cell], observation)

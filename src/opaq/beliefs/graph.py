@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from opaq.beliefs import kernels
-from opaq.beliefs.kernels import Arcs, Known, Moves, Nodes
-from opaq.choices import check_numbers
+from opaq.beliefs.kernels import Arcs, ChainEdges, Nodes, SettledArcs
+from opaq.errors import check_numbers
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
@@ -53,7 +53,7 @@ class Level:
 
     nodes: Nodes
     arcs: Arcs
-    known: Known
+    known: SettledArcs
 
     @property
     def num_nodes(self) -> int:
@@ -101,7 +101,7 @@ class Chain:
     """A hidden process under one policy, laid out for the kernels."""
 
     process: HiddenProcess
-    moves: Moves
+    moves: ChainEdges
     pairs: Pairs
     work: kernels.Scratch
     stop: Stop
@@ -110,7 +110,7 @@ class Chain:
     def of(cls, process: HiddenProcess, pi: Any, *, stop: Stop | None = None) -> Chain:
         """For one policy vector, real or complex; `stop` ends kernels that run when it is requested."""
         stop = stop or Stop()
-        moves = Moves(*process.edges, process.flow(pi))
+        moves = ChainEdges(*process.edges, process.flow(pi))
         pairs = process.pairs
         work = kernels.scratch(
             num_states=process.num_states,

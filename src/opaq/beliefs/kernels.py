@@ -35,7 +35,7 @@ IMPOSSIBLE = 1e-290  # observations less likely than this are left out: dividing
 BITS = 1.0 / math.log(2.0)
 
 
-class Moves(NamedTuple):
+class ChainEdges(NamedTuple):
     """The Markov chain under a policy: edges by state, the source last."""
 
     start: IndexArray  # [state + 2]
@@ -72,7 +72,7 @@ class Arcs(NamedTuple):
     weight: FloatArray  # [arc]
 
 
-class Known(NamedTuple):
+class SettledArcs(NamedTuple):
     """Continuations after which the secret is settled, whatever comes."""
 
     node: IntArray

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from opaq.model.arrays import FloatArray, IntArray
-from opaq.model.leaf import Leaf
+from opaq.model.uncertainty import Leaf
 from opaq.product.process import HiddenProcess
 
 _ENTRIES_A_BLOCK = 1 << 18  # bounds the memory of one evaluation

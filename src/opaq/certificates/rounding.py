@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from opaq.certificates.decisions import Decisions
+from opaq.certificates.decoder.decisions import Decisions
 from opaq.model.arrays import FloatArray
 
 UNIT = 2.0**-53

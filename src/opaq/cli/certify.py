@@ -9,13 +9,13 @@ import typer
 
 from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shared_options import given, in_bytes
-from opaq.cli.shell import INTERRUPTED, MISSES_TASK, about, answer, expect_answer, page_width
+from opaq.cli.shared_options import drop_unset, in_bytes
+from opaq.cli.shell import INTERRUPTED, MISSES_TASK, expect_answer, faults_in, page_width, print_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opaq.certificates.ladder import Rung
+    from opaq.certificates.decoder.search import BoundStep
     from opaq.cli.progress import ProgressPrinter
 
 
@@ -44,16 +44,16 @@ def command(
     import json
 
     from opaq.cli.inputs import read_inputs
-    from opaq.cli.next_step import after_certify, suggest
+    from opaq.cli.next_step import after_certify, print_next_command
     from opaq.cli.progress import ProgressPrinter
-    from opaq.cli.terminal_tables import shown
+    from opaq.cli.terminal_tables import render_page
 
     expect_answer()
     stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.beliefs.graph import Budget
-        from opaq.certificates.certificate import DEFAULT_TIME, certify
-        from opaq.opacity.warm import compile_kernels
+        from opaq.certificates.certify import DEFAULT_TIME, certify
+        from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.reports.answer_pages import certificate_page
         from opaq.reports.certificate_text import certificate_to_dict
 
@@ -63,7 +63,7 @@ def command(
     with (
         interrupts.computing() as stop,
         ProgressPrinter("certifying", quiet=quiet, limit=limit) as progress,
-        about(problem),
+        faults_in(problem),
     ):
         certificate = certify(
             stated,
@@ -71,20 +71,20 @@ def command(
             aware=aware,
             stop=stop,
             on_progress=rung_progress(progress),
-            **given({"gap": gap, "time": time, "budget": budget}),
+            **drop_unset({"gap": gap, "time": time, "budget": budget}),
         )
     if as_json:
-        answer(json.dumps(certificate_to_dict(certificate), indent=2))
+        print_answer(json.dumps(certificate_to_dict(certificate), indent=2))
     else:
-        answer(shown(certificate_page(certificate, width=page_width())))
+        print_answer(render_page(certificate_page(certificate, width=page_width())))
     if stop.interrupted:
         raise typer.Exit(INTERRUPTED)
     if certificate.status.name == "INFEASIBLE":
         raise typer.Exit(MISSES_TASK)
     if not (quiet or as_json):
-        suggest(after_certify(problem, certificate, policy=policy))
+        print_next_command(after_certify(problem, certificate, policy=policy))
 
 
-def rung_progress(printer: ProgressPrinter) -> Callable[[Rung], None]:
+def rung_progress(printer: ProgressPrinter) -> Callable[[BoundStep], None]:
     """Shows where the search for a bound is."""
     return lambda rung: printer.show(f"bound {rung.bound:.5f}, {rung.machine}, round {rung.rounds:,}")

@@ -8,10 +8,9 @@ import typer
 
 from opaq.cli.inputs import note_known_secret
 from opaq.cli.interrupts import BEGUN
-from opaq.cli.shell import BAD_INPUT, about, answer, complain, note, page_width, warn
-from opaq.errors import BudgetError, Faults, InputError
-from opaq.escapes import printable
-from opaq.reports.layout import wrapped
+from opaq.cli.shell import BAD_INPUT, faults_in, page_width, print_answer, print_faults, print_note, warn
+from opaq.errors import BudgetError, Faults, InputError, printable
+from opaq.reports.layout import wrap_lines
 
 if TYPE_CHECKING:
     from opaq.product.compile import Product
@@ -28,11 +27,11 @@ def command(
 
 def _check(source: str) -> bool:
     from opaq.cli.progress import ProgressPrinter
-    from opaq.loading.scenarios import load_problem
+    from opaq.load import load_problem
 
     faults = Faults()
     try:
-        with about(source), ProgressPrinter("reading", since=BEGUN) as progress:
+        with faults_in(source), ProgressPrinter("reading", since=BEGUN) as progress:
             problem = load_problem(source, faults=faults)
             progress.show("", label="compiling")
             from opaq.product.compile import compile_problem
@@ -40,14 +39,14 @@ def _check(source: str) -> bool:
             product = compile_problem(problem)
             note_known_secret(product, faults)
     except InputError as error:
-        complain(error)
+        print_faults(error)
         return False
     except BudgetError as error:
-        note(f"{source}: {error}")
+        print_note(f"{source}: {error}")
         return False
     finally:
         warn(faults.warnings, source)
-    answer(f"{printable(source)}: fine\n{_summary(product)}")
+    print_answer(f"{printable(source)}: fine\n{_summary(product)}")
     return True
 
 
@@ -57,10 +56,10 @@ def _summary(product: Product) -> str:
     problem = product.problem
     secret, threshold = problem.secret, problem.task.return_at_least
     facts = {
-        "states": _counted(problem.mdp.states),
-        "actions": _counted(problem.mdp.actions),
-        "observations": _counted(product.observations),
-        "secret values": _counted(product.secret_values),
+        "states": _count_names(problem.mdp.states),
+        "actions": _count_names(problem.mdp.actions),
+        "observations": _count_names(product.observations),
+        "secret values": _count_names(product.secret_values),
         "automaton": f"{len(secret.automaton.states):,} states" if isinstance(secret, Language) else "",
         "horizon": f"{problem.horizon} transitions",
         "return": "any" if threshold is None else f"at least {threshold:g}",
@@ -72,11 +71,11 @@ def _summary(product: Product) -> str:
     lines: list[str] = []
     for name, fact in facts.items():
         first = f"  {printable(name):<{width}}  "
-        lines += wrapped(fact, first=first, rest=" " * len(first), width=page_width()) if fact else []
+        lines += wrap_lines(fact, first=first, rest=" " * len(first), width=page_width()) if fact else []
     return "\n".join(lines)
 
 
-def _counted(names: tuple[str, ...], *, most: int = 6) -> str:
+def _count_names(names: tuple[str, ...], *, most: int = 6) -> str:
     """How many, and the first few, unless they look alike when cut short."""
     short = [_short(printable(name)) for name in names[:most]]
     if len(set(short)) < len(short):

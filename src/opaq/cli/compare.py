@@ -9,13 +9,13 @@ import typer
 
 from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import interrupts
-from opaq.cli.shell import about, expect_answer, note, warn
+from opaq.cli.shell import expect_answer, faults_in, print_note, warn
 from opaq.errors import Faults
 
 if TYPE_CHECKING:
     from opaq.cli.progress import ProgressPrinter
     from opaq.model.problem import Problem
-    from opaq.solvers.comparison import Comparison
+    from opaq.solvers.compare import Comparison
     from opaq.solvers.loop import Progress
 
 _LAST_SECONDS, _LAST_SHARE = 20.0, 0.2  # for the certificate; of the time where it is limited
@@ -49,7 +49,7 @@ def command(
     130 interrupted, 143 by SIGTERM.
     """
     from opaq.cli.progress import ProgressPrinter
-    from opaq.loading.scenarios import load_problem
+    from opaq.load import load_problem
 
     expect_answer()
     faults = Faults()
@@ -60,17 +60,17 @@ def command(
         warn(faults.warnings, problem)
     with ProgressPrinter("preparing", quiet=quiet):
         from opaq.cli.comparing import PolicyFolder, deliver
-        from opaq.cli.next_step import after_compare, suggest
-        from opaq.opacity.warm import compile_kernels
-        from opaq.solvers.comparison import Rung, compare
+        from opaq.cli.next_step import after_compare, print_next_command
+        from opaq.opacity.kernel_warmup import compile_kernels
+        from opaq.solvers.compare import ClassResult, compare
         from opaq.solvers.policy_classes import class_name, default_classes, named_classes
 
-        chosen = default_classes(stated) if classes is None else named_classes(_split(classes), stated)
+        chosen = default_classes(stated) if classes is None else named_classes(_split_classes(classes), stated)
         names = [class_name(policy_class) for policy_class in chosen]
         folder = PolicyFolder.prepare(policy_out, names, stated, overwrite=force)
         compile_kernels(derivatives=True)
 
-    def done(rung: Rung) -> None:
+    def done(rung: ClassResult) -> None:
         if not quiet:
             progress.note(f"{rung.name}: {rung.measurement.opacity.value:.4f} bits, {rung.seconds:.1f} s")
         folder.write(rung)
@@ -78,12 +78,12 @@ def command(
     with (
         interrupts.computing() as stop,
         ProgressPrinter("comparing", quiet=quiet) as progress,
-        about(problem),
+        faults_in(problem),
     ):
         comparison = compare(
             stated,
             classes=chosen,
-            on_step=_StepPrinter(progress, stated, names),
+            on_step=_ClassProgress(progress, stated, names),
             on_rung=done,
             stop=stop,
             num_starts=starts,
@@ -92,19 +92,19 @@ def command(
             processes=processes,
         )
     if certify and not comparison.interrupted:
-        comparison = _certified(comparison, stated, time, quiet=quiet)
+        comparison = _add_bound(comparison, stated, time, quiet=quiet)
     if policy_out is not None and folder.written:
-        note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {policy_out}")
+        print_note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {policy_out}")
     code = deliver(comparison, folder, problem_file=problem, as_json=as_json)
     if not (quiet or as_json or comparison.interrupted):
         written = policy_out if policy_out is not None and not folder.unwritten else None
-        suggest(after_compare(problem, stated, comparison, folder=written))
+        print_next_command(after_compare(problem, stated, comparison, folder=written))
     raise typer.Exit(code)
 
 
-def _certified(comparison: Comparison, problem: Problem, time: float | None, *, quiet: bool) -> Comparison:
+def _add_bound(comparison: Comparison, problem: Problem, time: float | None, *, quiet: bool) -> Comparison:
     """The comparison with its last line; Ctrl-C gives the best bound so far, if there is one."""
-    from opaq.certificates.comparison_bound import with_bound
+    from opaq.certificates.certify import with_bound
     from opaq.cli.certify import rung_progress
     from opaq.cli.progress import ProgressPrinter
 
@@ -116,12 +116,12 @@ def _certified(comparison: Comparison, problem: Problem, time: float | None, *, 
         return bounded
 
 
-def _split(classes: str) -> list[str]:
+def _split_classes(classes: str) -> list[str]:
     """The classes between semicolons; one after the last may be left out."""
     return [part.strip() for part in classes.strip().removesuffix(";").split(";")]
 
 
-class _StepPrinter:
+class _ClassProgress:
     """Shows which class is searched, and how far the search is."""
 
     def __init__(self, printer: ProgressPrinter, problem: Problem, names: list[str]) -> None:

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opaq.cli.shell import BAD_INPUT, answer, code_of_comparison, complain, page_width
-from opaq.cli.terminal_tables import shown
+from opaq.cli.shell import BAD_INPUT, code_of_comparison, page_width, print_answer, print_faults
+from opaq.cli.terminal_tables import render_page
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import check_writable
-from opaq.loading.policy_files import save_policy
+from opaq.load import save_policy
 from opaq.model.problem import Problem
 from opaq.reports.answer_pages import comparison_page
 from opaq.reports.comparison_text import comparison_to_dict
-from opaq.solvers.comparison import Comparison, Rung
+from opaq.solvers.compare import ClassResult, Comparison
 from opaq.spec.policy_table import policy_to_dict
 
 
@@ -49,7 +49,7 @@ class PolicyFolder:
             faults.raise_if_any(str(path))
         return cls(path, problem, overwrite)
 
-    def write(self, rung: Rung) -> None:
+    def write(self, rung: ClassResult) -> None:
         """Write the policy of one class; a failure is said and remembered."""
         if self.path is None:
             return
@@ -57,7 +57,7 @@ class PolicyFolder:
         try:
             save_policy(rung.policy, file, problem=self.problem, overwrite=self.overwrite)
         except InputError as error:
-            complain(error)
+            print_faults(error)
             self.unwritten[rung.name] = policy_to_dict(rung.policy, problem=self.problem)
         else:
             self.written.append(file)
@@ -75,9 +75,9 @@ def deliver(comparison: Comparison, folder: PolicyFolder, *, problem_file: str, 
         for rung in found["classes"]:
             if rung["class"] in folder.unwritten:
                 rung["policy"] = folder.unwritten[rung["class"]]
-        answer(json.dumps(found, indent=2))
+        print_answer(json.dumps(found, indent=2))
     else:
-        answer(shown(comparison_page(comparison, width=page_width())))
+        print_answer(render_page(comparison_page(comparison, width=page_width())))
         for policy in folder.unwritten.values():
-            answer(json.dumps(policy))
+            print_answer(json.dumps(policy))
     return BAD_INPUT if folder.unwritten else code_of_comparison(comparison)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from opaq.cli.interrupts import BEGUN
-from opaq.cli.shell import note, warn
+from opaq.cli.shell import print_note, warn
 from opaq.errors import Faults
 
 
@@ -24,9 +24,8 @@ def command(
     """Turn files into other formats: yaml, json, umb, dot, hoa; policies into csv, txt, storm.json, drn."""
     from opaq.cli.progress import ProgressPrinter
     from opaq.files import check_writable
-    from opaq.formats.format_registry import format_of
-    from opaq.loading.scenarios import load_problem
-    from opaq.reports.conversion import convert
+    from opaq.formats.registry import format_of
+    from opaq.load import convert, load_problem
 
     constants = dict(_constant(text) for text in constant or [])
     format = format_of(source)
@@ -39,7 +38,7 @@ def command(
         notes = convert(source, target, problem=stated, constants=constants, overwrite=force, faults=faults)
     warn(faults.warnings, source)
     for line in (*notes, f"wrote {target}"):
-        note(line)
+        print_note(line)
 
 
 def _constant(text: str) -> tuple[str, bool | int | float]:

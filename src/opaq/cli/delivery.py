@@ -7,22 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from opaq.certificates.certificate import Certificate
+from opaq.certificates.certify import Certificate
 from opaq.cli.grid_option import with_grid
 from opaq.cli.interrupts import interrupts
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.run_folder import RunFolder
-from opaq.cli.shell import BAD_INPUT, INTERRUPTED, answer, code_of_status, complain, note, page_width
-from opaq.cli.terminal_tables import shown
+from opaq.cli.shell import BAD_INPUT, INTERRUPTED, code_of_status, page_width, print_answer, print_faults, print_note
+from opaq.cli.terminal_tables import render_page
 from opaq.errors import Fault, InputError, OpaqError
-from opaq.loading.policy_files import save_policy
-from opaq.loading.scenarios import problem_text
+from opaq.load import problem_text, save_policy
 from opaq.model.problem import Problem
 from opaq.reports.answer_pages import solution_page
 from opaq.reports.certificate_text import certificate_figures
 from opaq.reports.solution_text import solution_to_dict
-from opaq.solvers.solution import Solution
-from opaq.solvers.status import UNPROVEN
+from opaq.solvers.solve import Solution
+from opaq.solvers.strategy import UNPROVEN
 from opaq.spec.policy_table import policy_to_dict
 
 _REPORT_SECONDS = 60.0  # after which a report leaves out what is not done
@@ -54,25 +53,25 @@ def deliver(
         solution = replace(solution, status_text=solution.status_text.replace(UNPROVEN, _CERTIFIED))
     found = solution_to_dict(solution) | ({} if certificate is None else certificate_figures(certificate))
     found["interrupted"] = found["interrupted"] or interrupted
-    unwritten = policy_out is not None and _failed(
+    unwritten = policy_out is not None and _write_failed(
         lambda: save_policy(solution.policy, policy_out, problem=problem, overwrite=overwrite)
     )
-    unkept = _failed(lambda: folder.finish(found, solution.policy, problem))
+    unkept = _write_failed(lambda: folder.finish(found, solution.policy, problem))
     if policy_out is not None:
         wrote = f"wrote the policy to {policy_out}"
-        note("the policy could not be written; it is printed with the answer" if unwritten else wrote)
+        print_note("the policy could not be written; it is printed with the answer" if unwritten else wrote)
     if folder.path is not None and not unkept:
-        note(f"the run is kept in {folder.path}")
+        print_note(f"the run is kept in {folder.path}")
     policy = {"policy": policy_to_dict(solution.policy, problem=problem)} if unwritten else {}
     if as_json:
-        answer(json.dumps(found | policy, indent=2))
+        print_answer(json.dumps(found | policy, indent=2))
     else:
         page = solution_page(solution, certificate, width=page_width())
         drawn = grid or grid_time is not None
-        answer(shown(with_grid(page, solution.product, solution.pi, time=grid_time) if drawn else page))
+        print_answer(render_page(with_grid(page, solution.product, solution.pi, time=grid_time) if drawn else page))
         if unwritten:
-            answer(json.dumps(policy["policy"]))
-    unshown = report_out is not None and _failed(
+            print_answer(json.dumps(policy["policy"]))
+    unshown = report_out is not None and _write_failed(
         lambda: _report(solution, problem, certificate, folder.source, report_out, overwrite=overwrite, quiet=quiet)
     )
     if unwritten or unkept or unshown:
@@ -108,7 +107,7 @@ def _report(
         if isinstance(error, InputError):
             raise
         raise InputError([Fault("", f"the report could not be made: {error}")], str(path)) from error
-    note(f"wrote the report to {path}")
+    print_note(f"wrote the report to {path}")
 
 
 def _text(source: str) -> str | None:
@@ -119,11 +118,11 @@ def _text(source: str) -> str | None:
         return None
 
 
-def _failed(write: Callable[[], None]) -> bool:
+def _write_failed(write: Callable[[], None]) -> bool:
     """Whether writing failed; what went wrong is said."""
     try:
         write()
     except InputError as error:
-        complain(error)
+        print_faults(error)
         return True
     return False

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli.shell import answer, note
+from opaq.cli.shell import print_answer, print_note
 from opaq.cli.terminal_tables import on_terminal, table
 
 
@@ -19,21 +19,21 @@ def command(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
     """List the bundled scenarios, show one, or copy it out to change it."""
+    from opaq import load
     from opaq.files import write_text
-    from opaq.loading import scenarios
 
     if name is None:
         if to is not None:
             raise typer.BadParameter("name the scenario to copy", param_hint="--to")
-        answer(_listing({known: scenarios.describe(known) for known in scenarios.names()}))
+        print_answer(_listing({known: load.describe_scenario(known) for known in load.scenario_names()}))
         return
-    text = scenarios.text(name)
+    text = load.scenario_text(name)
     if to is None:
-        answer(text)
+        print_answer(text)
         return
     target = to / f"{name}.yaml" if to.is_dir() else to
     write_text(target, text, overwrite=force)
-    note(f"wrote {target}")
+    print_note(f"wrote {target}")
 
 
 def _listing(descriptions: dict[str, str]) -> str:

@@ -14,15 +14,15 @@ from opaq.cli.shell import (
     INTERRUPTED,
     MISSES_TASK,
     NOT_CONVERGED,
-    answer,
     code_of_status,
-    complain,
     page_width,
+    print_answer,
+    print_faults,
 )
 from opaq.cli.terminal_tables import on_terminal, table
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import check_writable
-from opaq.loading.policy_files import save_policy
+from opaq.load import save_policy
 from opaq.model.problem import Problem
 from opaq.reports.frontier_text import (
     frontier_head,
@@ -32,8 +32,8 @@ from opaq.reports.frontier_text import (
     number_columns,
     render_frontier,
 )
+from opaq.study.front.frontier import Frontier
 from opaq.study.front_json import policy_file_name
-from opaq.study.pareto_front import Frontier
 
 
 @dataclass(slots=True)
@@ -54,8 +54,7 @@ class FrontFiles:
     ) -> FrontFiles:
         """Try every file; InputError lists all that cannot be written."""
         if plot is not None:
-            from opaq.reports.figure_files import ending_of
-            from opaq.reports.figure_style import require_matplotlib
+            from opaq.reports.figures.style import ending_of, require_matplotlib
 
             require_matplotlib()
             ending_of(plot)
@@ -87,7 +86,7 @@ class FrontFiles:
         try:
             write()
         except InputError as error:
-            complain(error)
+            print_faults(error)
             self.failed = True
 
 
@@ -107,8 +106,8 @@ def _check_folder(folder: Path, count: int, overwrite: bool) -> None:
 
 def draw(front: Frontier, path: Path, *, overwrite: bool) -> None:
     """The front as a picture."""
-    from opaq.reports.figure_files import save_figure
-    from opaq.reports.frontier_figure import plot_frontier
+    from opaq.reports.figures.frontier import plot_frontier
+    from opaq.reports.figures.style import save_figure
 
     save_figure(plot_frontier(front), path, overwrite=overwrite)
 
@@ -116,12 +115,12 @@ def draw(front: Frontier, path: Path, *, overwrite: bool) -> None:
 def deliver(front: Frontier, files: FrontFiles, *, as_json: bool) -> int:
     """Print the answer; the exit code."""
     if as_json:
-        answer(json.dumps(files.to_dict(front), indent=2))
+        print_answer(json.dumps(files.to_dict(front), indent=2))
     elif front.points and on_terminal():
         shown = table(frontier_head(front), frontier_rows(front), numbers=number_columns(front))
-        answer("\n".join([shown, *frontier_notes(front, width=page_width())]))
+        print_answer("\n".join([shown, *frontier_notes(front, width=page_width())]))
     else:
-        answer(render_frontier(front, width=page_width()))
+        print_answer(render_frontier(front, width=page_width()))
     return BAD_INPUT if files.failed else _code(front)
 
 

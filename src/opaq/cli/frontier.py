@@ -9,10 +9,10 @@ import typer
 
 from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shell import about, expect_answer, note
+from opaq.cli.shell import expect_answer, faults_in, print_note
 
 if TYPE_CHECKING:
-    from opaq.study.pareto_front import FrontierPoint
+    from opaq.study.front.frontier import FrontierPoint
 
 
 def command(
@@ -49,19 +49,19 @@ def command(
     stated, _ = read_inputs(problem, None, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.cli.front_files import FrontFiles, deliver
-        from opaq.opacity.warm import compile_kernels
-        from opaq.reports.objective_names import with_unit
-        from opaq.study.pareto_front import frontier
+        from opaq.opacity.kernel_warmup import compile_kernels
+        from opaq.reports.layout import with_objective_unit
+        from opaq.study.front.frontier import frontier
 
         files = FrontFiles.prepare(plot, policies, stated, source=problem, count=points, overwrite=force)
         compile_kernels(derivatives=True)
 
     def done(point: FrontierPoint) -> None:
         if not quiet:
-            hidden = with_unit(f"{point.measurement.uncertainty.value:.4f}", stated.task.of.name)
+            hidden = with_objective_unit(f"{point.measurement.uncertainty.value:.4f}", stated.task.of.name)
             progress.note(f"{point.value:.4g}: {hidden}, {point.seconds:.1f} s")
 
-    with interrupts.computing() as stop, ProgressPrinter("the front", quiet=quiet) as progress, about(problem):
+    with interrupts.computing() as stop, ProgressPrinter("the front", quiet=quiet) as progress, faults_in(problem):
         front = frontier(
             stated,
             against=against or "return",
@@ -77,5 +77,5 @@ def command(
         )
     files.write(front)
     for line in files.notes:
-        note(line)
+        print_note(line)
     raise typer.Exit(deliver(front, files, as_json=as_json))

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from opaq.certificates.certificate import DEFAULT_TIME, certify, check_certifiable
+from opaq.certificates.certify import DEFAULT_TIME, certify, check_certifiable
 from opaq.cli.certify import rung_progress
 from opaq.cli.progress import ProgressPrinter
 from opaq.errors import BudgetError
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.solvers.comparison import compare
+from opaq.solvers.compare import compare
 from opaq.stop import TIME_IS_UP, Stop, StoppedError
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opaq.model.arrays import FloatArray
     from opaq.model.problem import Problem
     from opaq.product.compile import Product
-    from opaq.reports.answer_page import Page
+    from opaq.reports.layout import Page
 
 Grid = Annotated[bool, typer.Option("--grid", help="Draw the policy on the grid, as arrows.")]
 GridTime = Annotated[int | None, typer.Option(min=0, help="Draw the arrows of this time, not of the whole run.")]
@@ -28,7 +28,7 @@ def check_grid(problem: Problem, source: str, *, grid: bool, time: int | None, a
         return
     if as_json:
         raise InputError([Fault(asked, "has no effect with --json", "leave one of them out")])
-    from opaq.reports.grid_view import GridView
+    from opaq.reports.grid import GridView
 
     if GridView.of(problem) is None:
         found = "the problem is no grid: its states are not cells called (column,row)"
@@ -39,8 +39,7 @@ def check_grid(problem: Problem, source: str, *, grid: bool, time: int | None, a
 
 def with_grid(page: Page, product: Product, pi: FloatArray, *, time: int | None) -> Page:
     """The page with the policy on the grid as its last part."""
-    from opaq.reports.grid_text import Symbols, policy_lines
-    from opaq.reports.policy_view import PolicyView
+    from opaq.reports.grid import PolicyView, Symbols, policy_lines
 
     symbols = Symbols.for_encoding(sys.stdout.encoding)
     lines = policy_lines(PolicyView(product, pi), time=time, symbols=symbols, width=page_width())

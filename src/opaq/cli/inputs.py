@@ -26,8 +26,7 @@ def read_inputs(
 
     any_model: whether a policy of another model is taken; None: the command has no option for that.
     """
-    from opaq.loading.policy_files import load_policy
-    from opaq.loading.scenarios import load_problem
+    from opaq.load import load_policy, load_problem
 
     faults, policy_faults = Faults(), Faults()
     try:
@@ -44,7 +43,7 @@ def read_inputs(
 
 def note_known_secret(product: Product, faults: Faults) -> None:
     """Warn of a secret that every observer knows."""
-    from opaq.product.reachable import possible_secrets
+    from opaq.product.compile import possible_secrets
 
     values = possible_secrets(product)
     if len(values) == 1:

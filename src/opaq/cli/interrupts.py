@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic
 
-from opaq.stop import Stop, leave, listen
+from opaq.stop import Stop, exit_now, listen
 
 BEGUN = monotonic()  # when the process began to run opaq
 INTERRUPTED = 128 + signal.SIGINT  # what commands end with after any signal
@@ -45,10 +45,10 @@ class Interrupts:
         if self._stop is None:
             self._end("stopped; nothing yet")
         elif self._count == 1:
-            say("stopping...")
+            print_line("stopping...")
             self._stop.request()
         elif self._count == 2:
-            say("still stopping; once more ends it at once, without an answer")
+            print_line("still stopping; once more ends it at once, without an answer")
         else:
             self._end("stopped without an answer")
 
@@ -72,14 +72,14 @@ class Interrupts:
         self._answering = True
 
     def _end(self, text: str) -> None:
-        say(text)
-        leave(self.exit_code)
+        print_line(text)
+        exit_now(self.exit_code)
 
 
 interrupts = Interrupts()  # signals belong to the process, and so does this
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """On stderr at once, whatever the main thread does; a live progress line is wiped first."""
     wipe = "\r\x1b[2K" if os.isatty(2) else ""
     with suppress(OSError):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from opaq.cli.shell import answer, run_guarded
+from opaq.cli.shell import print_answer, run_guarded
 from opaq.commands import COMMANDS, Command
 from opaq.version import __version__
 
@@ -53,7 +53,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        answer(f"opaq {__version__}")
+        print_answer(f"opaq {__version__}")
         raise typer.Exit
 
 

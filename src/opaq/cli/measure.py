@@ -11,8 +11,8 @@ import typer
 from opaq.cli import shared_options as shared
 from opaq.cli.grid_option import Grid, GridTime, check_grid, with_grid
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shared_options import given, in_bytes, without_effect
-from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, page_width
+from opaq.cli.shared_options import drop_unset, in_bytes, without_effect
+from opaq.cli.shell import INTERRUPTED, expect_answer, faults_in, page_width, print_answer
 from opaq.errors import InputError
 
 
@@ -67,9 +67,9 @@ def command(
     import json
 
     from opaq.cli.inputs import read_inputs, warn_of_known_secret
-    from opaq.cli.next_step import after_measure, suggest
+    from opaq.cli.next_step import after_measure, print_next_command
     from opaq.cli.progress import ProgressPrinter
-    from opaq.cli.terminal_tables import shown
+    from opaq.cli.terminal_tables import render_page
 
     options = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
     options |= {"memory": None if memory is None else in_bytes(memory), "time": time}
@@ -78,32 +78,36 @@ def command(
     stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
     check_grid(stated, problem, grid=grid, time=grid_time, as_json=as_json)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
-        from opaq.opacity.measurement import measure  # slow to import: a fault in a file is told before
-        from opaq.opacity.warm import compile_kernels
+        from opaq.opacity.kernel_warmup import compile_kernels
+        from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
         from opaq.product.compile import compile_problem
         from opaq.reports.answer_pages import measurement_page
         from opaq.reports.measurement_text import constant_secret, measurement_to_dict
-        from opaq.simulation.runs import compiled
+        from opaq.simulation.runs import compile_for_policy
 
         compile_kernels()
     with (
         interrupts.computing() as stop,
         ProgressPrinter("measuring", quiet=quiet, limit=time) as progress,
-        about(problem if policy is None else str(policy)),
+        faults_in(problem if policy is None else str(policy)),
     ):
-        measurement = measure(stated, chosen, stop=stop, on_progress=progress.show, **given({"mode": mode, **options}))
+        measurement = measure(
+            stated, chosen, stop=stop, on_progress=progress.show, **drop_unset({"mode": mode, **options})
+        )
     if constant_secret(measurement) is not None:
         warn_of_known_secret(compile_problem(stated), problem)
     if as_json:
-        answer(json.dumps(measurement_to_dict(measurement), indent=2))
+        print_answer(json.dumps(measurement_to_dict(measurement), indent=2))
     else:
         page = measurement_page(measurement, width=page_width())
         drawn = grid or grid_time is not None
-        answer(shown(with_grid(page, *compiled(stated, chosen), time=grid_time) if drawn else page))
+        print_answer(
+            render_page(with_grid(page, *compile_for_policy(stated, chosen), time=grid_time) if drawn else page)
+        )
     if stop.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not (quiet or as_json):
-        suggest(after_measure(problem, stated, measurement, policy=policy, any_model=any_model))
+        print_next_command(after_measure(problem, stated, measurement, policy=policy, any_model=any_model))
 
 
 def _check(mode: Mode | None, options: Mapping[str, Any]) -> None:

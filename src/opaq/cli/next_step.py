@@ -8,26 +8,26 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opaq.cli.shared_options import flag, given
-from opaq.cli.shell import note
+from opaq.cli.shared_options import drop_unset, flag
+from opaq.cli.shell import print_note
 from opaq.commands import COMMANDS
 
 if TYPE_CHECKING:
-    from opaq.certificates.certificate import Certificate
+    from opaq.certificates.certify import Certificate
     from opaq.model.policy import PolicyClass
     from opaq.model.problem import Problem
-    from opaq.opacity.measurement import Measurement
-    from opaq.solvers.comparison import Comparison
+    from opaq.opacity.measure import Measurement
+    from opaq.solvers.compare import Comparison
 
 _SMALL_GAP = 0.01  # as a share of the bound: from here on no class promises more
 _NOTHING = 1e-9  # bits
 _WITHOUT_NUMBER = ":"  # classes such as memory:2 are named to compare only
 
 
-def suggest(command: str) -> None:
+def print_next_command(command: str) -> None:
     """Name the next useful command, if there is one."""
     if command:
-        note(f"next: {command}")
+        print_note(f"next: {command}")
 
 
 def after_measure(
@@ -61,7 +61,7 @@ def after_solve(
         return command_line("certify", source, policy=policy_out) if certify else _look(source, policy_out)
     if run is not None:
         return command_line("solve", None, resume=run, policy_out=free_name(), certify=certify)
-    return command_line("solve", source, **given(asked), policy_out=free_name(), certify=certify)
+    return command_line("solve", source, **drop_unset(asked), policy_out=free_name(), certify=certify)
 
 
 def after_certify(source: str, certificate: Certificate, *, policy: Path | None) -> str:
@@ -129,7 +129,7 @@ def command_line(command: str, source: str | None, **options: Any) -> str:
 
 def certifiable(problem: Problem) -> bool:
     """Whether the problem can have a certificate."""
-    from opaq.certificates.certificate import check_certifiable
+    from opaq.certificates.certify import check_certifiable
     from opaq.errors import InputError
 
     try:

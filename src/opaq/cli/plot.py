@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opaq.cli import shared_options as shared
-from opaq.cli.shared_options import flag, given
-from opaq.cli.shell import about, answer, expect_answer
+from opaq.cli.shared_options import drop_unset, flag
+from opaq.cli.shell import expect_answer, faults_in, print_answer
 from opaq.errors import Fault, InputError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def command(
     """
     from opaq.cli.progress import ProgressPrinter
     from opaq.files import check_writable
-    from opaq.reports.figure_files import ending_of, save_figure
+    from opaq.reports.figures.style import ending_of, save_figure
 
     options = {"policy": policy, "from": from_, "time": time, "run": run, "seed": seed, "over": over}
     _check(what, problem, options)
@@ -108,10 +108,10 @@ def command(
     if from_ is not None:
         figure = _of_answer(what, from_, problem, shape)
     else:
-        figure = _of_problem(what, str(problem), policy, given(options | {"policy": None}), shape, quiet=quiet)
+        figure = _of_problem(what, str(problem), policy, drop_unset(options | {"policy": None}), shape, quiet=quiet)
     with ProgressPrinter("drawing", quiet=quiet):
         save_figure(figure, output, dpi=dpi, overwrite=force)
-    answer(str(output))
+    print_answer(str(output))
 
 
 def _check(what: What, problem: str | None, options: Mapping[str, Any]) -> None:
@@ -143,9 +143,9 @@ def _of_problem(
         options["time"] = _times(options["time"])
     stated, chosen = read_inputs(problem, policy, quiet=quiet)
     source = problem if policy is None else str(policy)
-    with ProgressPrinter("drawing", quiet=quiet), _naming_times(), about(source):
-        from opaq.reports.belief_figure import plot_beliefs
-        from opaq.reports.policy_figure import plot_policy
+    with ProgressPrinter("drawing", quiet=quiet), _naming_times(), faults_in(source):
+        from opaq.reports.figures.beliefs import plot_beliefs
+        from opaq.reports.figures.policy import plot_policy
 
         draw = plot_policy if what is What.POLICY else plot_beliefs
         return draw(stated, chosen, **options, **shape)
@@ -164,19 +164,19 @@ def _naming_times() -> Iterator[None]:
 
 def _of_answer(what: What, path: Path, problem: str | None, shape: dict[str, Any]) -> Figure:
     """A figure of an answer; the problem, where it is named, gives the title."""
-    from opaq.loading.scenarios import load_problem
+    from opaq.load import load_problem
     from opaq.reports.answer_data import read_answer
-    from opaq.reports.frontier_figure import plot_frontier
+    from opaq.reports.figures.comparison import plot_comparison
+    from opaq.reports.figures.frontier import plot_frontier
+    from opaq.reports.figures.trace import plot_trace
     from opaq.reports.given_answers import printed_by
-    from opaq.reports.ladder_figure import plot_comparison
-    from opaq.reports.trace_figure import plot_trace
 
     if problem is not None:
         name = load_problem(problem).name
         shape = shape | {"title": shape["title"] or name}
     stated = read_answer(path)
     draw: Any = {What.TRACE: plot_trace, What.LADDER: plot_comparison, What.FRONTIER: plot_frontier}[what]
-    with about(str(path)):
+    with faults_in(str(path)):
         _refuse_other(what, printed_by(stated))
         figure: Figure = draw(stated, **shape)
     return figure

@@ -11,8 +11,8 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from opaq.cli.shell import note
-from opaq.escapes import printable
+from opaq.cli.shell import print_note
+from opaq.errors import printable
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
@@ -73,7 +73,7 @@ class ProgressPrinter:
         """Print a line that stays, without tearing the live one."""
         with self._printing:
             self._erase()
-            note(text)
+            print_note(text)
 
     def __enter__(self) -> Self:
         if not self._quiet:
@@ -101,16 +101,16 @@ class ProgressPrinter:
         head, text = printable(f"{self._label} {self.seconds:.0f} s"), self._text
         share = self.share_done(self._share)
         if not self._live:
-            note(_joined(head, _percent(share), text))
+            print_note(_join_parts(head, _percent(share), text))
             return
         columns = _columns() - 1  # the last column would begin a new line
         if share < _LEAST_SHARE or columns < _BAR_FROM or self.seconds < _BAR_AFTER:
-            _write(f"{_ERASE}{_joined(head, _percent(share), text)[:columns]}")
+            _write(f"{_ERASE}{_join_parts(head, _percent(share), text)[:columns]}")
             return
         from opaq.cli import progress_bar
 
         drawn = progress_bar.bar(share, sys.stderr)
-        words = _joined(_percent(share).rjust(4), text)[: max(columns - len(head) - progress_bar.WIDTH - 2, 0)]
+        words = _join_parts(_percent(share).rjust(4), text)[: max(columns - len(head) - progress_bar.WIDTH - 2, 0)]
         _write(f"{_ERASE}{head} {drawn} {words}")
 
     def _erase(self) -> None:
@@ -118,7 +118,7 @@ class ProgressPrinter:
             _write(_ERASE)
 
 
-def _joined(*words: str) -> str:
+def _join_parts(*words: str) -> str:
     return printable(" | ".join(word for word in words if word))
 
 

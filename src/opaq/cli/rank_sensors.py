@@ -15,18 +15,18 @@ from opaq.cli.shell import (
     INTERRUPTED,
     MISSES_TASK,
     NOT_CONVERGED,
-    about,
-    answer,
-    complain,
     expect_answer,
-    note,
+    faults_in,
     page_width,
+    print_answer,
+    print_faults,
+    print_note,
 )
 from opaq.errors import Fault, InputError
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
-    from opaq.study.sensor_ranking import SensorRanking, SensorTrial
+    from opaq.study.sensors import SensorRanking, SensorTrial
 
 
 def command(
@@ -71,9 +71,9 @@ def command(
         _check_plot(plot, overwrite=force)
     stated, chosen = read_inputs(problem, policy, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
-        from opaq.opacity.warm import compile_kernels
-        from opaq.reports.plain_tables import short_difference
-        from opaq.study.sensor_ranking import CHANGES, sensors
+        from opaq.opacity.kernel_warmup import compile_kernels
+        from opaq.reports.layout import short_difference
+        from opaq.study.sensors import CHANGES, sensors
 
         compile_kernels(derivatives=True)
 
@@ -81,7 +81,7 @@ def command(
         if not (quiet or fixed):
             progress.note(f"{trial.sensor} {trial.change}: {short_difference(trial.gain)} ({trial.seconds:.1f} s)")
 
-    with interrupts.computing() as stop, ProgressPrinter("the sensors", quiet=quiet) as progress, about(problem):
+    with interrupts.computing() as stop, ProgressPrinter("the sensors", quiet=quiet) as progress, faults_in(problem):
         ranking = sensors(
             stated,
             chosen,
@@ -96,32 +96,31 @@ def command(
             on_trial=done,
             on_progress=progress.show,
         )
-    failed = plot is not None and not _drawn(ranking, stated, plot, overwrite=force)
+    failed = plot is not None and not _draw_figure(ranking, stated, plot, overwrite=force)
     _show(ranking, as_json=as_json)
     raise typer.Exit(BAD_INPUT if failed else _code(ranking))
 
 
 def _check_plot(path: Path, *, overwrite: bool) -> None:
     from opaq.files import check_writable
-    from opaq.reports.figure_files import ending_of
-    from opaq.reports.figure_style import require_matplotlib
+    from opaq.reports.figures.style import ending_of, require_matplotlib
 
     require_matplotlib()
     ending_of(path)
     check_writable(path, overwrite=overwrite)
 
 
-def _drawn(ranking: SensorRanking, problem: Problem, path: Path, *, overwrite: bool) -> bool:
+def _draw_figure(ranking: SensorRanking, problem: Problem, path: Path, *, overwrite: bool) -> bool:
     """Whether the picture could be written; what went wrong is said."""
-    from opaq.reports.figure_files import save_figure
-    from opaq.reports.sensor_figure import plot_sensors
+    from opaq.reports.figures.sensors import plot_sensors
+    from opaq.reports.figures.style import save_figure
 
     try:
         save_figure(plot_sensors(ranking, problem), path, overwrite=overwrite)
     except InputError as error:
-        complain(error)
+        print_faults(error)
         return False
-    note(f"drew the costs to {path}")
+    print_note(f"drew the costs to {path}")
     return True
 
 
@@ -132,12 +131,12 @@ def _show(ranking: SensorRanking, *, as_json: bool) -> None:
     from opaq.reports import sensor_text as text
 
     if as_json:
-        answer(json.dumps(text.ranking_to_dict(ranking), indent=2))
+        print_answer(json.dumps(text.ranking_to_dict(ranking), indent=2))
     elif on_terminal():
         shown = table(text.ranking_head(ranking), text.ranking_rows(ranking), numbers=text.NUMBERS)
-        answer("\n".join([shown, *text.ranking_notes(ranking, width=page_width())]))
+        print_answer("\n".join([shown, *text.ranking_notes(ranking, width=page_width())]))
     else:
-        answer(text.render_ranking(ranking, width=page_width()))
+        print_answer(text.render_ranking(ranking, width=page_width()))
 
 
 def _code(ranking: SensorRanking) -> int:

@@ -10,8 +10,8 @@ import typer
 
 from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shared_options import given
-from opaq.cli.shell import INTERRUPTED, about, answer, expect_answer, note
+from opaq.cli.shared_options import drop_unset
+from opaq.cli.shell import INTERRUPTED, expect_answer, faults_in, print_answer, print_note
 from opaq.errors import Fault, InputError
 
 _KEPT = ("title", "problem", "opacity", "question", "answer")
@@ -80,7 +80,9 @@ def command(
         refuse(of_policy, chosen="a study", advice="its points have policies of their own")
         target = to or Path(default_name(Path(problem).resolve().stem))
         options = {"points": number_of_points(points), "policies": policies, "force": force, "quiet": quiet}
-        raise typer.Exit(_study(problem, target, options | given({"runs": runs, "seed": seed, "time": time}), as_json))
+        raise typer.Exit(
+            _study(problem, target, options | drop_unset({"runs": runs, "seed": seed, "time": time}), as_json)
+        )
     refuse_unknown(problem)
     refuse(of_points, chosen="a problem", advice="it belongs to sweeps and fronts")
 
@@ -96,8 +98,8 @@ def command(
         check_writable(to, overwrite=force)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.cli.further_answers import FurtherAnswers
-        from opaq.loading.scenarios import problem_text
-        from opaq.opacity.warm import compile_kernels
+        from opaq.load import problem_text
+        from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.reports.report_page import make_report
 
         compile_kernels(derivatives=compare)
@@ -105,7 +107,7 @@ def command(
         interrupts.computing() as stop,
         ProgressPrinter("reporting", quiet=quiet) as progress,
         naming_files(files),
-        about(problem),
+        faults_in(problem),
     ):
         further = FurtherAnswers(stated, chosen, time=time, stop=stop, progress=progress)
         wanted = further.wanted(certify=certify, compare=compare)
@@ -118,12 +120,12 @@ def command(
             on_progress=progress.show,
             further=lambda: further.computed(wanted),
             **answers,
-            **given({"runs": runs, "seed": seed}),
+            **drop_unset({"runs": runs, "seed": seed}),
         )
     for note_on in further.left_out:
-        note(note_on)
+        print_note(note_on)
     made.save(to, overwrite=force)
-    answer(_summary(made.data, to) if as_json else str(to))
+    print_answer(_summary(made.data, to) if as_json else str(to))
     if stop.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -133,7 +135,7 @@ def _study(name: str, to: Path, options: dict[str, Any], as_json: bool) -> int:
     from opaq.cli.study_pages import KEPT, write_study
 
     data, interrupted = write_study(name, to, **options)
-    answer(_summary(data, to, KEPT) if as_json else str(to))
+    print_answer(_summary(data, to, KEPT) if as_json else str(to))
     return INTERRUPTED if interrupted else 0
 
 

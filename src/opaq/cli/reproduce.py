@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli.shell import BAD_INPUT, answer, complain, expect_answer, note
+from opaq.cli.shell import BAD_INPUT, expect_answer, print_answer, print_faults, print_note
 from opaq.errors import InputError
 
 
@@ -31,20 +31,20 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run the paper's experiments again: published figures, the paper's algorithm, lagrangian, the default solver."""
-    from opaq.study.effort import Effort
-    from opaq.study.experiments import names_of, reproduce_into, results_json
-    from opaq.study.findings_table import render_outcomes
+    from opaq.paper.experiments import names_of, reproduce_into, results_json
+    from opaq.paper.outcomes import render_outcomes
+    from opaq.paper.settings import ReproductionSettings
 
     expect_answer()
     lost: list[InputError] = []
 
     def tell_failure(error: InputError) -> None:
         lost.append(error)
-        complain(error)
+        print_faults(error)
 
-    effort = Effort(seed=seed, quick=quick, tell=note)
+    effort = ReproductionSettings(seed=seed, quick=quick, tell=print_note)
     outcomes = reproduce_into(to, names_of(name), effort, overwrite=force, on_failure=tell_failure)
-    note("not all results could be written" if lost else f"wrote results and pictures to {to}")
-    answer(results_json(outcomes, effort) if as_json else render_outcomes(outcomes))
+    print_note("not all results could be written" if lost else f"wrote results and pictures to {to}")
+    print_answer(results_json(outcomes, effort) if as_json else render_outcomes(outcomes))
     if lost:
         raise typer.Exit(BAD_INPUT)

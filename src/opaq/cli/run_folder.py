@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opaq.cli.shared_options import flag, given
+from opaq.cli.shared_options import drop_unset, flag
 from opaq.cli.solving import FIELD_OF, defaults, solve_options
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
-from opaq.loading.policy_files import save_policy
+from opaq.load import save_policy
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 
@@ -39,7 +39,7 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path, options: Mapping[str, Any]) -> RunFolder:
         """A run that was begun; the options given on the command line must be those of the run."""
-        from opaq.solvers.run_record import RunRecord
+        from opaq.solvers.runs import RunRecord
         from opaq.version import __version__
 
         record = RunRecord.read(path)
@@ -48,8 +48,8 @@ class RunFolder:
             raise InputError(
                 [Fault("", found, "go on with it as it was begun: opaq.solve(..., folder=...)")], str(path)
             )
-        recorded = _checked(record.asked["options"], path)
-        _refuse_changes(recorded, given(options), path)
+        recorded = _check_options(record.asked["options"], path)
+        _refuse_changes(recorded, drop_unset(options), path)
         before = record.opaq[-1]
         notes = (
             (f"{path}: the run was begun with opaq {before}, this is {__version__}",) if before != __version__ else ()
@@ -58,7 +58,7 @@ class RunFolder:
 
     def problem(self, faults: Faults) -> Problem:
         """The problem of the run."""
-        from opaq.loading.scenarios import load_problem
+        from opaq.load import load_problem
 
         try:
             return load_problem(self.source, faults=faults)
@@ -72,8 +72,8 @@ class RunFolder:
         """Record what is asked, once the problem has been read; refuses a folder that holds a run already."""
         if self.path is None or self.resumed:
             return
-        from opaq.loading.scenarios import problem_text
-        from opaq.solvers.run_record import RECORD_FILE, begin_run
+        from opaq.load import problem_text
+        from opaq.solvers.runs import RECORD_FILE, begin_run
 
         if (self.path / RECORD_FILE).exists():
             found = "holds a run already"
@@ -89,7 +89,7 @@ class RunFolder:
             write_text(self.path / ANSWER_FILE, json.dumps(found, indent=1) + "\n", overwrite=True)
 
 
-def _checked(options: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+def _check_options(options: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """The options of a record, all there and each of its type."""
     wrong = sorted(set(options) ^ set(FIELD_OF))
     if not isinstance(options.get("warm"), str | None):
@@ -106,7 +106,7 @@ def _checked(options: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
 
 
 def _refuse_changes(recorded: Mapping[str, Any], asked: Mapping[str, Any], path: Path) -> None:
-    options = defaults() | given(recorded)
+    options = defaults() | drop_unset(recorded)
     faults = [
         Fault(
             flag(name),

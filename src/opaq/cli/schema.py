@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli.shell import answer
+from opaq.cli.shell import print_answer
 
 
 def command(
@@ -16,6 +16,6 @@ def command(
     import json
 
     from opaq.spec.problem_part import problem_schema
-    from opaq.study.sweep_plan import plan_schema
+    from opaq.study.sweep.plan import plan_schema
 
-    answer(json.dumps(plan_schema() if plan else problem_schema(), indent=2, ensure_ascii=False))
+    print_answer(json.dumps(plan_schema() if plan else problem_schema(), indent=2, ensure_ascii=False))

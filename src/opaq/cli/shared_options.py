@@ -69,7 +69,7 @@ def time_limit(text: str) -> Any:
     return typer.Option(min=_LEAST, help=text)
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
+def drop_unset(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given; the others are left to the library, where their defaults are."""
     return {name: value for name, value in options.items() if value is not None}
 

@@ -11,15 +11,14 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError
-from opaq.escapes import printable
+from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError, printable
 from opaq.files import OVERWRITE
 from opaq.stop import INTERRUPTED as STOPPED_BY_SIGNAL
 from opaq.stop import StoppedError
 
 if TYPE_CHECKING:
-    from opaq.solvers.comparison import Comparison
-    from opaq.solvers.status import Status
+    from opaq.solvers.compare import Comparison
+    from opaq.solvers.strategy import Status
 
 DONE = 0
 MISSES_TASK = 1
@@ -83,7 +82,7 @@ def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], d
     return DONE
 
 
-def answer(text: str) -> None:
+def print_answer(text: str) -> None:
     """Print what the user asked for; OutputError when it cannot be written."""
     expect_answer()
     try:
@@ -106,7 +105,7 @@ def page_width() -> int:
     return max(shutil.get_terminal_size((_WIDTH, 24)).columns, _NARROWEST)
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Say something beside the answer; where stderr is closed or full, nothing is said."""
     if sys.stderr is None or sys.stderr.closed:
         return
@@ -119,22 +118,22 @@ def note(text: str) -> None:
 def warn(faults: Iterable[Fault], source: str) -> None:
     """Show warnings, one line each."""
     for fault in faults:
-        note(f"{source}: warning: {fault}")
+        print_note(f"{source}: warning: {fault}")
 
 
-def complain(error: InputError) -> None:
+def print_faults(error: InputError) -> None:
     """Show the faults of an input, one line each, and the example if there is one."""
     lines = [line.replace(OVERWRITE, "use --force to overwrite it") for line in error.lines()]
     for line in lines[:MOST_FAULTS]:
-        note(line)
+        print_note(line)
     if len(lines) > MOST_FAULTS:
-        note(f"and {len(lines) - MOST_FAULTS:,} more faults")
+        print_note(f"and {len(lines) - MOST_FAULTS:,} more faults")
     for line in error.example.splitlines():
         print(f"  {printable(line)}", file=sys.stderr)
 
 
 @contextlib.contextmanager
-def about(source: str) -> Iterator[None]:
+def faults_in(source: str) -> Iterator[None]:
     """Name the file in faults that do not yet say which file they are in."""
     try:
         yield
@@ -144,29 +143,33 @@ def about(source: str) -> Iterator[None]:
 
 def _explain(error: Exception) -> int:
     if isinstance(error, InputError):
-        complain(error)
+        print_faults(error)
         return BAD_INPUT
     if isinstance(error, BudgetError):
-        note(str(error))
+        print_note(str(error))
         return BAD_INPUT
     if isinstance(error, OutputError):
-        note(str(error))
+        print_note(str(error))
         return OUTPUT_ERROR
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        note(f"{where}{error.strerror or error} (the system refused to read or write; --debug shows where)")
+        print_note(f"{where}{error.strerror or error} (the system refused to read or write; --debug shows where)")
         return OUTPUT_ERROR
     if isinstance(error, StoppedError):
         interrupted = str(error) == STOPPED_BY_SIGNAL
-        note("stopped; nothing yet" if interrupted else f"{error} before there was an answer; allow more time")
+        print_note("stopped; nothing yet" if interrupted else f"{error} before there was an answer; allow more time")
         return INTERRUPTED if interrupted else NOT_CONVERGED
     if isinstance(error, InvariantError):
-        note(f"an error in opaq, not in the input: {error}; no answer is given. Please report it with the problem file")
+        print_note(
+            f"an error in opaq, not in the input: {error}; no answer is given. Please report it with the problem file"
+        )
         return INTERNAL_ERROR
     if isinstance(error, MemoryError):
-        note("out of memory")
+        print_note("out of memory")
         return INTERNAL_ERROR
-    note(f"unexpected {type(error).__name__}: {error} (a fault of opaq itself; run again with --debug for details)")
+    print_note(
+        f"unexpected {type(error).__name__}: {error} (a fault of opaq itself; run again with --debug for details)"
+    )
     return INTERNAL_ERROR
 
 

@@ -9,7 +9,7 @@ import typer
 from opaq.cli import shared_options as shared
 from opaq.cli.grid_option import check_grid
 from opaq.cli.interrupts import BEGUN
-from opaq.cli.shell import about, answer, expect_answer, page_width
+from opaq.cli.shell import expect_answer, faults_in, page_width, print_answer
 
 
 def command(
@@ -32,19 +32,19 @@ def command(
     check_grid(stated, problem, grid=grid, time=None, as_json=as_json)
     with (
         ProgressPrinter("simulating", quiet=quiet, since=BEGUN),
-        about(problem if policy is None else str(policy)),
+        faults_in(problem if policy is None else str(policy)),
     ):
-        from opaq.cli.next_step import after_simulate, suggest
-        from opaq.cli.terminal_tables import shown
+        from opaq.cli.next_step import after_simulate, print_next_command
+        from opaq.cli.terminal_tables import render_page
         from opaq.reports.answer_pages import paths_page, runs_page
         from opaq.reports.run_text import runs_to_dict
         from opaq.simulation.replay import replay
 
         replays = replay(stated, chosen, runs=runs, seed=seed)
     if as_json:
-        answer(json.dumps(runs_to_dict(replays), indent=1))
+        print_answer(json.dumps(runs_to_dict(replays), indent=1))
         return
     width = page_width()
-    answer(shown(paths_page(stated, replays, width=width) if grid else runs_page(replays, width=width)))
+    print_answer(render_page(paths_page(stated, replays, width=width) if grid else runs_page(replays, width=width)))
     if not quiet:
-        suggest(after_simulate(problem, policy=policy))
+        print_next_command(after_simulate(problem, policy=policy))

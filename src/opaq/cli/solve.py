@@ -11,14 +11,14 @@ import typer
 from opaq.cli import shared_options as shared
 from opaq.cli.grid_option import Grid, GridTime, check_grid
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shell import INTERRUPTED, MISSES_TASK, about, code_of_status, expect_answer, note, warn
+from opaq.cli.shell import INTERRUPTED, MISSES_TASK, code_of_status, expect_answer, faults_in, print_note, warn
 from opaq.errors import Fault, Faults, InputError
 
 if TYPE_CHECKING:
-    from opaq.certificates.certificate import Certificate
+    from opaq.certificates.certify import Certificate
     from opaq.cli.run_folder import RunFolder
     from opaq.model.problem import Problem
-    from opaq.solvers.solution import Solution
+    from opaq.solvers.solve import Solution
 
 
 def command(
@@ -81,12 +81,12 @@ def command(
     stated = _read(folder, quiet=quiet)
     check_grid(stated, folder.source, grid=grid, time=grid_time, as_json=as_json)
     if certify:
-        from opaq.certificates.certificate import check_certifiable
+        from opaq.certificates.certify import check_certifiable
 
         check_certifiable(stated)
     folder.begin()
     for line in folder.notes:
-        note(line)
+        print_note(line)
     solution = _solve(stated, folder, processes=processes, on=on, time=time, quiet=quiet)
     _warn(solution, folder.source)
     certificate, interrupted = _certify(stated, solution, folder.source, quiet=quiet) if certify else (None, False)
@@ -130,13 +130,13 @@ def _hint(
     certificate: Certificate | None,
 ) -> None:
     """What to do next, and that a clock may help."""
-    from opaq.cli.next_step import after_solve, cannot_improve, suggest, with_a_clock
+    from opaq.cli.next_step import after_solve, cannot_improve, print_next_command, with_a_clock
     from opaq.cli.solving import FIELD_OF
 
     clock = with_a_clock(folder.source, problem.horizon, solution.policy.policy_class)
     if clock and not cannot_improve(problem, solution.measurement):
-        note(clock)
-    suggest(
+        print_note(clock)
+    print_next_command(
         after_solve(
             folder.source,
             problem,
@@ -192,13 +192,13 @@ def _solve(
 
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.cli.solving import solve_as_asked
-        from opaq.opacity.warm import compile_kernels
+        from opaq.opacity.kernel_warmup import compile_kernels
 
         compile_kernels(derivatives=True)
     with (
         interrupts.computing() as stop,
         ProgressPrinter("solving", quiet=quiet, limit=time) as progress,
-        about(folder.source),
+        faults_in(folder.source),
     ):
         return solve_as_asked(
             problem,
@@ -217,7 +217,7 @@ def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) 
 
     There is no certificate where the policy misses the task, the search was interrupted, or no bound is known yet.
     """
-    from opaq.certificates.certificate import DEFAULT_TIME, certify
+    from opaq.certificates.certify import DEFAULT_TIME, certify
     from opaq.cli.certify import rung_progress
     from opaq.cli.progress import ProgressPrinter
     from opaq.stop import StoppedError
@@ -227,7 +227,7 @@ def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) 
     with (
         interrupts.computing() as stop,
         ProgressPrinter("certifying", quiet=quiet, limit=DEFAULT_TIME) as progress,
-        about(source),
+        faults_in(source),
     ):
         certificate = None
         try:

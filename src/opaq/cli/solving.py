@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opaq.cli.shared_options import flag, given, in_bytes, without_effect
+from opaq.cli.shared_options import drop_unset, flag, in_bytes, without_effect
 from opaq.errors import Fault, InputError
 from opaq.solvers.options import SolveOptions, default_of
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
     from opaq.solvers.loop import Progress
-    from opaq.solvers.solution import Solution
+    from opaq.solvers.solve import Solution
     from opaq.stop import Stop
 
 # The options that decide the answer, as they are recorded -> the field of SolveOptions (warm is a file, and no field).
@@ -49,17 +49,17 @@ def asked_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def solve_options(asked: Mapping[str, Any]) -> SolveOptions:
     """The same as the library's options. Raises InputError with every fault."""
     named = {name: asked.get(name) for name, field in FIELD_OF.items() if field is not None}
-    return SolveOptions.from_dict({str(FIELD_OF[name]): value for name, value in given(named).items()})
+    return SolveOptions.from_dict({str(FIELD_OF[name]): value for name, value in drop_unset(named).items()})
 
 
 def defaults() -> dict[str, Any]:
     """What options stand for when they are not given, where that is one value."""
-    return given({name: default_of(field) for name, field in FIELD_OF.items() if field is not None})
+    return drop_unset({name: default_of(field) for name, field in FIELD_OF.items() if field is not None})
 
 
 def refuse_idle_options(asked: Mapping[str, Any]) -> None:
     """Options that the solver ignores or cannot use are refused, as they are written on the command line."""
-    from opaq.solvers.solver_registry import SOLVERS, factory_of
+    from opaq.solvers.registry import SOLVERS, factory_of
 
     chosen = factory_of(asked["solver"] or default_of("solver"))
     gradients = asked["gradients"] or default_of("gradients")
@@ -91,7 +91,7 @@ def solve_as_asked(
     stop: Stop,
 ) -> Solution:
     """Solve with the options of a command line."""
-    from opaq.solvers.solution import solve
+    from opaq.solvers.solve import solve
 
     return solve(
         problem,

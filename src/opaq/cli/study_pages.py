@@ -14,10 +14,10 @@ KEPT = ("title", "problem", "question", "answer", "counts", "reports")
 
 def is_study(name: str) -> bool:
     """Whether a name is that of a folder, or of a file that holds a front."""
-    from opaq.loading.scenarios import names
+    from opaq.load import scenario_names
     from opaq.study.front_json import Front
 
-    return name not in names() and (os.path.isdir(name) or Front.in_file(name) is not None)
+    return name not in scenario_names() and (os.path.isdir(name) or Front.in_file(name) is not None)
 
 
 def refuse(options: Mapping[str, object], *, chosen: str, advice: str) -> None:
@@ -31,14 +31,14 @@ def refuse_unknown(name: str) -> None:
     """Raise InputError for what is neither there nor the name of a scenario."""
     from difflib import get_close_matches
 
-    from opaq.loading.scenarios import names
+    from opaq.load import scenario_names
 
-    if name in names() or os.path.lexists(name):
+    if name in scenario_names() or os.path.lexists(name):
         return
-    near = get_close_matches(name, names(), n=1)
+    near = get_close_matches(name, scenario_names(), n=1)
     meant = f"did you mean '{near[0]}'? " if near else ""
     kinds = "a problem file, the folder of a sweep, what frontier --json printed, or a scenario"
-    advice = f"{meant}give {kinds}: {', '.join(names())}"
+    advice = f"{meant}give {kinds}: {', '.join(scenario_names())}"
     raise InputError([Fault("", "there is no such file, folder or scenario", advice)], name)
 
 
@@ -57,10 +57,10 @@ def write_study(
     """Write the pages; the data of the first, and whether the work was interrupted."""
     from opaq.cli.interrupts import BEGUN, interrupts
     from opaq.cli.progress import ProgressPrinter
-    from opaq.cli.shell import about, note
+    from opaq.cli.shell import faults_in, print_note
 
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
-        from opaq.opacity.warm import compile_kernels
+        from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.study.study_report import study_report
         from opaq.study.study_sources import source_of
 
@@ -68,10 +68,10 @@ def write_study(
         assert source is not None  # it is a study
         if points not in ("none", 0):
             compile_kernels()
-    with interrupts.computing() as stop, ProgressPrinter("reporting", quiet=quiet) as progress, about(str(to)):
+    with interrupts.computing() as stop, ProgressPrinter("reporting", quiet=quiet) as progress, faults_in(str(to)):
         made = study_report(
             source, to=to, points=points, overwrite=force, stop=stop, on_progress=progress.show, **options
         )
     if made.data["reports"]["text"] and not quiet:
-        note(made.data["reports"]["text"])
+        print_note(made.data["reports"]["text"])
     return made.data, stop.interrupted

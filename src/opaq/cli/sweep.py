@@ -9,15 +9,15 @@ import typer
 
 from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shell import DONE, INTERRUPTED, NOT_CONVERGED, answer, expect_answer, note, page_width, warn
+from opaq.cli.shell import DONE, INTERRUPTED, NOT_CONVERGED, expect_answer, page_width, print_answer, print_note, warn
 from opaq.errors import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opaq.cli.progress import ProgressPrinter
-    from opaq.study.sweep_run import SweepProgress
-    from opaq.study.sweep_study import Study
+    from opaq.study.sweep.run import SweepProgress
+    from opaq.study.sweep.study import Study
 
 
 def command(
@@ -43,7 +43,7 @@ def command(
     expect_answer()
     faults = Faults()
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN) as progress:
-        from opaq.study.sweep_run import sweep
+        from opaq.study.sweep.run import sweep
 
         try:
             with interrupts.computing() as stop:
@@ -54,7 +54,7 @@ def command(
                     processes=processes,
                     retry=retry,
                     time=time,
-                    on_progress=_shown(progress),
+                    on_progress=_sweep_progress(progress),
                     stop=stop,
                     faults=faults,
                 )
@@ -62,12 +62,12 @@ def command(
             warn(faults.warnings, str(plan))
     _deliver(study, as_json=as_json)
     if study.interrupted:
-        note(_left(len(study.unfinished)))
+        print_note(_left(len(study.unfinished)))
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(NOT_CONVERGED if study.failed or study.unfinished else DONE)
 
 
-def _shown(printer: ProgressPrinter) -> Callable[[SweepProgress], None]:
+def _sweep_progress(printer: ProgressPrinter) -> Callable[[SweepProgress], None]:
     """What a sweep calls when something has happened; failed points get a line that stays."""
 
     def show(progress: SweepProgress) -> None:
@@ -101,9 +101,9 @@ def _deliver(study: Study, *, as_json: bool) -> None:
     from opaq.reports.study_text import render_study, study_summary, study_table, study_to_dict
 
     if as_json:
-        answer(json.dumps(study_to_dict(study), indent=2))
+        print_answer(json.dumps(study_to_dict(study), indent=2))
     elif on_terminal():
-        answer(table(*study_table(study, width=page_width())))
-        answer("\n" + study_summary(study))
+        print_answer(table(*study_table(study, width=page_width())))
+        print_answer("\n" + study_summary(study))
     else:
-        answer(render_study(study, width=page_width()))
+        print_answer(render_study(study, width=page_width()))

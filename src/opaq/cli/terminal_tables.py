@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opaq.cli.shell import page_width
-from opaq.escapes import printable
+from opaq.errors import printable
 
 if TYPE_CHECKING:
-    from opaq.reports.answer_page import Page, Part
+    from opaq.reports.layout import Page, Part
 
 
 def on_terminal() -> bool:
@@ -20,11 +20,11 @@ def on_terminal() -> bool:
     return there and os.environ.get("TERM") != "dumb"
 
 
-def shown(page: Page) -> str:
+def render_page(page: Page) -> str:
     """The page as it suits stdout: with looks on a terminal, plain in a pipe or a file."""
     if not on_terminal():
         return page.text(width=page_width())
-    blocks = [_drawn(_words(page.sentence, _style("bold")))] if page.sentence else []
+    blocks = [_rich_lines(_words(page.sentence, _style("bold")))] if page.sentence else []
     blocks += [_part(part) for part in page.parts]
     return "\n\n".join(block for block in blocks if block)
 
@@ -36,17 +36,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collec
         drawn.add_column(_words(name), justify="right" if column in numbers else "left")
     for row in rows:
         drawn.add_row(*map(_words, row))
-    return _drawn(drawn)
+    return _rich_lines(drawn)
 
 
 def _part(part: Part) -> str:
-    from opaq.reports.answer_page import Cells, Facts
+    from opaq.reports.layout import Facts, TextTable
 
     if isinstance(part, Facts):
         return _facts(part.rows)
-    if isinstance(part, Cells):
+    if isinstance(part, TextTable):
         return table(part.head, part.rows, numbers=part.numbers)
-    title = [_drawn(_words(part.title, _style("bold")))] if part.title else []
+    title = [_rich_lines(_words(part.title, _style("bold")))] if part.title else []
     return "\n".join([*title, *part.content])
 
 
@@ -56,7 +56,7 @@ def _facts(rows: Sequence[tuple[str, str]]) -> str:
     drawn.add_column()
     for label, text in rows:
         drawn.add_row(_words(label), _words(text))
-    return _drawn(drawn)
+    return _rich_lines(drawn)
 
 
 def _columns(**looks: Any) -> Any:
@@ -77,7 +77,7 @@ def _style(style: str) -> str:
     return "" if os.environ.get("NO_COLOR") else style
 
 
-def _drawn(thing: Any) -> str:
+def _rich_lines(thing: Any) -> str:
     """Something of rich's as lines of text."""
     from io import StringIO
 

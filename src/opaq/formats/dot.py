@@ -6,17 +6,14 @@ import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from opaq.errors import BudgetError
-from opaq.escapes import printable
-from opaq.formats.format_registry import Export
-from opaq.formats.naming import quoted, shown, unquoted, unused
+from opaq.errors import BudgetError, printable
+from opaq.formats.names import escape_labels, quote, unique_name, unquote
+from opaq.formats.registry import Export
 from opaq.lexer import InFile, Tokens
-from opaq.model.automaton import Automaton, Edge
-from opaq.model.guard import Guard, GuardError, parse_guard
-from opaq.model.imported import Imported
-from opaq.model.mdp import MDP
+from opaq.model.automaton import Automaton, Edge, Guard, GuardError, parse_guard
+from opaq.model.mdp import MDP, Imported
 from opaq.model.problem import Problem
-from opaq.spec.yaml_reader import read_text
+from opaq.spec.yaml import read_text
 
 MAX_DRAWN = 500  # states of a model beyond which a drawing shows nothing
 MAX_STATES = 100_000
@@ -48,14 +45,14 @@ def dot_of_model(source: Problem | Imported, export: Export) -> str:
 
 def automaton_to_dot(automaton: Automaton) -> str:
     """The text of a Graphviz drawing; edges stand in the order they are tried, and no match means stay."""
-    marker, names = unused("start", automaton.states), shown(automaton.states)
+    marker, names = unique_name("start", automaton.states), escape_labels(automaton.states)
     lines = ["digraph automaton {", "  rankdir=LR;", f"  reads={automaton.reads};", f"  {marker} [shape=point];"]
     for index, name in enumerate(names):
-        lines.append(f"  {quoted(name)} [shape={'doublecircle' if index in automaton.accepting else 'circle'}];")
-    lines.append(f"  {marker} -> {quoted(names[automaton.initial])};")
+        lines.append(f"  {quote(name)} [shape={'doublecircle' if index in automaton.accepting else 'circle'}];")
+    lines.append(f"  {marker} -> {quote(names[automaton.initial])};")
     for edge in automaton.edges:
-        source, target = quoted(names[edge.source]), quoted(names[edge.target])
-        lines.append(f"  {source} -> {target} [label={quoted(printable(str(edge.guard)))}];")
+        source, target = quote(names[edge.source]), quote(names[edge.target])
+        lines.append(f"  {source} -> {target} [label={quote(printable(str(edge.guard)))}];")
     return "\n".join([*lines, "}", ""])
 
 
@@ -67,13 +64,13 @@ def mdp_to_dot(mdp: MDP) -> str:
     for index, (name, labels) in enumerate(zip(mdp.states, mdp.labels_of(), strict=True)):
         listed = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
         text = "\n".join(map(printable, [name, *listed]))
-        lines.append(f"  s{index} [label={quoted(text)}];")
+        lines.append(f"  s{index} [label={quote(text)}];")
     for index, share in enumerate(mdp.start.tolist()):
         if share > 0:
-            lines.append(f"  start{index} [shape=point]; start{index} -> s{index} [label={quoted(f'{share:.4g}')}];")
+            lines.append(f"  start{index} [shape=point]; start{index} -> s{index} [label={quote(f'{share:.4g}')}];")
     for (source, target), moves in _moves(mdp).items():
         joined = "\n".join(map(printable, moves))
-        lines.append(f"  s{source} -> s{target} [label={quoted(joined)}];")
+        lines.append(f"  s{source} -> s{target} [label={quote(joined)}];")
     return "\n".join([*lines, "}", ""])
 
 
@@ -102,7 +99,7 @@ def automaton_from_dot(text: str, *, source: str = "") -> Automaton:
         tokens.skip(";", ",")
     if tokens.kind != "end":
         raise tokens.unexpected("nothing after '}'")
-    return _assembled(tokens, drawing)
+    return _assemble(tokens, drawing)
 
 
 Attributes = dict[str, tuple[str, int]]  # name -> its value, and the token it is
@@ -147,7 +144,7 @@ def _read_opening(tokens: Tokens) -> None:
 def _name(tokens: Tokens, wanted: str) -> str:
     if tokens.kind not in ("name", "string"):
         raise tokens.unexpected(wanted)
-    return unquoted(tokens.take()) if tokens.kind == "string" else tokens.take()
+    return unquote(tokens.take()) if tokens.kind == "string" else tokens.take()
 
 
 def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
@@ -190,7 +187,7 @@ def _attributes(tokens: Tokens) -> Attributes:
     return attributes
 
 
-def _assembled(tokens: Tokens, drawing: _Drawing) -> Automaton:
+def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
     entered = {arrow.target for arrow in drawing.arrows}
     markers = {name for name in drawing.nodes if drawing.look(name, "shape") in _MARKERS and name not in entered}
     index_of = {name: index for index, name in enumerate(name for name in drawing.nodes if name not in markers)}

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.formats.format_registry import FORMATS
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, frozen, ints
+from opaq.formats.registry import FORMATS
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, frozen, ints, normalise, normalise_rows
 from opaq.model.checks import MAX_REWARD
-from opaq.model.distributions import normalise, normalise_rows
-from opaq.model.imported import Imported
-from opaq.model.mdp import MDP
+from opaq.model.mdp import MDP, Imported
 from opaq.spec.transitions import choices_of
 
 END = "end"  # the label of states where the episode is over
@@ -46,7 +44,7 @@ def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
     """
     environment = _make(env_id, kwargs)
     try:
-        return _imported(environment.unwrapped, _VERSION.sub("", env_id).rpartition("/")[2], env_id)
+        return _import_environment(environment.unwrapped, _VERSION.sub("", env_id).rpartition("/")[2], env_id)
     finally:
         environment.close()
 
@@ -109,7 +107,7 @@ class _Moves:
     ends: BoolArray
 
 
-def _imported(environment: Any, name: str, env_id: str) -> Imported:
+def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
     faults = Faults()
     moves = _moves(environment, faults)
     start = _start(environment, 0 if moves is None else moves.num_states, faults)

@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from opaq.formats.format_registry import Export, Writer
+from opaq.formats.registry import Export, Writer
 from opaq.model.automaton import Automaton
-from opaq.model.imported import Imported
+from opaq.model.mdp import Imported
 from opaq.model.problem import Problem
 from opaq.spec.automaton_part import AUTOMATON
 from opaq.spec.model_part import MODEL
@@ -53,10 +53,10 @@ def _automaton(automaton: Automaton, export: Export) -> dict[str, Any]:
     return AUTOMATON.write(automaton, Names())
 
 
-def _written(mapping_of: Callable[[Any, Export], dict[str, Any]], text_of: Callable[[dict[str, Any]], str]) -> Writer:
+def _writer(mapping_of: Callable[[Any, Export], dict[str, Any]], text_of: Callable[[dict[str, Any]], str]) -> Writer:
     return lambda thing, export: text_of(mapping_of(thing, export))
 
 
-problem_as_yaml, problem_as_json = _written(_problem, yaml_text), _written(_problem, json_text)
-model_as_yaml, model_as_json = _written(_model, yaml_text), _written(_model, json_text)
-automaton_as_yaml, automaton_as_json = _written(_automaton, yaml_text), _written(_automaton, json_text)
+problem_as_yaml, problem_as_json = _writer(_problem, yaml_text), _writer(_problem, json_text)
+model_as_yaml, model_as_json = _writer(_model, yaml_text), _writer(_model, json_text)
+automaton_as_yaml, automaton_as_json = _writer(_automaton, yaml_text), _writer(_automaton, json_text)

@@ -13,11 +13,17 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.choices import is_flag, is_number, shown, whole_fault
-from opaq.errors import Faults
-from opaq.model.arrays import IntArray, SparseRows, frozen
-from opaq.model.content import ByContent
-from opaq.model.distributions import SLACK, normalise_rows, probability_fault, sum_fault
+from opaq.errors import Faults, is_flag, is_number, shown, whole_fault
+from opaq.model.arrays import (
+    SLACK,
+    ContentEq,
+    IntArray,
+    SparseRows,
+    frozen,
+    normalise_rows,
+    probability_fault,
+    sum_fault,
+)
 
 MAX_NAME = 10_000  # characters
 MAX_REWARD = 1e100  # rewards and thresholds stay below: sums over any horizon and squares of them are still finite
@@ -26,7 +32,7 @@ _FROM_DENSE = "SparseRows.from_dense makes one of an array"
 _MOST_LISTED = 10  # faults of one array that are named one by one
 
 
-class Checked(ByContent):
+class Checked(ContentEq):
     """Base of frozen dataclasses that are checked when they are made: also by `replace`, by copying or unpickling."""
 
     __slots__ = ()

@@ -10,8 +10,82 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from opaq.model.checks import Checks
-from opaq.model.memory import Memory, holds
+import numpy as np
+
+from opaq.errors import Faults
+from opaq.model.arrays import IntArray, SparseRows
+from opaq.model.checks import Checked, Checks
+
+MAX_NODES = 10_000
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Memory(Checked):
+    """A machine the policy carries: m_{t+1} ~ d(m_t, s_t, a_t) (paper, appendix A).
+
+    With `free` the policy chooses the next node together with the action: its rows are over names "action>node", and
+    the updates given here ("stay") are not used.
+    """
+
+    nodes: tuple[str, ...]
+    start: SparseRows  # [state, node]: the node held when the run starts in a state
+    update_of: IntArray  # [node, state, action] -> row of `updates`
+    updates: SparseRows  # [update, node]
+    free: bool = False
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "memory")
+        nodes = checks.names("nodes", kind="node", most=MAX_NODES)
+        checks.flag("free")
+        if nodes is not None:
+            checks.distributions("start", num_rows=None, num_columns=len(nodes), column="node")
+            updates = checks.distributions("updates", num_rows=None, num_columns=len(nodes), column="node")
+            if updates is not None:
+                checks.ints("update_of", None, most=updates.num_rows, what="update", axes=3)
+            joined = [node for node in nodes if ">" in node] if self.free else []
+            if joined:
+                checks.error("nodes", f"'{joined[0]}' cannot name a node", "'>' joins an action with the next node")
+        checks.finish()
+
+
+def holds(fine: Memory, coarse: Memory) -> bool:
+    """Whether a memory can do what another does: the same machine, or a free one of at least as many nodes.
+
+    Node n of the larger free memory stands for node n modulo the size of the smaller one.
+    """
+    if fine.free != coarse.free:
+        return False
+    if coarse.free:
+        size = len(coarse.nodes)
+        return len(fine.nodes) >= size and _same(_fold_columns(fine.start, size), coarse.start)
+    return (
+        fine.nodes == coarse.nodes
+        and _same(fine.start, coarse.start)
+        and np.array_equal(fine.update_of, coarse.update_of)
+        and _same(fine.updates, coarse.updates)
+    )
+
+
+def _fold_columns(rows: SparseRows, size: int) -> SparseRows:
+    """The same rows with every column counted modulo a size."""
+    columns = rows.columns % size
+    return SparseRows.from_entries(rows.row_of_entry(), columns, rows.values, shape=(rows.num_rows, size))
+
+
+def _same(one: SparseRows, other: SparseRows) -> bool:
+    pairs = ((one.starts, other.starts), (one.columns, other.columns), (one.values, other.values))
+    return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+
+
+def check_memory(memory: Memory, faults: Faults, where: str, *, num_states: int, num_actions: int) -> None:
+    """Note when a machine does not fit a model."""
+    expected = (len(memory.nodes), num_states, num_actions)
+    if memory.update_of.shape != expected:
+        found, wanted = (" x ".join(map(str, shape)) for shape in (memory.update_of.shape, expected))
+        faults.error(f"{where}.update", f"has shape {found}, not {wanted}")
+    if memory.start.num_rows != num_states:
+        faults.error(f"{where}.start", f"has {memory.start.num_rows:,} entries, not {num_states:,}")
+
 
 MAX_LAST_STATES = 1_000
 MAX_OBSERVATIONS = 1_000
@@ -35,7 +109,7 @@ class Condition:
 
     def project_to(self, coarse: Condition) -> Projection | None:
         """How this condition's part of a row key gives that of a coarser one; None where it does not."""
-        return _unchanged if self == coarse else None
+        return _identity if self == coarse else None
 
     def project_from(self, fine: Condition) -> Projection | None:
         """The same, said by the coarser condition: for a new condition that is coarser than one already there."""
@@ -157,13 +231,13 @@ class Observations(Condition):
             return lambda part: len(_sequence(part)) - 1
         if not isinstance(coarse, Observations) or not self._at_least(coarse.count):
             return None
-        return _unchanged if coarse.count == "all" else _latest(coarse.count)
+        return _identity if coarse.count == "all" else _latest(coarse.count)
 
     def _at_least(self, count: int | Literal["all"]) -> bool:
         return self.count == "all" or (count != "all" and count <= self.count)
 
 
-def _unchanged(part: KeyPart) -> KeyPart:
+def _identity(part: KeyPart) -> KeyPart:
     return part
 
 

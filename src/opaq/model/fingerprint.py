@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
+from opaq.model.mdp import MDP
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Task
 from opaq.model.uncertainty import Shannon
@@ -116,3 +117,49 @@ def _floats(values: Any) -> bytes:
     whole, exponent = np.where(carried, whole // 2, whole), np.where(carried, exponent + 1, exponent)
     odd = np.where(finite, 0, np.where(np.isnan(values), 1, np.where(values > 0, 2, 3)))
     return _whole(whole) + _whole(np.where(whole == 0, 0, exponent)) + _whole(odd)
+
+
+def model_fingerprint(mdp: MDP) -> str:
+    """ "sha256:..." over names, start, transitions, rewards and labels; the same on every platform."""
+    digest = hashlib.sha256(b"opaq-model-1")
+    for part in _parts(mdp):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _parts(mdp: MDP) -> Iterable[bytes]:
+    """Every part of a model in a fixed order, as bytes."""
+    yield from _names(mdp.states)
+    yield from _names(mdp.actions)
+    yield _round_floats(mdp.start)
+    yield _whole(mdp.choice_start)
+    yield _whole(mdp.choice_action)
+    row, column, value = mdp.transitions.row_of_entry(), mdp.transitions.columns, mdp.transitions.values
+    order = np.lexsort((column, row))
+    kept = order[value[order] != 0]
+    yield _whole(row[kept])
+    yield _whole(column[kept])
+    yield _round_floats(value[kept])
+    yield _round_floats(mdp.rewards)
+    for reward in sorted(mdp.named_rewards):
+        yield reward.encode("utf-8", "surrogatepass")
+        yield _round_floats(mdp.named_rewards[reward])
+    yield b"labels"
+    for label in sorted(mdp.labels):
+        yield label.encode("utf-8", "surrogatepass")
+        yield _whole(np.sort(mdp.labels[label]))
+
+
+def _names(names: tuple[str, ...]) -> Iterable[bytes]:
+    yield len(names).to_bytes(8, "little")
+    yield from (name.encode("utf-8", "surrogatepass") for name in names)
+
+
+def _round_floats(values: Any) -> bytes:
+    """Floats as whole numbers of 40 bits and exponents; -0.0 is 0.0."""
+    mantissa, exponent = np.frexp(np.asarray(values, dtype=np.float64) + 0.0)
+    whole = np.rint(mantissa * 2.0**_BITS).astype(np.int64)
+    carried = np.abs(whole) == 2**_BITS
+    whole, exponent = np.where(carried, whole // 2, whole), np.where(carried, exponent + 1, exponent)
+    return _whole(whole) + _whole(np.where(whole == 0, 0, exponent))

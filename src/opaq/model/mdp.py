@@ -8,10 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from opaq.choices import shown
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows
+from opaq.errors import Fault, shown
+from opaq.model.arrays import (
+    SLACK,
+    BoolArray,
+    ContentEq,
+    FloatArray,
+    IntArray,
+    SparseRows,
+    normalise,
+    probability_fault,
+    sum_fault,
+)
 from opaq.model.checks import MAX_REWARD, Checked, Checks, ReadOnlyDict, read_only
-from opaq.model.distributions import SLACK, normalise, probability_fault, sum_fault
+from opaq.model.observer import Observer
 
 MAX_STATES = 5_000_000
 MAX_ACTIONS = 1_000_000
@@ -170,3 +180,15 @@ def _check_amounts(mdp: MDP, path: str, amounts: FloatArray | None, checks: Chec
         more = f" ({beyond.size:,} such rewards)" if beyond.size > 1 else ""
         finding = f"the reward of state '{state}' is {amounts[beyond[0]]:g}, beyond {MAX_REWARD:g}{more}"
         checks.error(path, finding, "scale all rewards and thresholds down")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Imported(ContentEq):
+    """A model read from another tool's file; a problem file adds what the format lacks."""
+
+    mdp: MDP
+    observer: Observer | None = None  # the file's own observations, if it has any
+    variables: Mapping[str, Any] = field(default_factory=dict)  # state variable -> its value in every state (array)
+    rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # every named reward -> [choice]
+    warnings: tuple[Fault, ...] = ()
+    discount: float | None = None  # the file's own discount, if it has one

@@ -2,14 +2,158 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import InitVar, dataclass, field
 from typing import Protocol
 
-from opaq.errors import Fault, Faults, InputError
-from opaq.escapes import escape_mark
-from opaq.model.arrays import SparseRows
+import numpy as np
+
+from opaq.errors import Fault, Faults, InputError, escape_mark
+from opaq.model.arrays import ContentEq, FloatArray, IntArray, SparseRows, expand_rows, ints
 from opaq.model.checks import Checked, Checks
-from opaq.model.sensor_set import SensorSet
+
+JOINS = "+"
+NULL = "null"
+MAX_OUTCOMES = 1_024  # in one state
+MAX_PAIRS = 20_000_000  # states x sensors
+MAX_ENTRIES = 20_000_000  # outcomes of all states together
+_FEWER = "let fewer sensors overlap or give no false alarms"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Sensor(ContentEq):
+    """Fires with probability `detects` in the states that it covers and `false_alarm` elsewhere."""
+
+    name: str
+    covers: IntArray  # states, ascending
+    detects: float
+    false_alarm: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covers", ints(np.unique(np.asarray(self.covers, dtype=np.int64))))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SensorSet(ContentEq):
+    """The sensors of an observer as they are stated; observations and emission follow from them.
+
+    An observation names the sensors that fired, "A+B", or is `null` where none did. Raises InputError when the sensors
+    contradict each other or are too many; it names states by `state_names` where they are given.
+    """
+
+    sensors: tuple[Sensor, ...]
+    num_states: int
+    null: str = NULL
+    observations: tuple[str, ...] = field(init=False)
+    emission: SparseRows = field(init=False)  # [state, observation]
+    state_names: InitVar[Sequence[str] | None] = None
+
+    def __post_init__(self, state_names: Sequence[str] | None) -> None:
+        faults = _faults(self)
+        if faults:
+            raise InputError(faults)
+        observations, emission = _combine(self, state_names or range(self.num_states))
+        object.__setattr__(self, "observations", observations)
+        object.__setattr__(self, "emission", emission)
+
+    def __repr__(self) -> str:
+        return f"<SensorSet: {len(self.sensors)} sensors of {self.num_states} states, null '{self.null:.40}'>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sensors, as they are listed."""
+        return tuple(sensor.name for sensor in self.sensors)
+
+    def coverage(self) -> dict[str, dict[int, float]]:
+        """Sensor -> state that it covers -> the probability that it fires there."""
+        return {one.name: dict.fromkeys(one.covers.tolist(), float(one.detects)) for one in self.sensors}
+
+
+def _faults(stated: SensorSet) -> list[Fault]:
+    """What makes the sensors unusable: names, states, rates, and how many outcomes they have together."""
+    if not stated.sensors:
+        return [Fault("sensors", "is empty", "list at least one sensor")]
+    faults = [fault for sensor in stated.sensors for fault in _faults_of(sensor, stated)]
+    names = stated.names
+    repeated = dict.fromkeys(name for name in names if names.count(name) > 1) if len({*names}) < len(names) else ()
+    faults += [Fault(f"sensors.{name}", "names several sensors", "rename one") for name in repeated]
+    pairs = len(names) * stated.num_states
+    if pairs > MAX_PAIRS:
+        found = f"{len(names):,} sensors for {stated.num_states:,} states are {pairs:,} pairs, more than {MAX_PAIRS:,}"
+        faults.append(Fault("sensors", found, "use fewer sensors, or emissions"))
+    return faults
+
+
+def _faults_of(sensor: Sensor, stated: SensorSet) -> Iterable[Fault]:
+    where = f"sensors.{sensor.name}"
+    if not sensor.name or JOINS in sensor.name:
+        yield Fault(where, f"'{sensor.name}' cannot name a sensor", f"'{JOINS}' joins the sensors that fire together")
+    if sensor.name == stated.null:
+        yield Fault(where, "is also the name for no sensor at all", "rename it or set 'null'")
+    if sensor.covers.size and not (sensor.covers[0] >= 0 and sensor.covers[-1] < stated.num_states):
+        yield Fault(f"{where}.covers", f"states are numbered from 0 to {stated.num_states - 1:,}", "change it")
+    for key, rate in (("detects", sensor.detects), ("false_alarm", sensor.false_alarm)):
+        if not 0 <= rate <= 1:
+            yield Fault(f"{where}.{key}", f"{rate} is no probability", "use a number from 0 to 1")
+
+
+def _combine(stated: SensorSet, states: Sequence[object]) -> tuple[tuple[str, ...], SparseRows]:
+    """Observations and emission: the joint outcomes; states with the same coverage share their distribution."""
+    patterns, pattern_of = _patterns(stated)
+    _refuse_many_outcomes(patterns, pattern_of, states)
+    joint = [_outcomes(pattern) for pattern in patterns]
+    fired = sorted({outcome for row in joint for outcome in row}, key=lambda outcome: (len(outcome), outcome))
+    column = {outcome: index for index, outcome in enumerate(fired)}
+    columns = [np.array([column[outcome] for outcome in row], dtype=np.int64) for row in joint]
+    starts = np.concatenate(([0], np.cumsum([row.size for row in columns])))
+    owner, entry = expand_rows(starts, pattern_of)
+    chances = np.array([share for row in joint for share in row.values()])
+    listed = stated.names
+    names = tuple(JOINS.join(listed[sensor] for sensor in outcome) or stated.null for outcome in fired)
+    shape = (stated.num_states, len(names))
+    return names, SparseRows.from_entries(owner, np.concatenate(columns)[entry], chances[entry], shape=shape)
+
+
+def _refuse_many_outcomes(patterns: FloatArray, pattern_of: IntArray, states: Sequence[object]) -> None:
+    """Raise InputError where a state, or all of them together, would have too many joint outcomes."""
+    uncertain = np.count_nonzero((patterns > 0) & (patterns < 1), axis=1)
+    crowded = np.flatnonzero(2.0 ** uncertain[pattern_of] > MAX_OUTCOMES)
+    if crowded.size:
+        outcomes = 2 ** int(uncertain[pattern_of[crowded[0]]])
+        rest = f" ({crowded.size:,} such states)" if crowded.size > 1 else ""
+        state = f"state '{states[crowded[0]]}'"
+        found = f"{state} would have {outcomes:,} joint outcomes, more than {MAX_OUTCOMES:,}{rest}"
+        raise InputError([Fault("sensors", found, _FEWER)])
+    total = int((2**uncertain)[pattern_of].sum())
+    if total > MAX_ENTRIES:
+        found = f"all states together would have {total:,} joint outcomes, more than {MAX_ENTRIES:,}"
+        raise InputError([Fault("sensors", found, _FEWER)])
+
+
+def _patterns(stated: SensorSet) -> tuple[FloatArray, IntArray]:
+    """[pattern, sensor]: the probabilities to fire that occur, and the pattern of every state.
+
+    States are compared by which sensors cover them, packed into bits: sorting rows of numbers takes far longer.
+    """
+    covered = np.zeros((stated.num_states, len(stated.sensors)), dtype=bool)
+    for index, sensor in enumerate(stated.sensors):
+        covered[sensor.covers, index] = True
+    packed = np.packbits(covered, axis=1)
+    keys = packed.view(f"V{packed.shape[1]}").reshape(-1)
+    _, first, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
+    detects, false_alarm = np.array([(sensor.detects, sensor.false_alarm) for sensor in stated.sensors]).T
+    return np.where(covered[first], detects, false_alarm), pattern_of.reshape(-1)
+
+
+def _outcomes(fires: FloatArray) -> dict[tuple[int, ...], float]:
+    """Every set of sensors that can fire together, with its probability."""
+    outcomes: dict[tuple[int, ...], float] = {(): 1.0}
+    for sensor, chance in enumerate(fires.tolist()):
+        silent = {outcome: share * (1 - chance) for outcome, share in outcomes.items() if chance < 1}
+        loud = {(*outcome, sensor): share * chance for outcome, share in outcomes.items() if chance > 0}
+        outcomes = silent | loud
+    return outcomes
+
 
 MAX_OBSERVATIONS = 5_000_000
 
@@ -110,3 +254,25 @@ def check_observer(
         faults.error(where, f"emits after {after.num_rows:,} pairs of action and state, but the model has {pairs:,}")
     if signs is not None and num_actions is not None and signs.num_rows != num_actions:
         faults.error(where, f"sees {signs.num_rows:,} actions, but the model has {num_actions:,}")
+
+
+def sensors_in(name: str) -> list[str]:
+    """The sensors in the name of an observation; a name with an empty part is one sensor."""
+    parts = name.split(JOINS)
+    return parts if all(parts) else [name]
+
+
+def quiet_observation(observer: Observer) -> str:
+    """The observation that names no sensor: "null", else the one that most states can show."""
+    names = observer.observations
+    if NULL in names:
+        return NULL
+    states = np.bincount(observer.emission.columns, minlength=len(names))
+    return names[int(states.argmax())]
+
+
+def are_sensor_sets(observer: Observer) -> bool:
+    """Whether the names tell: one is "null", or one joins a sensor that also fires alone."""
+    names = set(observer.observations)
+    joint = [parts for parts in map(sensors_in, names) if len(parts) > 1]
+    return NULL in names or any(part in names for parts in joint for part in parts)

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opaq.choices import is_int, is_number, shown
-from opaq.dataframes import data_frame
-from opaq.display import Displayed
-from opaq.errors import Fault, Faults, InputError
+from opaq.display import NotebookView, data_frame
+from opaq.errors import Fault, Faults, InputError, is_int, is_number, shown
+from opaq.model.arrays import ContentEq, divisor, probability_fault, sum_fault
 from opaq.model.checks import Checked, Checks, ReadOnlyDict
 from opaq.model.conditions import (
     PLAIN,
@@ -19,12 +18,11 @@ from opaq.model.conditions import (
     CurrentState,
     KeyPart,
     LastStates,
+    Memory,
     MemoryNode,
     Observations,
+    check_memory,
 )
-from opaq.model.content import ByContent
-from opaq.model.distributions import divisor, probability_fault, sum_fault
-from opaq.model.memory import Memory, check_memory
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,7 +32,7 @@ RowKey = tuple[KeyPart, ...]  # one key per row: a part per condition, in the or
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
-class PolicyClass(ByContent):
+class PolicyClass(ContentEq):
     """What the policy may look at, in the order in which its rows are keyed."""
 
     conditions: tuple[Condition, ...]
@@ -108,7 +106,7 @@ def _condition(stated: str | Condition, known: Mapping[str, Condition]) -> Condi
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Policy(Displayed, Checked):
+class Policy(NotebookView, Checked):
     """A table: for every row key the probability of each action (actions left out have probability 0).
 
     InputError lists every fault when one is made; sums that miss 1 by rounding are scaled, and rows are read-only.

@@ -6,13 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from opaq.choices import is_number, shown, suggestion
-from opaq.display import Displayed
-from opaq.errors import Faults
-from opaq.model.arrays import IntArray
+from opaq.display import NotebookView
+from opaq.errors import Faults, is_number, shown, suggestion
+from opaq.model.arrays import ContentEq, IntArray
 from opaq.model.automaton import Automaton, check_guards
 from opaq.model.checks import Checked, Checks
-from opaq.model.content import ByContent
 from opaq.model.mdp import MAX_STATES, MDP
 from opaq.model.observer import ObserverKind, check_observer
 from opaq.model.policy import PolicyClass, check_policy_class
@@ -22,7 +20,7 @@ from opaq.model.uncertainty import ExpectedLoss, Shannon, Uncertainty
 MAX_HORIZON = 1_000_000
 
 
-class Requirement(ByContent):
+class Requirement(ContentEq):
     """Something that must get done to at least `threshold`; `opaq.product` knows how each kind is followed."""
 
     __slots__ = ()
@@ -76,7 +74,7 @@ class Satisfy(Requirement):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Task(ByContent):
+class Task(ContentEq):
     """What must get done: an expected return of at least `return_at_least`, over the horizon or for ever, and more.
 
     Within that, the policy should leave the observer as uncertain as can be (`minimise`: as certain as can be), in the
@@ -108,7 +106,7 @@ class Task(ByContent):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Problem(Displayed, Checked):
+class Problem(NotebookView, Checked):
     """Everything the observer knows but the run itself, and what the agent is asked to do.
 
     Any instance is valid: InputError lists every fault when one is made, also by `dataclasses.replace`.

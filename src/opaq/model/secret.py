@@ -6,12 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from opaq.choices import whole_fault
-from opaq.errors import Faults
-from opaq.model.arrays import IntArray
+from opaq.errors import Faults, whole_fault
+from opaq.model.arrays import ContentEq, IntArray
 from opaq.model.automaton import Automaton, check_guards
 from opaq.model.checks import Checked, Checks
-from opaq.model.content import ByContent
 from opaq.model.mdp import MAX_STATES
 
 MAX_TIME = 1_000_000
@@ -34,7 +32,7 @@ class StateClasses(Checked):
         checks.finish()
 
 
-class Secret(ByContent):
+class Secret(ContentEq):
     """What must stay hidden; `opaq.product` knows which machine follows each kind."""
 
     __slots__ = ()

@@ -1,6 +1,6 @@
 """Opacity of a policy on the whole belief graph, or as much of it as a budget allows: values and derivatives.
 
-Every function also takes other uncertainties, as leaves: see opaq.model.leaf.
+Every function also takes other uncertainties, as leaves: see opaq.model.uncertainty.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import numpy as np
 
 from opaq.beliefs import kernels
 from opaq.beliefs.graph import Budget, Chain, Limit
-from opaq.beliefs.leaf_sweep import evaluate_leaves, slope_of_leaf, unfinished_cost
+from opaq.beliefs.leaves import evaluate_leaves, slope_of_leaf, unfinished_cost
 from opaq.beliefs.returns import secret_distribution, secret_slope
-from opaq.beliefs.unrolling import OnLevel, unroll
+from opaq.beliefs.unroll import OnLevel, unroll
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
-from opaq.model.leaf import Leaf
-from opaq.model.leaf_functions import EntropyLeaf
-from opaq.opacity.amount import Amount
-from opaq.opacity.invariants import check_masses
+from opaq.model.uncertainty import EntropyLeaf, Leaf
+from opaq.opacity.amount import Amount, check_masses
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 

@@ -12,13 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from opaq.beliefs.graph import Budget, Chain, Graph
-from opaq.beliefs.outlooks import backward_cost, forward_cost, secret_outlooks
-from opaq.beliefs.unrolling import unroll
-from opaq.model.arrays import FloatArray, floats
-from opaq.model.content import ByContent
+from opaq.beliefs.secret_prediction import backward_cost, forward_cost, predict_secret
+from opaq.beliefs.unroll import unroll
+from opaq.model.arrays import ContentEq, FloatArray, floats
 from opaq.opacity.amount import Amount
 from opaq.opacity.entropies import plogp
-from opaq.opacity.measurement import Measurement
+from opaq.opacity.measure import Measurement
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop, StoppedError
 
@@ -36,7 +35,7 @@ TimeMethod = Literal["exact", "interval", "estimate"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpacityOverTime(ByContent):
+class OpacityOverTime(ContentEq):
     """H(Z | o_0 .. o_t) and the guess error after o_0 .. o_t, for t = 0 .. horizon."""
 
     method: TimeMethod
@@ -49,7 +48,7 @@ class OpacityOverTime(ByContent):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Confidences(ByContent):
+class Confidences(ContentEq):
     """How sure the observer is after the last observation: the distribution of max P(z | o_0 .. o_T)."""
 
     method: TimeMethod
@@ -63,7 +62,7 @@ class Confidences(ByContent):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Levels:
+class _BeliefLevels:
     """The beliefs after o_0 .. o_t for every t, each with its weight."""
 
     graph: Graph
@@ -89,7 +88,7 @@ def knowledge_over_time(
         whole = _whole(process, pi, measurement, stop)
         if whole is not None:
             return _both(process, pi, measurement, whole, whole, stop)
-        sampled = _sampled(process, pi, rng, stop)
+        sampled = _sample_levels(process, pi, rng, stop)
         part = _part(process, pi, stop) if measurement.opacity.method != "sampled" else None
         return _both(process, pi, measurement, part, sampled, stop)
     except StoppedError:
@@ -100,8 +99,8 @@ def _both(
     process: HiddenProcess,
     pi: FloatArray,
     measurement: Measurement,
-    first: _Levels | None,
-    second: _Levels | None,
+    first: _BeliefLevels | None,
+    second: _BeliefLevels | None,
     stop: Stop,
 ) -> tuple[OpacityOverTime | None, Confidences | None]:
     """Over time from the first levels where their interval is narrow, else from the second; the end from the second."""
@@ -116,7 +115,7 @@ def _both(
     return over or _over_time(measurement, second, spread), _confidences(second, spread[-1][1])
 
 
-def _whole(process: HiddenProcess, pi: FloatArray, measurement: Measurement, stop: Stop) -> _Levels | None:
+def _whole(process: HiddenProcess, pi: FloatArray, measurement: Measurement, stop: Stop) -> _BeliefLevels | None:
     """The whole graph, where it is known to be small and its beliefs are quickly turned to the secret."""
     if measurement.opacity.method != "exact" or measurement.num_nodes > _MOST_NODES:
         return None
@@ -127,10 +126,10 @@ def _whole(process: HiddenProcess, pi: FloatArray, measurement: Measurement, sto
     stop.check()
     if not graph.whole:
         return None
-    return _Levels(graph, "exact", f"exact: every belief of the observer, {graph.num_nodes:,} of them")
+    return _BeliefLevels(graph, "exact", f"exact: every belief of the observer, {graph.num_nodes:,} of them")
 
 
-def _part(process: HiddenProcess, pi: FloatArray, stop: Stop) -> _Levels | None:
+def _part(process: HiddenProcess, pi: FloatArray, stop: Stop) -> _BeliefLevels | None:
     """What matters most of a large graph."""
     if backward_cost(process) > _OPERATIONS:
         return None
@@ -138,10 +137,12 @@ def _part(process: HiddenProcess, pi: FloatArray, stop: Stop) -> _Levels | None:
     graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon + 1, budget=budget, keep=True)
     stop.check()
     what = f"{graph.num_nodes:,} beliefs kept, {graph.dropped_mass:.2g} of the probability dropped"
-    return _Levels(graph, "interval", f"certified intervals: {what}")
+    return _BeliefLevels(graph, "interval", f"certified intervals: {what}")
 
 
-def _sampled(process: HiddenProcess, pi: FloatArray, rng: np.random.Generator, stop: Stop) -> _Levels | None:
+def _sample_levels(
+    process: HiddenProcess, pi: FloatArray, rng: np.random.Generator, stop: Stop
+) -> _BeliefLevels | None:
     """As many sampled runs as can be followed in a short time; none where those would be too few."""
     spent = backward_cost(process)
     each = process.horizon * process.edge_target.size + (forward_cost(process, 1) if spent > _OPERATIONS else 0.0)
@@ -151,17 +152,17 @@ def _sampled(process: HiddenProcess, pi: FloatArray, rng: np.random.Generator, s
     chain = Chain.of(process, pi, stop=stop)
     graph = unroll(chain, steps=process.horizon + 1, keep=True, samples=runs, rng=rng)
     stop.check()
-    return _Levels(graph, "estimate", f"estimated from {runs:,} sampled runs", runs)
+    return _BeliefLevels(graph, "estimate", f"estimated from {runs:,} sampled runs", runs)
 
 
 def _uncertainties(
-    process: HiddenProcess, pi: FloatArray, levels: _Levels, stop: Stop
+    process: HiddenProcess, pi: FloatArray, levels: _BeliefLevels, stop: Stop
 ) -> list[tuple[FloatArray, FloatArray]]:
     """For every time, per belief: H(Z | belief) and max P(z | belief)."""
     blocks = [_rows(process, levels.graph.levels[time + 1].nodes) for time in range(process.horizon + 1)]
     spread = [(np.zeros(block.shape[0]), np.zeros(block.shape[0])) for block in blocks]
     backwards = backward_cost(process) <= _OPERATIONS
-    for time, first, rows in secret_outlooks(process, pi, blocks, backwards=backwards):
+    for time, first, rows in predict_secret(process, pi, blocks, backwards=backwards):
         stop.check()
         entropy, largest = spread[time]
         entropy[first : first + rows.shape[0]] = np.maximum(0.0, -plogp(rows).sum(axis=1))
@@ -178,7 +179,7 @@ def _rows(process: HiddenProcess, nodes: Any) -> Any:
 
 
 def _over_time(
-    measurement: Measurement, levels: _Levels, spread: list[tuple[FloatArray, FloatArray]]
+    measurement: Measurement, levels: _BeliefLevels, spread: list[tuple[FloatArray, FloatArray]]
 ) -> OpacityOverTime:
     """The means over beliefs; the last time is the measurement's own."""
     weights = [levels.weight(time) for time in range(len(spread))]
@@ -204,7 +205,7 @@ def _over_time(
     )
 
 
-def _better_end(measurement: Measurement, levels: _Levels) -> str:
+def _better_end(measurement: Measurement, levels: _BeliefLevels) -> str:
     """What is to be said of the last time where the measurement knows it exactly and the levels do not."""
     if levels.method == "exact" or measurement.opacity.method != "exact":
         return ""
@@ -226,7 +227,7 @@ def _falling(values: FloatArray, last: float, most: float) -> FloatArray:
     return np.append(np.maximum(falling[:-1], last), last)
 
 
-def _confidences(levels: _Levels, largest: FloatArray) -> Confidences:
+def _confidences(levels: _BeliefLevels, largest: FloatArray) -> Confidences:
     """The final confidences in bins; what is missing of the probability settled the secret before the end."""
     weight = levels.weight(len(levels.graph.levels) - 2)
     settled = max(0.0, 1.0 - float(weight.sum()))

@@ -14,12 +14,11 @@ import numpy as np
 
 from opaq.beliefs import kernels
 from opaq.beliefs.graph import Chain, Graph
-from opaq.beliefs.leaf_sweep import evaluate_leaves, slope_of_leaf
+from opaq.beliefs.leaves import evaluate_leaves, slope_of_leaf
 from opaq.beliefs.returns import secret_slope
-from opaq.beliefs.unrolling import unroll
+from opaq.beliefs.unroll import unroll
 from opaq.model.arrays import FloatArray
-from opaq.model.leaf import Leaf
-from opaq.model.leaf_functions import EntropyLeaf
+from opaq.model.uncertainty import EntropyLeaf, Leaf
 from opaq.opacity.exact import certain_values
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.futures import Futures
 from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph
-from opaq.beliefs.unrolling import unroll
-from opaq.model.arrays import FloatArray, spread
-from opaq.model.content import ByContent
+from opaq.beliefs.unroll import Futures, unroll
+from opaq.model.arrays import ContentEq, FloatArray, expand_rows
 from opaq.product.compile import Product
 from opaq.stop import Stop
 
@@ -22,7 +20,7 @@ _COUNTABLE = 2.0**53  # beyond this doubles no longer count one by one
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ObservedSequence(ByContent):
+class ObservedSequence(ContentEq):
     """An observation sequence, and with it all others that leave the observer with the same belief.
 
     Where a part of the belief graph was left out, not all of the others are known: the figures are then those of the
@@ -155,9 +153,9 @@ class _Candidates:
         """P(observation | node): one step of the filter."""
         nodes, process, pairs = self.graph.levels[depth].nodes, self.product.process, self.chain.pairs
         entries = slice(nodes.start[node], nodes.start[node + 1])
-        owner, edge = spread(process.edge_start, pairs.state[nodes.pair[entries]].astype(np.int64))
+        owner, edge = expand_rows(process.edge_start, pairs.state[nodes.pair[entries]].astype(np.int64))
         ahead = np.real(nodes.belief[entries][owner] * self.chain.moves.flow[edge])
-        source, pair = spread(pairs.start.astype(np.int64), process.edge_target[edge])
+        source, pair = expand_rows(pairs.start.astype(np.int64), process.edge_target[edge])
         shown = pairs.observation[pair] == observation
         return float(ahead[source[shown]] @ pairs.value[pair[shown]])
 

@@ -2,31 +2,313 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opaq.choices import check_types
-from opaq.errors import Faults
-from opaq.model.arrays import IntArray
+from opaq.errors import Fault, Faults, InputError, check_types
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
+from opaq.model.conditions import KeyPart, Memory
 from opaq.model.mdp import MDP
-from opaq.model.memory import Memory
-from opaq.model.policy import PolicyClass, check_policy_class
+from opaq.model.policy import Policy, PolicyClass, RowKey, check_policy_class, row_name
 from opaq.model.problem import Problem
 from opaq.model.secret import may_have_automaton
-from opaq.product.assemble import assemble
-from opaq.product.compiled import Product
-from opaq.product.condition_tracker import ConditionTracker, Setting, rank, track_condition
 from opaq.product.explore import ProductStates, explore
-from opaq.product.joint_choices import choice_model, condition_machine, free_memory_of, reads_actions
 from opaq.product.machine import OBSERVER, SECRET, Machine
-from opaq.product.payoffs import requirement_payoffs, return_payoff
-from opaq.product.process import Payoff
-from opaq.product.requirement_tracker import RequirementTracker, track_requirement
-from opaq.product.rows import PolicyRows, policy_rows
-from opaq.product.secret_tracker import SecretTracker
+from opaq.product.process import Edges, HiddenProcess, Pairs, Payoff
+from opaq.product.trackers import (
+    ConditionTracker,
+    RequirementTracker,
+    SecretTracker,
+    TrackerContext,
+    choice_model,
+    condition_machine,
+    free_memory_of,
+    rank,
+    reads_actions,
+    track_condition,
+    track_requirement,
+)
+from opaq.spec.policy_table import check_rows
 from opaq.stop import Stop
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Product:
+    """A compiled problem: the hidden process and what its numbers mean to the user."""
+
+    problem: Problem
+    policy_class: PolicyClass
+    process: HiddenProcess
+    state_of: IntArray  # [product state] -> model state
+    rows: tuple[RowKey, ...]  # policy rows in the user's names
+    actions: tuple[str, ...]  # what rows choose from: the model's actions, or "action>node" with a free memory
+    slot_action: IntArray  # [slot] -> action
+    observations: tuple[str, ...]
+    secret_values: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        conditions = ", ".join(condition.label for condition in self.policy_class.conditions) or "nothing"
+        sizes = f"{self.process.num_states:,} states, {len(self.rows):,} policy rows by {conditions}"
+        seen = f"{len(self.observations):,} observations, {len(self.secret_values):,} secret values"
+        return f"Product({self.problem.name!r}: {sizes}, {seen})"
+
+    def policy_vector(self, policy: Policy | None) -> FloatArray:
+        """The policy as a flat vector over slots; None means uniform. Raises InputError on rows that do not fit."""
+        if policy is None:
+            return self.process.uniform()
+        return _vector(self, policy)
+
+    def policy(self, pi: FloatArray) -> Policy:
+        """The way back: a vector over slots as a policy in the user's names."""
+        return Policy(self.policy_class, self.table(pi))
+
+    def table(self, vector: FloatArray) -> dict[RowKey, dict[str, float]]:
+        """Any vector over slots, by row and action."""
+        bounds = zip(self.rows, self.process.row_start, self.process.row_start[1:], strict=False)
+        return {
+            key: {self.actions[self.slot_action[slot]]: float(vector[slot]) for slot in range(first, last)}
+            for key, first, last in bounds
+        }
+
+
+def _vector(product: Product, policy: Policy) -> FloatArray:
+    """A policy table as a vector over slots."""
+    if policy.policy_class.conditions_on != product.policy_class.conditions_on:
+        raise InputError([_other_class(product, policy)])
+    pi, missing, faults = np.zeros(product.process.num_slots), [], Faults()
+    for row, key in enumerate(product.rows):
+        first, last = product.process.row_start[row : row + 2]
+        row_actions = [product.actions[action] for action in product.slot_action[first:last]]
+        probabilities = policy.rows.get(key)
+        if probabilities is not None:
+            pi[first:last] = [probabilities.get(action, 0.0) for action in row_actions]
+            _check_row(faults, row_name(product.policy_class, key), probabilities, row_actions)
+        elif _indifferent(product.process, int(first), int(last)):
+            pi[first:last] = 1.0 / (last - first)
+        else:
+            missing.append(row_name(product.policy_class, key))
+    if missing:
+        faults.errors.append(_missing_rows(missing))
+    occurring = set(product.rows)
+    check_rows(policy, product.problem, [key for key in policy.rows if key not in occurring], faults)
+    faults.raise_if_any()
+    return pi
+
+
+def _check_row(faults: Faults, name: str, probabilities: Mapping[str, float], actions: list[str]) -> None:
+    """Note a row that takes an action which is not enabled."""
+    strange = [action for action, chance in probabilities.items() if chance != 0 and action not in actions]
+    if strange:
+        faults.error(
+            f"policy row {name}", f"'{strange[0]}' is not enabled there", f"enabled are {', '.join(actions[:8])}"
+        )
+
+
+def _missing_rows(names: list[str]) -> Fault:
+    """One fault for all rows that a policy lacks."""
+    if len(names) == 1:
+        return Fault(f"policy row {names[0]}", "the policy has no row for this case, which can occur", "add the row")
+    shown = "; ".join(names[:_MOST_SHOWN]) + ("; ..." if len(names) > _MOST_SHOWN else "")
+    return Fault("policy", f"has no row for {len(names):,} cases that can occur: {shown}", "add the rows")
+
+
+def _other_class(product: Product, policy: Policy) -> Fault:
+    mine, theirs = product.policy_class.conditions_on, policy.policy_class.conditions_on
+    return Fault("policy", f"conditions on {', '.join(theirs)}, but the problem was compiled for {', '.join(mine)}")
+
+
+def _indifferent(process: HiddenProcess, first: int, last: int) -> bool:
+    """Whether all actions of a row do and pay the same, so that its probabilities cannot matter."""
+    if last - first == 1:
+        return True
+    for matrix in (process.edge_slots, *(payoff.slots for payoff in process.payoffs)):
+        columns = matrix[:, first:last].toarray() if matrix.shape[0] * (last - first) < 10_000_000 else None
+        if columns is None or np.ptp(columns, axis=1).max(initial=0.0) > 0:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRows:
+    """The rows of a policy over product states; a slot is one action of one row."""
+
+    keys: tuple[RowKey, ...]
+    of_state: IntArray  # [product state] -> row
+    row_start: IntArray  # [row + 1]: the slots of each row
+    slot_action: IntArray  # [slot]
+    choice_rank: IntArray  # [choice] -> position of the choice among those of its state
+
+    @property
+    def num_slots(self) -> int:
+        """The length of a policy vector."""
+        return int(self.row_start[-1])
+
+    def slot(self, states: IntArray, choices: IntArray) -> IntArray:
+        """The slots of choices made in product states."""
+        return self.row_start[self.of_state[states]] + self.choice_rank[choices]
+
+
+def policy_rows(
+    mdp: MDP, state: IntArray, nodes: Sequence[IntArray], *, words: Sequence[Callable[[int], KeyPart]]
+) -> PolicyRows:
+    """The rows of a policy that looks at some columns of the product.
+
+    state: [product state] -> model state.
+    nodes: per condition [product state] -> node, in the order of the row keys.
+    words: per condition what a node is called.
+    Raises InputError when states that enable different actions would share a row.
+    """
+    stacked = np.stack(nodes, axis=1) if nodes else np.zeros((state.size, 1), dtype=np.int64)
+    distinct, example, of_state = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
+    of_state = of_state.reshape(-1)
+    representative = state[example]
+    _check_same_actions(mdp, state, representative[of_state])
+    _, choice = expand_rows(mdp.choice_start, representative)
+    counts = np.diff(mdp.choice_start)
+    rank = np.arange(mdp.num_choices) - np.repeat(mdp.choice_start[:-1], counts)
+    keys = tuple(_key(row, words) for row in distinct.tolist()) if nodes else ((),)
+    row_start = np.concatenate(([0], np.cumsum(counts[representative])))
+    return PolicyRows(keys, of_state, row_start, mdp.choice_action[choice], rank)
+
+
+def _key(nodes: list[int], words: Sequence[Callable[[int], KeyPart]]) -> RowKey:
+    return tuple(word(node) for word, node in zip(words, nodes, strict=True))
+
+
+def _check_same_actions(mdp: MDP, states: IntArray, representatives: IntArray) -> None:
+    """States that share a policy row must enable the same actions."""
+    pairs = np.unique(np.stack([states, representatives], axis=1), axis=0)
+    faults = Faults()
+    for state, other in pairs[pairs[:, 0] != pairs[:, 1]].tolist():
+        if not np.array_equal(_enabled_actions(mdp, state), _enabled_actions(mdp, other)):
+            names = f"'{mdp.states[state]}' and '{mdp.states[other]}'"
+            faults.error(
+                "policy.conditions_on",
+                f"states {names} share a policy row but enable different actions",
+                "add 'state' to conditions_on",
+            )
+    faults.raise_if_any()
+
+
+def _enabled_actions(mdp: MDP, state: int) -> IntArray:
+    return mdp.choice_action[mdp.choice_start[state] : mdp.choice_start[state + 1]]
+
+
+def assemble(
+    states: ProductStates,
+    rows: PolicyRows,
+    *,
+    emission: SparseRows,
+    secret: IntArray,
+    payoffs: tuple[Payoff, ...],
+    horizon: int,
+) -> HiddenProcess:
+    """One process over product states: branches between the same two states are merged into one edge.
+
+    emission: [product state, observation]. secret: [product state] -> secret value.
+    """
+    from scipy.sparse import csr_array
+
+    num_states, branches = secret.size, states.transitions
+    slot = rows.slot(branches.source, branches.choice)
+    pairs, edge = np.unique(branches.source * num_states + branches.target, return_inverse=True)
+    start_state, start_probability = _sum_by_state(*states.start)
+    shape = (pairs.size + start_state.size, rows.num_slots)
+    counts = np.concatenate((np.bincount(pairs // num_states, minlength=num_states), [start_state.size]))
+    target = np.concatenate((pairs % num_states, start_state))
+    edge_start = np.concatenate(([0], np.cumsum(counts)))
+    return HiddenProcess(
+        edge_start=ints(edge_start),
+        edge_target=ints(target),
+        edges=Edges(indices(edge_start), indices(target)),
+        edge_base=floats(np.concatenate((np.zeros(pairs.size), start_probability))),
+        edge_slots=csr_array((branches.probability, (edge.reshape(-1), slot)), shape=shape),
+        payoffs=payoffs,
+        emission=emission,
+        pairs=Pairs.of(emission, secret),
+        secret=ints(secret),
+        settled=ints(_determined_secrets(secret, edge_start, target)),
+        row=ints(rows.of_state),
+        row_start=ints(rows.row_start),
+        num_observations=emission.num_columns,
+        num_secrets=int(secret.max(initial=0)) + 1,
+        horizon=horizon,
+    )
+
+
+def _sum_by_state(states: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The sum of the values of every distinct state."""
+    distinct, inverse = np.unique(states, return_inverse=True)
+    return distinct, np.bincount(inverse.reshape(-1), weights=values, minlength=distinct.size).astype(np.float64)
+
+
+def _determined_secrets(secret: IntArray, edge_start: IntArray, edge_target: IntArray) -> IntArray:
+    """The value every continuation ends with, or -1: states that cannot reach another value than their own."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    num_states = secret.size
+    owner, entry = expand_rows(edge_start, np.arange(num_states))
+    target = edge_target[entry]
+    doubtful = np.unique(owner[secret[owner] != secret[target]])
+    rows = np.concatenate((target, np.full(doubtful.size, num_states)))
+    columns = np.concatenate((owner, doubtful))
+    backwards = csr_array((np.ones(rows.size, dtype=np.int8), (rows, columns)), shape=(num_states + 1, num_states + 1))
+    open_states = breadth_first_order(backwards, num_states, return_predecessors=False)
+    settled = secret.copy()
+    settled[open_states[open_states < num_states]] = -1
+    return settled
+
+
+def return_payoff(problem: Problem, mdp: MDP, *, state: IntArray, rows: PolicyRows) -> Payoff:
+    """The return of the model's rewards; `mdp` is the model of choices."""
+    slots = _per_slot(mdp, mdp.rewards, state, rows)
+    return Payoff("return", slots, np.zeros(state.size), problem.discount, problem.task.return_at_least)
+
+
+def requirement_payoffs(
+    problem: Problem,
+    mdp: MDP,
+    trackers: Sequence[RequirementTracker],
+    *,
+    nodes: Sequence[IntArray | None],
+    state: IntArray,
+    rows: PolicyRows,
+) -> tuple[Payoff, ...]:
+    """What is asked for beside the return.
+
+    mdp: the model of choices; the trackers' rewards are for the choices of the stated one.
+    trackers, nodes: per requirement its tracker and the node of its machine in every product state, if it has one.
+    """
+    copies = mdp.num_choices // problem.mdp.num_choices
+    payoffs = []
+    for requirement, tracker, column in zip(problem.task.requirements, trackers, nodes, strict=True):
+        rewards = np.zeros(problem.mdp.num_choices) if tracker.rewards is None else tracker.rewards
+        slots = _per_slot(mdp, np.repeat(rewards, copies), state, rows)
+        final = np.zeros(state.size) if tracker.worth is None or column is None else tracker.worth(column)
+        payoffs.append(Payoff(tracker.name, slots, final, tracker.discount, requirement.threshold))
+    return tuple(payoffs)
+
+
+def _per_slot(mdp: MDP, rewards: FloatArray, state: IntArray, rows: PolicyRows) -> csr_array:
+    """R(x, slot) as a sparse matrix."""
+    from scipy.sparse import csr_array
+
+    owner, choice = expand_rows(mdp.choice_start, state)
+    slot, reward = rows.slot(owner, choice), rewards[choice]
+    paid = reward != 0
+    return csr_array((reward[paid], (owner[paid], slot[paid])), shape=(state.size, rows.num_slots))
+
 
 __all__ = ["Product", "compile_problem"]
 
@@ -90,7 +372,7 @@ def _check_class(policy_class: PolicyClass, problem: Problem) -> None:
 class _Plan:
     """The trackers of a problem and a policy class, and the parts of the product that they need."""
 
-    setting: Setting
+    setting: TrackerContext
     policy_class: PolicyClass
     conditions: tuple[ConditionTracker, ...]
     requirements: tuple[RequirementTracker, ...]
@@ -98,7 +380,7 @@ class _Plan:
 
     @classmethod
     def of(cls, problem: Problem, policy_class: PolicyClass) -> _Plan:
-        setting = Setting.of(problem, policy_class)
+        setting = TrackerContext.of(problem, policy_class)
         conditions = tuple(track_condition(one, setting) for one in policy_class.conditions)
         requirements = tuple(track_requirement(one, problem) for one in problem.task.requirements)
         return cls(setting, policy_class, conditions, requirements, free_memory_of(conditions))
@@ -147,3 +429,33 @@ def _payoffs(plan: _Plan, mdp: MDP, states: ProductStates, rows: PolicyRows) -> 
     nodes = [states.nodes.get(part) for part in plan.requirement_parts()]
     further = requirement_payoffs(problem, mdp, plan.requirements, nodes=nodes, state=state, rows=rows)
     return return_payoff(problem, mdp, state=state, rows=rows), *further
+
+
+_MOST_WORK = 50_000_000  # states looked at, over all steps
+_STEP = 1_000  # what a step costs beside its states
+
+
+def possible_secrets(product: Product) -> tuple[str, ...]:
+    """The secret values that runs can end with under some policy.
+
+    Follows the sets of states reachable after 0, 1, ... steps. Where that takes too long, all values that occur in
+    the product are taken to be possible.
+    """
+    process = product.process
+    reached = _followers(product, np.array([process.num_states]))  # the start comes after all states
+    work = 0
+    for _ in range(process.horizon):
+        after = _followers(product, reached)
+        work += after.size + _STEP
+        if np.array_equal(after, reached):
+            break
+        if work > _MOST_WORK:
+            return product.secret_values
+        reached = after
+    return tuple(product.secret_values[value] for value in np.unique(process.secret[reached]))
+
+
+def _followers(product: Product, states: IntArray) -> IntArray:
+    """The states one step later, ascending."""
+    _, edges = expand_rows(product.process.edge_start, states)
+    return np.unique(product.process.edge_target[edges])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opaq.errors import BudgetError
-from opaq.model.arrays import FloatArray, IntArray, spread
+from opaq.model.arrays import FloatArray, IntArray, expand_rows
 from opaq.model.mdp import MDP
 from opaq.product.machine import MAX_EDGES, STATE, Machine
 from opaq.stop import Stop
@@ -70,7 +70,7 @@ def explore(mdp: MDP, parts: Mapping[str, Machine], *, depth: int | None, stop: 
         levels.append(Transitions(case + offset, choice, target, probability))
         _check_size(len(number), num_edges)
     nodes = dict(zip([STATE, *parts], _decode(np.concatenate(codes), sizes), strict=True))
-    return ProductStates(nodes, (start, start_probability), _joined(levels))
+    return ProductStates(nodes, (start, start_probability), _join_levels(levels))
 
 
 def _check_size(num_states: int, num_edges: int) -> None:
@@ -88,7 +88,7 @@ def _no_transitions() -> Transitions:
     return Transitions(none, none, none, np.zeros(0))
 
 
-def _joined(levels: Sequence[Transitions]) -> Transitions:
+def _join_levels(levels: Sequence[Transitions]) -> Transitions:
     return Transitions(*(np.concatenate(column) for column in zip(*levels, strict=True)))
 
 
@@ -107,8 +107,8 @@ def _successors(
     mdp: MDP, machines: Sequence[Machine], components: list[IntArray]
 ) -> tuple[IntArray, IntArray, list[IntArray], FloatArray]:
     """Every branch out of some product states: (position, choice, components of the target, probability)."""
-    case, choice = spread(mdp.choice_start, components[0])
-    owner, entry = spread(mdp.transitions.starts, choice)
+    case, choice = expand_rows(mdp.choice_start, components[0])
+    owner, entry = expand_rows(mdp.transitions.starts, choice)
     case, choice = case[owner], choice[owner]
     targets, probability = [mdp.transitions.columns[entry]], mdp.transitions.values[entry]
     for machine, nodes in zip(machines, components[1:], strict=True):

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from opaq.errors import BudgetError
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, spread
-from opaq.model.memory import Memory
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, expand_rows
+from opaq.model.conditions import Memory
 
 # The parts of every product: the model's state, and the machines of the secret and of the observer.
 STATE, SECRET, OBSERVER = "state", "secret", "observer"
@@ -29,7 +29,7 @@ class Branches:
     probability: FloatArray
 
 
-def certain(nodes: IntArray) -> Branches:
+def deterministic(nodes: IntArray) -> Branches:
     """One branch per case."""
     return Branches(np.arange(nodes.size), nodes, np.ones(nodes.size))
 
@@ -49,18 +49,18 @@ class Machine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class StatelessMachine:
     """Remembers nothing."""
 
     size: int = 1
 
     def begin(self, states: IntArray) -> Branches:
         """Always node 0."""
-        return certain(np.zeros_like(states))
+        return deterministic(np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """Always node 0."""
-        return certain(nodes)
+        return deterministic(nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ class PresentState:
 
     def begin(self, states: IntArray) -> Branches:
         """s_0."""
-        return certain(states)
+        return deterministic(states)
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """s_{t+1}."""
-        return certain(target)
+        return deterministic(target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class Clock:
 
     def begin(self, states: IntArray) -> Branches:
         """Time 0."""
-        return certain(np.zeros_like(states))
+        return deterministic(np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """One later."""
-        return certain(np.minimum(nodes + 1, self.horizon))
+        return deterministic(np.minimum(nodes + 1, self.horizon))
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StateAtTime:
     """Waits until a time, then keeps the class of the present state for ever (time 0: the start)."""
 
     time: int
@@ -112,12 +112,12 @@ class Snapshot:
 
     def begin(self, states: IntArray) -> Branches:
         """Waiting, unless the time is now."""
-        return certain(self.class_of[states] if self.time == 0 else np.zeros_like(states))
+        return deterministic(self.class_of[states] if self.time == 0 else np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """Count, take the picture, keep it."""
         waiting = np.where(nodes == self.time - 1, self.time + self.class_of[target], nodes + 1)
-        return certain(np.where(nodes < self.time, waiting, nodes))
+        return deterministic(np.where(nodes < self.time, waiting, nodes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +129,11 @@ class VisitFlag:
 
     def begin(self, states: IntArray) -> Branches:
         """1 if the run starts there."""
-        return certain(self.mask[states].astype(np.int64))
+        return deterministic(self.mask[states].astype(np.int64))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """1 from the first visit on."""
-        return certain(np.maximum(nodes, self.mask[target]))
+        return deterministic(np.maximum(nodes, self.mask[target]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +153,12 @@ class AutomatonMachine:
     def begin(self, states: IntArray) -> Branches:
         """After the label of s_0, or before any."""
         if self.reads_left:
-            return certain(np.full(states.size, self.initial))
-        return certain(self.table[self.initial, self.letter_of[states]])
+            return deterministic(np.full(states.size, self.initial))
+        return deterministic(self.table[self.initial, self.letter_of[states]])
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """Read one label."""
-        return certain(self.table[nodes, self.letter_of[source if self.reads_left else target]])
+        return deterministic(self.table[nodes, self.letter_of[source if self.reads_left else target]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +204,11 @@ class RecentStates:
 
     def begin(self, states: IntArray) -> Branches:
         """Just the start."""
-        return certain(self.window.append(np.zeros_like(states), states))
+        return deterministic(self.window.append(np.zeros_like(states), states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """One state later."""
-        return certain(self.window.append(nodes, target))
+        return deterministic(self.window.append(nodes, target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +224,11 @@ class LastAction:
 
     def begin(self, states: IntArray) -> Branches:
         """No action yet."""
-        return certain(np.zeros_like(states))
+        return deterministic(np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """The kind of the action just taken."""
-        return certain(self.kind_of[action] + 1)
+        return deterministic(self.kind_of[action] + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,11 +268,11 @@ class FreeMemoryMachine:
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """The node that was chosen."""
-        return certain(action % self.size)
+        return deterministic(action % self.size)
 
 
 @dataclass(frozen=True, slots=True)
-class WithoutNode:
+class ActionOnly:
     """A machine that reads actions, where the policy chooses an action and a memory node: the node is not for it."""
 
     machine: Machine
@@ -300,7 +300,7 @@ def draw(table: SparseRows, rows: IntArray, *, what: str, advice: str) -> Branch
     count = int((table.starts[rows + 1] - table.starts[rows]).sum())
     if count > MAX_EDGES:
         raise BudgetError(f"{what} branch into {count:,} transitions in one step; the limit is {MAX_EDGES:,}; {advice}")
-    case, entry = spread(table.starts, rows)
+    case, entry = expand_rows(table.starts, rows)
     return Branches(case, table.columns[entry], table.values[entry])
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opaq.model.arrays import FloatArray, IndexArray, IntArray, SparseRows, indices
-from opaq.model.content import Brief
+from opaq.model.arrays import FloatArray, IndexArray, IntArray, ShortRepr, SparseRows, indices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -70,7 +69,7 @@ class Payoff:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class HiddenProcess(Brief):
+class HiddenProcess(ShortRepr):
     """What the observer faces: x moves along edges whose probabilities are linear in the policy.
 
     A policy is one flat vector over slots; a slot is one action of one policy row. State `num_states` is the

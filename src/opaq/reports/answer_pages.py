@@ -6,21 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 from opaq.model.problem import Problem
-from opaq.opacity.measurement import Measurement
-from opaq.reports.answer_page import Facts, Lines, Page, Part
+from opaq.opacity.measure import Measurement
 from opaq.reports.certificate_text import certificate_rows, certificate_sentence, uniform_sentence
 from opaq.reports.comparison_text import comparison_cells, comparison_sentence, missing_lines
-from opaq.reports.grid_text import grid_of, path_lines
-from opaq.reports.layout import WIDTH
+from opaq.reports.grid import grid_of, path_lines
+from opaq.reports.layout import WIDTH, Facts, Lines, Page, Part
 from opaq.reports.measurement_text import measurement_rows, sequence_parts
 from opaq.reports.run_text import run_parts, runs_sentence
 from opaq.reports.sentences import answer_sentence
 from opaq.reports.solution_text import search_rows, verdict_rows
 from opaq.simulation.replay import Replay
 
-Solution = Any  # an opaq.solvers.solution.Solution; reports know no solver, only what they are given
-Comparison = Any  # an opaq.solvers.comparison.Comparison
-Certificate = Any  # an opaq.certificates.certificate.Certificate
+Solution = Any  # an opaq.solvers.solve.Solution; reports know no solver, only what they are given
+Comparison = Any  # an opaq.solvers.compare.Comparison
+Certificate = Any  # an opaq.certificates.certify.Certificate
 
 
 def measurement_page(measurement: Measurement, *, width: int = WIDTH) -> Page:

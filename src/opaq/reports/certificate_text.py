@@ -8,7 +8,7 @@ from typing import Any
 from opaq.opacity.amount import Amount
 from opaq.reports.measurement_text import measurement_to_dict
 
-Certificate = Any  # an opaq.certificates.certificate.Certificate; reports know only what they are given
+Certificate = Any  # an opaq.certificates.certify.Certificate; reports know only what they are given
 _DIGITS = 4
 _OPTIMAL = 1e-3  # a policy this close to a bound is called optimal to within that
 TRIVIAL = "the trivial bound: no secret with as many values exceeds it"

@@ -7,13 +7,11 @@ from typing import Any
 
 from opaq.model.uncertainty import Shannon
 from opaq.opacity.amount import Amount
-from opaq.reports.answer_page import Cells
 from opaq.reports.certificate_text import TRIVIAL, gap_words, rounded_up
-from opaq.reports.layout import WIDTH, wrapped
+from opaq.reports.layout import WIDTH, TextTable, short_amount, wrap_lines
 from opaq.reports.measurement_text import amount_to_dict
-from opaq.reports.plain_tables import short_amount
 
-Comparison = Any  # an opaq.solvers.comparison.Comparison; reports know no solver, only what they are given
+Comparison = Any  # an opaq.solvers.compare.Comparison; reports know no solver, only what they are given
 
 HEAD = ("class", "opacity", "return", "guess error", "rows", "seconds", "status")
 _COLUMNS = {"opacity": "opacity", "guess_error": "guess error"}  # measures that have a column in any case
@@ -41,10 +39,10 @@ def comparison_to_dict(comparison: Comparison, *, problem_file: str | None = Non
     }
 
 
-def comparison_cells(comparison: Comparison) -> Cells:
+def comparison_cells(comparison: Comparison) -> TextTable:
     """The ladder as a table, one line for every class, coarser classes first."""
     head = comparison_head(comparison)
-    return Cells(head, tuple(comparison_rows(comparison)), range(1, len(head) - 1))
+    return TextTable(head, tuple(comparison_rows(comparison)), range(1, len(head) - 1))
 
 
 def comparison_sentence(comparison: Comparison) -> str:
@@ -121,9 +119,9 @@ def missing_lines(comparison: Comparison, *, width: int = WIDTH) -> list[str]:
     lines: list[str] = []
     if comparison.bound is not None:
         so_far = "; interrupted: this is the best bound so far" if comparison.interrupted else ""
-        lines += wrapped(f"the bound holds for {comparison.bound_scope}{so_far}", rest="  ", width=width)
+        lines += wrap_lines(f"the bound holds for {comparison.bound_scope}{so_far}", rest="  ", width=width)
     for missed in comparison.unreached:
-        lines += wrapped(f"no answer for {missed.name}: {missed.reason}", rest="  ", width=width)
+        lines += wrap_lines(f"no answer for {missed.name}: {missed.reason}", rest="  ", width=width)
     return lines
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opaq.reports.layout import WIDTH, wrapped
+from opaq.reports.layout import WIDTH, plain_table, short_amount, short_bound, wrap_lines
 from opaq.reports.measurement_text import amount_to_dict
-from opaq.reports.plain_tables import plain_table, short_amount, short_bound
 
-Frontier = Any  # an opaq.study.pareto_front.Frontier; reports know no study, only what they are given
+Frontier = Any  # an opaq.study.front.frontier.Frontier; reports know no study, only what they are given
 
 
 def frontier_to_dict(
@@ -104,11 +103,11 @@ def render_frontier(frontier: Frontier, *, width: int = WIDTH) -> str:
 def frontier_notes(frontier: Frontier, *, width: int = WIDTH) -> list[str]:
     """What no policy exceeds, whether the front is concave (convex where the task is to reveal), what is missing."""
     if not frontier.points:
-        return wrapped("no policy was found that meets the other requirements", width=width)
+        return wrap_lines("no policy was found that meets the other requirements", width=width)
     notes = [f"no policy earns more than {frontier.largest:.6g} ({frontier.against})", _shape(frontier)]
     if not frontier.complete:
         notes.append("the work was ended before all points were found")
-    return [line for text in notes for line in wrapped(text, rest="  ", width=width)]
+    return [line for text in notes for line in wrap_lines(text, rest="  ", width=width)]
 
 
 def _shape(frontier: Frontier) -> str:

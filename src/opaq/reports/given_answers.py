@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opaq.errors import Faults
-from opaq.opacity.measurement import Measurement
+from opaq.opacity.measure import Measurement
 from opaq.reports.certificate_text import certificate_to_dict
 from opaq.reports.comparison_text import comparison_to_dict
 from opaq.reports.measurement_text import measurement_to_dict

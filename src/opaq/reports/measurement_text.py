@@ -7,11 +7,9 @@ from itertools import groupby
 from typing import Any
 
 from opaq.opacity.amount import Amount
-from opaq.opacity.evaluator import ExactnessLimit
-from opaq.opacity.measurement import Measurement, RequirementResult
+from opaq.opacity.measure import ExactnessLimit, Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
-from opaq.reports.answer_page import Lines
-from opaq.reports.layout import GLUE, NOISE, Changes, ShortNames, number, with_unit, wrapped
+from opaq.reports.layout import GLUE, NOISE, Changes, Lines, ShortNames, number, with_unit, wrap_lines
 
 _SHOWN_VALUES = 6  # the likeliest secret values listed beside a sequence
 _LEAST = 1e-300  # probabilities below are near the end of what floats hold
@@ -207,14 +205,14 @@ def sequence_parts(measurement: Measurement, *, width: int) -> tuple[Lines, ...]
 def _sequence(
     sequence: ObservedSequence, share_of: str, observations: ShortNames | Changes, secrets: ShortNames, width: int
 ) -> list[str]:
-    seen = _counted(sequence.observations, observations) + ("" if sequence.complete else " -> ...")
+    seen = _count_repetitions(sequence.observations, observations) + ("" if sequence.complete else " -> ...")
     weight = _probability(sequence)
     if sequence.probability is not None or sequence.likeliest >= _LEAST:
         weight += f"; {with_unit(f'{sequence.bits:.3g}', 'bits')} of {share_of}"
     posterior = ", ".join(f"{secrets[name]}{GLUE}{share:.3g}" for name, share in _likely(sequence))
     return [
-        *wrapped(seen, first="  ", rest="    ", width=width),
-        *wrapped(f"{weight}; secret: {posterior}", first="      ", rest="      ", width=width),
+        *wrap_lines(seen, first="  ", rest="    ", width=width),
+        *wrap_lines(f"{weight}; secret: {posterior}", first="      ", rest="      ", width=width),
     ]
 
 
@@ -240,7 +238,7 @@ def _likely(sequence: ObservedSequence) -> list[tuple[str, float]]:
     return [(name, share) for name, share in ranked if share > NOISE]
 
 
-def _counted(observations: Sequence[str], names: ShortNames | Changes) -> str:
+def _count_repetitions(observations: Sequence[str], names: ShortNames | Changes) -> str:
     """The sequence in its order, repetitions counted, the middle of a long one left out."""
     runs = _runs(observations)
     if len(runs) <= 2 * _SHOWN_RUNS:

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from opaq.choices import check_numbers, check_types, is_flag
-from opaq.errors import Fault, InputError
+from opaq.errors import Fault, InputError, check_numbers, check_types, is_flag
 from opaq.files import check_writable, write_text
-from opaq.loading.policy_files import as_policy
-from opaq.loading.scenarios import as_problem, problem_text
-from opaq.model.content import ByContent
+from opaq.load import as_policy, as_problem, problem_text
+from opaq.model.arrays import ContentEq
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.opacity.measurement import Measurement, measure_product
+from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.compile import Product, compile_problem
 from opaq.reports.given_answers import GivenAnswers
 from opaq.reports.page.render import render_report
@@ -35,7 +33,7 @@ _MEASURING = 0.6  # of the time where it is limited
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Report(ByContent):
+class Report(ContentEq):
     """A report: the data it shows, and the page that shows them."""
 
     data: Mapping[str, Any]  # docs/answers.md explains the keys
@@ -124,11 +122,11 @@ def make_report(
         asked = stop or own
         try:
             with asked.part(time) as limited:
-                product, pi = _compiled(problem, chosen, solution, limited)
+                product, pi = _compile(problem, chosen, solution, limited)
                 left = None if time is None else _MEASURING * (time - (perf_counter() - begun))
-                measurement = _measured(product, pi, solution, time=left, stop=limited, tell=tell)
+                measurement = _measure(product, pi, solution, time=left, stop=limited, tell=tell)
                 tell("replaying runs")
-                stated = _written(problem) if text is None else text
+                stated = _problem_text(problem) if text is None else text
                 inputs = ReportInputs(product, pi, chosen, measurement, answers, stated)
                 data = report_data(inputs, runs=runs, seed=seed, stop=limited)
             if further is not None:
@@ -153,7 +151,7 @@ def _policy(policy: Policy | None, solution: Answer | None) -> Policy | None:
     return found
 
 
-def _compiled(problem: Problem, policy: Policy | None, solution: Answer | None, stop: Stop) -> tuple[Product, Any]:
+def _compile(problem: Problem, policy: Policy | None, solution: Answer | None, stop: Stop) -> tuple[Product, Any]:
     """The product and the policy vector; those of a solution need not be made again."""
     product = getattr(solution, "product", None)
     if isinstance(product, Product):
@@ -165,7 +163,7 @@ def _compiled(problem: Problem, policy: Policy | None, solution: Answer | None, 
     return product, product.policy_vector(policy)
 
 
-def _measured(
+def _measure(
     product: Product,
     pi: Any,
     solution: Answer | None,
@@ -183,7 +181,7 @@ def _measured(
         return measure_product(product, pi, rng=rng, time=time, stop=measuring, on_progress=tell)
 
 
-def _written(problem: Problem) -> str:
+def _problem_text(problem: Problem) -> str:
     """A problem made in Python as a file would state it; nothing where that would be long or cannot be written."""
     import json
 

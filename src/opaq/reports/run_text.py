@@ -5,10 +5,9 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from opaq.escapes import printable
-from opaq.reports.answer_page import Lines
-from opaq.reports.layout import GLUE, WIDTH, ShortNames, wrapped
-from opaq.simulation.replay import Moment, Replay
+from opaq.errors import printable
+from opaq.reports.layout import GLUE, WIDTH, Lines, ShortNames, wrap_lines
+from opaq.simulation.replay import Replay, ReplayStep
 
 _HEAD = ("time", "state", "action", "seen", "the observer believes of the secret")
 _SHOWN_VALUES = 4
@@ -61,7 +60,7 @@ def run_parts(runs: tuple[Replay, ...], *, width: int = WIDTH) -> tuple[Lines, .
     return tuple(parts)
 
 
-def _row(moment: Moment, states: ShortNames, observations: ShortNames, secrets: ShortNames) -> tuple[str, ...]:
+def _row(moment: ReplayStep, states: ShortNames, observations: ShortNames, secrets: ShortNames) -> tuple[str, ...]:
     likely = sorted(moment.posterior.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
     belief = ", ".join(f"{secrets[name]}{GLUE}{share:.3f}" for name, share in likely if share > 0.0005)
     time, state, seen = str(moment.time), states[moment.state], observations[moment.observation]
@@ -76,5 +75,5 @@ def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
     lines = []
     for row in table:
         fixed = "".join(f"{word:<{size}}  " for word, size in zip(row, widths, strict=False))
-        lines += wrapped(row[-1], first=fixed, rest=indent, width=width)
+        lines += wrap_lines(row[-1], first=fixed, rest=indent, width=width)
     return lines

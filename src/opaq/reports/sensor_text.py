@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from opaq.reports.layout import WIDTH, wrapped
+from opaq.reports.layout import WIDTH, plain_table, short_amount, short_difference, wrap_lines
 from opaq.reports.measurement_text import amount_to_dict
-from opaq.reports.plain_tables import plain_table, short_amount, short_difference
 
-SensorRanking = Any  # an opaq.study.sensor_ranking.SensorRanking; reports know no study, only what they are given
+SensorRanking = Any  # an opaq.study.sensors.SensorRanking; reports know no study, only what they are given
 
 NUMBERS = range(1, 7)  # the columns that are aligned to the right
 _UNCHANGED = "as they are"
@@ -24,7 +23,7 @@ def ranking_to_dict(ranking: SensorRanking) -> dict[str, Any]:
         "stated": ranking.stated is not None,
         "of": ranking.base.of.name,
         "base": _figures(ranking.base, ranking.status),
-        "sensors": [_sensor_to_dict(ranking, sensor) for sensor in _ranked(ranking)],
+        "sensors": [_sensor_to_dict(ranking, sensor) for sensor in _order_sensors(ranking)],
         "trials": [
             {"sensor": trial.sensor, "change": trial.change}
             | _difference("gain", trial.gain)
@@ -49,7 +48,7 @@ def _figures(measurement: Any, status: Any) -> dict[str, Any]:
     }
 
 
-def _ranked(ranking: SensorRanking) -> list[str]:
+def _order_sensors(ranking: SensorRanking) -> list[str]:
     """The sensors, those that cost most first; those without a trial are the last."""
     return list(dict.fromkeys([*ranking.costs, *ranking.coverage]))
 
@@ -131,7 +130,7 @@ def ranking_notes(ranking: SensorRanking, *, width: int = WIDTH) -> list[str]:
         notes.append("gains with ± are estimates and their standard errors")
     if ranking.stated is None and ranking.trials:
         notes.append("no sensors are stated: names, ranges and rates are inferred from the observations")
-    return [line for text in notes for line in wrapped(text, rest="  ", width=width)]
+    return [line for text in notes for line in wrap_lines(text, rest="  ", width=width)]
 
 
 def _rate(stated: Any, rates: list[float]) -> str:

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from opaq.escapes import printable
+from opaq.errors import printable
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer, ObserverKind
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.opacity.amount import Amount
-from opaq.opacity.measurement import Measurement, RequirementResult
+from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.reports.certificate_text import TRIVIAL, certificate_to_dict, gap_words, rounded_up
 from opaq.reports.layout import NOISE, with_unit
 from opaq.reports.measurement_text import constant_secret
 
-Certificate = Any  # an opaq.certificates.certificate.Certificate, or what certificate_to_dict makes of one
+Certificate = Any  # an opaq.certificates.certify.Certificate, or what certificate_to_dict makes of one
 
 _LONGEST = 40  # characters of a name in a sentence
 _SURE = 5e-6  # guess errors below are none, shares of a policy this close to a bound are all of it
@@ -29,7 +29,7 @@ def question_sentence(problem: Problem) -> str:
     """What is asked: how well the secret is hidden, from whom, and what must get done meanwhile."""
     times = "once" if problem.horizon == 0 else f"at each of {problem.horizon + 1:,} times"
     seen = f"an observer who sees {_observations(problem.observer)} {times}{_signs(problem)}"
-    asked = _joined([*_return_asked(problem), *map(requirement_words, problem.task.requirements)])
+    asked = _join_clauses([*_return_clause(problem), *map(requirement_words, problem.task.requirements)])
     meanwhile = f", when {asked}" if asked else ""
     verb = "reveal" if problem.task.minimise else "hide"
     whom = "to" if problem.task.minimise else "from"
@@ -77,7 +77,7 @@ def _(secret: StepsAgo, mdp: MDP) -> str:
 @secret_words.register
 def _(secret: Visited, mdp: MDP) -> str:
     named = secret_label(secret, mdp) or (secret.name if secret.name in mdp.states else None)
-    where = f"one of {secret.states.size:,} states" if named is None else quoted(named)
+    where = f"one of {secret.states.size:,} states" if named is None else quote_name(named)
     return f"whether the run ever visits {where}"
 
 
@@ -110,20 +110,20 @@ def requirement_words(requirement: Requirement) -> str:
 
 @requirement_words.register
 def _(requirement: ReturnAtLeast) -> str:
-    return f"the return of {quoted(requirement.reward)} must be at least {requirement.threshold:.6g}"
+    return f"the return of {quote_name(requirement.reward)} must be at least {requirement.threshold:.6g}"
 
 
 @requirement_words.register
 def _(requirement: Reach) -> str:
-    return f"{quoted(requirement.name)} must be reached with probability {requirement.threshold:.6g} or more"
+    return f"{quote_name(requirement.name)} must be reached with probability {requirement.threshold:.6g} or more"
 
 
 @requirement_words.register
 def _(requirement: Satisfy) -> str:
-    return f"{quoted(requirement.name)} must hold with probability {requirement.threshold:.6g} or more"
+    return f"{quote_name(requirement.name)} must hold with probability {requirement.threshold:.6g} or more"
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name in a sentence: printable, cut short, in quotes."""
     shown = printable(name)
     return f"“{shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + '…'}”"
@@ -140,7 +140,7 @@ def _signs(problem: Problem) -> str:
     return " and a sign of every action" if watches and problem.horizon > 0 else ""
 
 
-def _return_asked(problem: Problem) -> list[str]:
+def _return_clause(problem: Problem) -> list[str]:
     threshold = problem.task.return_at_least
     if threshold is None or not problem.mdp.rewards.any():
         return []
@@ -152,12 +152,12 @@ def _of_state(classes: StateClasses, mdp: MDP, verb: str) -> str:
     if classes.names == ("no", "yes"):
         label = secret_label(LastState(classes), mdp)
         count = int((classes.of_state == 1).sum())
-        return f"whether {verb} in {f'one of {count:,} secret states' if label is None else quoted(label)}"
+        return f"whether {verb} in {f'one of {count:,} secret states' if label is None else quote_name(label)}"
     every = len(classes.names) == mdp.num_states
     return f"where {verb}" if every else f"in which of {len(classes.names):,} groups of states {verb}"
 
 
-def _joined(clauses: list[str]) -> str:
+def _join_clauses(clauses: list[str]) -> str:
     return " and ".join([", ".join(clauses[:-1]), clauses[-1]] if len(clauses) > 1 else clauses)
 
 
@@ -179,7 +179,7 @@ def _hidden(measurement: Measurement) -> list[str]:
     constant = constant_secret(measurement)
     if constant is not None:
         value, runs = constant
-        return [f"There is nothing to hide: the secret is {quoted(value)} in {runs} of this policy"]
+        return [f"There is nothing to hide: the secret is {quote_name(value)} in {runs} of this policy"]
     return [
         f"This policy hides {_amount(measurement.opacity)} of {_bits(measurement.secret_entropy)} of the secret",
         _guess(measurement.guess_error),

@@ -8,7 +8,7 @@ from typing import Any
 
 from opaq.reports.measurement_text import amount_to_dict, amount_words, measurement_to_dict
 
-Solution = Any  # an opaq.solvers.solution.Solution; reports know no solver, only what they are given
+Solution = Any  # an opaq.solvers.solve.Solution; reports know no solver, only what they are given
 
 
 def solution_to_dict(solution: Solution) -> dict[str, Any]:
@@ -104,10 +104,10 @@ def _spread(solution: Solution) -> str:
     error = max(abs(solution.value_of(best.error)) for best in feasible)
     estimated = f" (estimates, each ± {error:.1g} or less)" if error else ""
     secretless = f"; {idle} of them with nothing to hide (one value of the secret)" if idle else ""
-    return f"{count}; {spread}{estimated}{secretless}{_polished(solution, scores)}"
+    return f"{count}; {spread}{estimated}{secretless}{_polish_note(solution, scores)}"
 
 
-def _polished(solution: Solution, scores: Sequence[float]) -> str:
+def _polish_note(solution: Solution, scores: Sequence[float]) -> str:
     """That the answer is better than what any start ended with, where four digits show it."""
     if solution.gradients == "sampled":
         return ""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opaq.reports.layout import axis_title
 from opaq.reports.measurement_text import amount_to_dict
-from opaq.reports.objective_names import axis_title
 from opaq.reports.report_data import FORMAT, VERSION
 from opaq.reports.study_sentences import (
     answer_of_front,
@@ -19,7 +19,7 @@ from opaq.reports.study_sentences import (
 )
 from opaq.version import __version__
 
-Study = Any  # an opaq.study.sweep_study.Study; reports know no study, only what they are given
+Study = Any  # an opaq.study.sweep.study.Study; reports know no study, only what they are given
 
 _FEASIBLE = "feasible"
 _CLOSE = 1e-4  # of the range of returns

@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opaq.escapes import printable
+from opaq.errors import printable
 from opaq.reports.answer_data import drawn_amount
-from opaq.reports.layout import NOISE
-from opaq.reports.objective_names import objective_title, with_unit
+from opaq.reports.layout import NOISE, objective_title, with_objective_unit
 
 Data = Mapping[str, Any]  # of the page of a study
 
@@ -42,7 +41,7 @@ def answer_of_sweep(data: Data) -> str:
     if not (points := _hiding(data)):
         return f"{_count(data)}. No point has an answer that meets its task."
     title, low = objective_title(data["of"]).capitalize(), hidden_words(points[0])
-    high = with_unit(hidden_words(points[-1]), data["of"])
+    high = with_objective_unit(hidden_words(points[-1]), data["of"])
     ends = [hidden_value(point, minimise=data["minimise"]) for point in (points[0], points[-1])]
     spread = f"{title} goes from {low} to {high}" if ends[0] < ends[1] else f"{title} is {high}"
     best = data["points"][data["best"]]
@@ -111,7 +110,7 @@ def _end(data: Data, point: Data) -> str:
     reached = point["return"] if data["against"] == "return" else point["value"]
     kind = "a return of" if data["against"] == "return" else shortly(data["against"])
     title = "" if data["of"] == "opacity" else f"{objective_title(data['of'])} "
-    hidden = with_unit(f"{title}{hidden_words(point)}", data["of"])
+    hidden = with_objective_unit(f"{title}{hidden_words(point)}", data["of"])
     return f"{hidden} at {kind} {figure_words(reached)}"
 
 

@@ -6,12 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opaq.escapes import printable
-from opaq.reports.layout import WIDTH, number, wrapped
-from opaq.reports.objective_names import objective_title
-from opaq.reports.plain_tables import plain_table
+from opaq.errors import printable
+from opaq.reports.layout import WIDTH, number, objective_title, plain_table, wrap_lines
 
-Study = Any  # an opaq.study.sweep_study.Study; reports know no study, only what they are given
+Study = Any  # an opaq.study.sweep.study.Study; reports know no study, only what they are given
 
 _MOST_ROWS = 60  # of a table on a page; results.csv has them all
 _MOST_FAILED = 5
@@ -54,17 +52,21 @@ def study_table(study: Study, *, width: int = WIDTH) -> tuple[tuple[str, ...], l
     shown = _figures_of(study)
     head = ("point", *study.parameters, *shown)
     rows = [
-        (point.name, *(_value(point.parameters.get(path, "")) for path in study.parameters), *_chosen(cells, shown))
+        (
+            point.name,
+            *(_value(point.parameters.get(path, "")) for path in study.parameters),
+            *_choose_cells(cells, shown),
+        )
         for point, cells in zip(study.points, figures, strict=False)
     ]
     if len(study.parameters) < 1 or _width([head, *rows]) <= width:
         return head, rows
     names = short_names(study.parameters)
-    rows = [(point.name, *_chosen(cells, shown)) for point, cells in zip(study.points, figures, strict=False)]
+    rows = [(point.name, *_choose_cells(cells, shown)) for point, cells in zip(study.points, figures, strict=False)]
     if _width([("point", *shown), *rows]) + 2 + _ENOUGH > width:
         shown = tuple(name for name in shown if name != "guess error" or study.of == "guess_error")
     rows = [
-        (point.name, *_chosen(cells, shown), _varied(point, names))
+        (point.name, *_choose_cells(cells, shown), _varied_values(point, names))
         for point, cells in zip(study.points, figures, strict=False)
     ]
     return ("point", *shown, _VARIED), rows
@@ -100,11 +102,11 @@ def _cells(point: Any) -> dict[str, str]:
     }
 
 
-def _chosen(cells: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
+def _choose_cells(cells: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(cells.get(name, "-") for name in names)
 
 
-def _varied(point: Any, names: Mapping[str, str]) -> str:
+def _varied_values(point: Any, names: Mapping[str, str]) -> str:
     return ", ".join(f"{names[path]} {_value(value)}" for path, value in point.parameters.items())
 
 
@@ -128,7 +130,7 @@ def render_study(study: Study, *, width: int = WIDTH) -> str:
     """The table and the summary, for a page."""
     head, rows = study_table(study, width=width)
     lines = plain_table(head, rows, numbers=(), width=width)
-    summary = [line for text in study_summary(study).splitlines() for line in wrapped(text, width=width)]
+    summary = [line for text in study_summary(study).splitlines() for line in wrap_lines(text, width=width)]
     return "\n".join([*lines, "", *summary])
 
 

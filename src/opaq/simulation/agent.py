@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from opaq.choices import check_types, suggestion
-from opaq.errors import Fault, InputError
+from opaq.errors import Fault, InputError, check_types, suggestion
 from opaq.model.arrays import IntArray
 from opaq.model.mdp import positions
 from opaq.model.policy import Policy, PolicyClass, RowKey, row_name
 from opaq.model.problem import Problem
 from opaq.product.compile import compile_problem
-from opaq.product.condition_tracker import ConditionTracker, Setting, track_condition
-from opaq.product.joint_choices import condition_machine, free_memory_of
 from opaq.product.machine import Branches, Machine
+from opaq.product.trackers import ConditionTracker, TrackerContext, condition_machine, free_memory_of, track_condition
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class AgentState:
     """Where a run stands: the state, and the node of every machine the policy looks at."""
 
     state: int
@@ -30,7 +28,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PolicyExecutor:
     """How situations follow from one another and what the policy does in them; nothing here changes."""
 
     problem: Problem
@@ -43,12 +41,12 @@ class Rules:
     observation_index: Mapping[str, int]
 
     @classmethod
-    def of(cls, problem: Problem, policy: Policy) -> Rules:
+    def of(cls, problem: Problem, policy: Policy) -> PolicyExecutor:
         """The rules of a policy; raises InputError when it lacks a row for a case that can occur."""
         check_types({"problem": (problem, Problem, "an opaq.Problem"), "policy": (policy, Policy, "an opaq.Policy")})
         product = compile_problem(problem, policy.policy_class)
         complete = product.policy(product.policy_vector(policy)).rows
-        setting = Setting.of(problem, policy.policy_class)
+        setting = TrackerContext.of(problem, policy.policy_class)
         conditions = tuple(track_condition(one, setting) for one in policy.policy_class.conditions)
         memory = free_memory_of(conditions)
         return cls(
@@ -67,23 +65,23 @@ class Rules:
         """Whether the policy looks at what the observer sees, which then has to be said at every time."""
         return any(one.window is not None for one in self.conditions)
 
-    def played(self, situation: Situation) -> int:
+    def played(self, situation: AgentState) -> int:
         """The model's action that was chosen; where the policy also chooses its next memory node, without the node."""
         if situation.action is None:
             raise ValueError("no action has been chosen")
         return situation.action // (len(self.choice_index) // len(self.problem.mdp.actions))
 
-    def begin(self, state: str, rng: np.random.Generator) -> Situation:
+    def begin(self, state: str, rng: np.random.Generator) -> AgentState:
         """A run starts; nothing has been heard of what the observer sees."""
         index = self._index(state)
         start = np.array([index])
         nodes = tuple(
-            _drawn(machine.begin(start), rng) if one.window is None else 0
+            _draw_branch(machine.begin(start), rng) if one.window is None else 0
             for one, machine in zip(self.conditions, self.machines, strict=True)
         )
-        return Situation(index, nodes)
+        return AgentState(index, nodes)
 
-    def hear(self, situation: Situation, observation: str | None) -> Situation:
+    def hear(self, situation: AgentState, observation: str | None) -> AgentState:
         """The same situation once the policy has learnt what the observer sees in it; without need it is not read."""
         if not self.listens:
             return situation
@@ -92,28 +90,28 @@ class Rules:
             node if one.window is None else int(one.window.append(np.array([node]), heard)[0])
             for one, node in zip(self.conditions, situation.nodes, strict=True)
         )
-        return Situation(situation.state, nodes, situation.action)
+        return AgentState(situation.state, nodes, situation.action)
 
-    def choose(self, situation: Situation, rng: np.random.Generator, *, likeliest: bool = False) -> Situation:
+    def choose(self, situation: AgentState, rng: np.random.Generator, *, likeliest: bool = False) -> AgentState:
         """The same situation with an action taken: drawn, or the likeliest."""
         row = self.probabilities(situation)
         chances = np.fromiter(row.values(), dtype=np.float64)
         name = list(row)[int(chances.argmax()) if likeliest else _draw(chances, rng)]
-        return Situation(situation.state, situation.nodes, self.choice_index[name])
+        return AgentState(situation.state, situation.nodes, self.choice_index[name])
 
-    def move(self, situation: Situation, state: str, rng: np.random.Generator) -> Situation:
+    def move(self, situation: AgentState, state: str, rng: np.random.Generator) -> AgentState:
         """The run goes on to a state; every machine takes its step, observations wait for `hear`."""
         if situation.action is None:
             raise ValueError("choose an action before moving on")
         index = self._index(state)
         source, action, target = (np.array([value]) for value in (situation.state, situation.action, index))
         nodes = tuple(
-            _drawn(machine.step(np.array([node]), source, action, target), rng) if one.window is None else node
+            _draw_branch(machine.step(np.array([node]), source, action, target), rng) if one.window is None else node
             for one, machine, node in zip(self.conditions, self.machines, situation.nodes, strict=True)
         )
-        return Situation(index, nodes)
+        return AgentState(index, nodes)
 
-    def probabilities(self, situation: Situation) -> Mapping[str, float]:
+    def probabilities(self, situation: AgentState) -> Mapping[str, float]:
         """The policy's row for a situation."""
         key = tuple(one.word(node) for one, node in zip(self.conditions, situation.nodes, strict=True))
         row = self.rows.get(key)
@@ -127,7 +125,7 @@ class Rules:
             raise InputError([Fault("", f"unknown state '{state}'", "use the names of the problem's states")])
         return self.state_index[state]
 
-    def _observation(self, observation: str | None, situation: Situation) -> int:
+    def _observation(self, observation: str | None, situation: AgentState) -> int:
         state = self.problem.mdp.states[situation.state]
         if observation is None:
             looks = f"the policy looks at observations, and none is given in state '{state}'"
@@ -146,8 +144,8 @@ class Agent:
     """
 
     def __init__(self, problem: Problem, policy: Policy) -> None:
-        self.rules = Rules.of(problem, policy)
-        self._now: Situation | None = None
+        self.rules = PolicyExecutor.of(problem, policy)
+        self._now: AgentState | None = None
 
     def start(self, state: str, rng: np.random.Generator | None = None) -> None:
         """Begin a run in a state; `rng` draws the first memory node, where that is random."""
@@ -182,7 +180,7 @@ def numbered_state(observation: Any) -> str:
 class GymAdapter:
     """A policy with the `predict` of Stable-Baselines; what it remembers travels in `state`."""
 
-    rules: Rules
+    rules: PolicyExecutor
     rng: np.random.Generator
     state_name: Callable[[Any], str] = numbered_state
     seen_name: Callable[[Any], str] | None = None
@@ -204,7 +202,7 @@ class GymAdapter:
         seen_name: turns the environment's observation into the name of what the observer sees; policies that look at
             observations need it.
         """
-        rules = Rules.of(problem, policy)
+        rules = PolicyExecutor.of(problem, policy)
         if rules.listens and seen_name is None:
             looks = "looks at observations, and the environment's do not say what the observer sees"
             raise InputError([Fault("policy", looks, "give seen_name, a function that does")])
@@ -212,7 +210,7 @@ class GymAdapter:
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
-    ) -> tuple[Any, tuple[Situation, ...]]:
+    ) -> tuple[Any, tuple[AgentState, ...]]:
         """(action index, state to pass to the next call); arrays of observations give arrays of actions."""
         seen = np.asarray(observation)
         single = seen.ndim == 0
@@ -226,13 +224,13 @@ class GymAdapter:
         actions = np.array([self.rules.played(situation) for situation in after], dtype=np.int64)
         return (int(actions[0]) if single else actions), after
 
-    def _next(self, observation: Any, last: Situation | None, *, likeliest: bool) -> Situation:
+    def _next(self, observation: Any, last: AgentState | None, *, likeliest: bool) -> AgentState:
         state, seen = self.state_name(observation), self.seen_name and self.seen_name(observation)
         now = self.rules.begin(state, self.rng) if last is None else self.rules.move(last, state, self.rng)
         return self.rules.choose(self.rules.hear(now, seen), self.rng, likeliest=likeliest)
 
 
-def _drawn(branches: Branches, rng: np.random.Generator) -> int:
+def _draw_branch(branches: Branches, rng: np.random.Generator) -> int:
     """One of the branches of a single case."""
     nodes: IntArray = branches.node
     return int(nodes[0] if nodes.size == 1 else nodes[_draw(branches.probability, rng)])

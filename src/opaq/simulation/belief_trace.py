@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from opaq.beliefs.outlooks import backward_cost, forward_cost, secret_outlooks
+from opaq.beliefs.returns import moves
+from opaq.beliefs.secret_prediction import backward_cost, forward_cost, predict_secret
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
-from opaq.opacity.operators import filtered
+from opaq.opacity.filtering import filter_states
 from opaq.product.compile import Product
 from opaq.simulation.runs import Run
 
@@ -38,7 +39,7 @@ def trace_beliefs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tupl
     by_time = _by_time(beliefs)
     blocks = [block for _, block in by_time]
     backwards = backward_cost(product.process) <= forward_cost(product.process, _FEW)
-    for time, first, rows in secret_outlooks(product.process, pi, blocks, backwards=backwards):
+    for time, first, rows in predict_secret(product.process, pi, blocks, backwards=backwards):
         for number, row in zip(by_time[time][0][first:], rows, strict=False):
             secrets[number][time] = row
     return tuple(
@@ -50,7 +51,7 @@ def trace_beliefs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tupl
 def filtered_beliefs(product: Product, pi: FloatArray, observations: Sequence[str]) -> Any:
     """P(x_t | o_0 .. o_t) as a sparse matrix [time, product state]; InputError where observations cannot occur."""
     rows = []
-    for time, (now, log_probability) in enumerate(filtered(product, pi, observations)):
+    for time, (now, log_probability) in enumerate(filter_states(product, pi, observations)):
         if not np.isfinite(log_probability):
             what = f"'{observations[time]}' has probability 0 after what was seen before it"
             raise InputError([Fault(f"observations[{time}]", what, "give what can be seen of this policy")])
@@ -70,3 +71,73 @@ def _over_states(product: Product, beliefs: Any) -> Any:
     shape = (product.process.num_states, product.problem.mdp.num_states)
     entries = (np.ones(shape[0]), (np.arange(shape[0]), product.state_of))
     return csr_array(beliefs @ csr_array(entries, shape=shape))
+
+
+def conditioned_runs(
+    product: Product, pi: FloatArray, observations: Sequence[str], *, count: int, rng: np.random.Generator
+) -> tuple[Run, ...]:
+    """Independent runs x_0 .. x_t drawn from P(run | o_0 .. o_t), in the user's names.
+
+    Observations may end before the run does; the runs end with them, and a secret is named only where it is settled
+    by then. Raises InputError when the observations have probability 0 under the policy.
+    """
+    process = product.process
+    beliefs = filtered_beliefs(product, pi, observations).toarray()
+    into = moves(process, process.flow(pi)).tocsc()  # the ways into a state are together
+    return tuple(_conditioned_run(product, pi, observations, beliefs, into, rng) for _ in range(count))
+
+
+def _conditioned_run(
+    product: Product,
+    pi: FloatArray,
+    observations: Sequence[str],
+    beliefs: FloatArray,
+    into: Any,
+    rng: np.random.Generator,
+) -> Run:
+    """One run, from its last state backwards: P(x_t | x_t+1, o_0 .. o_t) ~ belief(x_t) P(x_t+1 | x_t)."""
+    states = [_pick(beliefs[-1], rng)]
+    slots = [_last_slot(product, pi, states[0], rng)]
+    for belief in beliefs[-2::-1]:
+        after = states[-1]
+        ways = slice(into.indptr[after], into.indptr[after + 1])
+        before = into.indices[ways]
+        states.append(int(before[_pick(belief[before] * into.data[ways], rng)]))
+        slots.append(_taken_slot(product, pi, states[-1], after, rng))
+    states, slots = states[::-1], slots[::-1]
+    return Run(
+        states=tuple(product.problem.mdp.states[product.state_of[state]] for state in states),
+        actions=tuple(product.actions[product.slot_action[slot]] for slot in slots),
+        observations=tuple(observations),
+        secret=_secret(product, states),
+    )
+
+
+def _secret(product: Product, states: Sequence[int]) -> str:
+    """What the secret is at the end of the run, or certain to be; empty where that is still open."""
+    process, last = product.process, states[-1]
+    value = process.secret[last] if len(states) == process.horizon + 1 else process.settled[last]
+    return product.secret_values[value] if value >= 0 else ""
+
+
+def _last_slot(product: Product, pi: FloatArray, state: int, rng: np.random.Generator) -> int:
+    """What the policy does in the last state of the run; nothing follows from it."""
+    first, last = product.process.row_start[product.process.row[state] :][:2]
+    return int(first) + _pick(pi[first:last], rng)
+
+
+def _taken_slot(product: Product, pi: FloatArray, state: int, after: int, rng: np.random.Generator) -> int:
+    """The slot that led from one state to the next."""
+    process = product.process
+    first, last = process.edge_start[state], process.edge_start[state + 1]
+    edge = int(first) + int(np.flatnonzero(process.edge_target[first:last] == after)[0])
+    begin, end = process.edge_slots.indptr[edge : edge + 2]
+    slots = process.edge_slots.indices[begin:end]
+    return int(slots[_pick(process.edge_slots.data[begin:end] * pi[slots], rng)])
+
+
+def _pick(weights: FloatArray, rng: np.random.Generator) -> int:
+    """An index by its weight; rounding goes to the last that is not 0."""
+    sums = np.cumsum(weights)
+    index = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
+    return min(index, int(np.flatnonzero(weights)[-1]))

@@ -3,32 +3,68 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from opaq.choices import check_numbers, check_types
-from opaq.display import Displayed
-from opaq.errors import Fault, InputError
-from opaq.model.arrays import FloatArray
-from opaq.model.content import ByContent
+from opaq.display import NotebookView, data_frame, posterior_columns
+from opaq.errors import Fault, InputError, check_numbers, check_types
+from opaq.model.arrays import ContentEq, FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.product.compile import Product
 from opaq.simulation.belief_trace import trace_beliefs
-from opaq.simulation.run_tables import runs_to_dataframe
-from opaq.simulation.runs import MOST_RUNS, Run, compiled, simulated
+from opaq.simulation.runs import MOST_RUNS, Run, compile_for_policy, simulate_product
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+_COLUMNS = ("run", "time", "state", "action", "observation", "secret")
+
+
+def runs_to_dataframe(runs: Sequence[Run | Replay]) -> DataFrame:
+    """One line per run and time: state, action, observation and the run's secret.
+
+    runs: what `simulate` or `replay` gave; of replays, P(value) of every value of the secret is added, as the observer
+    believes it at that time.
+
+    Raises an error that says how to install pandas where it is missing.
+    """
+    check_types({"runs": (runs, Sequence, "a list of runs or replays")})
+    check_types({f"runs[{index}]": (run, _is_run, "a run or a replay") for index, run in enumerate(runs)})
+    lines: list[dict[str, Any]] = []
+    posteriors: list[Mapping[str, float]] = []
+    for number, run in enumerate(runs):
+        for time, (state, action, observation, posterior) in enumerate(_moments(run)):
+            cells = (number, time, state, action, observation, run.secret)
+            lines.append(dict(zip(_COLUMNS, cells, strict=True)))
+            posteriors.append(posterior)
+    names = posterior_columns(posteriors)
+    for line, posterior in zip(lines, posteriors, strict=True):
+        line.update({column: posterior.get(value, 0.0) for value, column in names.items()})
+    return data_frame(lines, (*_COLUMNS, *names.values()))
+
+
+def _is_run(run: object) -> bool:
+    return isinstance(run, Run) or hasattr(run, "moments")
+
+
+def _moments(run: Run | Replay) -> Iterator[tuple[str, str, str, Mapping[str, float]]]:
+    """State, action, observation and what is believed at every time; of a plain run no belief is known."""
+    if isinstance(run, Run):
+        yield from ((*moment, {}) for moment in zip(run.states, run.actions, run.observations, strict=True))
+    else:
+        yield from ((each.state, each.action, each.observation, each.posterior) for each in run.moments)
+
 
 _FEW_RUNS = 3  # replayed where it is not said how many
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Moment(ByContent):
+class ReplayStep(ContentEq):
     """One time of a run; state and action are empty where only the observations are known."""
 
     time: int
@@ -39,10 +75,10 @@ class Moment(ByContent):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Replay(Displayed, ByContent):
+class Replay(NotebookView, ContentEq):
     """One run, time by time, and its secret (empty where it is not known)."""
 
-    moments: tuple[Moment, ...]
+    moments: tuple[ReplayStep, ...]
     secret: str
 
     def to_dataframe(self) -> DataFrame:
@@ -72,21 +108,21 @@ def replay(
     check_types(
         {"observations": (observations, Sequence, "a list of observations, and no runs")}, optional=("observations",)
     )
-    product, pi = compiled(problem, policy)
+    product, pi = compile_for_policy(problem, policy)
     if observations is not None and (isinstance(observations, str) or runs is not None):
         finding = "is a text" if isinstance(observations, str) else "is given beside runs"
         raise InputError([Fault("observations", finding, "give a list of observations, and no runs")])
     if observations is not None:
-        return replayed(product, pi, [Run((), (), tuple(observations), "")])
+        return replay_runs(product, pi, [Run((), (), tuple(observations), "")])
     if isinstance(runs, list | tuple):
         check_types({f"runs[{index}]": (run, Run, "an opaq.Run") for index, run in enumerate(runs)})
-        return replayed(product, pi, runs)
+        return replay_runs(product, pi, runs)
     count = cast(int, _FEW_RUNS if runs is None else runs)
     check_numbers({"runs": (count, 1, MOST_RUNS)}, whole=("runs",))
-    return replayed(product, pi, simulated(product, pi, count=count, rng=np.random.default_rng(seed)))
+    return replay_runs(product, pi, simulate_product(product, pi, count=count, rng=np.random.default_rng(seed)))
 
 
-def replayed(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tuple[Replay, ...]:
+def replay_runs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tuple[Replay, ...]:
     """Runs of a compiled problem with the beliefs of an observer who expects a policy vector."""
     return tuple(_replay(product, trace.run, trace.secrets) for trace in trace_beliefs(product, pi, runs))
 
@@ -96,7 +132,7 @@ def _replay(product: Product, run: Run, posteriors: FloatArray) -> Replay:
     moments = zip(run.states or blank, run.actions or blank, run.observations, posteriors, strict=True)
     return Replay(
         tuple(
-            Moment(time, state, action, seen, dict(zip(product.secret_values, shares.tolist(), strict=True)))
+            ReplayStep(time, state, action, seen, dict(zip(product.secret_values, shares.tolist(), strict=True)))
             for time, (state, action, seen, shares) in enumerate(moments)
         ),
         run.secret,

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opaq.choices import check_numbers
-from opaq.loading.policy_files import as_policy
-from opaq.loading.scenarios import as_problem
-from opaq.model.arrays import FloatArray
-from opaq.model.content import Brief
+from opaq.errors import check_numbers
+from opaq.load import as_policy, as_problem
+from opaq.model.arrays import FloatArray, ShortRepr
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.product.compile import Product, compile_problem
@@ -21,7 +19,7 @@ MOST_RUNS = 10**7
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Run(Brief):
+class Run(ShortRepr):
     """One run s_0 .. s_T: what happened, what the observer saw, and the secret."""
 
     states: tuple[str, ...]
@@ -46,11 +44,11 @@ def simulate(
     Raises InputError when an argument does not fit.
     """
     check_numbers({"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**64)}, whole=("runs", "seed"))
-    product, pi = compiled(problem, policy)
-    return simulated(product, pi, count=runs, rng=np.random.default_rng(seed))
+    product, pi = compile_for_policy(problem, policy)
+    return simulate_product(product, pi, count=runs, rng=np.random.default_rng(seed))
 
 
-def compiled(problem: object, policy: object) -> tuple[Product, FloatArray]:
+def compile_for_policy(problem: object, policy: object) -> tuple[Product, FloatArray]:
     """A problem compiled for a policy, each given in any way, and the policy as a vector."""
     stated = as_problem(problem)
     chosen = None if policy is None else as_policy(policy, stated)
@@ -58,7 +56,7 @@ def compiled(problem: object, policy: object) -> tuple[Product, FloatArray]:
     return product, product.policy_vector(chosen)
 
 
-def simulated(product: Product, pi: FloatArray, *, count: int, rng: np.random.Generator) -> tuple[Run, ...]:
+def simulate_product(product: Product, pi: FloatArray, *, count: int, rng: np.random.Generator) -> tuple[Run, ...]:
     """Independent runs of a policy vector, in the user's names."""
     sampled = sample_runs(product.process, pi, count=count, rng=rng)
     mdp, process = product.problem.mdp, product.process

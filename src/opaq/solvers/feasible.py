@@ -9,9 +9,8 @@ import numpy as np
 from opaq.beliefs.returns import expected_return, return_gradient, return_slope, start_distribution
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess, Payoff
-from opaq.solvers.attainable import Choices, eager_policy, largest_return
 from opaq.solvers.objective import Objective
-from opaq.solvers.starts import Start
+from opaq.solvers.starts import Start, StateActions, eager_policy, largest_return
 from opaq.stop import Stop
 
 _NUM_RANDOM = 6
@@ -24,7 +23,7 @@ _LARGEST_TABLE = 50_000_000  # entries of a table of decisions over time
 
 
 @dataclass(frozen=True, slots=True)
-class Closest:
+class FeasibilityResult:
     """A policy, its worst slack in units of what the requirements can differ by, and whether it meets the task."""
 
     pi: FloatArray
@@ -32,7 +31,7 @@ class Closest:
     feasible: bool
 
 
-def feasible_policy(objective: Objective, *, seed: int = 0, climb: bool = True) -> Closest:
+def feasible_policy(objective: Objective, *, seed: int = 0, climb: bool = True) -> FeasibilityResult:
     """A policy that meets every requirement or, if none is found, one whose worst slack is the largest found.
 
     Begins at the policies that earn most of each requirement, at mixtures of them, at the uniform and at random ones,
@@ -81,7 +80,7 @@ def return_seeking_policy(process: HiddenProcess, payoff: Payoff, *, stop: Stop)
     otherwise = eager_policy(process, payoff, stop=stop)
     if process.num_states * (process.horizon + 1) > _LARGEST_TABLE:
         return otherwise
-    choices = Choices.of(process, payoff)
+    choices = StateActions.of(process, payoff)
     head = choices.first - process.row_start[process.row]
     played = np.zeros(process.num_slots)
     now = start_distribution(process)
@@ -93,7 +92,7 @@ def return_seeking_policy(process: HiddenProcess, payoff: Payoff, *, stop: Stop)
     return np.where(totals > 0, played / np.where(totals > 0, totals, 1.0), otherwise)
 
 
-def _decisions(choices: Choices, payoff: Payoff, horizon: int, stop: Stop) -> list[IntArray]:
+def _decisions(choices: StateActions, payoff: Payoff, horizon: int, stop: Stop) -> list[IntArray]:
     """The best slot of every state, time by time."""
     found = []
     values = payoff.discount**horizon * choices.paid
@@ -125,19 +124,19 @@ class _Ascent:
         self._scales, self._tolerances = objective.scales, objective.tolerances
         self._stop = objective.stop
 
-    def closest(self, pi: FloatArray) -> Closest:
+    def closest(self, pi: FloatArray) -> FeasibilityResult:
         """A policy with its worst slack; without requirements none is bad."""
         values = np.array([expected_return(self._process, pi, payoff) for payoff in self.payoffs])
         slack = values - self._thresholds
         feasible = bool((slack >= 0.0).all() or (slack >= -self._tolerances(pi)).all())
-        return Closest(pi, float((slack / self._scales).min(initial=np.inf)), feasible)
+        return FeasibilityResult(pi, float((slack / self._scales).min(initial=np.inf)), feasible)
 
     def largest_slack(self) -> float:
         """What no policy exceeds, by dynamic programming."""
         most = np.array([largest_return(self._process, payoff) for payoff in self.payoffs])
         return float(((most - self._thresholds) / self._scales).min(initial=np.inf))
 
-    def climb(self, pi: FloatArray) -> Closest:
+    def climb(self, pi: FloatArray) -> FeasibilityResult:
         """The largest worst slack reached from one policy."""
         theta = np.log(np.maximum(pi, _LEAST_PROBABILITY))
         for sharpness in _SHARPNESS if len(self.payoffs) > 1 else _SHARPNESS[:1]:
@@ -146,7 +145,7 @@ class _Ascent:
         candidates = (self.closest(pi), self.closest(_without_traces(self._process, pi)))
         return self._row_by_row(max(candidates, key=lambda found: found.slack))
 
-    def _row_by_row(self, best: Closest) -> Closest:
+    def _row_by_row(self, best: FeasibilityResult) -> FeasibilityResult:
         """The same with rows set to single actions, one after the other, while that comes closer: for small problems.
 
         Leaves local optima of the ascent that one row alone can leave.
@@ -166,7 +165,7 @@ class _Ascent:
                     best, improved = found, True
         return best
 
-    def towards_uniform(self, found: Closest) -> FloatArray:
+    def towards_uniform(self, found: FeasibilityResult) -> FloatArray:
         """The most even policy on the way to the uniform one that still meets the task."""
         uniform, share, above = self._process.uniform(), 0.0, 1.0
         for _ in range(20 if found.feasible else 0):

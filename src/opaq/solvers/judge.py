@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opaq.beliefs.returns import return_gradient, secret_distribution
-from opaq.model.arrays import FloatArray
-from opaq.model.content import ByContent
+from opaq.model.arrays import ContentEq, FloatArray
 from opaq.opacity.entropies import entropy
 from opaq.opacity.exact import evaluate, further_leaves
 from opaq.opacity.sampled import estimate
@@ -23,7 +22,7 @@ _MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is no
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Candidate(ByContent):
+class Candidate(ContentEq):
     """A policy and its exact (or certified lower) score; only one with every slack >= 0 is feasible.
 
     slack: in units of max(1, |threshold|), what counts as rounding added where a threshold is missed.
@@ -85,7 +84,7 @@ def _certain_score(objective: Objective, pi: FloatArray, stop: Stop) -> float:
     return (amount.lower if objective.sign > 0 else -amount.upper) / leaf.scale
 
 
-def judge_at_once(objective: Objective, theta: FloatArray, *, stop: Stop) -> Candidate:
+def evaluate_briefly(objective: Objective, theta: FloatArray, *, stop: Stop) -> Candidate:
     """The same in the time that `stop` leaves."""
     theta = repair(objective, theta)
     score = _certain_score(objective, objective.process.softmax(theta), stop)

@@ -8,10 +8,8 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import LARGEST_LOGIT
-from opaq.solvers.factory import Plan, PlanRequest, SolverFactory
 from opaq.solvers.objective import Objective, Point
-from opaq.solvers.status import Status
-from opaq.solvers.strategy import StepInfo, Trace
+from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, StepInfo, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class AugmentedLagrangian:
 
         seed = int(rng.integers(2**62))
         softness = objective.softness(state.iteration)
-        climb = _Climb(objective, state, seed, softness)
+        climb = _LagrangianClimb(objective, state, seed, softness)
         before = _merit(climb.at(state.theta), state, objective.scales)[0]
         bounds = [(-LARGEST_LOGIT, LARGEST_LOGIT)] * state.theta.size
         options = {"maxiter": self.max_inner, "maxcor": 20, "ftol": 1e-12, "gtol": self.tolerance * 0.1}
@@ -102,7 +100,7 @@ def _merit(point: Point, state: LagrangianState, scales: FloatArray) -> tuple[fl
     return merit, -point.score_slope - (pressure / scales) @ point.slack_slope
 
 
-class _Climb:
+class _LagrangianClimb:
     """The merit function for the inner solver; remembers the best point it was asked for."""
 
     def __init__(self, objective: Objective, state: LagrangianState, seed: int, softness: float) -> None:

@@ -10,17 +10,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from opaq.model.content import Brief
+from opaq.model.arrays import ShortRepr
 from opaq.solvers.judge import Candidate, judge
 from opaq.solvers.objective import Objective
 from opaq.solvers.starts import Start
-from opaq.solvers.status import Status
-from opaq.solvers.strategy import Solver, Trace
+from opaq.solvers.strategy import Solver, Status, Trace
 from opaq.stop import StoppedError
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Progress(Brief):
+class Progress(ShortRepr):
     """What is told after a step of one start: enough to keep the best policy so far."""
 
     place: int
@@ -32,7 +31,7 @@ class Progress(Brief):
 
 
 @dataclass(slots=True)
-class Snapshot:
+class SolverCheckpoint:
     """All that one start needs to go on exactly where it stopped."""
 
     state: Any
@@ -42,7 +41,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StartResult(Brief):
+class StartResult(ShortRepr):
     """How one start ended."""
 
     place: int
@@ -52,16 +51,16 @@ class StartResult(Brief):
     iterations: int
     traces: tuple[Trace, ...]
     seconds: float
-    end: Snapshot
+    end: SolverCheckpoint
 
 
 class Keeper(Protocol):
     """Where snapshots of one start are kept."""
 
-    def load(self) -> Snapshot | None:
+    def load(self) -> SolverCheckpoint | None:
         """The last snapshot, if there is one."""
 
-    def store(self, now: Snapshot, *, final: bool) -> str:
+    def store(self, now: SolverCheckpoint, *, final: bool) -> str:
         """Keep a snapshot; the final one always, others if it is time. Returns why it could not be, or nothing."""
 
 
@@ -73,7 +72,7 @@ def run_start(
     seed: int,
     on_step: Callable[[Progress], None] | None = None,
     keeper: Keeper | None = None,
-    begin: Snapshot | None = None,
+    begin: SolverCheckpoint | None = None,
     judge_every: int = 1,
 ) -> StartResult:
     """Run one start to its end, from its beginning or from a snapshot `begin`.
@@ -104,10 +103,10 @@ def run_slice(
     start: Start,
     *,
     seed: int,
-    begin: Snapshot | None,
+    begin: SolverCheckpoint | None,
     judge_every: int,
     seconds: float,
-) -> Snapshot:
+) -> SolverCheckpoint:
     """Run one start for so long, at least one step unless it is done, and no step is left half done.
 
     Slices one after the other come to the same end as `run_start`, bit for bit.
@@ -120,7 +119,7 @@ def run_slice(
     return now
 
 
-def _advance(objective: Objective, solver: Solver, now: Snapshot, *, judge_every: int) -> Snapshot:
+def _advance(objective: Objective, solver: Solver, now: SolverCheckpoint, *, judge_every: int) -> SolverCheckpoint:
     """One step and its judgement. Raises StoppedError, and leaves `now` as it was, when asked to stop meanwhile."""
     rng = deepcopy(now.rng)
     state, info = solver.step(objective, now.state, rng)
@@ -129,9 +128,9 @@ def _advance(objective: Objective, solver: Solver, now: Snapshot, *, judge_every
         judged = judge(objective, info.theta)
         best = judged if judged.beats(best) else best
     now.traces.append(info.trace)
-    return Snapshot(state, rng, best, now.traces)
+    return SolverCheckpoint(state, rng, best, now.traces)
 
 
-def _fresh(objective: Objective, solver: Solver, start: Start, seed: int) -> Snapshot:
+def _fresh(objective: Objective, solver: Solver, start: Start, seed: int) -> SolverCheckpoint:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, start.place)))
-    return Snapshot(solver.init(objective, start.theta, place=start.place), rng, None, [])
+    return SolverCheckpoint(solver.init(objective, start.theta, place=start.place), rng, None, [])

@@ -14,10 +14,8 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
-from opaq.solvers.factory import Plan, PlanRequest, SolverFactory
 from opaq.solvers.objective import LEAST_SOFTNESS, Objective, Slopes
-from opaq.solvers.status import Status
-from opaq.solvers.strategy import StepInfo, Trace
+from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, StepInfo, Trace
 
 LOWEST_LOGIT = -35.0  # below the largest of its row: from there an action is back within some iterations
 _LARGEST_ADVANTAGE = 10.0
@@ -85,7 +83,7 @@ class NaturalGradient:
         count = 1
         for _ in range(self.iterations):
             push = self.momentum * velocity + rate * _advantage(process, here, state, scales)
-            tried = settle(process, theta + push)
+            tried = clamp_logits(process, theta + push)
             there = local.slopes(tried)
             count += 1
             found = _merit(there, state, scales)
@@ -157,7 +155,7 @@ def above_mean(process: HiddenProcess, pi: FloatArray, slope: FloatArray) -> Flo
     return np.asarray(slope - np.repeat(means, np.diff(process.row_start)))
 
 
-def settle(process: HiddenProcess, theta: FloatArray) -> FloatArray:
+def clamp_logits(process: HiddenProcess, theta: FloatArray) -> FloatArray:
     """The same policy with the largest logit of every row 0 and none below the lowest."""
     top = np.repeat(np.maximum.reduceat(theta, process.row_start[:-1]), np.diff(process.row_start))
     return np.asarray(np.maximum(theta - top, LOWEST_LOGIT))

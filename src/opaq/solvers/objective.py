@@ -14,7 +14,7 @@ from opaq.beliefs.kernels import STEP
 from opaq.beliefs.returns import expected_return, paid_in_all, return_gradient, return_slope, tolerance_of
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
-from opaq.model.leaf import Leaf
+from opaq.model.uncertainty import Leaf
 from opaq.opacity import exact, sampled
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess, Payoff

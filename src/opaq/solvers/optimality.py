@@ -10,8 +10,7 @@ import numpy as np
 from opaq.beliefs import kernels
 from opaq.beliefs.leaf_rows import largest_excess
 from opaq.beliefs.returns import expected_return, return_gradient
-from opaq.model.arrays import FloatArray
-from opaq.model.content import ByContent
+from opaq.model.arrays import ContentEq, FloatArray
 from opaq.opacity import exact
 from opaq.product.process import HiddenProcess
 from opaq.solvers.objective import Objective, Point
@@ -24,7 +23,7 @@ MAX_HESSIAN = 400  # parameters; beyond this the full Hessian is not formed
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Optimality(ByContent):
+class Optimality(ContentEq):
     """At a local maximum gradient norm and residual are 0 and the curvature is not positive."""
 
     gradient_norm: float  # largest entry of the Lagrangian's gradient with respect to logits
@@ -93,13 +92,15 @@ def first_order(objective: Objective, theta: FloatArray) -> FirstOrder:
     assert best is not None
     residual, multipliers, gains = best
     if residual > tolerance(objective) and objective.leaf.smooth:
-        residual = max(_probed(objective, pi, multipliers, gains), float(multipliers @ np.maximum(point.slack, 0.0)))
+        residual = max(
+            _probe_gains(objective, pi, multipliers, gains), float(multipliers @ np.maximum(point.slack, 0.0))
+        )
     norm = float(np.abs(pi * gains).max(initial=0.0))
     found = Optimality(norm, residual, multipliers, None, tolerance(objective))
     return FirstOrder(found, point, gains, active)
 
 
-def _probed(objective: Objective, pi: FloatArray, multipliers: FloatArray, gains: FloatArray) -> float:
+def _probe_gains(objective: Objective, pi: FloatArray, multipliers: FloatArray, gains: FloatArray) -> float:
     """The largest gain per unit of a small move to one action, measured, of the actions whose slope promises one.
 
     Next to a boundary of the simplex a slope may hold only for moves far smaller than any that matters: an action that

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from opaq.choices import check_numbers, choose
-from opaq.errors import Fault, Faults, InputError
+from opaq.errors import Fault, Faults, InputError, check_numbers, choose
 
 if TYPE_CHECKING:
     from opaq.beliefs.graph import Budget
+
 
 Gradients = Literal["exact", "sampled"]
 GradientChoice = Literal["auto", "exact", "sampled"]
@@ -113,7 +114,7 @@ def default_of(name: str) -> Any:
 
 
 def _check_choices(options: SolveOptions, faults: Faults) -> None:
-    from opaq.solvers.solver_registry import SOLVERS
+    from opaq.solvers.registry import SOLVERS
 
     choices = {"solver": tuple(SOLVERS), "gradients": get_args(GradientChoice), "start": get_args(StartChoice)}
     for name, allowed in choices.items():
@@ -124,7 +125,7 @@ def _check_choices(options: SolveOptions, faults: Faults) -> None:
     if faults.errors:
         return
     if options.gradients == "sampled" and SOLVERS[options.solver].needs_exact:
-        faults.errors.append(sampled_gradients_refused(options.solver))
+        faults.errors.append(refuse_sampled_gradients(options.solver))
     for factory in SOLVERS.values():
         for name in factory.options if factory.name != options.solver else ():
             if getattr(options, name) != default_of(name):
@@ -132,7 +133,7 @@ def _check_choices(options: SolveOptions, faults: Faults) -> None:
                 faults.error(name, found, f"it belongs to {factory.name}")
 
 
-def sampled_gradients_refused(solver: str) -> Fault:
+def refuse_sampled_gradients(solver: str) -> Fault:
     """What is said of sampled gradients for a solver that needs exact ones."""
     found = f"sampled gradients do not suit the solver {solver}, which needs exact ones"
     return Fault("gradients", found, "use another solver")
@@ -151,3 +152,10 @@ def _check_values(options: SolveOptions, faults: Faults) -> None:
         check_numbers(limited, whole=whole, optional=limited)
     except InputError as error:
         faults.errors.extend(error.faults)
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux only
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

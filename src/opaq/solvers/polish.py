@@ -110,7 +110,7 @@ class _Polish:
         pi = process.softmax(theta)
         weight = np.repeat(row_visits(process, pi), np.diff(process.row_start)) * pi
         stretch = 1.0 / np.sqrt(np.maximum(weight, 1e-8))
-        climb = _Climb(self._objective, self._scales, multipliers, theta, stretch, softness)
+        climb = _PolishClimb(self._objective, self._scales, multipliers, theta, stretch, softness)
         options = {"maxiter": _STEPS_A_ROUND, "maxfun": self._left, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-9}
         solved = minimize(climb, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
         self._left -= int(solved.nfev)
@@ -132,7 +132,7 @@ class _Polish:
         return None
 
 
-class _Climb:
+class _PolishClimb:
     """Minus the augmented Lagrangian in stretched logits; remembers the best point it was asked for."""
 
     def __init__(

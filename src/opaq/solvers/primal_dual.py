@@ -8,11 +8,9 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import LARGEST_LOGIT
-from opaq.solvers.factory import Plan, PlanRequest, SolverFactory, to_the_end
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import default_of
-from opaq.solvers.status import Status
-from opaq.solvers.strategy import StepInfo, Trace
+from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, StepInfo, Trace, single_round
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class PrimalDual:
 
 
 def _plan(request: PlanRequest) -> Plan:
-    return to_the_end(PrimalDual(**request.settings), request)
+    return single_round(PrimalDual(**request.settings), request)
 
 
 FACTORY = SolverFactory(PrimalDual.name, _plan, options=("iterations", "eta", "kappa", "exponent"))

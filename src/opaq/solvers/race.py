@@ -2,28 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Protocol
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from opaq.product.reachable import possible_secrets
-from opaq.solvers.factory import Plan
+from opaq.product.compile import possible_secrets
 from opaq.solvers.judge import Candidate, has_no_secret
-from opaq.solvers.loop import Progress, StartResult
+from opaq.solvers.loop import Progress, SolverCheckpoint, StartResult, run_start
 from opaq.solvers.objective import Objective
-from opaq.solvers.pool import Job, StartRunner
+from opaq.solvers.runs import Checkpoint
 from opaq.solvers.starts import Start
-from opaq.solvers.status import Status
-from opaq.solvers.strategy import Solver, Trace
+from opaq.solvers.strategy import Plan, Solver, Status, Trace
+
+_SECONDS_BETWEEN_LOOKS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One start with all it needs."""
+
+    objective: Objective
+    solver: Solver
+    start: Start
+    seed: int
+    file: Path | None  # where its checkpoint is kept
+    judge_every: int
+    begin: SolverCheckpoint | None = None
+
+    def run(self, on_step: Callable[[Progress], None] | None) -> StartResult:
+        """Run it in this thread."""
+        template = self.solver.init(self.objective, self.start.theta)
+        return run_start(
+            self.objective,
+            self.solver,
+            self.start,
+            seed=self.seed,
+            on_step=on_step,
+            keeper=None if self.file is None else Checkpoint(self.file, template),
+            begin=self.begin,
+            judge_every=self.judge_every,
+        )
+
+
+class StartRunner(Protocol):
+    """What runs the starts of a solve; the results are the same bit for bit, whatever does."""
+
+    def run(self, jobs: list[Job], *, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+        """The results as they come; `on_step` is called in the caller's thread.
+
+        When the stop of the objective is requested it ends within moments, with the best that the starts have.
+        """
+
+    def close(self) -> None:
+        """End what it has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRunner:
+    """Threads of this process, which share the compiled problem."""
+
+    workers: int
+
+    def run(self, jobs: list[Job], *, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+        """The results as they come."""
+        with threadpool_limits(1):  # sums over several threads round differently
+            if self.workers <= 1 or len(jobs) <= 1:
+                for job in jobs:
+                    yield job.run(on_step)
+                return
+            yield from _in_threads(jobs, self.workers, on_step)
+
+    def close(self) -> None:
+        """Nothing outlives a run."""
+
+
+def _in_threads(jobs: list[Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+    messages: SimpleQueue[Progress] = SimpleQueue()
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: set[Future[StartResult]] = {pool.submit(job.run, messages.put) for job in jobs}
+        try:
+            while waiting:
+                finished, waiting = wait(waiting, timeout=_SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
+                while not messages.empty():
+                    on_step(messages.get())
+                for future in finished:
+                    yield future.result()
+        except BaseException:
+            jobs[0].objective.stop.request()  # nobody listens any more
+            raise
+
 
 AGREEMENT = 1e-3  # of the best opacity (1 bit at least): starts this close together ended at the same optimum
 _ENDED = (Status.CONVERGED, Status.SETTLED)  # more steps would change nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RaceResult:
     """What all starts came to."""
 
     results: tuple[StartResult, ...]
@@ -41,7 +121,7 @@ def run_race(
     folder: Path | None,
     runner: StartRunner,
     on_step: Callable[[Progress], None] | None,
-) -> Outcome:
+) -> RaceResult:
     """Run the waves of a plan; `begins` holds the starts of all of them. Ends early when the stop is requested."""
     race = _Race(objective, plan, seed, folder, runner, on_step)
     first = 0
@@ -98,7 +178,7 @@ class _Race:
             return False
         return not all(self._has_no_secret(place) for place in ranked) or not self._can_have_secrets()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RaceResult:
         """The best of all starts; on equal scores the first."""
         results = tuple(self._results[place] for place in sorted(self._results) if self._results[place].best)
         winner: StartResult | None = None
@@ -106,8 +186,8 @@ class _Race:
             if result.best is not None and result.best.beats(winner.best if winner else None):
                 winner = result
         if winner is None:
-            return Outcome(results, None, (), Status.INTERRUPTED)
-        return Outcome(results, winner.best, winner.traces, winner.status)
+            return RaceResult(results, None, (), Status.INTERRUPTED)
+        return RaceResult(results, winner.best, winner.traces, winner.status)
 
     def _job(self, begin: Start, solver: Solver, number: int) -> Job:
         file = None if self._folder is None else self._folder / f"start-{begin.place}-{number}.npz"

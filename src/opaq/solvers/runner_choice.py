@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 
 from opaq.errors import Fault, InputError
-from opaq.solvers.pool import StartRunner
+from opaq.solvers.race import StartRunner
 
 # word, or what comes before "://" -> "module:function", called with what was said and the number of processes
 RUNNERS = {"local": "opaq.study.solve_runner:runner_on", "ray": "opaq.study.solve_runner:runner_on"}

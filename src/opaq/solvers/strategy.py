@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
 
-from opaq.model.arrays import FloatArray
-from opaq.model.content import ByContent
+from opaq.model.arrays import ContentEq, FloatArray
 from opaq.solvers.objective import Objective
-from opaq.solvers.status import Status
+from opaq.solvers.options import Gradients
+
+UNPROVEN = "not proven globally optimal"  # what a certificate can say more about
+
+
+class Status(Enum):
+    """The value is the sentence users read; a solution adds its figures."""
+
+    CONVERGED = f"converged: no small change of the policy does better (a local optimum; {UNPROVEN})"
+    COMPLETED = "completed, but not known to be an optimum: convergence is not tested"
+    SETTLED = "stopped gaining: the search finds nothing better, but the policy is not a local optimum"
+    STOPPED = "stopped at the iteration limit: more iterations may do better"
+    EDGE = "meets the task, but no start of the search ended there: the policy was made for the task alone"
+    INTERRUPTED = "interrupted: this is the best policy so far"
+    TIME_LIMIT = "the time limit was reached: this is the best policy so far"
+    INFEASIBLE = "infeasible: no policy at all meets the task"
+    NOT_FOUND = "no policy found that meets the task, though the task is not proven infeasible"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Trace(ByContent):
+class Trace(ContentEq):
     """One line of a solver's history, as the solver saw it."""
 
     iteration: int
@@ -24,7 +41,7 @@ class Trace(ByContent):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class StepInfo(ByContent):
+class StepInfo(ContentEq):
     """What one step did."""
 
     iteration: int
@@ -55,3 +72,49 @@ class Solver(Protocol):
 
     def done(self, state: Any) -> Status | None:
         """How it ended, or None."""
+
+
+_FEW_BELIEFS, _MANY_BELIEFS = 1_000, 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rounds of one wave of starts, and how many waves there may be."""
+
+    rounds: tuple[Solver, ...]  # the solver of every round, which differ in how many steps they take in all
+    kept: tuple[int, ...]  # how many starts take part in every round
+    waves: tuple[int, ...]  # how many starts every wave has; later ones run only if the best starts disagree
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a plan depends on."""
+
+    gradients: Gradients
+    beliefs: int  # of the graph of some policy: what an evaluation costs
+    num_starts: int | None = None  # None: by need
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the options that the factory names
+    many_optima: bool = False  # whether policies of the class often have several local optima
+
+    @property
+    def many_starts(self) -> int:
+        """The starts asked for, or as many as suit a solver that needs many."""
+        by_need = 32 if self.beliefs <= _FEW_BELIEFS else 24 if self.beliefs <= _MANY_BELIEFS else 12
+        return self.num_starts or by_need
+
+
+@dataclass(frozen=True, slots=True)
+class SolverFactory:
+    """A solver by name; `plan` makes its strategies."""
+
+    name: str
+    plan: Callable[[PlanRequest], Plan]
+    options: tuple[str, ...] = ()  # fields of SolveOptions that only this solver takes
+    needs_exact: bool = False  # sampled gradients are refused
+    samples: int = 2000  # runs of a sampled gradient
+    samples_if_large: bool = False  # gradients "auto" are sampled where the belief graph does not fit the budget
+
+
+def single_round(solver: Solver, request: PlanRequest) -> Plan:
+    """Every start runs to its end, all in one wave."""
+    return Plan((solver,), (request.many_starts,), (request.many_starts,))

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from opaq.model.uncertainty import Shannon, Uncertainty
 from opaq.opacity.exact import evaluate, further_leaves
-from opaq.opacity.measurement import Measurement
-from opaq.solvers.attainable import Attainable
+from opaq.opacity.measure import Measurement
 from opaq.solvers.judge import NO_SECRET, Candidate
 from opaq.solvers.objective import Objective
 from opaq.solvers.optimality import MAX_HESSIAN, Optimality, optimality
 from opaq.solvers.policy_classes import has_many_optima
 from opaq.solvers.polish import Polished, polish
-from opaq.solvers.status import UNPROVEN, Status
-from opaq.solvers.strategy import Trace
+from opaq.solvers.starts import Attainable
+from opaq.solvers.strategy import UNPROVEN, Status, Trace
 
 _CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
 _FEWEST_EVALUATIONS = 30
@@ -38,7 +37,7 @@ class Verdict:
     many_optima: bool = False  # whether policies of this class often have other, better optima
 
 
-def reach_verdict(
+def judge_optimality(
     objective: Objective,
     candidate: Candidate,
     *,
@@ -64,7 +63,7 @@ def reach_verdict(
     cheap = leaf.smooth and pi.size <= MAX_HESSIAN and pi.size * whole.num_nodes < _CHEAP_HESSIAN
     exact = whole.of(leaf).method == "exact"
     if claimed is Status.COMPLETED or not exact:
-        reason = _untested(objective, claimed, exact, trace)
+        reason = _untested_verdict(objective, claimed, exact, trace)
         status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED
         tested = exact and (leaf.smooth or objective.sign > 0)
         found = optimality(objective, candidate.theta, second_order=cheap).in_units(leaf.scale) if tested else None
@@ -94,7 +93,7 @@ def _sampled(objective: Objective, claimed: Status, trace: tuple[Trace, ...]) ->
     return f"the gradients were sampled{ended}{_movement(objective, trace)}"
 
 
-def _untested(objective: Objective, claimed: Status, exact: bool, trace: tuple[Trace, ...]) -> str:
+def _untested_verdict(objective: Objective, claimed: Status, exact: bool, trace: tuple[Trace, ...]) -> str:
     if claimed is Status.COMPLETED:
         return f"the solver runs the iterations asked for{_movement(objective, trace)}"
     if exact:
@@ -131,9 +130,9 @@ def _ended(verdict: Verdict, measurement: Measurement, attainable: tuple[Attaina
     sentence: str = status.value
     if status is Status.CONVERGED and found is not None:
         many = f"; {_MANY_OPTIMA}" if verdict.many_optima else ""
-        return _converged(found, measurement.of, "downwards" if minimise else "upwards", many)
+        return _converged_text(found, measurement.of, "downwards" if minimise else "upwards", many)
     if status in (Status.SETTLED, Status.STOPPED) and found is not None:
-        return f"{sentence} ({_left(found, measurement.of)})"
+        return f"{sentence} ({_remaining_gain(found, measurement.of)})"
     if status in (Status.COMPLETED, Status.STOPPED) and verdict.untested:
         return f"{sentence}: {verdict.untested}"
     if status in (Status.INFEASIBLE, Status.NOT_FOUND):
@@ -144,7 +143,7 @@ def _ended(verdict: Verdict, measurement: Measurement, attainable: tuple[Attaina
     return sentence
 
 
-def _converged(found: Optimality, of: Uncertainty, better: str, many: str) -> str:
+def _converged_text(found: Optimality, of: Uncertainty, better: str, many: str) -> str:
     gain = f"moving probability to another action gains at most {found.residual:.1e} {_unit(of)} per unit"
     if found.curvature is None and of.name != Shannon.name:
         return f"converged: {gain} (a stationary point; its curvature is not tested{many})"
@@ -157,7 +156,7 @@ def _unit(of: Uncertainty) -> str:
     return of.unit or f"of {of.title}"
 
 
-def _left(found: Optimality, of: Uncertainty) -> str:
+def _remaining_gain(found: Optimality, of: Uncertainty) -> str:
     """What speaks against a local optimum."""
     if not found.stationary:
         return (

@@ -8,24 +8,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from opaq.automata.from_text import language_automaton
-from opaq.automata.syntax.ltlf import parse_ltlf
-from opaq.automata.syntax.regex import parse_regex
-from opaq.automata.syntax.scan import NotationError
-from opaq.choices import check_types, shown
-from opaq.errors import BudgetError, Faults
-from opaq.model.automaton import MAX_STATES, Automaton, Edge, check_guards, check_labels
-from opaq.model.guard import Guard, GuardError, parse_guard
-from opaq.spec.cursor import Cursor, gather
-from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, plainly
-from opaq.spec.names import Known, Names
+from opaq.automata.formula import NotationError, parse_ltlf
+from opaq.automata.regex import parse_regex
+from opaq.automata.translate import language_automaton
+from opaq.errors import BudgetError, Faults, check_types, shown
+from opaq.model.automaton import MAX_STATES, Automaton, Edge, Guard, GuardError, check_guards, check_labels, parse_guard
+from opaq.spec.cursor import Cursor, read_with_faults
+from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType, plainly
+from opaq.spec.names import Names, NameTable
 from opaq.spec.shapes import (
     FLAG,
     WRITTEN,
-    all_named,
-    each,
+    build_from_keys,
     list_of,
-    one_named,
+    name_of,
+    names_of,
     one_of,
     only_key,
     or_made,
@@ -49,7 +46,7 @@ def build_automaton(
     """
     check_types({"labels": (labels, _are_names, "a list of labels")}, optional=("labels",))
     names = Names(labels=None if labels is None else dict.fromkeys(labels))
-    return gather(AUTOMATON.read, names.at_start(spec, path), faults)
+    return read_with_faults(AUTOMATON.read, names.at_start(spec, path), faults)
 
 
 def _are_names(labels: object) -> bool:
@@ -85,7 +82,7 @@ def _read_drawn(cursor: Cursor) -> Automaton | None:
 
 def _make(fields: Fields) -> Automaton | None:
     names: tuple[str, ...] | None = fields.read("states")
-    states = Known.of("automaton state", names)
+    states = NameTable.of("automaton state", names)
     initial = fields.read("initial", automaton=states)
     accepting = fields.read("accepting", automaton=states) if "accepting" in fields else []
     edges, reads = fields.read("edges", automaton=states), fields.read("reads")
@@ -159,8 +156,8 @@ def _parts(automaton: Automaton, names: Names) -> Plain:
     }
 
 
-_NODE = one_named("automaton", "a state of the automaton")
-_GUARD: Shape[Guard] = Shape(
+_NODE = name_of("automaton", "a state of the automaton")
+_GUARD: ValueType[Guard] = ValueType(
     "a guard: labels joined with `! & | ( )`, or `true`", _read_guard, {"type": ["string", "boolean"]}
 )
 EDGE: Record[Edge] = Record(
@@ -171,7 +168,7 @@ EDGE: Record[Edge] = Record(
         Key("to", _NODE, "Where it leads.", required="name a state"),
         Key("when", _GUARD, "The label sets it reads.", required="write a guard, e.g. 'true'"),
     ),
-    each(Edge, "from", "to", "when"),
+    build_from_keys(Edge, "from", "to", "when"),
 )
 _EDGES = dataclasses.replace(list_of(EDGE.shape, "a list of edges"), write=plainly)
 _READS = "Which label moves it: of the state entered (first that of the start), or of the state left."
@@ -181,7 +178,7 @@ AUTOMATON: Record[Automaton] = Record(
     (
         Key("states", unique_names("state", MAX_STATES), "Its states.", required="list its states"),
         Key("initial", _NODE, "Where it starts.", required="name the state it starts in"),
-        Key("accepting", all_named("automaton", "a list of states"), "The states in which it accepts.", default=()),
+        Key("accepting", names_of("automaton", "a list of states"), "The states in which it accepts.", default=()),
         Key("edges", _EDGES, "Tried in order; no match means stay.", required="list its edges"),
         Key("reads", one_of("entered", "left"), _READS, default="entered"),
     ),
@@ -194,8 +191,8 @@ automaton:
   accepting: [y]
   edges: [{from: x, to: y, when: goal}]""",
 )
-DRAWN: Shape[Automaton] = or_made(
-    Shape(
+DRAWN: ValueType[Automaton] = or_made(
+    ValueType(
         "a mapping: [automaton](#automaton), or `{file: x.hoa}` or `{file: x.dot}`, relative to the problem file",
         _read_drawn,
         (AUTOMATON.shape, only_key("file", WRITTEN)),

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from opaq.choices import check_types, is_int, is_number, shown, whole_fault
-from opaq.errors import Faults, InputError
+from opaq.errors import Faults, InputError, check_types, is_int, is_number, shown, whole_fault
+from opaq.model.arrays import SILENT, SLACK, divisor, probability_fault, sum_fault
 from opaq.model.checks import MAX_REWARD
-from opaq.model.distributions import SILENT, SLACK, divisor, probability_fault, sum_fault
 
 if TYPE_CHECKING:
     from opaq.spec.names import Names
@@ -196,7 +195,7 @@ def noting_faults(make: Callable[[], T | None], faults: Faults) -> T | None:
         return None
 
 
-def gather(read: Callable[[Cursor], T | None], start: Cursor, faults: Faults | None) -> T:
+def read_with_faults(read: Callable[[Cursor], T | None], start: Cursor, faults: Faults | None) -> T:
     """Run a reader; without a collector raise InputError with every fault, with one return None if unusable."""
     check_types({"faults": (faults, Faults, "an opaq.errors.Faults")}, optional=("faults",))
     check_types({"path": (start.path, str, "a text")})
@@ -208,7 +207,7 @@ def gather(read: Callable[[Cursor], T | None], start: Cursor, faults: Faults | N
     return cast("T", result if len(noted.errors) == before else None)
 
 
-def given(**stated: Any) -> dict[str, Any]:
+def drop_none(**stated: Any) -> dict[str, Any]:
     """The arguments that are not None, as the keys of a mapping."""
     return {name: value for name, value in stated.items() if value is not None}
 

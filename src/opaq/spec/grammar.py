@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from opaq.choices import nearest
+from opaq.errors import nearest
 from opaq.spec.cursor import Cursor, noting_faults
 from opaq.spec.names import Names
 
@@ -25,7 +25,7 @@ def plainly(value: Any, names: Names) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape(Generic[T]):
+class ValueType(Generic[T]):
     """One kind of value: in words, how it is read and written, and its JSON schema."""
 
     words: str
@@ -33,7 +33,7 @@ class Shape(Generic[T]):
     schema: Any  # a JSON schema in which shapes may stand for theirs, and tuples for any of several; see `resolved`
     write: Callable[[T, Names], Any] = plainly
     ref: str = ""  # its name among the definitions of the schema
-    inside: tuple[Shape[Any], ...] = ()  # what it is made of
+    inside: tuple[ValueType[Any], ...] = ()  # what it is made of
     record: Callable[[], Record[Any]] | None = None  # the mapping with fixed keys that it is
 
     def described(self, definitions: Plain) -> Plain:
@@ -42,24 +42,24 @@ class Shape(Generic[T]):
             return {"$ref": f"#/$defs/{self.ref}"}
         if self.ref:
             definitions[self.ref] = {}  # it may refer to itself
-        schema: Plain = resolved(self.schema, definitions)
+        schema: Plain = resolve_schema(self.schema, definitions)
         if not self.ref:
             return schema
         definitions[self.ref] = schema
         return {"$ref": f"#/$defs/{self.ref}"}
 
 
-def resolved(form: Any, definitions: Plain) -> Any:
+def resolve_schema(form: Any, definitions: Plain) -> Any:
     """A JSON schema with its shapes, functions of the definitions and alternatives (tuples) written out."""
-    if isinstance(form, Shape):
+    if isinstance(form, ValueType):
         return form.described(definitions)
     if callable(form):
         return form(definitions)
     if isinstance(form, tuple):
-        return {"anyOf": resolved(list(form), definitions)}
+        return {"anyOf": resolve_schema(list(form), definitions)}
     if isinstance(form, list):
-        return [resolved(part, definitions) for part in form]
-    return {key: resolved(part, definitions) for key, part in form.items()} if isinstance(form, dict) else form
+        return [resolve_schema(part, definitions) for part in form]
+    return {key: resolve_schema(part, definitions) for key, part in form.items()} if isinstance(form, dict) else form
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Key:
     """One key of a mapping."""
 
     name: str
-    shape: Shape[Any]
+    shape: ValueType[Any]
     help: str
     required: str = ""  # what to do when it is missing; empty: it may be left out
     default: Any = None  # the value when it is left out
@@ -127,7 +127,7 @@ class Record(Generic[T]):
     offered: Callable[[str, Names], bool] = lambda name, names: True  # of `one_of`, named among what could be given
 
     @property
-    def shape(self) -> Shape[T]:
+    def shape(self) -> ValueType[T]:
         """This mapping as the value of a key."""
         return lazily(self.title, lambda: self)
 
@@ -187,7 +187,7 @@ class Record(Generic[T]):
         }
         if self.one_of:
             stated["oneOf"] = [{"required": [name]} for name in self.one_of]
-        needs = {key.name: any_required(key.goes_with) for key in self.keys if key.goes_with}
+        needs = {key.name: require_any(key.goes_with) for key in self.keys if key.goes_with}
         return stated | ({"dependentSchemas": needs} if needs else {}) | dict(self.constraints)
 
 
@@ -231,7 +231,7 @@ class Union(Generic[T]):
         return replace(record, offered=lambda name, names: self.kinds[name].offered(names))
 
     @property
-    def shape(self) -> Shape[T]:
+    def shape(self) -> ValueType[T]:
         """This mapping as the value of a key."""
         return lazily(self.title, lambda: self.record)
 
@@ -249,9 +249,9 @@ class Union(Generic[T]):
         raise TypeError(f"no kind of '{self.title}' writes {type(value).__name__}")
 
 
-def lazily(title: str, record: Callable[[], Record[T]]) -> Shape[T]:
+def lazily(title: str, record: Callable[[], Record[T]]) -> ValueType[T]:
     """A mapping as the value of a key, as its record is when it is used."""
-    return Shape(
+    return ValueType(
         f"a mapping: [{title}](#{title})",
         lambda cursor: record().read(cursor),
         lambda definitions: record().schema(definitions),
@@ -261,7 +261,7 @@ def lazily(title: str, record: Callable[[], Record[T]]) -> Shape[T]:
     )
 
 
-def any_required(names: Iterable[str]) -> Plain:
+def require_any(names: Iterable[str]) -> Plain:
     """The schema that one of these keys is there."""
     return {"anyOf": [{"required": [name]} for name in names]}
 

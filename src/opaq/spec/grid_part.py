@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from opaq.choices import shown
-from opaq.errors import Faults
+from opaq.errors import Faults, shown
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor, gather, given
-from opaq.spec.grammar import Fields, Key, Record, Shape, any_required
+from opaq.spec.cursor import Cursor, drop_none, read_with_faults
+from opaq.spec.grammar import Fields, Key, Record, ValueType, require_any
 from opaq.spec.model_part import LABELS, Plant, assemble, known_names, mdp_of
 from opaq.spec.names import Names, cell
 from opaq.spec.sets import START, STATE, STATES, start, state_set
 from opaq.spec.shapes import FLAG, REWARD, complete, list_of, map_of, mapping_to, number, several, unread, whole
-from opaq.spec.transitions import Choices, choices_of
+from opaq.spec.transitions import ActionTable, choices_of
 
 MAX_CELLS = 1_000_000
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)
@@ -83,8 +82,10 @@ def build_grid(
     path: what faults call the grid.
     """
     spec = {"start": start, "walls": walls, "traps": traps, "slip": slip, "stay": stay}
-    spec |= given(width=width, height=height, size=size, rewards=rewards, named_rewards=named_rewards, labels=labels)
-    return gather(lambda cursor: mdp_of(GRID.read(cursor)), Names().at_start(spec, path), faults)
+    spec |= drop_none(
+        width=width, height=height, size=size, rewards=rewards, named_rewards=named_rewards, labels=labels
+    )
+    return read_with_faults(lambda cursor: mdp_of(GRID.read(cursor)), Names().at_start(spec, path), faults)
 
 
 def _make(fields: Fields) -> Plant:
@@ -175,7 +176,7 @@ def _read_rewards(cursor: Cursor) -> FloatArray | None:
         return cursor.error(finding, "write [{cells: [...], reward: 1}]")
     states = cursor.names.states
     rewards, giver = np.zeros(len(states)), dict[int, str]()
-    entries = _named(cursor) if isinstance(cursor.value, Mapping) else _listed(cursor)
+    entries = _name_cell(cursor) if isinstance(cursor.value, Mapping) else _list_cells(cursor)
     for cells, amount in entries:
         for state in () if (members := state_set(cells)) is None else members.tolist():
             if state in giver:
@@ -189,19 +190,19 @@ def _read_rewards(cursor: Cursor) -> FloatArray | None:
     return rewards
 
 
-def _named(cursor: Cursor) -> list[tuple[Cursor, float]]:
+def _name_cell(cursor: Cursor) -> list[tuple[Cursor, float]]:
     entries = {key: entry for key, entry in (cursor.entries() or {}).items() if key != "*"}
     read = [(cursor.child(key, key), entry.reward()) for key, entry in entries.items()]
     return [(cells, amount) for cells, amount in read if amount is not None]
 
 
-def _listed(cursor: Cursor) -> list[tuple[Cursor, float]]:
+def _list_cells(cursor: Cursor) -> list[tuple[Cursor, float]]:
     opened = [CELL_REWARD.open(entry) for entry in cursor.items() or []]
     read = [(fields.at("cells"), fields.read("reward")) for fields in opened if fields is not None]
     return [(cells, amount) for cells, amount in read if amount is not None and cells.value is not None]
 
 
-def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> Choices:
+def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> ActionTable:
     """Every action of every cell; traps hold the agent whatever it does."""
     num_states = board.free()[0].size
     own = np.arange(num_states)
@@ -235,7 +236,7 @@ CELL_REWARD: Record[Any] = Record(
         Key("reward", REWARD, "What each of them earns.", required="say how much"),
     ),
 )
-GRID_REWARDS: Shape[FloatArray] = Shape(
+GRID_REWARDS: ValueType[FloatArray] = ValueType(
     '`{label or cell: number}` where `"*"` is every other cell, or `[{cells: [...], reward: 1}]`. A cell has one '
     "reward, earned on every step there",
     _read_rewards,
@@ -276,8 +277,8 @@ grid:
   labels: {goal: [[2, 2], [4, 3]], secret: [[2, 0]]}""",
     constraints={
         "oneOf": [
-            {"required": ["size"], "not": any_required(("width", "height"))},
-            {"required": ["width", "height"], "not": any_required(("size",))},
+            {"required": ["size"], "not": require_any(("width", "height"))},
+            {"required": ["width", "height"], "not": require_any(("size",))},
         ]
     },
 )

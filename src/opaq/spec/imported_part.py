@@ -6,23 +6,22 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from opaq.choices import is_number, shown
-from opaq.model.imported import Imported
+from opaq.errors import is_number, shown
+from opaq.model.mdp import Imported
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Shape, Union, lazily
-from opaq.spec.model_part import LABELS, Plant, usable_labels
+from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType, lazily
+from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, Plant, spread_rewards, usable_labels
 from opaq.spec.names import Names
-from opaq.spec.rewards import NAMED_REWARDS, REWARDS, spread_rewards
 from opaq.spec.sets import START
 from opaq.spec.shapes import NAME, WRITTEN, map_of
-from opaq.spec.transitions import Choices
+from opaq.spec.transitions import ActionTable
 
 
 def add_imported(
     name: str, help: str, options: tuple[str, ...] = (), words: str = "a file name, relative to the problem file"
 ) -> None:
     """One more kind of model file, read by the sources of a problem with some of the keys of OPTIONS beside it."""
-    IMPORTED.add(Kind(Key(name, Shape(words, Cursor.name, WRITTEN), help), _make))
+    IMPORTED.add(Kind(Key(name, ValueType(words, Cursor.name, WRITTEN), help), _make))
     _TAKEN[name] = options
 
 
@@ -85,7 +84,7 @@ def overlaid(imported: Imported, fields: Fields) -> Plant:
         mdp = mdp if labels is None else dataclasses.replace(mdp, labels=labels)
         names = dataclasses.replace(names, labels=read)  # a label that is unusable is known all the same
     start = START.read(at("start")) if "start" in fields else None
-    choices = Choices.of(mdp)
+    choices = ActionTable.of(mdp)
     rewards = {"": at("rewards")} if "rewards" in fields else {}
     further = (at("named_rewards").entries() or {}) if "named_rewards" in fields else {}
     stated = {
@@ -126,12 +125,12 @@ def _anything(cursor: Cursor) -> Plain | None:
     return None if entries is None else {key: entry.value for key, entry in entries.items()}
 
 
-_CONSTANT: Shape[Any] = Shape("a number, true or false", _read_constant, {"type": ["number", "boolean"]})
+_CONSTANT: ValueType[Any] = ValueType("a number, true or false", _read_constant, {"type": ["number", "boolean"]})
 _CONSTANTS = map_of(_CONSTANT, "name -> number, true or false")
 OPTIONS = (
     Key("constants", _CONSTANTS, "Values for the constants a model leaves open."),
     Key("reward", NAME, "Which of the file's rewards is the return; the first if left out."),
-    Key("options", Shape("a mapping", _anything, {"type": "object"}), "Arguments of the environment."),
+    Key("options", ValueType("a mapping", _anything, {"type": "object"}), "Arguments of the environment."),
 )
 _OVERLAYS = (
     Key("start", START, "Where the run starts, in place of the file's own start."),
@@ -152,4 +151,4 @@ add_imported("drn", "A DRN file, read by Storm.", ("reward",))
 add_imported("umb", "A UMB file.", ("reward",))
 add_imported("pomdp", "A file of pomdp.org.")
 add_imported("gymnasium", "A registered tabular environment.", ("options",), "the id of an environment")
-IMPORTED_SHAPE: Shape[Plant] = lazily("imported", imported_record)
+IMPORTED_SHAPE: ValueType[Plant] = lazily("imported", imported_record)

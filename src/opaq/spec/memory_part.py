@@ -8,26 +8,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.choices import check_numbers, check_types, is_int
-from opaq.errors import Faults
+from opaq.errors import Faults, check_numbers, check_types, is_int
 from opaq.model.arrays import IntArray, SparseRows, ints
+from opaq.model.conditions import MAX_NODES, Memory, check_memory
 from opaq.model.mdp import MDP
-from opaq.model.memory import MAX_NODES, Memory, check_memory
-from opaq.spec.cursor import Cursor, gather, given
-from opaq.spec.grammar import Fields, Key, Plain, Record, Shape
-from opaq.spec.matrices import dense, is_array, right_shape, scaled_table
-from opaq.spec.named_rows import (
+from opaq.spec.cursor import Cursor, drop_none, read_with_faults
+from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType
+from opaq.spec.names import Names, NameTable
+from opaq.spec.rows import (
     DISTRIBUTION,
     array_rows,
+    dense,
     distribution,
+    is_array,
+    right_shape,
     rows_by_name,
+    scaled_table,
     shares,
     written_rows,
     written_shares,
 )
-from opaq.spec.names import Known, Names
 from opaq.spec.sets import STATES, written_states
-from opaq.spec.shapes import ARRAY, NAMES, all_named, list_of, map_of, one_named, or_made, unread
+from opaq.spec.shapes import ARRAY, NAMES, list_of, map_of, name_of, names_of, or_made, unread
 
 MAX_UPDATES = 10_000_000  # nodes x states x actions
 MAX_JOINT = 1_000_000  # actions x nodes, where the policy chooses both
@@ -68,8 +70,8 @@ def build_memory(
     faults: collects every fault instead of raising InputError; the memory is then None when it is unusable.
     path: what faults call the memory.
     """
-    spec = given(nodes=nodes, start=start, start_in=start_in, update=update)
-    return gather(MEMORY.read, Names.of(mdp).at_start(spec, path), faults)
+    spec = drop_none(nodes=nodes, start=start, start_in=start_in, update=update)
+    return read_with_faults(MEMORY.read, Names.of(mdp).at_start(spec, path), faults)
 
 
 def free_memory(mdp: MDP, count: int) -> Memory:
@@ -82,7 +84,7 @@ def free_memory(mdp: MDP, count: int) -> Memory:
     check_numbers({"count": (count, 1, MAX_NODES)}, whole=("count",))
     size = mdp.num_states
     start = SparseRows.from_entries(range(size), [0] * size, [1.0] * size, shape=(size, count))
-    return Memory(_numbered(count), start, *_staying((count, size, len(mdp.actions))), free=True)
+    return Memory(_number_names(count), start, *_staying((count, size, len(mdp.actions))), free=True)
 
 
 def _staying(sizes: tuple[int, int, int]) -> Updates:
@@ -106,7 +108,7 @@ def _check(cursor: Cursor, memory: Memory) -> None:
 
 def _make(fields: Fields) -> Memory | None:
     nodes: tuple[str, ...] | None = fields.read("nodes")
-    known = {"nodes": Known.of("node", nodes)}
+    known = {"nodes": NameTable.of("node", nodes)}
     start = _read_start(fields, known["nodes"])
     free = isinstance(fields.at("update").value, str) and fields.at("update").value == FREE
     update: Updates | None
@@ -133,15 +135,15 @@ def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
 def _read_nodes(cursor: Cursor) -> tuple[str, ...] | None:
     if is_int(cursor.value):
         count = cursor.whole(low=1, high=MAX_NODES)
-        return None if count is None else _numbered(count)
+        return None if count is None else _number_names(count)
     return cursor.unique_names(kind="node", most=MAX_NODES)
 
 
-def _numbered(count: int) -> tuple[str, ...]:
+def _number_names(count: int) -> tuple[str, ...]:
     return tuple(str(node) for node in range(count))
 
 
-def _read_start(fields: Fields, nodes: Known) -> SparseRows | None:
+def _read_start(fields: Fields, nodes: NameTable) -> SparseRows | None:
     """The node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
     cursor, states = fields.at("start"), fields.cursor.names.states
     if is_array(cursor.value):
@@ -247,9 +249,9 @@ def _rule(fields: Fields) -> Rule | None:
     return None if unusable else Rule(values["from"], values["to"], values["state"], values["action"])
 
 
-_NODE = one_named("nodes", "a node")
+_NODE = name_of("nodes", "a node")
 _TO = shares("nodes", "a node, or `{node: probability}`")
-_ACTIONS = all_named("actions", "an action or a list of actions")
+_ACTIONS = names_of("actions", "an action or a list of actions")
 RULE: Record[Rule] = Record(
     "rule",
     "A move of the memory.",
@@ -262,7 +264,7 @@ RULE: Record[Rule] = Record(
     _rule,
 )
 _RULES = list_of(RULE.shape, "rules tried in order; no match keeps the node")
-_NODES: Shape[Any] = Shape("names, or how many", _read_nodes, ({"type": "integer", "minimum": 1}, NAMES))
+_NODES: ValueType[Any] = ValueType("names, or how many", _read_nodes, ({"type": "integer", "minimum": 1}, NAMES))
 _START = unread("a node, `{node: probability}`, or an array `[state][node]`", (DISTRIBUTION, ARRAY))
 _UPDATE = unread(
     f"{_RULES.words}. `free`: the policy chooses the next node together with the action. Also an array "
@@ -286,4 +288,4 @@ memory:
   nodes: [calm, alert]
   update: [{from: calm, to: alert, state: goal}]""",
 )
-MACHINE: Shape[Memory] = or_made(MEMORY.shape, Memory, _check)
+MACHINE: ValueType[Memory] = or_made(MEMORY.shape, Memory, _check)

@@ -4,22 +4,124 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.choices import some
-from opaq.errors import Faults
-from opaq.model.arrays import FloatArray, IntArray, spread
+from opaq.errors import Faults, some
+from opaq.model.arrays import FloatArray, IntArray, expand_rows, floats
+from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MAX_ACTIONS, MAX_STATES, MDP
-from opaq.spec.cursor import Cursor, gather, given
-from opaq.spec.grammar import Fields, Key, Plain, Record, Shape
-from opaq.spec.names import Known, Names
-from opaq.spec.rewards import NAMED_REWARDS, REWARDS, spread_rewards, written_rewards
+from opaq.spec.cursor import Cursor, drop_none, read_with_faults
+from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType
+from opaq.spec.names import Names, NameTable
+from opaq.spec.rows import dense, is_array, right_shape
 from opaq.spec.sets import START, START_ADVICE, STATES, state_set
-from opaq.spec.shapes import map_of, unique_names
-from opaq.spec.transitions import TRANSITIONS, Choices, Entries, entry_choices, is_array_form, read_entries
+from opaq.spec.shapes import ARRAY, REWARD, map_of, mapping_to, unique_names
+from opaq.spec.transitions import (
+    TRANSITIONS,
+    ActionTable,
+    TransitionEntries,
+    entry_choices,
+    is_array_form,
+    read_entries,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """One entry: a number for a state and an action, where None stands for all of them."""
+
+    state: int | None
+    action: int | None
+    value: float
+    cursor: Cursor
+
+
+Rewards = list[Reward] | FloatArray  # entries from the vaguest to the most exact, or an array [state(, action)]
+
+
+def read_rewards(cursor: Cursor) -> Rewards | None:
+    """Rewards as state -> number or state -> action -> number ("*" stands for the rest), or as an array."""
+    if is_array(cursor.value):
+        return _array(cursor)
+    entries, states = cursor.entries(), cursor.names.states
+    if entries is None:
+        return None
+    rewards: list[Reward] = []
+    for key, entry in entries.items():
+        state = None if key == "*" else states.find(cursor.child(key, key))
+        if key == "*" or state is not None or states.index is None:
+            rewards.extend(_of_state(entry, state))
+    return sorted(rewards, key=lambda reward: (reward.state is not None, reward.action is not None))
+
+
+def spread_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameTable) -> FloatArray:
+    """The reward of every choice; exact entries win over "*"."""
+    counts = np.diff(choices.choice_start)
+    if isinstance(rewards, np.ndarray):
+        states = np.repeat(np.arange(counts.size), counts)
+        return floats(rewards[states] if rewards.ndim == 1 else rewards[states, choices.choice_action])
+    amounts = np.zeros(choices.choice_action.size)
+    for reward in rewards or []:
+        entries = slice(None) if reward.state is None else choices.of_state(reward.state)
+        chosen = choices.choice_action[entries] == reward.action
+        if reward.action is None:
+            amounts[entries] = reward.value
+        elif chosen.any():
+            amounts[entries][chosen] = reward.value
+        elif reward.state is not None:
+            action = actions.listed[reward.action]
+            reward.cursor.warn(f"action '{action}' is not enabled there", "it is never earned")
+    return floats(amounts)
+
+
+def written_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
+    """Rewards by state, where there are any: one number when every action earns the same, else one per action."""
+    stated: Plain = {}
+    for state, name in enumerate(mdp.states):
+        choices = range(int(mdp.choice_start[state]), int(mdp.choice_start[state + 1]))
+        earned = {mdp.actions[mdp.choice_action[choice]]: float(amounts[choice]) for choice in choices}
+        if any(earned.values()):
+            stated[name] = next(iter(earned.values())) if len(set(earned.values())) == 1 else earned
+    return stated
+
+
+def _of_state(cursor: Cursor, state: int | None) -> list[Reward]:
+    if not isinstance(cursor.value, Mapping):
+        value = cursor.reward()
+        return [] if value is None else [Reward(state, None, value, cursor)]
+    rewards = []
+    for key, entry in (cursor.entries() or {}).items():
+        action = None if key == "*" else cursor.names.actions.find(cursor.child(key, key))
+        value = entry.reward()
+        if value is not None and (key == "*" or action is not None):
+            rewards.append(Reward(state, action, value, entry))
+    return rewards
+
+
+def _array(cursor: Cursor) -> FloatArray | None:
+    value, states, actions = cursor.value, cursor.names.states, cursor.names.actions
+    flat = np.ndim(value) == 1 if isinstance(value, np.ndarray) else not any(is_array(row) for row in value)
+    table = dense(cursor, axes=("state",) if flat else ("state", "action"))
+    if table is None or states.index is None or actions.index is None:
+        return None
+    for index in np.argwhere(np.abs(table) > MAX_REWARD):
+        cursor.item(*index.tolist(), value=float(table[tuple(index)])).reward()
+    expected = (len(states),) if flat else (len(states), len(actions))
+    return table if right_shape(cursor, table.shape, expected) else None
+
+
+REWARDS: ValueType[Rewards] = ValueType(
+    'state -> number, or state -> action -> number; `"*"` stands for the rest; not listed: 0. Also an array `[state]` '
+    "or `[state][action]`",
+    read_rewards,
+    (mapping_to((REWARD, mapping_to(REWARD))), ARRAY),
+    ref="rewards",
+)
+NAMED_REWARDS: ValueType[dict[str, Any]] = map_of(REWARDS, "name -> rewards, in the same form")
+
 
 _NOT_IN_LABELS = re.compile(r'["&|!~()]')
 
@@ -56,8 +158,8 @@ def build_mdp(
     path: what faults call the model.
     """
     spec = {"transitions": transitions, "start": start}
-    spec |= given(states=states, actions=actions, rewards=rewards, named_rewards=named_rewards, labels=labels)
-    return gather(lambda cursor: mdp_of(MODEL.read(cursor)), Names().at_start(spec, path), faults)
+    spec |= drop_none(states=states, actions=actions, rewards=rewards, named_rewards=named_rewards, labels=labels)
+    return read_with_faults(lambda cursor: mdp_of(MODEL.read(cursor)), Names().at_start(spec, path), faults)
 
 
 def mdp_of(plant: Plant | None) -> MDP | None:
@@ -99,8 +201,8 @@ def warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
     reached = mdp.start > 0
     frontier = np.flatnonzero(reached)
     while frontier.size:
-        _, choices = spread(mdp.choice_start, frontier)
-        _, entries = spread(mdp.transitions.starts, choices)
+        _, choices = expand_rows(mdp.choice_start, frontier)
+        _, entries = expand_rows(mdp.transitions.starts, choices)
         followers = np.unique(mdp.transitions.columns[entries])
         frontier = followers[~reached[followers]]
         reached[frontier] = True
@@ -112,13 +214,13 @@ def warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
 
 def known_names(fields: Fields, states: tuple[str, ...] | None, actions: tuple[str, ...] | None, **how: Any) -> Plain:
     """The names that the other parts of a model may use: its states and actions, and the labels, which are read."""
-    listed = {"states": Known.of("state", states, **how), "actions": Known.of("action", actions)}
+    listed = {"states": NameTable.of("state", states, **how), "actions": NameTable.of("action", actions)}
     known = {**listed, "labels": {}, "variables": {}}
     return known | ({"labels": fields.read("labels", **known)} if "labels" in fields else {})
 
 
 def assemble(
-    fields: Fields, known: Plain, *, choices: Choices | None, start: FloatArray | None, where: Cursor
+    fields: Fields, known: Plain, *, choices: ActionTable | None, start: FloatArray | None, where: Cursor
 ) -> Plant:
     """The model of these choices and this start with the rewards, which are read here; `where` gets warnings."""
     names = fields.cursor.naming(**known).names
@@ -141,7 +243,7 @@ def _make(fields: Fields) -> Plant:
         fields.require("states", "list the states")
         fields.require("actions", "list the actions")
     entries = read_entries(fields.at("transitions")) if by_array else None
-    known = known_names(fields, *(_listed(fields, key, entries) for key in ("states", "actions")))
+    known = known_names(fields, *(_list_names(fields, key, entries) for key in ("states", "actions")))
     choices = None
     if entries is not None:
         choices = entry_choices(fields.at("transitions").naming(**known), entries)
@@ -151,7 +253,7 @@ def _make(fields: Fields) -> Plant:
     return assemble(fields, known, choices=choices, start=start, where=fields.at("states"))
 
 
-def _listed(fields: Fields, key: str, entries: Entries | None) -> tuple[str, ...] | None:
+def _list_names(fields: Fields, key: str, entries: TransitionEntries | None) -> tuple[str, ...] | None:
     """The names under a key, else those of the arrays, numbered from 0."""
     if key in fields or entries is None:
         names: tuple[str, ...] | None = fields.read(key)
@@ -169,15 +271,15 @@ def _parts(mdp: MDP, names: Names) -> Plain:
         "states": mdp.states,
         "actions": mdp.actions,
         "start": mdp.start,
-        "transitions": Choices.of(mdp),
+        "transitions": ActionTable.of(mdp),
         "rewards": written_rewards(mdp, mdp.rewards),
         "named_rewards": {name: written_rewards(mdp, amounts) for name, amounts in mdp.named_rewards.items()},
         "labels": dict(mdp.labels),
     }
 
 
-_LABELS: Shape[Any] = map_of(STATES, "label -> states", ref="labels")
-LABELS: Shape[Any] = replace(_LABELS, read=read_labels)
+_LABELS: ValueType[Any] = map_of(STATES, "label -> states", ref="labels")
+LABELS: ValueType[Any] = replace(_LABELS, read=read_labels)
 _LEADS = "say where every action leads: {state: {action: {next: probability}}}"
 MODEL: Record[Any] = Record(
     "model",

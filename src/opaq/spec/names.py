@@ -7,19 +7,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from opaq.choices import check_types, is_int, suggestion
-from opaq.errors import Faults
+from opaq.errors import Faults, check_types, is_int, suggestion
 from opaq.model.arrays import IntArray
 from opaq.model.automaton import Automaton
-from opaq.model.imported import Imported
-from opaq.model.mdp import MDP, positions
+from opaq.model.mdp import MDP, Imported, positions
 from opaq.spec.cursor import Cursor
 
 _CELL = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)|(\d+)\s*,\s*(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class NameTable:
     """The names of one kind; `index` is None when they could not be read, and then none is called unknown."""
 
     kind: str
@@ -27,7 +25,7 @@ class Known:
     cells: bool = False  # whether the names are the cells of a grid
 
     @classmethod
-    def of(cls, kind: str, names: tuple[str, ...] | None, *, cells: bool = False) -> Known:
+    def of(cls, kind: str, names: tuple[str, ...] | None, *, cells: bool = False) -> NameTable:
         """The names of one kind in order; None when they could not be read."""
         return cls(kind, None if names is None else positions(names), cells)
 
@@ -89,8 +87,8 @@ class Sources(Protocol):
 class Names:
     """What is known of a problem while it is read; None stands for what could not be read, or is not known yet."""
 
-    states: Known = Known("state")
-    actions: Known = Known("action")
+    states: NameTable = NameTable("state")
+    actions: NameTable = NameTable("action")
     labels: Mapping[str, IntArray | None] | None = None
     imported: Imported | None = None  # the model of another file
     variables: Mapping[str, Any] | None = None  # of the states; {} where the model has none
@@ -99,15 +97,15 @@ class Names:
     discount: float | None = None
     has_automaton: bool = True  # the secret has one, or cannot be told not to
     sources: Sources | None = None
-    nodes: Known = Known("node")  # of the policy's memory
-    automaton: Known = Known("automaton state")  # of the secret or of the automaton being read
-    observations: Known = Known("observation")
+    nodes: NameTable = NameTable("node")  # of the policy's memory
+    automaton: NameTable = NameTable("automaton state")  # of the secret or of the automaton being read
+    observations: NameTable = NameTable("observation")
 
     @classmethod
     def of(cls, mdp: MDP, **more: Any) -> Names:
         """The names of a finished model."""
         check_types({"mdp": (mdp, MDP, "an opaq.MDP")})
-        states, actions = Known("state", mdp.state_index()), Known("action", mdp.action_index())
+        states, actions = NameTable("state", mdp.state_index()), NameTable("action", mdp.action_index())
         return cls(states, actions, mdp.labels, variables={}, rewards=mdp.named_rewards, **more)
 
     def at_start(self, value: Any, path: str) -> Cursor:

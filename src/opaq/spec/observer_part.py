@@ -4,22 +4,189 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from opaq.choices import suggestion
-from opaq.errors import Faults
+from opaq.errors import Faults, InputError, suggestion
 from opaq.model.arrays import SparseRows
 from opaq.model.mdp import MDP
-from opaq.model.observer import MAX_OBSERVATIONS, Observer, check_observer
-from opaq.spec.channels import noisy, shared
-from opaq.spec.cursor import Cursor, gather, given
-from opaq.spec.grammar import Fields, Key, Kind, Plain, Shape, Union
-from opaq.spec.named_rows import DISTRIBUTION, TABLE, Shown, by_name, mentioned, read_rows, too_many, written_rows
-from opaq.spec.names import Known, Names
-from opaq.spec.sensors import SENSORS, read_sensors, write_sensors
-from opaq.spec.shapes import NAME, PROBABILITY, map_of, mapping_to, one_of, or_made, several, unique_names, unread
+from opaq.model.observer import JOINS, MAX_OBSERVATIONS, NULL, Observer, Sensor, SensorSet, check_observer
+from opaq.spec.cursor import Cursor, drop_none, read_with_faults
+from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType
+from opaq.spec.names import Names, NameTable
+from opaq.spec.rows import (
+    DISTRIBUTION,
+    TABLE,
+    Shown,
+    by_name,
+    mentioned_names,
+    read_rows,
+    rows_by_name,
+    too_many,
+    written_rows,
+)
+from opaq.spec.sets import STATES
+from opaq.spec.shapes import (
+    NAME,
+    PROBABILITY,
+    attributes,
+    build_from_keys,
+    map_of,
+    mapping_to,
+    one_of,
+    or_made,
+    several,
+    unique_names,
+    unread,
+)
+
+MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
+_MAX_ALIKE = 2_000  # observations that noise may take for each other
+
+
+def merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
+    """Observations that look the same: {common name: [observations]}."""
+    entries = cursor.entries()
+    if entries is None:
+        return None
+    seen, names = NameTable.of("observation", observer.observations), list(observer.observations)
+    before = len(cursor.faults.errors)
+    giver: dict[int, str] = {}
+    for key, entry in entries.items():
+        for listed in entry.items() or []:
+            column = seen.find(listed)
+            if column is None:
+                continue
+            if column in giver:
+                listed.error(f"is shared under '{giver[column]}' too", "keep one of them")
+            giver[column], names[column] = key, key
+    kept = {name for column, name in enumerate(observer.observations) if column not in giver}
+    for key in kept & set(entries):
+        entries[key].error("is an observation that stays as it is", "list it too, or use another name")
+    if len(cursor.faults.errors) > before:
+        return None
+    left = NameTable.of("observation", tuple(dict.fromkeys(names)))
+    merged = [(left.index or {})[name] for name in names]
+    shape = (len(names), len(left))
+    channel = SparseRows.from_entries(np.arange(len(names)), merged, np.ones(len(names)), shape=shape)
+    return _seen_through(observer, channel, left.listed)
+
+
+def noisy(cursor: Cursor, observer: Observer) -> Observer | None:
+    """Observations taken for others: {keep: probability}, or {observation: {observation: probability}}."""
+    entries = cursor.entries()
+    if entries is None:
+        return None
+    if set(entries) == {"keep"} and "keep" not in observer.observations:
+        keep = entries["keep"].probability()
+        return None if keep is None else _evenly(cursor, observer, keep)
+    values = [entry.value for entry in entries.values()]
+    mentioned = [str(key) for value in values for key in (value if isinstance(value, Mapping) else [value])]
+    heard = tuple(dict.fromkeys([*observer.observations, *mentioned]))
+    given, seen = NameTable.of("observation", observer.observations), NameTable.of("observation", heard)
+    channel = rows_by_name(cursor, given, seen, rest={index: {index: 1.0} for index in range(len(given))})
+    if channel is None or _too_dense(cursor, observer, channel):
+        return None
+    return _seen_through(observer, channel, heard)
+
+
+def _evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
+    """Each observation is seen with probability `keep`, else one of the others, all as likely.
+
+    The blank that stands for time 0 where observations follow actions is no observation of the model: it stays.
+    """
+    table = observer.emission if observer.after_action is None else observer.after_action
+    taking = np.unique(table.columns)
+    if taking.size < 2:
+        return observer
+    if taking.size > _MAX_ALIKE:
+        finding = f"{taking.size:,} observations would be taken for each other, more than {_MAX_ALIKE:,}"
+        return cursor.error(finding, "say which: {observation: {observation: probability}}")
+    noise = np.eye(len(observer.observations))
+    noise[np.ix_(taking, taking)] = (1 - keep) / (taking.size - 1)
+    noise[taking, taking] = keep
+    channel = SparseRows.from_dense(noise)
+    return None if _too_dense(cursor, observer, channel) else _seen_through(observer, channel, observer.observations)
+
+
+def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
+    """Whether noise would let too many states show too many observations."""
+    after = observer.after_action
+    shown = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
+    entries = int(np.diff(channel.starts)[shown].sum())
+    finding = f"makes {entries:,} emissions, more than {MAX_ENTRIES:,}"
+    return cursor.beyond(entries, MAX_ENTRIES, finding, "mix up fewer observations")
+
+
+def _seen_through(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:
+    """What is left of the observations after a channel [observation, new observation]."""
+    after = observer.after_action
+    return dataclasses.replace(
+        observer,
+        observations=names,
+        emission=_through(observer.emission, channel),
+        after_action=None if after is None else _through(after, channel),
+    )
+
+
+def _through(emission: SparseRows, channel: SparseRows) -> SparseRows:
+    product = (emission.scipy() @ channel.scipy()).tocoo()
+    shape = (emission.num_rows, channel.num_columns)
+    return SparseRows.from_entries(product.row, product.col, product.data, shape=shape)
+
+
+_DETECTS = "give the probability that it fires in its range"
+
+
+def _unnamed(covers: Any, detects: float, false_alarm: float) -> Sensor:
+    """A sensor whose name is the key that it stands under."""
+    return Sensor("", covers, detects, false_alarm)
+
+
+SENSOR: Record[Sensor] = Record(
+    "sensor",
+    "Sensors fire independently; the observation is the set that fired, e.g. `A+B`.",
+    (
+        Key("covers", STATES, "Where it can detect.", required="list the states, cells or labels in its range"),
+        Key("detects", PROBABILITY, "The probability that it fires where it covers.", required=_DETECTS),
+        Key("false_alarm", PROBABILITY, "The probability that it fires elsewhere.", default=0.0),
+    ),
+    build_from_keys(_unnamed, "covers", "detects", "false_alarm"),
+    attributes("covers", "detects", "false_alarm"),
+)
+SENSORS = map_of(SENSOR.shape, "name -> sensor")
+
+
+def read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
+    """The sensors {name: {covers, detects, false_alarm}}, whose observation is `null` when none fires."""
+    entries = cursor.entries()
+    if entries is None:
+        return None
+    if not entries:
+        return cursor.error("is empty", "list at least one sensor")
+    for key, entry in entries.items():
+        if JOINS in key:
+            entry.error(f"'{key}' cannot name a sensor", f"'{JOINS}' joins the sensors that fire together")
+    sensors, states = SENSORS.read(cursor), cursor.names.states
+    if null in entries:
+        return entries[str(null)].error("is also the name for no sensor at all", "rename it or set 'null'")
+    if null is None or sensors is None or states.index is None or any(JOINS in name for name in sensors):
+        return None
+    named = tuple(replace(sensor, name=name) for name, sensor in sensors.items())
+    try:
+        return SensorSet(named, len(states), null, state_names=states.listed)
+    except InputError as error:
+        for fault in error.faults:
+            cursor.error(fault.found, fault.advice)
+    return None
+
+
+def write_sensors(stated: SensorSet) -> Plain:
+    """The keys that state the sensors."""
+    null = {"null": stated.null} if stated.null != NULL else {}
+    return {"sensors": {sensor.name: sensor for sensor in stated.sensors}} | null
 
 
 def build_observer(
@@ -50,9 +217,9 @@ def build_observer(
     faults: collects every fault instead of raising InputError; the observer is then None when it is unusable.
     path: what faults call the observer.
     """
-    spec = given(emissions=emissions, observations=observations, sensors=sensors, null=null, actions=actions)
-    spec |= given(signs=signs, after_action=after_action)
-    return gather(ANY_OBSERVER.read, Names.of(mdp).at_start(spec, path), faults)
+    spec = drop_none(emissions=emissions, observations=observations, sensors=sensors, null=null, actions=actions)
+    spec |= drop_none(signs=signs, after_action=after_action)
+    return read_with_faults(ANY_OBSERVER.read, Names.of(mdp).at_start(spec, path), faults)
 
 
 def _read(cursor: Cursor) -> Observer | None:
@@ -98,7 +265,7 @@ def _by_model(fields: Fields) -> Observer | None:
         return None
     observer = _own(cursor) if fields.kind == "from" else _of_variables(cursor)
     if observer is not None and "share" in fields:
-        observer = shared(fields.at("share"), observer)
+        observer = merge_observations(fields.at("share"), observer)
     if observer is not None and "noise" in fields:
         observer = noisy(fields.at("noise"), observer)
     signs = _read_signs(fields)
@@ -139,20 +306,20 @@ def _of_variables(cursor: Cursor) -> Observer | None:
     return Observer(tuple(names), emission)
 
 
-def _observations(fields: Fields) -> Known | None:
+def _observations(fields: Fields) -> NameTable | None:
     """The observations listed, else all that are mentioned when some of them stand under `after_action`."""
     if "observations" in fields:
-        return Known.of("observation", fields.read("observations"))
+        return NameTable.of("observation", fields.read("observations"))
     emissions, after = fields.at("emissions").value, fields.at("after_action").value
     if not isinstance(after, Mapping) or not isinstance(emissions, Mapping):
         return None
     tables = [emissions, *(table for table in after.values() if isinstance(table, Mapping))]
-    return Known.of("observation", mentioned(entry for table in tables for entry in table.values()))
+    return NameTable.of("observation", mentioned_names(entry for table in tables for entry in table.values()))
 
 
 def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
     """What is seen after every action, [action * num_states + state, observation]."""
-    actions, states, listed = cursor.names.actions, cursor.names.states, Known.of("observation", seen.names)
+    actions, states, listed = cursor.names.actions, cursor.names.states, NameTable.of("observation", seen.names)
     shown = by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
     if shown is None or None in shown.values() or actions.index is None:
         return None
@@ -166,7 +333,7 @@ def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
 
 def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | None:
     """What is seen of the actions: names and emission."""
-    listed = Known.of("sign", fields.read("signs")) if "signs" in fields else None
+    listed = NameTable.of("sign", fields.read("signs")) if "signs" in fields else None
     cursor, actions = fields.at("actions"), fields.cursor.names.actions
     if cursor.value is False or cursor.value is None:
         return (), None
@@ -193,7 +360,7 @@ def _parts(observer: Observer, names: Names) -> Plain:
     return parts
 
 
-def _imported(key: Key) -> Kind[Observer]:
+def _imported_key(key: Key) -> Kind[Observer]:
     """Something that only models of other tools have."""
     return Kind(key, _by_model, offered=lambda names: names.imported is not None)
 
@@ -211,7 +378,7 @@ _ACTIONS = unread(
     ({"type": "boolean"}, TABLE),
 )
 _AFTER = map_of(_TABLE, 'action -> emissions by state; `"*"` stands for every action not listed')
-_NULL: Shape[str] = Shape("a name", Cursor.name, (NAME, {"type": "null"}))
+_NULL: ValueType[str] = ValueType("a name", Cursor.name, (NAME, {"type": "null"}))
 _SHARE = unread("common name -> observations that look the same", mapping_to(several(NAME)))
 _NOISE = unread(
     "`{keep: p}` (right with probability p, else any other observation), or observation -> "
@@ -227,8 +394,8 @@ OBSERVER: Union[Observer] = Union.of(
     [
         Kind(Key("emissions", _TABLE, "What each state shows."), _by_emissions, Observer, _parts),
         Kind(Key("sensors", SENSORS, "Sensors that fire independently."), _by_sensors),
-        _imported(Key("from", _MODEL, "The observations of the imported model itself.")),
-        _imported(Key("variables", _VARIABLES, "State variables of the imported model, seen exactly.")),
+        _imported_key(Key("from", _MODEL, "The observations of the imported model itself.")),
+        _imported_key(Key("variables", _VARIABLES, "State variables of the imported model, seen exactly.")),
     ],
     (
         Key("observations", _OBSERVATIONS, _LISTED, goes_with=("emissions",)),
@@ -246,4 +413,4 @@ observer:
     B: {covers: goal, detects: 0.7, false_alarm: 0.01}
   "null": quiet""",
 )
-ANY_OBSERVER: Shape[Observer] = or_made(dataclasses.replace(OBSERVER.shape, read=_read), OBSERVER.is_made, _check)
+ANY_OBSERVER: ValueType[Observer] = or_made(dataclasses.replace(OBSERVER.shape, read=_read), OBSERVER.is_made, _check)

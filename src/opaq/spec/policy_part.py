@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from opaq.choices import suggestion
-from opaq.errors import Faults
+from opaq.errors import Faults, suggestion
 from opaq.model import conditions
 from opaq.model.conditions import (
     MAX_LAST_STATES,
@@ -21,12 +20,12 @@ from opaq.model.conditions import (
 from opaq.model.mdp import MDP
 from opaq.model.policy import NO_AUTOMATON, PolicyClass, check_policy_class
 from opaq.model.secret import Secret
-from opaq.spec.cursor import Cursor, gather
-from opaq.spec.grammar import Key, Plain, Record, Shape, one_key
+from opaq.spec.cursor import Cursor, read_with_faults
+from opaq.spec.grammar import Key, Plain, Record, ValueType, one_key
 from opaq.spec.memory_part import MACHINE
 from opaq.spec.names import Names
 from opaq.spec.secret_part import may_have_automaton
-from opaq.spec.shapes import complete, each, only_key, or_made, whole
+from opaq.spec.shapes import build_from_keys, complete, only_key, or_made, whole
 
 RowPart = str | int | tuple[str, ...]
 
@@ -38,7 +37,7 @@ class ConditionKind:
     of: type[Condition]
     help: str
     row: Callable[[Cursor, Any], RowPart | None]  # what a policy row says of it, given the condition
-    value: Shape[Any] | None = None  # what follows the word; None: the word stands alone
+    value: ValueType[Any] | None = None  # what follows the word; None: the word stands alone
     needs: str = ""  # what to do when the value is missing
     state: Callable[[Any], str] | None = None  # the current state, where a row's part says it
 
@@ -67,7 +66,7 @@ def build_policy_class(
     """
     names = Names.of(mdp, has_automaton=secret is not None and may_have_automaton(secret))
     start = names.at_start(conditions_on, path)
-    return gather(read_conditions, start.child("conditions_on", conditions_on), faults)
+    return read_with_faults(read_conditions, start.child("conditions_on", conditions_on), faults)
 
 
 def read_policy_class(cursor: Cursor) -> PolicyClass | None:
@@ -148,7 +147,7 @@ def _check_automaton(cursor: Cursor, condition: Condition) -> None:
         cursor.error(*NO_AUTOMATON)
 
 
-def _spelled(kind: str) -> Callable[[Cursor, Any], str | None]:
+def _named_row(kind: str) -> Callable[[Cursor, Any], str | None]:
     """A row names one of the names of a kind, a field of Names."""
     return lambda cursor, _: getattr(cursor.names, kind).spell(cursor)
 
@@ -194,14 +193,14 @@ def _schema(definitions: Plain) -> Plain:
 
 
 _COUNT = whole(1, MAX_OBSERVATIONS)
-_COUNT_OR_ALL: Shape[Any] = Shape(f"{_COUNT.words}, or `all`", _read_count, (_COUNT, {"const": "all"}))
+_COUNT_OR_ALL: ValueType[Any] = ValueType(f"{_COUNT.words}, or `all`", _read_count, (_COUNT, {"const": "all"}))
 CONDITIONS: dict[str, ConditionKind] = {
     kind.of.key: kind
     for kind in (
-        ConditionKind(conditions.CurrentState, "The state.", _spelled("states"), state=str),
+        ConditionKind(conditions.CurrentState, "The state.", _named_row("states"), state=str),
         ConditionKind(conditions.Time, "The time, from 0.", _time),
-        ConditionKind(AutomatonState, "The state of the secret's automaton.", _spelled("automaton")),
-        ConditionKind(conditions.StartState, "The state in which the run began.", _spelled("states")),
+        ConditionKind(AutomatonState, "The state of the secret's automaton.", _named_row("automaton")),
+        ConditionKind(conditions.StartState, "The state in which the run began.", _named_row("states")),
         ConditionKind(
             LastStates,
             "The last k states, the current one included.",
@@ -213,7 +212,7 @@ CONDITIONS: dict[str, ConditionKind] = {
         ConditionKind(
             MemoryNode,
             "The node of a machine that the policy carries.",
-            _spelled("nodes"),
+            _named_row("nodes"),
             MACHINE,
             "give the machine: {memory: {nodes: [...], update: [...]}}",
         ),
@@ -226,7 +225,7 @@ CONDITIONS: dict[str, ConditionKind] = {
         ),
     )
 }
-_CONDITIONS: Shape[PolicyClass] = Shape(
+_CONDITIONS: ValueType[PolicyClass] = ValueType(
     "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}`, `{memory: {...}}` and `{observations: k}`",
     read_conditions,
     _schema,
@@ -237,8 +236,8 @@ POLICY: Record[PolicyClass] = Record(
     "policy",
     "What the policy may look at.",
     (Key("conditions_on", _CONDITIONS, "By default `[state]`.", default=PolicyClass()),),
-    each(lambda policy_class: policy_class, "conditions_on"),
+    build_from_keys(lambda policy_class: policy_class, "conditions_on"),
     lambda policy_class, _: {"conditions_on": policy_class},
     example="policy: {conditions_on: [state, time]}",
 )
-ANY_POLICY: Shape[PolicyClass] = or_made(POLICY.shape, PolicyClass, _check)
+ANY_POLICY: ValueType[PolicyClass] = or_made(POLICY.shape, PolicyClass, _check)

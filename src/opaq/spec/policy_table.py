@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opaq.choices import some
-from opaq.errors import Faults
+from opaq.errors import Faults, some
 from opaq.model.conditions import (
     MAX_LAST_STATES,
     MAX_OBSERVATIONS,
@@ -17,18 +16,18 @@ from opaq.model.conditions import (
     MemoryNode,
     Observations,
 )
+from opaq.model.fingerprint import model_fingerprint
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey, row_name
 from opaq.model.problem import MAX_HORIZON, Problem
 from opaq.model.secret import Language
-from opaq.spec.cursor import Cursor, gather
+from opaq.spec.cursor import Cursor, read_with_faults
 from opaq.spec.grammar import Fields, Key, Record
 from opaq.spec.memory_part import joint_actions
-from opaq.spec.model_fingerprint import model_fingerprint
-from opaq.spec.named_rows import distribution, shares
-from opaq.spec.names import Known, Names, cell_name
+from opaq.spec.names import Names, NameTable, cell_name
 from opaq.spec.policy_part import CONDITIONS, POLICY, written_conditions
+from opaq.spec.rows import distribution, shares
 from opaq.spec.shapes import NAME, TEXT, unread
 
 FORMAT = "opaq-policy"
@@ -56,7 +55,7 @@ def policy_from_dict(
         fields = POLICY_FILE.open(cursor)
         return None if fields is None else _read_policy(fields, problem)
 
-    return gather(read, _names(problem, horizon=problem.horizon).at_start(data, path), faults)
+    return read_with_faults(read, _names(problem, horizon=problem.horizon).at_start(data, path), faults)
 
 
 def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults: Faults) -> None:
@@ -68,7 +67,7 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
     if not listed:
         return
     policy_class, memory = policy.policy_class, policy.policy_class.memory
-    names = _names(problem, horizon=MAX_HORIZON, nodes=Known.of("node", None if memory is None else memory.nodes))
+    names = _names(problem, horizon=MAX_HORIZON, nodes=NameTable.of("node", None if memory is None else memory.nodes))
     choices = _Rows.of(problem, policy_class).choices
     for key in listed:
         cursor = Cursor(None, f"policy row {row_name(policy_class, key)}", faults, names)
@@ -85,8 +84,8 @@ def _names(problem: Problem, **more: Any) -> Names:
     return Names.of(
         problem.mdp,
         has_automaton=automaton is not None,
-        automaton=Known.of("automaton state", automaton),
-        observations=Known.of("observation", _seen_names(problem)),
+        automaton=NameTable.of("automaton state", automaton),
+        observations=NameTable.of("observation", _seen_names(problem)),
         **more,
     )
 
@@ -115,14 +114,14 @@ class _Rows:
 
     policy_class: PolicyClass
     mdp: MDP
-    choices: Known  # actions, or with a free memory "action>node"
+    choices: NameTable  # actions, or with a free memory "action>node"
 
     @classmethod
     def of(cls, problem: Problem, policy_class: PolicyClass) -> _Rows:
         memory, actions = policy_class.memory, problem.mdp.actions
         if memory is None or not memory.free:
-            return cls(policy_class, problem.mdp, Known.of("action", actions))
-        return cls(policy_class, problem.mdp, Known.of("choice", joint_actions(actions, memory)))
+            return cls(policy_class, problem.mdp, NameTable.of("action", actions))
+        return cls(policy_class, problem.mdp, NameTable.of("choice", joint_actions(actions, memory)))
 
     def read(self, cursor: Cursor) -> tuple[RowKey, dict[str, float] | None] | None:
         """The key of a row and its probabilities; None when the key is unusable."""
@@ -170,7 +169,7 @@ def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
     if policy_class is None:
         return None
     rows, memory = _Rows.of(problem, policy_class), policy_class.memory
-    nodes = Known.of("node", None if memory is None else memory.nodes)
+    nodes = NameTable.of("node", None if memory is None else memory.nodes)
     probabilities: dict[RowKey, dict[str, float]] = {}
     first: dict[RowKey, Cursor] = {}
     for entry in mappings:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opaq.choices import check_types, shown
-from opaq.errors import Faults
+from opaq.errors import Faults, check_types, shown
 from opaq.model.mdp import MDP
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import MAX_HORIZON, Problem, Task, check_uncertainty, discount_fault
-from opaq.spec.cursor import Cursor, gather
-from opaq.spec.grammar import Fields, Key, Plain, Record, Shape, one_key
+from opaq.spec.cursor import Cursor, read_with_faults
+from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType, one_key
 from opaq.spec.grid_part import GRID
 from opaq.spec.imported_part import IMPORTED, IMPORTED_SHAPE, read_imported
 from opaq.spec.model_part import MODEL, Plant
@@ -34,7 +33,7 @@ def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, fa
     """
     check_types({"sources": (sources, _reads_files, "an object that reads models and automata")}, optional=("sources",))
     start = Names(sources=sources).at_start(spec, "")
-    return gather(lambda cursor: problem_record().read(cursor), start, faults)
+    return read_with_faults(lambda cursor: problem_record().read(cursor), start, faults)
 
 
 def problem_to_dict(problem: Problem) -> Plain:
@@ -146,14 +145,14 @@ _HELP = "A Markov decision process, an observer, a secret and a task."
 _GRID_ONLY: Record[Plant] = Record(
     "grid model", "A grid.", (Key("grid", GRID.shape, GRID.help),), lambda fields: fields.read("grid")
 )
-_MODEL: Shape[Any] = Shape(
+_MODEL: ValueType[Any] = ValueType(
     "a mapping: [model](#model), `{grid: ...}`, or [imported](#imported)",
     _read_model,
     (MODEL.shape, _GRID_ONLY.schema, IMPORTED_SHAPE),
     MODEL.write,
     inside=(MODEL.shape, IMPORTED_SHAPE),
 )
-_DISCOUNT: Shape[float] = Shape(
+_DISCOUNT: ValueType[float] = ValueType(
     "a number above 0 and up to 1", _read_discount, {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 )
 _KEYS = (

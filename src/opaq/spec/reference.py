@@ -8,7 +8,7 @@ from typing import Any
 
 from opaq.model.uncertainty import UNCERTAINTIES
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Record, Shape
+from opaq.spec.grammar import Fields, Key, Record, ValueType
 from opaq.spec.policy_part import CONDITIONS
 from opaq.spec.policy_table import POLICY_FILE
 from opaq.spec.problem_part import problem_record
@@ -35,7 +35,7 @@ def _named_values() -> tuple[Record[Any], ...]:
     """The words of registries that stand as values, each with what it means."""
     conditions = [Key(name, kind.value or _ALONE, kind.help) for name, kind in CONDITIONS.items()]
     uncertainties = [
-        Key(name, Shape(one.unit or "a number", Cursor.name, {}), (getdoc(one) or one.title).splitlines()[0])
+        Key(name, ValueType(one.unit or "a number", Cursor.name, {}), (getdoc(one) or one.title).splitlines()[0])
         for name, one in UNCERTAINTIES.items()
     ]
     return (
@@ -48,7 +48,7 @@ def _nothing(fields: Fields) -> None:
     """These are read where they are used."""
 
 
-_ALONE: Shape[str] = Shape("the word alone", Cursor.name, {})
+_ALONE: ValueType[str] = ValueType("the word alone", Cursor.name, {})
 
 
 def _records(record: Record[Any], known: dict[str, Record[Any]]) -> dict[str, Record[Any]]:
@@ -61,7 +61,7 @@ def _records(record: Record[Any], known: dict[str, Record[Any]]) -> dict[str, Re
     return known
 
 
-def _inside(shape: Shape[Any]) -> Iterator[Record[Any]]:
+def _inside(shape: ValueType[Any]) -> Iterator[Record[Any]]:
     if shape.record is not None:
         yield shape.record()
     for inner in shape.inside:
@@ -72,7 +72,7 @@ def _section(record: Record[Any]) -> str:
     example = f"```yaml\n{record.example}\n```\n" if record.example else ""
     rows = [_row(key, record) for key in record.keys]
     table = "\n".join(["| key | value | meaning |", "|---|---|---|", *rows])
-    choice = f"Exactly one of {_listed(record.one_of)}.\n\n" if record.one_of else ""
+    choice = f"Exactly one of {_list_names(record.one_of)}.\n\n" if record.one_of else ""
     return f"## {record.title}\n\n{record.help}\n\n{choice}{table}\n\n{example}"
 
 
@@ -84,11 +84,11 @@ def _row(key: Key, record: Record[Any]) -> str:
         stated = str(key.default).lower() if isinstance(key.default, bool) else f"{key.default}"
         notes.append(f"Default: `{stated}`.")
     if key.goes_with:
-        notes.append(f"Only with {_listed(key.goes_with)}.")
+        notes.append(f"Only with {_list_names(key.goes_with)}.")
     return f"| `{key.name}` | {_cell(key.shape.words)} | {_cell(' '.join(notes))} |"
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _list_names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from opaq.choices import check_numbers
-from opaq.errors import Faults
+from opaq.errors import Faults, check_numbers
 from opaq.model.mdp import MDP
 from opaq.model.secret import (
     MAX_TIME,
@@ -21,11 +20,11 @@ from opaq.model.secret import (
     check_secret,
 )
 from opaq.spec.automaton_part import LANGUAGE_KEYS, LANGUAGES, MINIMAL, read_language
-from opaq.spec.cursor import Cursor, gather
-from opaq.spec.grammar import Fields, Key, Kind, Record, Shape, Union
+from opaq.spec.cursor import Cursor, read_with_faults
+from opaq.spec.grammar import Fields, Key, Kind, Record, Union, ValueType
 from opaq.spec.names import Names
 from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, label_or_states, written_states
-from opaq.spec.shapes import attributes, each, one_of, or_made, unread
+from opaq.spec.shapes import attributes, build_from_keys, one_of, or_made, unread
 
 
 def build_secret(
@@ -40,7 +39,7 @@ def build_secret(
     path: what faults call the secret.
     """
     check_numbers({"horizon": (horizon, 0, MAX_TIME)}, whole=("horizon",), optional=("horizon",))
-    return gather(ANY_SECRET.read, Names.of(mdp, horizon=horizon).at_start(spec, path), faults)
+    return read_with_faults(ANY_SECRET.read, Names.of(mdp, horizon=horizon).at_start(spec, path), faults)
 
 
 def may_have_automaton(secret: Any) -> bool:
@@ -68,7 +67,7 @@ def _read_time(cursor: Cursor) -> int | None:
     return cursor.whole(low=0, high=MAX_TIME if horizon is None else horizon)
 
 
-def _visited(fields: Fields) -> Visited | None:
+def _read_visited(fields: Fields) -> Visited | None:
     cursor = fields.at("visited")
     states = label_or_states(cursor)
     if states is None:
@@ -93,10 +92,10 @@ def _language(fields: Fields) -> Language | None:
 
 def _of_classes(name: str, of: type, help: str) -> Kind[Any]:
     """A secret that is a class of one state of the run."""
-    return Kind(Key(name, CLASSES, help), each(of, name), of, lambda secret, _: {name: secret.classes})
+    return Kind(Key(name, CLASSES, help), build_from_keys(of, name), of, lambda secret, _: {name: secret.classes})
 
 
-def _timed(name: str, count: str, of: type, help: str) -> Kind[Any]:
+def _timed_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
     """A secret of a state at one time, counted from the start or back from the end."""
     record: Record[Any] = Record(
         name,
@@ -105,18 +104,23 @@ def _timed(name: str, count: str, of: type, help: str) -> Kind[Any]:
             Key(count, _TIME, "How many transitions.", required="give a whole number up to the horizon"),
             Key("states", CLASSES, "What about the state is secret.", required=f"give {CLASS_FORMS}"),
         ),
-        each(of, count, "states"),
+        build_from_keys(of, count, "states"),
         lambda secret, _: {count: getattr(secret, count), "states": secret.classes},
     )
-    return Kind(Key(name, record.shape, help), each(lambda secret: secret, name), of, lambda secret, _: {name: secret})
+    return Kind(
+        Key(name, record.shape, help),
+        build_from_keys(lambda secret: secret, name),
+        of,
+        lambda secret, _: {name: secret},
+    )
 
 
-def _spoken(name: str, of: type | None = None) -> Kind[Any]:
+def _language_kind(name: str, of: type | None = None) -> Kind[Any]:
     """A secret that is what an automaton makes of the run."""
     return Kind(LANGUAGE_KEYS[name], _language, of, attributes("automaton", "reveal") if of else None)
 
 
-_TIME: Shape[int] = Shape("a whole number up to the horizon", _read_time, {"type": "integer", "minimum": 0})
+_TIME: ValueType[int] = ValueType("a whole number up to the horizon", _read_time, {"type": "integer", "minimum": 0})
 _VISITED = unread(STATES.words, STATES, write=_write_visited)
 _EVER = "Hide whether any of these states was ever visited."
 SECRET: Union[Any] = Union.of(
@@ -125,12 +129,12 @@ SECRET: Union[Any] = Union.of(
     [
         _of_classes("last_state", LastState, "Hide where the run ends."),
         _of_classes("initial_state", InitialState, "Hide where the run starts."),
-        _timed("state_at", "time", StateAt, "Hide the state at one time."),
-        _timed("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
-        Kind(Key("visited", _VISITED, _EVER), _visited, Visited, lambda secret, _: {"visited": secret}),
-        _spoken("automaton", Language),
-        _spoken("ltlf"),
-        _spoken("regex"),
+        _timed_kind("state_at", "time", StateAt, "Hide the state at one time."),
+        _timed_kind("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
+        Kind(Key("visited", _VISITED, _EVER), _read_visited, Visited, lambda secret, _: {"visited": secret}),
+        _language_kind("automaton", Language),
+        _language_kind("ltlf"),
+        _language_kind("regex"),
     ],
     (
         Key(
@@ -145,4 +149,4 @@ SECRET: Union[Any] = Union.of(
     ),
     example='secret: {ltlf: "F(p & F q)", reveal: acceptance}',
 )
-ANY_SECRET: Shape[Secret] = or_made(SECRET.shape, SECRET.is_made, _check)
+ANY_SECRET: ValueType[Secret] = or_made(SECRET.shape, SECRET.is_made, _check)

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from opaq.choices import is_int, some, suggestion
+from opaq.errors import is_int, some, suggestion
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, ints
 from opaq.model.checks import MASKED, is_masked
 from opaq.model.secret import StateClasses
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Shape
-from opaq.spec.matrices import dense, right_shape
-from opaq.spec.named_rows import SHARES, distribution, written_shares
-from opaq.spec.names import Known, Names, cell_name
+from opaq.spec.grammar import ValueType
+from opaq.spec.names import Names, NameTable, cell_name
+from opaq.spec.rows import SHARES, dense, distribution, right_shape, written_shares
 from opaq.spec.shapes import ARRAY, NAME, WRITTEN, mapping_to, only_key, several, unread
 from opaq.spec.variables import ExpressionError, holds
 
@@ -32,7 +31,7 @@ def state_set(cursor: Cursor) -> IntArray | None:
     if is_masked(value):
         return cursor.error(*MASKED)
     if isinstance(value, np.ndarray) and value.dtype == bool:
-        return _marked(value, cursor, names.states)
+        return _mark_states(value, cursor, names.states)
     if value is None and cursor.value is not None:
         return None
     if _is_one_cell(value, names) or not isinstance(value, list | tuple | np.ndarray):
@@ -137,7 +136,7 @@ def _truth(cursor: Cursor) -> BoolArray | None:
         return expression.error(str(error))
 
 
-def _marked(mask: BoolArray, cursor: Cursor, states: Known) -> IntArray | None:
+def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray | None:
     if states.index is None:
         return None
     if mask.shape != (len(states),):
@@ -152,7 +151,7 @@ def _is_one_cell(value: Any, names: Names) -> bool:
     return spelled in index and not all(str(part) in index for part in value)
 
 
-def _plain_cells(value: Any, states: Known) -> IntArray | None:
+def _plain_cells(value: Any, states: NameTable) -> IntArray | None:
     """Many cells of a grid at once, each written [c, r]; None where an entry is anything else, unknown or repeated."""
     index = states.index if states.cells else None
     if index is None or not all(isinstance(entry, list | tuple) and len(entry) == 2 for entry in value):
@@ -248,7 +247,7 @@ _CELL = several({"type": "integer", "minimum": 0}) | {
     "minItems": 2,
     "maxItems": 2,
 }
-_WHERE: Shape[Any] = unread(
+_WHERE: ValueType[Any] = unread(
     "`{where: expression}` over state variables",
     only_key("where", WRITTEN)
     | {
@@ -257,27 +256,27 @@ _WHERE: Shape[Any] = unread(
     },
     ref="where",
 )
-STATE: Shape[int] = Shape(
+STATE: ValueType[int] = ValueType(
     "a state, or a grid cell `[column, row]`",
     lambda cursor: cursor.names.states.find(cursor),
     {"anyOf": [NAME, _CELL], "description": "A state, or a grid cell [column, row]."},
     ref="state",
 )
-STATES: Shape[IntArray] = Shape(
+STATES: ValueType[IntArray] = ValueType(
     "a label, a state, a grid cell, `{where: expression}`, or a list of these",
     state_set,
     (STATE, _WHERE, several((STATE, _WHERE))),
     written_states,
     ref="states",
 )
-START: Shape[FloatArray] = Shape(
+START: ValueType[FloatArray] = ValueType(
     "a state, a list of states (each as likely), `{state: probability}`, or an array `[state]`",
     start,
     (STATES, SHARES, ARRAY),
     _write_start,
     ref="start",
 )
-CLASSES: Shape[StateClasses] = Shape(
+CLASSES: ValueType[StateClasses] = ValueType(
     "`true` (the state itself), a set of states (whether it is among them), or `{class: states}` (which class it is "
     'in; states in none are "other")',
     state_classes,

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from opaq.choices import is_flag
+from opaq.errors import is_flag
 from opaq.spec.cursor import Cursor, number_range
-from opaq.spec.grammar import Fields, Plain, Shape
+from opaq.spec.grammar import Fields, Plain, ValueType
 from opaq.spec.names import Names
 
 T = TypeVar("T")
 
 
-def each(make: Callable[..., T], *names: str) -> Callable[[Fields], T | None]:
+def build_from_keys(make: Callable[..., T], *names: str) -> Callable[[Fields], T | None]:
     """Make a value of the keys named, in order, when all of them are usable."""
 
     def made(fields: Fields) -> T | None:
@@ -29,20 +29,20 @@ def attributes(*names: str) -> Callable[[Any, Names], Plain]:
     return lambda value, _: {name: getattr(value, name) for name in names}
 
 
-def number(low: float = float("-inf"), high: float = float("inf")) -> Shape[float]:
+def number(low: float = float("-inf"), high: float = float("inf")) -> ValueType[float]:
     """A finite number from `low` to `high`."""
     bounds = {"minimum": low, "maximum": high}
     schema = {"type": "number"} | {key: bound for key, bound in bounds.items() if abs(bound) != float("inf")}
-    return Shape(number_range(low, high), lambda cursor: cursor.number(low=low, high=high), schema)
+    return ValueType(number_range(low, high), lambda cursor: cursor.number(low=low, high=high), schema)
 
 
-def whole(low: int, high: int) -> Shape[int]:
+def whole(low: int, high: int) -> ValueType[int]:
     """A whole number from `low` to `high`."""
     schema = {"type": "integer", "minimum": low, "maximum": high}
-    return Shape(f"a whole number from {low}", lambda cursor: cursor.whole(low=low, high=high), schema)
+    return ValueType(f"a whole number from {low}", lambda cursor: cursor.whole(low=low, high=high), schema)
 
 
-def one_of(*options: str) -> Shape[str]:
+def one_of(*options: str) -> ValueType[str]:
     """One of a few words."""
     words = " or ".join(f"'{word}'" for word in options)
 
@@ -50,12 +50,12 @@ def one_of(*options: str) -> Shape[str]:
         known = isinstance(cursor.value, str) and cursor.value in options
         return str(cursor.value) if known else cursor.wrong(words)
 
-    return Shape(" or ".join(f"`{word}`" for word in options), read, {"enum": list(options)})
+    return ValueType(" or ".join(f"`{word}`" for word in options), read, {"enum": list(options)})
 
 
-def unique_names(kind: str, most: int) -> Shape[tuple[str, ...]]:
+def unique_names(kind: str, most: int) -> ValueType[tuple[str, ...]]:
     """A list of distinct names."""
-    return Shape(
+    return ValueType(
         "a list of names",
         lambda cursor: cursor.unique_names(kind=kind, most=most),
         NAMES,
@@ -63,7 +63,7 @@ def unique_names(kind: str, most: int) -> Shape[tuple[str, ...]]:
     )
 
 
-def list_of(shape: Shape[T], words: str) -> Shape[list[T]]:
+def list_of(shape: ValueType[T], words: str) -> ValueType[list[T]]:
     """A list of values of one shape; None when some are unusable."""
 
     def read(cursor: Cursor) -> list[T] | None:
@@ -73,10 +73,10 @@ def list_of(shape: Shape[T], words: str) -> Shape[list[T]]:
     def write(values: list[T], names: Names) -> Any:
         return [shape.write(value, names) for value in values]
 
-    return Shape(words, read, several(shape), write, inside=(shape,))
+    return ValueType(words, read, several(shape), write, inside=(shape,))
 
 
-def map_of(shape: Shape[T], words: str, *, ref: str = "") -> Shape[dict[str, T]]:
+def map_of(shape: ValueType[T], words: str, *, ref: str = "") -> ValueType[dict[str, T]]:
     """A mapping from any name to values of one shape; None when some are unusable."""
 
     def read(cursor: Cursor) -> dict[str, T] | None:
@@ -89,7 +89,7 @@ def map_of(shape: Shape[T], words: str, *, ref: str = "") -> Shape[dict[str, T]]
     def write(values: Mapping[str, T], names: Names) -> Any:
         return {name: shape.write(value, names) for name, value in values.items()}
 
-    return Shape(words, read, mapping_to(shape), write, ref, (shape,))
+    return ValueType(words, read, mapping_to(shape), write, ref, (shape,))
 
 
 def complete(values: list[T | None]) -> list[T] | None:
@@ -98,22 +98,24 @@ def complete(values: list[T | None]) -> list[T] | None:
     return usable if len(usable) == len(values) else None
 
 
-def one_named(kind: str, words: str) -> Shape[int]:
+def name_of(kind: str, words: str) -> ValueType[int]:
     """One of the names of a kind that are known there, by its position; `kind` is a field of Names."""
-    return Shape(words, lambda cursor: getattr(cursor.names, kind).find(cursor), NAME)
+    return ValueType(words, lambda cursor: getattr(cursor.names, kind).find(cursor), NAME)
 
 
-def all_named(kind: str, words: str) -> Shape[list[int]]:
+def names_of(kind: str, words: str) -> ValueType[list[int]]:
     """One name or a list of names of a kind, by their positions."""
-    return Shape(words, lambda cursor: getattr(cursor.names, kind).find_all(cursor), (NAME, several(NAME)))
+    return ValueType(words, lambda cursor: getattr(cursor.names, kind).find_all(cursor), (NAME, several(NAME)))
 
 
-def unread(words: str, schema: Any, **others: Any) -> Shape[Any]:
+def unread(words: str, schema: Any, **others: Any) -> ValueType[Any]:
     """A value that the mapping around it reads, because it depends on what else is there."""
-    return Shape(words, lambda cursor: None, schema, **others)
+    return ValueType(words, lambda cursor: None, schema, **others)
 
 
-def or_made(shape: Shape[T], is_made: type | Callable[[Any], bool], check: Callable[[Cursor, Any], object]) -> Shape[T]:
+def or_made(
+    shape: ValueType[T], is_made: type | Callable[[Any], bool], check: Callable[[Cursor, Any], object]
+) -> ValueType[T]:
     """The same shape where a finished value (of a class, or told by a function) may stand too, which is checked."""
 
     def read(cursor: Cursor) -> T | None:
@@ -142,36 +144,36 @@ def only_key(name: str, form: Any) -> Plain:
 
 
 WRITTEN: Plain = {"type": "string", "minLength": 1}  # the schema of text that is not empty
-NAME: Shape[str] = Shape(
+NAME: ValueType[str] = ValueType(
     "a name",
     Cursor.name,
     {"description": "A name; whole numbers count as names.", "type": ["string", "integer"], "minLength": 1},
     ref="name",
 )
-NAMES: Shape[tuple[str, ...]] = Shape(
+NAMES: ValueType[tuple[str, ...]] = ValueType(
     "a list of names",
     lambda cursor: cursor.unique_names(kind="name", most=1_000_000),
     several(NAME) | {"description": "Distinct names.", "minItems": 1, "uniqueItems": True},
     ref="names",
 )
-TEXT: Shape[str] = Shape(
+TEXT: ValueType[str] = ValueType(
     "text",
     lambda cursor: cursor.value if isinstance(cursor.value, str) else cursor.wrong("text"),
     {"type": "string"},
 )
-FLAG: Shape[bool] = Shape(
+FLAG: ValueType[bool] = ValueType(
     "`true` or `false`",
     lambda cursor: bool(cursor.value) if is_flag(cursor.value) else cursor.wrong("true or false"),
     {"type": "boolean"},
 )
-REWARD: Shape[float] = Shape("a number", Cursor.reward, {"type": "number"})
-PROBABILITY: Shape[float] = Shape(
+REWARD: ValueType[float] = ValueType("a number", Cursor.reward, {"type": "number"})
+PROBABILITY: ValueType[float] = ValueType(
     "a number from 0 to 1",
     Cursor.probability,
     {"description": "A number from 0 to 1.", "type": "number", "minimum": 0, "maximum": 1},
     ref="probability",
 )
-ARRAY: Shape[Any] = unread(
+ARRAY: ValueType[Any] = unread(
     "an array",
     several(({"type": "number"}, lambda known: ARRAY.described(known)))
     | {"description": "An array of numbers, as nested lists."},

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from opaq.errors import suggestion
 from opaq.model.problem import (
     Reach,
     Requirement,
@@ -16,14 +17,63 @@ from opaq.model.problem import (
     check_task,
     needs_discount,
 )
-from opaq.model.uncertainty import Shannon
+from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Shannon, Uncertainty
 from opaq.spec.automaton_part import LANGUAGE_KEYS, MINIMAL, read_language
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Shape, Union, any_required
+from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType, require_any
 from opaq.spec.names import Names
 from opaq.spec.sets import STATES, label_or_states
-from opaq.spec.shapes import NAME, PROBABILITY, REWARD, list_of, one_of, or_made
-from opaq.spec.uncertainty_part import UNCERTAINTY
+from opaq.spec.shapes import NAME, PROBABILITY, REWARD, list_of, map_of, one_of, or_made
+
+_LOSS_ADVICE = "loss: {GUESS: {VALUE: number, ...}, ...}"
+
+
+def _read(cursor: Cursor) -> Uncertainty | None:
+    value = cursor.value
+    if isinstance(value, Mapping):
+        return _read_losses(cursor)
+    if isinstance(value, str) and value in UNCERTAINTIES:
+        return UNCERTAINTIES[value]
+    if isinstance(value, str):
+        known = suggestion(value, (*UNCERTAINTIES, "loss"), kind="uncertainty")
+        advice = f"give the losses: {_LOSS_ADVICE}" if value == "loss" else known
+        return cursor.error(f"unknown uncertainty '{value}'", advice)
+    return cursor.wrong(f"one of {', '.join(UNCERTAINTIES)}, or a mapping with 'loss'")
+
+
+def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
+    fields = LOSSES.open(cursor)
+    if fields is None or "loss" not in fields:
+        if fields is not None and not fields.meant:
+            cursor.error("has no 'loss'", f"write {_LOSS_ADVICE}")
+        return None
+    losses: dict[str, dict[str, float]] | None = fields.read("loss")
+    if losses is not None and not losses:
+        return fields.at("loss").error("is empty", "name at least one guess")
+    return None if losses is None else ExpectedLoss.of(losses)
+
+
+def _write(uncertainty: Uncertainty, names: Names) -> Any:
+    if isinstance(uncertainty, ExpectedLoss):
+        return {"loss": {guess: dict(row) for guess, row in uncertainty.losses}}
+    return uncertainty.name
+
+
+_ROWS = map_of(map_of(REWARD, "value -> number"), "guess -> `{secret value: number}`")
+LOSSES: Record[Any] = Record(
+    "loss",
+    "The expected loss of the observer's best guess.",
+    (Key("loss", _ROWS, "Every guess with its losses by secret value; those not named are 0."),),
+    example="task: {of: {loss: {yes: {no: 1}, no: {yes: 5}}}}",
+)
+UNCERTAINTY: ValueType[Uncertainty] = ValueType(
+    "`opacity` (bits), `guess_error` (the probability that the best guess is wrong), `guesswork` (the mean number of "
+    "guesses), or `{loss: ...}`",
+    _read,
+    (lambda known: {"enum": list(UNCERTAINTIES)}, lambda known: LOSSES.schema(known) | {"required": ["loss"]}),
+    _write,
+    inside=(LOSSES.shape,),
+)
 
 
 def _check_task(cursor: Cursor, task: Task) -> None:
@@ -92,7 +142,7 @@ def _reach(fields: Fields) -> Reach | None:
         return None
     if not states.size:
         cursor.warn("holds no state", "it is never reached")
-    return Reach(states, 0.0, _written(cursor.value))
+    return Reach(states, 0.0, _states_text(cursor.value))
 
 
 def _satisfy(fields: Fields) -> Satisfy | None:
@@ -101,7 +151,7 @@ def _satisfy(fields: Fields) -> Satisfy | None:
     return None if automaton is None else Satisfy(automaton, 0.0, title)
 
 
-def _written(states: Any) -> str:
+def _states_text(states: Any) -> str:
     """What a set of states is called: as it is written, if that is short."""
     if not isinstance(states, list | tuple):
         return str(states) if isinstance(states, str | int) else "the states"
@@ -164,8 +214,8 @@ def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
 
 
 _EITHER: Record[Any] = Record("requirement", "", _optional((*RETURN.keys, *EVENT.record.keys)), _requirement)
-REQUIREMENT: Shape[Requirement] = or_made(
-    Shape(
+REQUIREMENT: ValueType[Requirement] = or_made(
+    ValueType(
         "a mapping: [return](#return) or [event](#event)",
         _EITHER.read,
         (RETURN.shape, EVENT.shape),
@@ -179,10 +229,10 @@ REQUIREMENT: Shape[Requirement] = or_made(
 _NEEDS: Mapping[str, Any] = {
     **{name: {"required": ["probability_at_least"]} for name in EVENT.kinds},
     "probability_at_least": {"oneOf": [{"required": [name]} for name in EVENT.kinds]},
-    "minimal": any_required(MINIMAL.goes_with),
-    "name": any_required(EVENT.kinds),
+    "minimal": require_any(MINIMAL.goes_with),
+    "name": require_any(EVENT.kinds),
 }
-_RETURN: Shape[float] = Shape("a number", Cursor.reward, {"type": ["number", "null"]})
+_RETURN: ValueType[float] = ValueType("a number", Cursor.reward, {"type": ["number", "null"]})
 _OVER = "The return of the horizon, or of ever (needs a discount below 1)."
 _OBJECTIVE = "Maximise the uncertainty of the observer, or minimise it (transparency)."
 _LISTED = list_of(REQUIREMENT, "a list of returns and events")
@@ -207,4 +257,4 @@ task:
     - {reach: goal, probability_at_least: 0.9}""",
     constraints={"dependentSchemas": _NEEDS},
 )
-ANY_TASK: Shape[Task] = or_made(TASK.shape, Task, _check_task)
+ANY_TASK: ValueType[Task] = or_made(TASK.shape, Task, _check_task)

@@ -11,10 +11,20 @@ import numpy as np
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, ints
 from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Shape
-from opaq.spec.matrices import dense, is_array, matrix_entries, scaled_rows, too_large
-from opaq.spec.named_rows import TABLE, by_name, distribution, flattened, written_shares
+from opaq.spec.grammar import ValueType
 from opaq.spec.names import Names
+from opaq.spec.rows import (
+    TABLE,
+    by_name,
+    dense,
+    distribution,
+    flatten_rows,
+    is_array,
+    matrix_entries,
+    scaled_rows,
+    too_large,
+    written_shares,
+)
 from opaq.spec.shapes import ARRAY, complete, mapping_to
 
 MAX_TRANSITIONS = 20_000_000
@@ -22,7 +32,7 @@ _MOST_LISTED = 1000  # states without an action that are named one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class ActionTable:
     """The enabled actions of every state and where they lead; the fields are those of MDP."""
 
     choice_start: IntArray  # [state + 1]
@@ -30,7 +40,7 @@ class Choices:
     transitions: SparseRows  # [choice, state]
 
     @classmethod
-    def of(cls, mdp: MDP) -> Choices:
+    def of(cls, mdp: MDP) -> ActionTable:
         """The choices of a finished model."""
         return cls(mdp.choice_start, mdp.choice_action, mdp.transitions)
 
@@ -40,7 +50,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class TransitionEntries:
     """Transitions read from arrays: one (state, action, next, probability) for every non-zero entry."""
 
     states: IntArray
@@ -59,16 +69,16 @@ def is_array_form(value: Any) -> bool:
     return is_array(value)
 
 
-def choices_of(states: Any, actions: Any, nexts: Any, values: Any, *, num_states: int, num_actions: int) -> Choices:
+def choices_of(states: Any, actions: Any, nexts: Any, values: Any, *, num_states: int, num_actions: int) -> ActionTable:
     """The choices that have at least one transition; equal (state, action, next) are summed."""
     keys = np.asarray(states, dtype=np.int64) * num_actions + np.asarray(actions, dtype=np.int64)
     enabled, row = np.unique(keys, return_inverse=True)
     counts = np.bincount(enabled // num_actions, minlength=num_states)
     transitions = SparseRows.from_entries(row, nexts, values, shape=(enabled.size, num_states))
-    return Choices(ints(np.concatenate(([0], np.cumsum(counts)))), ints(enabled % num_actions), transitions)
+    return ActionTable(ints(np.concatenate(([0], np.cumsum(counts)))), ints(enabled % num_actions), transitions)
 
 
-def read_transitions(cursor: Cursor) -> Choices | None:
+def read_transitions(cursor: Cursor) -> ActionTable | None:
     """Transitions as state -> action -> {next: probability}; the action "*" stands for those not listed."""
     entries, states = cursor.entries(), cursor.names.states
     if entries is None:
@@ -90,7 +100,7 @@ def read_transitions(cursor: Cursor) -> Choices | None:
     return _assemble(rows, cursor.names)
 
 
-def read_entries(cursor: Cursor) -> Entries | None:
+def read_entries(cursor: Cursor) -> TransitionEntries | None:
     """Transitions as an array [state, action, next], or as action -> matrix [state, next]."""
     if isinstance(cursor.value, Mapping):
         return _matrices(cursor)
@@ -103,18 +113,18 @@ def read_entries(cursor: Cursor) -> Entries | None:
         return cursor.error("is empty", "give at least one state and one action")
     states, actions, nexts = np.nonzero(tensor)
     values = tensor[states, actions, nexts]
-    return Entries(states, actions, nexts, values, tensor.shape[0], None, tensor.shape[1])
+    return TransitionEntries(states, actions, nexts, values, tensor.shape[0], None, tensor.shape[1])
 
 
-def entry_choices(cursor: Cursor, entries: Entries) -> Choices | None:
+def entry_choices(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
     """The choices of array entries, whose sizes and actions must be those listed; rows of zeros are not enabled."""
     states, placed = cursor.names.states, _in_listed_order(cursor, entries)
     if states.index is not None and entries.num_states != len(states):
         return cursor.error(f"has {entries.num_states:,} states, but {len(states):,} are listed")
-    return None if placed is None else _enabled(cursor, placed)
+    return None if placed is None else _enabled_actions(cursor, placed)
 
 
-def _enabled(cursor: Cursor, entries: Entries) -> Choices | None:
+def _enabled_actions(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
     named, count = entries.action_names, entries.num_actions
 
     def spell(row: int, entry: int | None) -> Cursor:
@@ -142,7 +152,7 @@ def _enabled(cursor: Cursor, entries: Entries) -> Choices | None:
     return choices_of(entries.states, entries.actions, entries.nexts, values, **sizes)
 
 
-def _in_listed_order(cursor: Cursor, entries: Entries) -> Entries | None:
+def _in_listed_order(cursor: Cursor, entries: TransitionEntries) -> TransitionEntries | None:
     """The same entries with the actions numbered as they are listed."""
     actions, named = cursor.names.actions, entries.action_names
     if actions.index is None:
@@ -169,18 +179,18 @@ def _read_state(cursor: Cursor) -> dict[int, dict[int, float] | None]:
     return by_name(cursor, names.actions, lambda entry: distribution(entry, names.states)) or {}
 
 
-def _assemble(stated: Mapping[int, Mapping[int, Mapping[int, float] | None]], names: Names) -> Choices | None:
+def _assemble(stated: Mapping[int, Mapping[int, Mapping[int, float] | None]], names: Names) -> ActionTable | None:
     """The choices, when every state and every distribution could be read."""
     num_states, num_actions = len(names.states), len(names.actions)
     owners = [(state, action) for state, enabled in stated.items() for action in enabled]
     rows = complete([shares for enabled in stated.values() for shares in enabled.values()])
     if len(stated) < num_states or not num_states or not num_actions or not rows or not all(stated.values()):
         return None
-    owner, nexts, values = flattened(owners, rows)
+    owner, nexts, values = flatten_rows(owners, rows)
     return choices_of(owner[:, 0], owner[:, 1], nexts, values, num_states=num_states, num_actions=num_actions)
 
 
-def _matrices(cursor: Cursor) -> Entries | None:
+def _matrices(cursor: Cursor) -> TransitionEntries | None:
     children = cursor.entries()
     if children is None or too_large(cursor, sum(_size(child.value) for child in children.values())):
         return None
@@ -199,14 +209,14 @@ def _matrices(cursor: Cursor) -> Entries | None:
         return None
     actions = np.repeat(np.arange(len(tables)), [table.rows.size for table in tables])
     rows, columns, values = (np.concatenate([table[axis] for table in tables]) for axis in range(3))
-    return Entries(rows, actions, columns, values, size, tuple(children), len(tables))
+    return TransitionEntries(rows, actions, columns, values, size, tuple(children), len(tables))
 
 
 def _size(matrix: Any) -> int:
     return int(matrix.size) if isinstance(matrix, np.ndarray) else 0
 
 
-def _write(choices: Choices, names: Names) -> dict[str, dict[str, dict[str, float]]]:
+def _write(choices: ActionTable, names: Names) -> dict[str, dict[str, dict[str, float]]]:
     states, actions = names.states.listed, names.actions.listed
     return {
         name: {
@@ -217,7 +227,7 @@ def _write(choices: Choices, names: Names) -> dict[str, dict[str, dict[str, floa
     }
 
 
-TRANSITIONS: Shape[Choices] = Shape(
+TRANSITIONS: ValueType[ActionTable] = ValueType(
     'state -> action -> `{next: probability}`, or one next state; `"*"` stands for every action not listed, and '
     "actions that are not there are not enabled. Also an array `[state][action][next]`, or action -> `[state][next]`, "
     "where rows of zeros are actions not enabled",

@@ -6,16 +6,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from opaq.choices import check_types, is_flag
-from opaq.errors import Fault, InputError
+from opaq.errors import Fault, InputError, check_types, is_flag
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.reports.report_page import Report, report_of_policy
 from opaq.stop import Stop
-from opaq.study.pareto_front import Frontier
+from opaq.study.front.frontier import Frontier
 from opaq.study.study_report import Points, study_report
 from opaq.study.study_sources import source_of
-from opaq.study.sweep_study import Study
+from opaq.study.sweep.study import Study
 
 Answer = Any  # of a solver or a certificate, or its JSON
 

@@ -8,14 +8,13 @@ from itertools import count
 from typing import Any
 
 from opaq.errors import Fault, InputError
-from opaq.solvers.loop import Progress, Snapshot, StartResult
-from opaq.solvers.pool import Job
-from opaq.solvers.run_files import Checkpoint
-from opaq.solvers.status import Status
-from opaq.stop import before_leaving
-from opaq.study.executor import Ended, Executor
-from opaq.study.executor_choice import open_executor
+from opaq.solvers.loop import Progress, SolverCheckpoint, StartResult
+from opaq.solvers.race import Job
+from opaq.solvers.runs import Checkpoint
+from opaq.solvers.strategy import Status
+from opaq.stop import on_exit
 from opaq.study.start_task import OWN_KINDS, SentProblem, end_of, slice_task
+from opaq.study.workers.executor import Ended, Executor, open_executor
 
 MOST_LOSSES = 5  # of the workers of one slice, before the solve fails
 _LOOK = 0.2  # seconds between two looks at whether to stop
@@ -32,7 +31,7 @@ class ExecutorRunner:
     def __init__(self, executor: Executor) -> None:
         self._executor, self._open = executor, ExitStack()
         self._open.enter_context(closing(executor))
-        self._open.enter_context(before_leaving(executor.close))
+        self._open.enter_context(on_exit(executor.close))
         self._keys = count()  # of slices: one that nobody waits for any more may still end
 
     def run(self, jobs: list[Job], *, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
@@ -77,7 +76,7 @@ class _Course:
         self.job = job
         self._template = job.solver.init(job.objective, job.start.theta)
         self._keeper = None if job.file is None else Checkpoint(job.file, self._template)
-        self.now: Snapshot | None = (self._keeper.load() if self._keeper else None) or job.begin
+        self.now: SolverCheckpoint | None = (self._keeper.load() if self._keeper else None) or job.begin
         self._seconds, self._losses, self._whole = 0.0, 0, False
 
     @property

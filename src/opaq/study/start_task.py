@@ -17,9 +17,9 @@ from opaq.version import __version__
 
 if TYPE_CHECKING:
     from opaq.product.compile import Product
-    from opaq.solvers.loop import Snapshot
+    from opaq.solvers.loop import SolverCheckpoint
     from opaq.solvers.objective import Objective
-    from opaq.solvers.pool import Job
+    from opaq.solvers.race import Job
     from opaq.solvers.strategy import Solver
 
 SLICE = 2.0  # seconds: what an interrupt loses at most, but for the step that a start is at
@@ -58,12 +58,12 @@ def _refuse_own_kinds(product: Product) -> None:
         raise InputError(faults)
 
 
-def slice_task(job: Job, problem: SentProblem, begin: Snapshot | None, *, whole: bool) -> dict[str, Any]:
+def slice_task(job: Job, problem: SentProblem, begin: SolverCheckpoint | None, *, whole: bool) -> dict[str, Any]:
     """All that the next slice of a start takes, as plain data; a large problem itself only if the task is to be whole.
 
     Raises InputError for a solver that workers lack.
     """
-    from opaq.solvers.run_files import pack
+    from opaq.solvers.runs import pack
 
     objective = job.objective
     return {
@@ -86,11 +86,11 @@ def slice_task(job: Job, problem: SentProblem, begin: Snapshot | None, *, whole:
     }
 
 
-def end_of(answer: Mapping[str, Any], template: Any) -> Snapshot:
+def end_of(answer: Mapping[str, Any], template: Any) -> SolverCheckpoint:
     """The snapshot that a slice ended with; `template` is a state of its solver."""
-    from opaq.solvers.run_files import unpacked
+    from opaq.solvers.runs import read_snapshot
 
-    return unpacked(base64.b64decode(answer["end"]), template)
+    return read_snapshot(base64.b64decode(answer["end"]), template)
 
 
 def solve_slice(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def solve_slice(task: Mapping[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     from opaq.solvers.loop import run_slice
-    from opaq.solvers.run_files import pack
+    from opaq.solvers.runs import pack
     from opaq.solvers.starts import Start
 
     if task["problem"] is None and task["digest"] not in _compiled:

@@ -11,10 +11,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
-from opaq.choices import check_numbers
-from opaq.errors import Fault, InputError, OpaqError
+from opaq.errors import Fault, InputError, OpaqError, check_numbers
 from opaq.files import check_writable, write_text
-from opaq.reports.objective_names import objective_title
+from opaq.reports.layout import objective_title
 from opaq.reports.page.render import render_study
 from opaq.reports.report_page import Report, make_report
 from opaq.reports.study_data import with_reports
@@ -47,14 +46,14 @@ def study_report(
     The arguments are those of `report`. Reports of points go to a folder beside the file, NAME-points; without a file
     there are none. Those that are made count, whatever ends the work.
     """
-    wanted = _wanted(points)
+    wanted = _number_of_reports(points)
     check_numbers({"time": (time, 0, math.inf)}, optional=("time",))
     data = source.data()
     if to is None:
         return _page(data, {}, "")
     page = Path(to)
     check_writable(page, overwrite=overwrite)
-    chosen = _chosen(data, source.with_policy(), wanted)
+    chosen = _choose_points(data, source.with_policy(), wanted)
     folder = points_folder(page)
     if chosen:
         _make_folder(folder, overwrite=overwrite)
@@ -137,7 +136,7 @@ def _page(data: dict[str, Any], files: dict[int, str], text: str) -> Report:
     return Report(shown, render_study(shown))
 
 
-def _wanted(points: Points) -> float:
+def _number_of_reports(points: Points) -> float:
     """How many reports of points at most."""
     if points is None or points in ("all", "none"):
         return {"all": math.inf, "none": 0, None: USUAL_POINTS}[points]
@@ -146,7 +145,7 @@ def _wanted(points: Points) -> float:
     raise InputError([Fault("points", f"is {str(points)[:40]!r}", "give 'all', 'none', or how many")])
 
 
-def _chosen(data: dict[str, Any], usable: Sequence[int], wanted: float) -> list[int]:
+def _choose_points(data: dict[str, Any], usable: Sequence[int], wanted: float) -> list[int]:
     """The points with reports: all of them or, where they are too many, those that hide most and meet their task."""
     if len(usable) <= wanted:
         return list(usable)

@@ -11,9 +11,7 @@ from typing import Any, Protocol
 from opaq.errors import Fault, InputError
 from opaq.files import read_bytes
 from opaq.formats.plain import yaml_text
-from opaq.loading.policy_files import load_policy
-from opaq.loading.scenarios import load_problem, names
-from opaq.loading.sources import FolderSources
+from opaq.load import FolderSources, load_policy, load_problem, scenario_names
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.reports.frontier_text import frontier_to_dict
@@ -22,14 +20,14 @@ from opaq.reports.study_data import front_page_data, sweep_page_data
 from opaq.solvers.options import SolveOptions
 from opaq.spec.policy_table import policy_from_dict
 from opaq.spec.problem_part import build_problem
-from opaq.spec.yaml_reader import parse_yaml
+from opaq.spec.yaml import parse_yaml
+from opaq.study.front.frontier import Frontier
+from opaq.study.front.search import payoff_index, with_threshold
 from opaq.study.front_json import Front
-from opaq.study.front_search import payoff_index, with_threshold
-from opaq.study.pareto_front import Frontier
-from opaq.study.sweep_files import PROBLEM_COPY
-from opaq.study.sweep_journal import BASE, Journal
-from opaq.study.sweep_points import options_with, refuse_changed, spec_with
-from opaq.study.sweep_study import Study, load_study
+from opaq.study.sweep.files import PROBLEM_COPY
+from opaq.study.sweep.journal import BASE, Journal
+from opaq.study.sweep.points import options_with, refuse_changed, spec_with
+from opaq.study.sweep.study import Study, load_study
 
 _MAX_PROBLEM = 256 << 20
 
@@ -147,7 +145,7 @@ class FrontFileSource:
         """What the report of a point shows."""
         data, point = self.front.data, self.front.data["points"][index]
         stated = str(data["problem_file"])
-        problem = load_problem(stated if stated in names() else self.front.path_of(stated))
+        problem = load_problem(stated if stated in scenario_names() else self.front.path_of(stated))
         asked = with_threshold(problem, payoff_index(problem, data["against"]), point["threshold"])
         return PointInputs(asked, load_policy(self.front.policy_file(index) or "", asked))
 
@@ -164,7 +162,7 @@ def source_of(
         return SweepSource(study)
     if isinstance(study, Frontier):
         return FrontierSource(study)
-    if not isinstance(study, str | os.PathLike) or os.fspath(study) in names():
+    if not isinstance(study, str | os.PathLike) or os.fspath(study) in scenario_names():
         return None
     if os.path.isdir(study):
         return SweepSource(load_study(study))

@@ -6,32 +6,82 @@ import importlib.util
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from opaq.choices import check_numbers, check_path, check_types
-from opaq.errors import Fault, InputError
+from opaq.errors import Fault, InputError, check_numbers, check_path, check_types
 from opaq.files import read_bytes
-from opaq.formats.format_registry import Format, ending_of, endings, format_of, formats_of
-from opaq.formats.naming import entry_names
-from opaq.formats.prism.observables import agree, observable_values
-from opaq.formats.umb.umb_reader import read_umb
-from opaq.formats.umb.umb_rows import deadlock_warning
+from opaq.formats.names import entry_names
+from opaq.formats.registry import Format, ending_of, endings, format_of, formats_of
+from opaq.formats.umb.reader import deadlock_warning, read_umb
 from opaq.model.arrays import FloatArray, IntArray, floats
 from opaq.model.checks import MAX_REWARD
-from opaq.model.imported import Imported
+from opaq.model.mdp import Imported
 from opaq.model.observer import Observer
-from opaq.spec.variables import ExpressionError
-from opaq.stop import before_leaving
+from opaq.spec.variables import ExpressionError, evaluate
+from opaq.stop import on_exit
+
+_COMMENT = re.compile(r"//[^\n]*")
+_LISTED = re.compile(r"\bobservables\b(.*?)\bendobservables\b", re.DOTALL)
+_NAMED = re.compile(r'\bobservable\s*"([^"]*)"\s*=([^;]*);')
+_DEFINED = re.compile(r"\b(?:const(?:\s+(?:int|double|bool))?|formula)\s+([A-Za-z_]\w*)\s*=([^;]*);")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def observable_values(
+    source: str, variables: Mapping[str, NDArray[Any]], constants: Mapping[str, Any]
+) -> dict[str, NDArray[Any]]:
+    """Observable -> its value in every state; an ExpressionError if the source is beyond what is read here."""
+    source = _COMMENT.sub("", source)
+    names = _Names(dict(_DEFINED.findall(source)), {**variables, **constants})
+    return {name: names.value(text) for name, text in _observables(source)}
+
+
+def _observables(source: str) -> Iterator[tuple[str, str]]:
+    for listed in _LISTED.findall(source):
+        for name in _NAME.findall(listed):
+            yield name, name
+    yield from _NAMED.findall(source)
+
+
+@dataclass(slots=True)
+class _Names:
+    """Formulas and constants by their definitions, evaluated when they are first asked for."""
+
+    definitions: dict[str, str]
+    known: dict[str, Any]
+    open: set[str] = field(default_factory=set)
+
+    def value(self, text: str) -> NDArray[Any]:
+        for name in _NAME.findall(text):
+            if name in self.known or name not in self.definitions:
+                continue
+            if name in self.open:
+                raise ExpressionError(f"'{name}' is defined by itself")
+            self.open.add(name)
+            self.known[name] = self.value(self.definitions[name])
+        return evaluate(text, self.known)
+
+
+def agree(values: Mapping[str, NDArray[Any]], seen: NDArray[np.int64], count: int) -> dict[str, NDArray[Any]] | None:
+    """The value of every observable for every observation; None if two states that look alike differ in one."""
+    present, first = np.unique(seen, return_index=True)
+    if present.size != count or not values:
+        return None
+    shared = {name: value[first] for name, value in values.items()}
+    return shared if all((shared[name][seen] == value).all() for name, value in values.items()) else None
+
 
 MEMORY = 8 << 30
 MAX_BYTES = 256 << 20  # of a model file
@@ -108,7 +158,7 @@ def _child(folder: Path, seconds: float) -> int | None:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder, start_new_session=True
         )
         try:
-            with before_leaving(lambda: _abandon(child, folder)):
+            with on_exit(lambda: _abandon(child, folder)):
                 return child.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             return None
@@ -172,12 +222,12 @@ def _with_deadlocks(imported: Imported, deadlocks: Mapping[str, Any], wanted: st
     if not earned:
         return replace(imported, warnings=warnings)
     choices = mdp.choice_start[deadlocks["states"]]
-    rewards = {name: _added(amounts, choices, earned.get(name)) for name, amounts in imported.rewards.items()}
-    own = _added(mdp.rewards, choices, earned.get(wanted))
+    rewards = {name: _add_rewards(amounts, choices, earned.get(name)) for name, amounts in imported.rewards.items()}
+    own = _add_rewards(mdp.rewards, choices, earned.get(wanted))
     return replace(imported, mdp=replace(mdp, rewards=own), rewards=rewards, warnings=warnings)
 
 
-def _added(amounts: FloatArray, choices: IntArray, more: Sequence[float] | None) -> FloatArray:
+def _add_rewards(amounts: FloatArray, choices: IntArray, more: Sequence[float] | None) -> FloatArray:
     if more is None:
         return amounts
     total = amounts.copy()

@@ -60,8 +60,8 @@ def _answer(request: Mapping[str, Any], target: Path) -> dict[str, Any]:
         model, rewards = stormpy.build_model_from_drn(request["path"], options=options), []
         deadlocks = {}
     else:
-        program = _instantiated(stormpy, _parsed(stormpy, kind, request["path"]), request["constants"])
-        model, rewards = _built(stormpy, program), _reward_names(program) if kind == "prism" else []
+        program = _instantiate(stormpy, _parse(stormpy, kind, request["path"]), request["constants"])
+        model, rewards = _build(stormpy, program), _reward_names(program) if kind == "prism" else []
         deadlocks = _deadlocks(stormpy, program, model, known=kind == "prism")
     name = model.model_type.name
     if name not in _READABLE:
@@ -73,13 +73,13 @@ def _answer(request: Mapping[str, Any], target: Path) -> dict[str, Any]:
     return {"rewards": rewards, "deadlocks": deadlocks}
 
 
-def _parsed(stormpy: Any, kind: str, path: str) -> Any:
+def _parse(stormpy: Any, kind: str, path: str) -> Any:
     if kind == "jani":
         return stormpy.parse_jani_model(path)[0]
     return stormpy.parse_prism_program(path, prism_compatibility=True)
 
 
-def _instantiated(stormpy: Any, program: Any, constants: Mapping[str, Any]) -> Any:
+def _instantiate(stormpy: Any, program: Any, constants: Mapping[str, Any]) -> Any:
     known = [constant.name for constant in program.constants]
     strange = [name for name in constants if name not in known]
     if strange:
@@ -92,7 +92,7 @@ def _instantiated(stormpy: Any, program: Any, constants: Mapping[str, Any]) -> A
     return program
 
 
-def _built(stormpy: Any, program: Any) -> Any:
+def _build(stormpy: Any, program: Any) -> Any:
     # Storm's own checks also refuse 13 times 1/13 for not being 1. States out of bounds are asked for instead, and
     # probabilities are checked by the reader.
     model = stormpy.build_model(program, options=_options(stormpy, checks=False))

@@ -11,8 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from opaq.reports.page.figure_cards import cards
-from opaq.reports.page.study_cards import study_cards
+from opaq.reports.page.cards import cards, study_cards
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -83,7 +82,7 @@ def render_study(data: Mapping[str, Any]) -> str:
     )
 
 
-def embedded(data: Mapping[str, Any]) -> str:
+def embed_json(data: Mapping[str, Any]) -> str:
     """The data as JSON that no name in it can break out of: it stands inside a script element."""
     try:
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -138,7 +137,7 @@ def _render(
         .get_template(template)
         .render(
             data=data,
-            embedded=embedded(data),
+            embedded=embed_json(data),
             style="\n".join(map(_text, style)),
             script=script,
             theme=theme,

@@ -1,0 +1,194 @@
+"""Formulas of linear temporal logic on finite traces, and how they are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from opaq.lexer import InLine, Tokens
+
+# Dots and dashes only inside a name: `p->q` is not the label `p-`, and `a.*` is not the label `a.` repeated.
+NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.\-]+[A-Za-z0-9_]+)*"
+QUOTED = r"\"[^\"]*\""
+LABEL = rf"(?P<label>{NAME}|{QUOTED})"
+_PLAIN = re.compile(NAME)
+
+
+class NotationError(ValueError):
+    """The text cannot be read; the message says where, what was expected and what was found."""
+
+
+def label_text(label: str, *, reserved: Collection[str] = ()) -> str:
+    """A label as it is written: in quotes if it would be read as something else."""
+    return label if _PLAIN.fullmatch(label) and label not in reserved else f'"{label}"'
+
+
+CONSTANTS = ("true", "false", "last")
+UNARY = {
+    "not": "!",
+    "next": "X",
+    "weak_next": "WX",
+    "eventually": "F",
+    "always": "G",
+    "yesterday": "Y",
+    "weak_yesterday": "WY",
+    "once": "O",
+    "historically": "H",
+}
+# How tightly each joins: a higher number binds tighter. All but `and` and `or`, which are chains, group to the right.
+BINARY = {
+    "iff": ("<->", 1),
+    "implies": ("->", 2),
+    "or": ("|", 3),
+    "and": ("&", 4),
+    "until": ("U", 5),
+    "release": ("R", 5),
+    "weak_until": ("W", 5),
+    "strong_release": ("M", 5),
+    "since": ("S", 5),
+}
+FUTURE = frozenset(
+    ["last", "next", "weak_next", "eventually", "always", "until", "release", "weak_until", "strong_release"]
+)
+PAST = frozenset(["yesterday", "weak_yesterday", "once", "historically", "since"])
+# Words with a meaning of their own; a label of that name is written in quotes.
+RESERVED = frozenset(("true", "false", "last", "not", "and", "or", "WX", "WY", *"FGHMNORSUVWXY"))
+_TIGHTEST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A parsed formula: `kind` is `label`, one of CONSTANTS, or a key of UNARY or BINARY."""
+
+    kind: str
+    label: str = ""
+    parts: tuple[Formula, ...] = ()
+
+    def labels(self) -> frozenset[str]:
+        """Every label the formula mentions."""
+        own = frozenset([self.label]) if self.kind == "label" else frozenset()
+        return own.union(*(part.labels() for part in self.parts))
+
+    def kinds(self) -> frozenset[str]:
+        """Every kind of formula inside this one, its own included."""
+        return frozenset([self.kind]).union(*(part.kinds() for part in self.parts))
+
+    def size(self) -> int:
+        """How many operators, constants and labels it is made of."""
+        return max(len(self.parts) - 1, 1) + sum(part.size() for part in self.parts)
+
+    def __str__(self) -> str:
+        if self.kind == "label":
+            return label_text(self.label, reserved=RESERVED)
+        if self.kind in UNARY:
+            return self._unary_text()
+        if self.kind in BINARY:
+            return self._binary_text()
+        return self.kind
+
+    def _unary_text(self) -> str:
+        inner = _at_least(self.parts[0], _TIGHTEST)
+        close = self.kind == "not" or inner.startswith("(")
+        return f"{UNARY[self.kind]}{'' if close else ' '}{inner}"
+
+    def _binary_text(self) -> str:
+        sign, level = BINARY[self.kind]
+        chain = self.kind in ("and", "or")
+        operands = [_at_least(part, level + 1) for part in self.parts[:-1]]
+        return f" {sign} ".join([*operands, _at_least(self.parts[-1], level + 1 if chain else level)])
+
+
+def _at_least(formula: Formula, level: int) -> str:
+    """The text of an operand, in brackets unless it binds at least so tightly."""
+    own = BINARY[formula.kind][1] if formula.kind in BINARY else _TIGHTEST
+    return str(formula) if own >= level else f"({formula})"
+
+
+_PATTERN = re.compile(rf"{LABEL}|<->|->|&&?|\|\|?|[!~()]")
+_UNARY = {sign: kind for kind, sign in UNARY.items()} | {"~": "not", "not": "not", "N": "weak_next"}
+_BINARY = {sign: (kind, level) for kind, (sign, level) in BINARY.items()} | {
+    "&&": ("and", BINARY["and"][1]),
+    "and": ("and", BINARY["and"][1]),
+    "||": ("or", BINARY["or"][1]),
+    "or": ("or", BINARY["or"][1]),
+    "V": ("release", BINARY["release"][1]),
+}
+_OPERATORS = "".join(sorted(word for word in RESERVED if len(word) == 1))
+
+
+class FormulaError(NotationError):
+    """The text is not a formula; the message says where and what was expected."""
+
+
+_STYLE = InLine("a formula", FormulaError)
+
+
+def parse_ltlf(text: str) -> Formula:
+    """Read a formula about the future or one about the past. Raises FormulaError with the first fault."""
+    tokens = Tokens(text, _PATTERN, _STYLE)
+    _check_one_direction(tokens)
+    formula = _parse_operators(tokens, 0, level=1)
+    if tokens.text:
+        raise _unexpected_token(tokens)
+    return formula
+
+
+def _check_one_direction(tokens: Tokens) -> None:
+    """Past and future in one formula would need another translation, and are easily meant otherwise."""
+    first: dict[str, int] = {}
+    for at, text in enumerate(tokens.texts):
+        kind = text if text in CONSTANTS else _UNARY.get(text) or _BINARY.get(text, ("", 0))[0]
+        side = "the future" if kind in FUTURE else "the past" if kind in PAST else ""
+        if side:
+            first.setdefault(side, at)
+    if len(first) == 2:
+        earlier, later = first.values()
+        found = f"'{tokens.texts[later]}' mixes {' and '.join(first)} ('{tokens.texts[earlier]}' came before)"
+        raise tokens.error(found, "use one of them only", at=later)
+
+
+def _parse_operators(tokens: Tokens, depth: int, *, level: int) -> Formula:
+    """Operands joined by operators that bind at least as tightly as `level`."""
+    left = _operand(tokens, depth)
+    while True:
+        depth += 1
+        kind, own = _BINARY.get(tokens.text, ("", 0))
+        if own < level:
+            return left
+        parts = [left]
+        while _BINARY.get(tokens.text, ("", 0))[0] == kind:
+            tokens.take()
+            # A run of `&` or `|` is one formula; the others group to the right.
+            parts.append(_parse_operators(tokens, depth, level=own + (kind in ("and", "or"))))
+        left = Formula(kind, parts=tuple(parts))
+
+
+def _operand(tokens: Tokens, depth: int) -> Formula:
+    tokens.check_depth(depth)
+    text = tokens.text
+    if text in _UNARY:
+        tokens.take()
+        return Formula(_UNARY[text], parts=(_operand(tokens, depth + 1),))
+    if tokens.skip("("):
+        formula = _parse_operators(tokens, depth + 1, level=1)
+        if not tokens.skip(")"):
+            raise _unexpected_token(tokens, closing="')'")
+        return formula
+    if tokens.kind != "label":
+        raise tokens.unexpected("a label, an operator such as 'F', '!' or '('")
+    if text in _BINARY:
+        found = f"expected a label or a formula, found the operator '{text}'"
+        raise tokens.error(found, f'a label of that name is written "{text}", in quotes')
+    if text == '""':
+        raise tokens.unexpected("a name between the quotes")
+    tokens.take()
+    return Formula(text) if text in CONSTANTS else Formula("label", text.strip('"'))
+
+
+def _unexpected_token(tokens: Tokens, closing: str = "the end") -> Exception:
+    """The fault that a formula goes on in a way it cannot."""
+    before, hint = tokens.texts[tokens.at - 1], ""
+    if len(before) > 1 and set(before) <= set(_OPERATORS) and before not in RESERVED:
+        hint = f"'{before}' is read as one label: write spaces between operators, '{' '.join(before)}'"
+    return tokens.error(f"expected an operator such as '&' or 'U', or {closing}, found {tokens.shown()}", hint)

@@ -1,0 +1,193 @@
+"""The search for costs and multipliers whose bound is small: accelerated mirror ascent, with a proof at every round.
+
+The concave problem: maximise f(masses) over policies on entries, subject to payoffs >= thresholds. Conditional entropy
+in nats is 1-smooth relative to the relative entropy of whole runs, and the proximal step in that divergence is one
+backward sweep (`Sweeper.improve`). Masses, payoffs and use are linear in the distribution of runs, so that the
+accelerated scheme of Chen, Lan and Ouyang (SIAM J. Optim. 24, 2014) needs the policy of the proximal points alone, and
+of the averages only these sums:
+
+    y = (1 - theta) x + theta z,   z <- proximal step at z with the slope at y and step size s / theta,
+    x <- (1 - theta) x + theta z,
+    multipliers <- max(0, multipliers + c theta (thresholds - payoffs at 2 z - z before)),
+
+theta = 2 / (round + 2). Tried on the paper's grids, it came in 100 rounds as far as 1,000 rounds without acceleration
+did, and longer steps without it oscillate. The bound of the costs averaged over rounds is often far smaller than those
+of the rounds (1.578 against 1.588 on the grid with a secret start), because it hardly depends on nodes that the current
+policy avoids. Nothing of this matters for the proof: whatever costs c, multipliers l >= 0
+and penalties are used, f <= E[c] for every policy, so that the largest value of E[c] + l (payoffs - thresholds) over
+policies, found by dynamic programming in the same backward sweep, bounds f of every policy that meets the thresholds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.decoders import Decoder
+from opaq.certificates.decoder.sweeps import Costs, Flow, Sweeper
+from opaq.certificates.rounding import UNIT, slack
+from opaq.model.arrays import FloatArray, IntArray, expand_rows
+
+_LEAST_USE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Penalties:
+    """How penalties are centred, and how far a flow is from independence."""
+
+    menu_choice: IntArray  # [(pair, action)] -> choice
+    chance: FloatArray  # [(pair, action)]: E(o | x)
+    num_choices: int
+
+    @classmethod
+    def of(cls, decisions: Decisions) -> Penalties:
+        """For all pairs of a problem."""
+        moves = decisions.moves
+        owner, choice = expand_rows(moves.choice_start, moves.pair_state.astype(np.int64))
+        return cls(choice, moves.pair_chance[owner], int(moves.branch_start.size - 1))
+
+    def centred(self, table: FloatArray) -> FloatArray:
+        """nu - its mean over observations: [time, (pair, action)]."""
+        mean = self._summed(self.chance * table) / self._summed(self.chance[None, :])
+        return table - mean
+
+    def slope(self, flow: Flow, average: Flow) -> FloatArray:
+        """P(x, a, o) / (E(o | x) P(x, a)) - 1 of a flow, relative to how often the average acts so.
+
+        Divided by E(o | x) first: its products with small numbers may be 0 where it is not.
+        """
+        return (flow.used / self.chance - self._summed(flow.used)) / (self._summed(average.used) + _LEAST_USE)
+
+    def violation(self, flow: Flow) -> float:
+        """How far actions depend on observations: the sum of |P(x, a, o) - E(o | x) P(x, a)|."""
+        return float(np.abs(flow.used - self.chance * self._summed(flow.used)).sum())
+
+    @property
+    def matter(self) -> bool:
+        """Whether any state shows several observations; otherwise all penalties are 0."""
+        return bool((self.chance < 1.0).any())
+
+    def _summed(self, table: FloatArray) -> FloatArray:
+        """Over the observations of every choice, written back to each."""
+        sums = [np.bincount(self.menu_choice, weights=row, minlength=self.num_choices) for row in table]
+        return np.array(sums, dtype=np.float64)[:, self.menu_choice]
+
+
+_EVERY = 8  # rounds between bounds of the average costs, which take a sweep of their own
+_DUAL_STEP = 2.0  # of the multipliers, for proximal steps of length 1
+_CLOSE = 0.01  # how nearly the policy that the bound is compared with must be one of those bounded
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proof:
+    """A bound, and the multipliers it was found with."""
+
+    bound: float
+    multipliers: FloatArray
+
+
+@dataclass(slots=True, eq=False)
+class Ascent:
+    """The state of a search on one machine."""
+
+    sweeper: Sweeper
+    decoder: Decoder
+    multipliers: FloatArray
+    scales: FloatArray  # [requirement]: how far payoffs can move
+    penalties: Penalties | None
+    flow: Flow  # of the proximal point
+    average: Flow
+    table: FloatArray | None = None  # nu, centred
+    mean: Costs | None = None  # the average costs of all rounds
+    most_cost: float = 0.0
+    rounds: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        sweeper: Sweeper,
+        decoder: Decoder,
+        *,
+        multipliers: FloatArray,
+        scales: FloatArray,
+        penalties: Penalties | None = None,
+    ) -> Ascent:
+        """From the sweeper's policy.
+
+        scales: [requirement] how far payoffs can move. penalties: if agents do not see the observations.
+        """
+        flow = sweeper.flow()
+        table = None if penalties is None else np.zeros_like(flow.used)
+        return cls(sweeper, decoder, multipliers, scales, penalties, flow, flow, table)
+
+    def round(self) -> Proof:
+        """One round. Raises StoppedError when the sweeper's stop is requested meanwhile."""
+        theta = 2.0 / (self.rounds + 2.0)
+        middle = self.average.mixed(self.flow, theta)
+        cells = self.decoder.costs(middle.masses, self.sweeper.cells, self.rounds)
+        penalty = None if self.penalties is None or self.table is None else self.penalties.centred(self.table)
+        costs = Costs(cells, self.multipliers, penalty)
+        step = self.decoder.step(self.rounds)
+        value = self.sweeper.improve(costs, step / theta)
+        proof = Proof(round_bound_up(self.sweeper.decisions, costs, value), self.multipliers)
+        self._blend(costs)
+        if self.rounds % _EVERY == _EVERY - 1:
+            proof = min(proof, self._averaged(), key=lambda one: one.bound)
+        before, self.flow = self.flow, self.sweeper.flow()
+        self.average = self.average.mixed(self.flow, theta)
+        self._pull(before.mixed(self.flow, 2.0), theta, _DUAL_STEP / step)
+        self.rounds += 1
+        return proof
+
+    def _blend(self, costs: Costs) -> None:
+        """Add costs to their average, in which later rounds weigh more (as the square of their number)."""
+        self.most_cost = max(self.most_cost, float(np.abs(costs.cells).max(initial=0.0)))
+        self.mean = costs if self.mean is None else self.mean.mixed(costs, 3.0 / (self.rounds + 3.0))
+
+    def _averaged(self) -> Proof:
+        """The bound of the average costs: costs that are valid for f form a convex set, and the bound is convex.
+
+        Averaging rounds every cost by at most 4 u times the largest one in every round. The average of penalties is
+        centred anew.
+        """
+        assert self.mean is not None
+        costs = self.mean
+        if self.penalties is not None and costs.penalty is not None:
+            costs = costs._replace(penalty=self.penalties.centred(costs.penalty))
+        bound = round_bound_up(self.sweeper.decisions, costs, self.sweeper.largest(costs))
+        return Proof(bound + 4.0 * UNIT * (self.rounds + 1) * self.most_cost, costs.multipliers)
+
+    def _pull(self, ahead: Flow, theta: float, length: float) -> None:
+        """The step of the multipliers and penalties, judged by an extrapolated flow."""
+        missing = self.sweeper.decisions.thresholds - ahead.payoffs
+        self.multipliers = np.maximum(0.0, self.multipliers + length * theta * missing / self.scales**2)
+        if self.penalties is not None and self.table is not None:
+            share = 2.0 * length / (self.sweeper.horizon + 1)
+            moved = self.table - share * theta * self.penalties.slope(ahead, self.average)
+            self.table = self.penalties.centred(moved)
+
+    @property
+    def reached(self) -> float:
+        """What the average policy reaches on this machine, -inf while it is far from those that are bounded.
+
+        That is its Lagrangian: where it misses thresholds or acts on observations by a little, what that is worth at
+        the current multipliers and penalties is taken off. It says when to end a search; no bound depends on it.
+        """
+        flow, decisions = self.average, self.sweeper.decisions
+        spare = flow.payoffs - decisions.thresholds
+        if np.any(-spare > _CLOSE * self.scales):
+            return -np.inf
+        value = self.decoder.value(flow.masses, self.sweeper.cells) + float(self.multipliers @ np.minimum(spare, 0.0))
+        if self.penalties is None or self.table is None:
+            return value
+        if self.penalties.violation(flow) > _CLOSE:
+            return -np.inf
+        return value + float((self.table * flow.used).sum())
+
+
+def round_bound_up(decisions: Decisions, costs: Costs, value: float) -> float:
+    """The bound that a value of the dynamic program proves, rounding included."""
+    spent = float(costs.multipliers @ decisions.thresholds)
+    return value - spent + slack(decisions, costs.cells, costs.multipliers, costs.penalty)

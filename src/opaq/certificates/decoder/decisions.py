@@ -1,0 +1,124 @@
+"""What an agent that sees the product state can do: every (state, action) pair, laid out for compiled code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from opaq.beliefs.returns import most_tolerance, start_distribution
+from opaq.model.arrays import FloatArray, IndexArray, IntArray, indices
+from opaq.product.process import HiddenProcess, Payoff
+from opaq.solvers.starts import StateActions
+from opaq.stop import Stop
+
+_SETTLED = 1e-12  # relative: value iteration ends when values change by less
+_PADDING = 1e-9  # relative; far more than value iteration rounds
+_MOST_ROUNDS = 20_000
+
+
+class DecisionTable(NamedTuple):
+    """Choices of every state, their outcomes, and what states emit; a pair is (state, observation it emitted)."""
+
+    choice_start: IntArray  # [state + 1]
+    branch_start: IntArray  # [choice + 1]
+    branch_target: IndexArray  # [branch]
+    branch_chance: FloatArray  # [branch]
+    pair_start: IntArray  # [state + 1]
+    pair_chance: FloatArray  # [pair]: E(o | x)
+    pair_state: IndexArray  # [pair]
+    menu_start: IntArray  # [pair + 1]: the choices of the state of every pair, counted one after the other
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decisions:
+    """The problem of an agent that sees the product state, and what its requirements pay."""
+
+    process: HiddenProcess
+    moves: DecisionTable
+    start_state: IntArray
+    start_chance: FloatArray
+    rewards: FloatArray  # [requirement, choice]
+    finals: FloatArray  # [requirement, state]
+    tails: FloatArray  # [requirement, choice]: the most that can be earned after the last choice
+    discounts: FloatArray  # [requirement]
+    thresholds: FloatArray  # [requirement]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, process: HiddenProcess, *, forever: bool = False, stop: Stop | None = None) -> Decisions:
+        """Of a process whose policy rows are its states' own; payoffs without a threshold ask for nothing.
+
+        forever: whether the return counts for ever. After the horizon nothing but the return matters, so that the
+        most that can still be earned is paid with the last choice. Thresholds are lowered by the rounding error that
+        measurements allow. Raises StoppedError when `stop` is requested meanwhile.
+        """
+        choices = StateActions.of(process, process.payoffs[0])
+        asked = [payoff for payoff in process.payoffs if payoff.threshold is not None]
+        start = start_distribution(process)
+        start_state = np.flatnonzero(start)
+        rewards = [np.asarray(payoff.slots[choices.state, choices.slot]).reshape(-1) for payoff in asked]
+        tails = np.zeros((len(asked), choices.state.size))
+        if forever and process.payoffs[0].threshold is not None:
+            tails[0] = _tail(choices, process.payoffs[0], process.horizon, stop or Stop())
+        endless = [forever and payoff is process.payoffs[0] for payoff in asked]
+        thresholds = [
+            float(payoff.threshold or 0.0) - most_tolerance(process, payoff, forever=one)
+            for payoff, one in zip(asked, endless, strict=True)
+        ]
+        return cls(
+            process=process,
+            moves=_moves(process, choices),
+            start_state=start_state,
+            start_chance=start[start_state],
+            rewards=np.array(rewards).reshape(len(asked), choices.state.size),
+            finals=np.array([payoff.final for payoff in asked]).reshape(len(asked), process.num_states),
+            tails=tails,
+            discounts=np.array([payoff.discount for payoff in asked], dtype=np.float64),
+            thresholds=np.array(thresholds, dtype=np.float64),
+            names=tuple(payoff.name for payoff in asked),
+        )
+
+    def paid(self, multipliers: FloatArray, time: int) -> FloatArray:
+        """[choice]: what a choice pays at a time, weighted by the multipliers."""
+        paid = np.asarray((multipliers * self.discounts**time) @ self.rewards)
+        return paid + multipliers @ self.tails if time == self.process.horizon else paid
+
+    def final(self, multipliers: FloatArray) -> FloatArray:
+        """[state]: what the last state is worth, weighted by the multipliers."""
+        return np.asarray(multipliers @ self.finals)
+
+
+def _tail(choices: StateActions, payoff: Payoff, horizon: int, stop: Stop) -> FloatArray:
+    """[choice]: an upper bound on the discounted return after the last choice, by value iteration from above."""
+    discount = payoff.discount
+    most = float(choices.paid.max(initial=0.0)) / (1.0 - discount)
+    size = float(np.abs(choices.paid).max(initial=0.0)) / (1.0 - discount)
+    value = np.full(choices.first.size, most)
+    for _ in range(_MOST_ROUNDS):
+        stop.check()
+        after = np.minimum(choices.best(choices.paid + discount * (choices.ahead @ value)), value)
+        change, value = float((value - after).max(initial=0.0)), after
+        if change <= _SETTLED * size:
+            break
+    padded = value + _PADDING * size
+    return np.asarray(discount ** (horizon + 1) * (choices.ahead @ padded))
+
+
+def _moves(process: HiddenProcess, choices: StateActions) -> DecisionTable:
+    ahead = choices.ahead
+    ahead.sum_duplicates()
+    emission = process.emission
+    counts = np.diff(np.append(choices.first, choices.state.size))
+    pair_state = emission.row_of_entry()
+    return DecisionTable(
+        choice_start=np.append(choices.first, choices.state.size),
+        branch_start=np.asarray(ahead.indptr, dtype=np.int64),
+        branch_target=indices(ahead.indices),
+        branch_chance=np.asarray(ahead.data, dtype=np.float64),
+        pair_start=emission.starts,
+        pair_chance=emission.values,
+        pair_state=indices(pair_state),
+        menu_start=np.concatenate(([0], np.cumsum(counts[pair_state]))),
+    )

@@ -1,0 +1,327 @@
+"""Product states beside an observation machine, level by level: what the bounds are computed on.
+
+An *entry* is (x, node) at one time: the state and the last observation (a pair) and what the machine remembers. Every
+node knows its last observation. Once the secret is settled in all states of a node, what the machine remembers no
+longer matters: all such nodes with the same last observation are one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.machines import ObservationMachine
+from opaq.errors import BudgetError
+from opaq.kernel_cache import njit
+from opaq.model.arrays import BoolArray, IndexArray, IntArray, expand_rows, indices
+from opaq.stop import Stop
+
+_BYTES_A_CASE = 120  # while a level is put together, per (node, next state, observation)
+_BYTES_AN_ACTION = 8
+_MOST_CASES = 8_000_000  # per level: sorting them takes seconds, in which no stop is noticed
+_COPIES = 10  # of the table of how often actions are taken by time, that a search keeps at once
+
+
+class Layer(NamedTuple):
+    """The entries at one time, by node, and where they lead: per node the states that may come next."""
+
+    node_start: IntArray  # [node + 1]: entries
+    pair: IndexArray  # [entry]: its state and last observation
+    menu_start: IntArray  # [entry + 1]: its actions
+    next_start: IntArray  # [node + 1]: states that may come next
+    next_state: IndexArray  # [next]
+    child_start: IntArray  # [next + 1]
+    child: IndexArray  # [child]: the entry at the next time, for every observation that the next state can emit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layers:
+    """All times, and the secret values per node of the last one."""
+
+    machine: str
+    layers: tuple[Layer, ...]
+    root: IntArray  # [(start state, observation)]: entries at time 0
+    cell: IntArray  # [entry of the last layer] -> cell: (node, secret value)
+    cell_start: IntArray  # [node + 1] of the last layer
+    cell_secret: IntArray  # [cell]
+    settled: BoolArray  # [node] of the last layer: whether the secret is settled there
+    num_bytes: int
+
+    @property
+    def num_entries(self) -> int:
+        """Of all times together."""
+        return sum(int(layer.pair.size) for layer in self.layers)
+
+
+class _Nodes(NamedTuple):
+    """The nodes of a level under construction."""
+
+    codes: IntArray  # [node, part]
+    observation: IntArray  # [node]
+    settled: BoolArray  # [node]
+    start: IntArray  # [node + 1]
+    pair: IntArray  # [entry]
+
+
+def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: int, stop: Stop) -> Layers:
+    """Everything reachable under some policy.
+
+    memory: bytes that may be used. Raises BudgetError when they do not do, StoppedError when `stop` is requested.
+    """
+    table = 8 * _COPIES * (decisions.process.horizon + 1) * int(decisions.moves.menu_start[-1])
+    builder = _LayerBuilder(decisions, machine, memory, stop, used=table)
+    builder.check(0)
+    nodes, root = builder.first()
+    layers = []
+    for time in range(decisions.process.horizon):
+        layer, nodes = builder.layer(time, nodes)
+        layers.append(layer)
+    nothing = np.zeros(0, dtype=np.int64)
+    ends = np.zeros(nodes.start.size, dtype=np.int64)
+    layers.append(
+        Layer(
+            nodes.start,
+            indices(nodes.pair),
+            builder.menus(nodes.pair),
+            ends,
+            indices(nothing),
+            ends[:1],
+            indices(nothing),
+        )
+    )
+    return Layers(machine.name, tuple(layers), root, *builder.cells(nodes), nodes.settled, builder.used)
+
+
+@dataclass(slots=True)
+class _LayerBuilder:
+    """Puts levels together, one after the other, within a budget of memory."""
+
+    decisions: Decisions
+    machine: ObservationMachine
+    memory: int
+    stop: Stop
+    used: int = 0
+
+    def first(self) -> tuple[_Nodes, IntArray]:
+        """The level after the first observation, and the entry of every (start state, observation)."""
+        moves = self.decisions.moves
+        _, pair = expand_rows(moves.pair_start, self.decisions.start_state)
+        observation = self.decisions.process.emission.columns[pair]
+        return self._nodes(self.machine.begin(observation), observation, np.zeros(pair.size, dtype=bool), pair)
+
+    def layer(self, time: int, nodes: _Nodes) -> tuple[Layer, _Nodes]:
+        """The level of some nodes, and the nodes after it."""
+        self.stop.check()
+        moves, process = self.decisions.moves, self.decisions.process
+        next_node, next_state = self._ahead(nodes)
+        owner, pair = expand_rows(moves.pair_start, next_state)
+        self.check(pair.size)
+        observation = process.emission.columns[pair]
+        source = next_node[owner]
+        codes = self.machine.step(time + 1, nodes.codes[source], observation)
+        after, child = self._nodes(codes, observation, nodes.settled[source], pair)
+        num_nodes = nodes.start.size - 1
+        layer = Layer(
+            nodes.start,
+            indices(nodes.pair),
+            self.menus(nodes.pair),
+            np.concatenate(([0], np.cumsum(np.bincount(next_node, minlength=num_nodes)))),
+            indices(next_state),
+            np.concatenate(([0], np.cumsum(np.diff(moves.pair_start)[next_state]))),
+            indices(child),
+        )
+        self.used += sum(int(array.nbytes) for array in layer) + _BYTES_AN_ACTION * int(layer.menu_start[-1])
+        self.check(0)
+        return layer, after
+
+    def check(self, cases: int) -> None:
+        """Refuse what does not fit before memory is taken for it."""
+        if cases > _MOST_CASES or self.used + cases * _BYTES_A_CASE > self.memory:
+            raise BudgetError(f"the machine '{self.machine.name}' needs more than the {self.memory:,} bytes it may use")
+
+    def menus(self, pair: IntArray) -> IntArray:
+        """Where the actions of every entry begin."""
+        counts = np.diff(self.decisions.moves.menu_start)[pair]
+        return np.concatenate(([0], np.cumsum(counts)))
+
+    def cells(self, nodes: _Nodes) -> tuple[IntArray, IntArray, IntArray]:
+        """The secret values that occur per node: (cell of every entry, where a node's cells begin, their values)."""
+        process = self.decisions.process
+        node = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
+        secret = process.secret[self.decisions.moves.pair_state[nodes.pair]]
+        cells, cell = np.unique(node * process.num_secrets + secret, return_inverse=True)
+        counts = np.bincount(cells // process.num_secrets, minlength=nodes.start.size - 1)
+        return cell.reshape(-1), np.concatenate(([0], np.cumsum(counts))), cells % process.num_secrets
+
+    def _ahead(self, nodes: _Nodes) -> tuple[IntArray, IntArray]:
+        """(node, state that may come next), ascending."""
+        process = self.decisions.process
+        node = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
+        state = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
+        self.check(int(np.diff(process.edge_start)[state].sum()))
+        owner, edge = expand_rows(process.edge_start, state)
+        reached = np.unique(node[owner] * process.num_states + process.edge_target[edge])
+        return reached // process.num_states, reached % process.num_states
+
+    def _nodes(
+        self, codes: IntArray, observation: IntArray, settled: BoolArray, pair: IntArray
+    ) -> tuple[_Nodes, IntArray]:
+        """The distinct nodes and entries among some cases, and the entry of every case."""
+        codes = np.where(settled[:, None], 0, codes)
+        node, _ = self._numbered(codes, observation, settled)
+        self.stop.check()
+        settled = settled | self._settles(node, pair)[node]
+        codes = np.where(settled[:, None], 0, codes)
+        node, example = self._numbered(codes, observation, settled)
+        num_pairs = self.decisions.moves.pair_state.size
+        entries, entry = np.unique(node * num_pairs + pair, return_inverse=True)
+        counts = np.bincount(entries // num_pairs, minlength=example.size)
+        start = np.concatenate(([0], np.cumsum(counts)))
+        chosen = _Nodes(codes[example], observation[example], settled[example], start, entries % num_pairs)
+        return chosen, entry.reshape(-1)
+
+    def _numbered(self, codes: IntArray, observation: IntArray, settled: BoolArray) -> tuple[IntArray, IntArray]:
+        """The number of every case among the distinct (code, observation, settled), and an example of each."""
+        key = observation * 2 + settled
+        for part in codes.T:
+            distinct, number = np.unique(part, return_inverse=True)
+            _, key = np.unique(key * distinct.size + number.reshape(-1), return_inverse=True)
+        _, example, number = np.unique(key, return_index=True, return_inverse=True)
+        return number.reshape(-1), example
+
+    def _settles(self, node: IntArray, pair: IntArray) -> BoolArray:
+        """[node]: whether all its states settle the secret to one value."""
+        value = self.decisions.process.settled[self.decisions.moves.pair_state[pair]]
+        order = np.argsort(node, kind="stable")
+        heads = np.concatenate(([0], np.cumsum(np.bincount(node))[:-1]))
+        least, most = np.minimum.reduceat(value[order], heads), np.maximum.reduceat(value[order], heads)
+        return np.asarray((least == most) & (least >= 0))
+
+
+_NOTHING = -300.0  # exponentials of less are 0 beside the probabilities that policies keep
+_LEAST = 1e-100  # probabilities of actions do not fall below: an action that is 0 could never come back
+
+
+@njit(cache=True, nogil=True)
+def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
+    """Adds to the masses of the next layer's entries, and to how often every (pair, action) is used."""
+    for node in range(nodes[0], nodes[1]):
+        if stop[0] != 0:
+            return False
+        for entry in range(layer.node_start[node], layer.node_start[node + 1]):
+            pair = layer.pair[entry]
+            state = moves.pair_state[pair]
+            first, menu = layer.menu_start[entry], moves.menu_start[pair]
+            choice = moves.choice_start[state]
+            for action in range(moves.choice_start[state + 1] - choice):
+                share = mass[entry] * policy[first + action]
+                used[menu + action] += share
+                for branch in range(moves.branch_start[choice + action], moves.branch_start[choice + action + 1]):
+                    ahead[moves.branch_target[branch]] += share * moves.branch_chance[branch]
+        for index in range(layer.next_start[node], layer.next_start[node + 1]):
+            state = layer.next_state[index]
+            weight = ahead[state]
+            ahead[state] = 0.0
+            emitted = moves.pair_start[state]
+            first = layer.child_start[index]
+            for offset in range(layer.child_start[index + 1] - first):
+                masses_after[layer.child[first + offset]] += weight * moves.pair_chance[emitted + offset]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def last_use(layer, moves, mass, policy, used):
+    """Adds to how often every (pair, action) is used at the last time."""
+    for entry in range(layer.pair.size):
+        first, menu = layer.menu_start[entry], moves.menu_start[layer.pair[entry]]
+        for action in range(layer.menu_start[entry + 1] - first):
+            used[menu + action] += mass[entry] * policy[first + action]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _expected_value(layer, moves, index, values):
+    """What a next state is worth, on average over what it emits."""
+    first = layer.child_start[index]
+    emitted = moves.pair_start[layer.next_state[index]]
+    total = 0.0
+    for offset in range(layer.child_start[index + 1] - first):
+        total += moves.pair_chance[emitted + offset] * values[layer.child[first + offset]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, step, soft, hard, ahead, stop):
+    """One backward step of the mirror ascent: the policy's update, its soft values and the largest values.
+
+    policy <- policy exp(step Q) / normaliser, soft = log(normaliser) / step, where Q is what an action pays plus the
+    expected soft value after it (the proximal step in the relative entropy of whole runs); hard = max over actions of
+    the same with hard values. In the last layer nothing follows and soft, hard hold what the end is worth.
+    """
+    soft_ahead, hard_ahead = ahead[0], ahead[1]
+    wish = ahead[2]
+    follows = layer.child.size > 0
+    for node in range(nodes[0], nodes[1]):
+        if stop[0] != 0:
+            return False
+        for index in range(layer.next_start[node], layer.next_start[node + 1]):
+            state = layer.next_state[index]
+            soft_ahead[state] = _expected_value(layer, moves, index, soft_after)
+            hard_ahead[state] = _expected_value(layer, moves, index, hard_after)
+        for entry in range(layer.node_start[node], layer.node_start[node + 1]):
+            pair = layer.pair[entry]
+            state = moves.pair_state[pair]
+            first, menu = layer.menu_start[entry], moves.menu_start[pair]
+            choice = moves.choice_start[state]
+            count = moves.choice_start[state + 1] - choice
+            best, best_wish = -np.inf, -np.inf
+            for action in range(count):
+                hard_value = paid[choice + action] + penalty[menu + action]
+                soft_value = hard_value
+                if follows:
+                    for branch in range(moves.branch_start[choice + action], moves.branch_start[choice + action + 1]):
+                        chance = moves.branch_chance[branch]
+                        target = moves.branch_target[branch]
+                        hard_value += chance * hard_ahead[target]
+                        soft_value += chance * soft_ahead[target]
+                best = max(best, hard_value)
+                best_wish = max(best_wish, soft_value)
+                wish[action] = soft_value
+            total = 0.0
+            for action in range(count):
+                exponent = step * (wish[action] - best_wish)
+                weight = policy[first + action] * math.exp(exponent) if exponent > _NOTHING else 0.0
+                wish[action] = weight
+                total += weight
+            for action in range(count):
+                policy[first + action] = max(wish[action] / total, _LEAST)
+            soft[entry] += best_wish + math.log(total) / step
+            hard[entry] += best
+    return True
+
+
+@njit(cache=True, nogil=True)
+def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
+    """One backward step of dynamic programming: adds the largest value over actions to what values hold."""
+    follows = layer.child.size > 0
+    for node in range(layer.node_start.size - 1):
+        if stop[0] != 0:
+            return False
+        for index in range(layer.next_start[node], layer.next_start[node + 1]):
+            ahead[layer.next_state[index]] = _expected_value(layer, moves, index, after)
+        for entry in range(layer.node_start[node], layer.node_start[node + 1]):
+            pair = layer.pair[entry]
+            state = moves.pair_state[pair]
+            menu, choice = moves.menu_start[pair], moves.choice_start[state]
+            best = -np.inf
+            for action in range(moves.choice_start[state + 1] - choice):
+                value = paid[choice + action] + penalty[menu + action]
+                if follows:
+                    for branch in range(moves.branch_start[choice + action], moves.branch_start[choice + action + 1]):
+                        value += moves.branch_chance[branch] * ahead[moves.branch_target[branch]]
+                best = max(best, value)
+            values[entry] += best
+    return True

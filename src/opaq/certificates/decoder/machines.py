@@ -1,0 +1,218 @@
+"""Finite machines that read observations: what a decoder is allowed to remember.
+
+A machine gives the code of its node after the first observation and after each further one. A code is a row of whole
+numbers of the machine's own choosing, which may mean different things at different times. Every machine is sound: a
+coarser one only makes the bound weaker. Machines that merge by a hash are sound as well, because a collision merges
+two nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from opaq.beliefs.graph import Budget, Chain, Level
+from opaq.beliefs.unroll import unroll
+from opaq.errors import BudgetError
+from opaq.model.arrays import FloatArray, IntArray
+from opaq.product.process import HiddenProcess
+from opaq.stop import Stop
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+
+
+class ObservationMachine(Protocol):
+    """A machine that reads o_0 .. o_t."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+
+    def begin(self, observations: IntArray) -> IntArray:
+        """[case] observation -> [case, part] the code after the first observation."""
+
+    def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
+        """[case, part] -> [case, part]: the code after observation o_time, from the code after o_{time - 1}."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationWindow:
+    """The last `last` observations, after the first `first` ones."""
+
+    last: int
+    num_observations: int
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise BudgetError when the observations remembered do not fit one whole number."""
+        if self.num_observations ** (self.last + 1) >= 2**62:
+            raise BudgetError(f"{self.last} of {self.num_observations} observations are too many to remember")
+
+    @property
+    def name(self) -> str:
+        """With its lengths."""
+        window = "last observation" if self.last == 1 else f"last {self.last} observations"
+        return f"first {self.first} and {window}" if self.first else window
+
+    def begin(self, observations: IntArray) -> IntArray:
+        """One observation."""
+        return self.step(0, np.zeros((observations.size, 2), dtype=np.int64), observations)
+
+    def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
+        """A hash of the first observations, and a number whose digits are the last ones."""
+        first = _hash_codes(codes[:, 0], observations) if time < self.first else codes[:, 0]
+        room = self.num_observations**self.last
+        return np.stack([first, (codes[:, 1] * self.num_observations + observations) % room], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationTree:
+    """Every observation, in full."""
+
+    name: str = "full observation tree"
+
+    def begin(self, observations: IntArray) -> IntArray:
+        """A hash of the first observation."""
+        return self.step(0, np.zeros((observations.size, 1), dtype=np.int64), observations)
+
+    def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
+        """A hash of all of them."""
+        return _hash_codes(codes[:, 0], observations)[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationAutomaton:
+    """A deterministic automaton over observations."""
+
+    start: IntArray  # [observation] -> node after the first one
+    table: IntArray  # [node, observation] -> node
+    name: str = "given automaton"
+
+    @classmethod
+    def from_names(
+        cls,
+        observations: Sequence[str],
+        start: str,
+        moves: Mapping[tuple[str, str], str],
+        *,
+        name: str = "given automaton",
+    ) -> ObservationAutomaton:
+        """From a start node and (node, observation) -> node; where nothing is said the automaton stays."""
+        nodes = list(dict.fromkeys([start, *(node for node, _ in moves), *moves.values()]))
+        index = {node: number for number, node in enumerate(nodes)}
+        table = [[index[moves.get((node, seen), node)] for seen in observations] for node in nodes]
+        array = np.array(table, dtype=np.int64)
+        return cls(array[index[start]], array, name)
+
+    def begin(self, observations: IntArray) -> IntArray:
+        """The node after one observation."""
+        return np.asarray(self.start[observations])[:, None]
+
+    def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
+        """The next node."""
+        return np.asarray(self.table[codes[:, 0], observations])[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Two machines side by side."""
+
+    one: ObservationMachine
+    other: ObservationMachine
+
+    @property
+    def name(self) -> str:
+        """Of both."""
+        return f"{self.one.name} x {self.other.name}"
+
+    def begin(self, observations: IntArray) -> IntArray:
+        """The codes of both."""
+        return np.concatenate([self.one.begin(observations), self.other.begin(observations)], axis=1)
+
+    def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
+        """The codes of both."""
+        width = self.one.begin(observations[:1]).shape[1]
+        parts = (self.one, codes[:, :width]), (self.other, codes[:, width:])
+        return np.concatenate([machine.step(time, part, observations) for machine, part in parts], axis=1)
+
+
+def _hash_codes(codes: IntArray, observations: IntArray) -> IntArray:
+    """A hash of a code and one more observation, at least 0."""
+    bits = (codes.astype(np.uint64) ^ (observations.astype(np.uint64) + np.uint64(1)) * _MIX) * _MIX
+    bits ^= bits >> _SHIFT
+    bits *= _MIX
+    return (bits >> np.uint64(2)).astype(np.int64)
+
+
+_LOST = -1  # the code of what the graph leaves out
+_MIXED_IN = 0.02  # of the uniform policy, so that what other policies can do has a belief too
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BeliefMachine:
+    """Nodes are the distinct beliefs after o_0 .. o_t under one policy.
+
+    After the last observation a node is (belief before it, observation): finer than the belief after it. The codes
+    -2 - z stand for "the secret is settled to be z".
+    """
+
+    name: str
+    keys: tuple[IntArray, ...]  # [time]: (belief before, observation) as one number, ascending
+    codes: tuple[IntArray, ...]  # [time]: the code after it
+    num_observations: int
+
+    def begin(self, observations: IntArray) -> IntArray:
+        """From the root, which is node 0."""
+        return self.step(0, np.zeros((observations.size, 1), dtype=np.int64), observations)
+
+    def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
+        """The belief one observation later; what is settled or lost stays so."""
+        before = codes[:, 0]
+        key = before * self.num_observations + observations
+        if time == len(self.keys):
+            return np.where(before < 0, before, key)[:, None]
+        index = np.minimum(np.searchsorted(self.keys[time], key), max(self.keys[time].size - 1, 0))
+        known = self.keys[time][index] == key if self.keys[time].size else np.zeros(key.size, dtype=bool)
+        after = np.where(known, self.codes[time][index], _LOST) if self.keys[time].size else np.full(key.size, _LOST)
+        return np.where(before < 0, before, after)[:, None]
+
+
+def belief_machine(
+    process: HiddenProcess, pi: FloatArray, *, name: str, budget: Budget | None = None, stop: Stop | None = None
+) -> BeliefMachine:
+    """The belief graph of a policy that is mixed with a little of the uniform one.
+
+    process: compiled for the policy's own class; the machine reads observations only and serves every class.
+    Raises BudgetError when the graph does not fit the budget, StoppedError when `stop` is requested meanwhile.
+    """
+    mixed = (1.0 - _MIXED_IN) * pi + _MIXED_IN * process.uniform()
+    chain = Chain.of(process, mixed, stop=stop)
+    graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, whole=True)
+    chain.stop.check()
+    if not graph.whole:
+        raise BudgetError("the belief graph does not fit the budget")
+    tables = []
+    for level in graph.levels[1:]:
+        chain.stop.check()
+        tables.append(_table(level, process.num_observations))
+    keys, codes = tuple(key for key, _ in tables), tuple(code for _, code in tables)
+    return BeliefMachine(name, keys, codes, process.num_observations)
+
+
+def _table(level: Level, num_observations: int) -> tuple[IntArray, IntArray]:
+    """From the arcs of a level: an arc's observation is that of its child."""
+    arcs, known = level.arcs, level.known
+    before = np.repeat(np.arange(arcs.start.size - 1), np.diff(arcs.start))
+    key = np.concatenate(
+        (
+            before * num_observations + level.nodes.observation[arcs.child],
+            known.node * num_observations + known.observation,
+        )
+    )
+    code = np.concatenate((arcs.child, -2 - known.value))
+    order = np.argsort(key)
+    return key[order], code[order]

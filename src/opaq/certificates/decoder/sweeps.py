@@ -1,0 +1,224 @@
+"""Forward and backward sweeps over layers: a policy on entries, what it does, and how it improves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from opaq.certificates.decoder import layers as kernels
+from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.decoders import DecoderCells
+from opaq.certificates.decoder.layers import Layer, Layers
+from opaq.model.arrays import FloatArray, IntArray, expand_rows
+from opaq.stop import Stop
+
+_Values = tuple[FloatArray, FloatArray]
+_THREADS = 2  # the same everywhere, so that sums are rounded alike
+_WORTH_A_THREAD = 5_000  # entries of a layer
+
+
+class Flow(NamedTuple):
+    """What a policy does: linear in the distribution of runs, so that averages of flows are flows."""
+
+    masses: FloatArray  # [cell]
+    payoffs: FloatArray  # [requirement]
+    used: FloatArray  # [time, (pair, action)]: how often every action is taken
+
+    def mixed(self, other: Flow, weight: float) -> Flow:
+        """(1 - weight) x this + weight x other."""
+        return Flow(*(one + weight * (two - one) for one, two in zip(self, other, strict=True)))
+
+
+class Costs(NamedTuple):
+    """What a linearised problem pays: the choice of these is the proof."""
+
+    cells: FloatArray  # [cell]
+    multipliers: FloatArray  # [requirement]
+    penalty: FloatArray | None = None  # [time, (pair, action)]
+
+    def mixed(self, other: Costs, weight: float) -> Costs:
+        """(1 - weight) x this + weight x other."""
+        cells = self.cells + weight * (other.cells - self.cells)
+        multipliers = self.multipliers + weight * (other.multipliers - self.multipliers)
+        if self.penalty is None or other.penalty is None:
+            return Costs(cells, multipliers)
+        return Costs(cells, multipliers, self.penalty + weight * (other.penalty - self.penalty))
+
+
+@dataclass(slots=True, eq=False)
+class Sweeper:
+    """A policy on the entries of layers, with the memory that sweeps need."""
+
+    decisions: Decisions
+    layers: Layers
+    cells: DecoderCells
+    stop: Stop
+    root_weight: FloatArray
+    menu_choice: IntArray  # [(pair, action)] -> choice
+    policy: list[FloatArray]  # [time][(entry, action)]
+    buffer: FloatArray  # [thread, 3, state]
+    threads: ThreadPoolExecutor  # the kernels run without Python's lock
+
+    @classmethod
+    def of(cls, decisions: Decisions, layers: Layers, stop: Stop) -> Sweeper:
+        """With the uniform policy. Raises StoppedError when `stop` is requested meanwhile."""
+        moves = decisions.moves
+        owner, pair = expand_rows(moves.pair_start, decisions.start_state)
+        node = np.repeat(np.arange(layers.cell_start.size - 1), np.diff(layers.cell_start))
+        num_secrets = decisions.process.num_secrets
+        cells = DecoderCells(layers.cell_start, node, layers.cell_secret, layers.settled[node], num_secrets)
+        _, menu_choice = expand_rows(moves.choice_start, moves.pair_state.astype(np.int64))
+        most_actions = int(np.diff(moves.choice_start).max(initial=1))
+        buffer = np.zeros((_THREADS, 3, max(decisions.process.num_states, most_actions)))
+        weight = decisions.start_chance[owner] * moves.pair_chance[pair]
+        sweeper = cls(decisions, layers, cells, stop, weight, menu_choice, [], buffer, ThreadPoolExecutor(_THREADS))
+        sweeper.policy = [sweeper.policy_uniform(time) for time in range(len(layers.layers))]
+        return sweeper
+
+    @property
+    def horizon(self) -> int:
+        """The last time."""
+        return len(self.layers.layers) - 1
+
+    def follow(self, used: FloatArray, *, mixed: float) -> None:
+        """Start from a policy by time, state and last observation: shares of use, mixed with the uniform policy."""
+        menu_start = self.decisions.moves.menu_start
+        for time, layer in enumerate(self.layers.layers):
+            owner, menu = expand_rows(menu_start, layer.pair.astype(np.int64))
+            weights = used[time][menu] + 1e-300
+            totals = np.add.reduceat(weights, layer.menu_start[:-1])
+            self.policy[time] = (1.0 - mixed) * weights / totals[owner] + mixed * self.policy_uniform(time)
+
+    def soften(self, mixed: float) -> None:
+        """Mix the policy with the uniform one: actions that became rare can come back soon."""
+        for time, policy in enumerate(self.policy):
+            self.policy[time] = (1.0 - mixed) * policy + mixed * self.policy_uniform(time)
+
+    def policy_uniform(self, time: int) -> FloatArray:
+        """All actions of an entry alike. Raises StoppedError when the stop is requested."""
+        self.stop.check()
+        return _uniform(np.diff(self.layers.layers[time].menu_start))
+
+    def flow(self) -> Flow:
+        """What the policy does. Raises StoppedError when the stop is requested meanwhile."""
+        moves = self.decisions.moves
+        layers = self.layers.layers
+        mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
+        used = np.zeros((self.horizon + 1, int(moves.menu_start[-1])))
+        for time in range(self.horizon):
+            mass = self._push(time, mass, used[time])
+        kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
+        masses = _sums(self.layers.cell, mass, self.cells.secret.size)
+        return Flow(masses, self._payoffs(mass, used), used)
+
+    def improve(self, costs: Costs, step: float) -> float:
+        """One mirror step of the policy; returns the largest value that any policy reaches with these costs.
+
+        Raises StoppedError when the stop is requested meanwhile: the policy is then half improved.
+        """
+        soft = self._end(costs)
+        hard, soft_after, hard_after = soft.copy(), soft[:0], soft[:0]
+        for time in range(self.horizon, -1, -1):
+            layer = self.layers.layers[time]
+            if time < self.horizon:
+                soft, hard = np.zeros(layer.pair.size), np.zeros(layer.pair.size)
+            self._improve(time, costs, step, after=(soft_after, hard_after), values=(soft, hard))
+            soft_after, hard_after = soft, hard
+        return float(self.root_weight @ hard_after[self.layers.root])
+
+    def largest(self, costs: Costs) -> float:
+        """The largest value that any policy reaches with these costs. Raises StoppedError like `improve`."""
+        values = self._end(costs)
+        after = values[:0]
+        for time in range(self.horizon, -1, -1):
+            layer = self.layers.layers[time]
+            if time < self.horizon:
+                values = np.zeros(layer.pair.size)
+            paid, penalty = self._paid(costs, time)
+            if not kernels.maximise(
+                layer, self.decisions.moves, paid, penalty, after, values, self.buffer[0, 0], self.stop.cell()
+            ):
+                self.stop.check()
+            after = values
+        return float(self.root_weight @ after[self.layers.root])
+
+    def _improve(self, time: int, costs: Costs, step: float, *, after: _Values, values: _Values) -> None:
+        """One time of `improve`: (soft, hard) values after it and at it."""
+        layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
+        paid, penalty = self._paid(costs, time)
+        policy = self.policy[time]
+
+        def improve(part: int, nodes: tuple[int, int]) -> bool:
+            buffer = self.buffer[part]
+            return bool(
+                kernels.improve(layer, nodes, moves, paid, penalty, *after, policy, step, *values, buffer, stop)
+            )
+
+        self._share(layer, improve)
+
+    def _push(self, time: int, mass: FloatArray, used: FloatArray) -> FloatArray:
+        """The masses one time later; every thread adds up its own."""
+        layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
+        size, ahead = self.layers.layers[time + 1].pair.size, np.zeros(self.buffer.shape[::2])
+        after, uses = np.zeros((_THREADS, size)), np.zeros((_THREADS, used.size))
+
+        def push(part: int, nodes: tuple[int, int]) -> bool:
+            policy = self.policy[time]
+            return bool(kernels.forward(layer, nodes, moves, mass, policy, after[part], uses[part], ahead[part], stop))
+
+        self._share(layer, push)
+        used += uses.sum(axis=0)
+        return np.asarray(after.sum(axis=0))
+
+    def _share(self, layer: Layer, work: Callable[[int, tuple[int, int]], bool]) -> None:
+        """Do the work on the nodes of a layer, in threads where it is large. Raises StoppedError when asked to stop."""
+        parts = _parts(layer)
+        do = map if len(parts) == 1 else self.threads.map
+        if not all(list(do(work, range(len(parts)), parts))):
+            self.stop.check()
+
+    def _end(self, costs: Costs) -> FloatArray:
+        """What the last entries are worth: the cost of their cell and what the last state pays."""
+        final = self.decisions.final(costs.multipliers)
+        state = self.decisions.moves.pair_state[self.layers.layers[-1].pair]
+        return np.asarray(costs.cells[self.layers.cell] + final[state])
+
+    def _paid(self, costs: Costs, time: int) -> tuple[FloatArray, FloatArray]:
+        """What choices pay at a time, and penalties."""
+        nothing = np.zeros(int(self.decisions.moves.menu_start[-1]))
+        penalty = nothing if costs.penalty is None else costs.penalty[time]
+        return self.decisions.paid(costs.multipliers, time), penalty
+
+    def _payoffs(self, mass: FloatArray, used: FloatArray) -> FloatArray:
+        """The value of every requirement."""
+        decisions = self.decisions
+        if not decisions.names:
+            return np.zeros(0)
+        discounts = decisions.discounts ** np.arange(used.shape[0])[:, None]  # [time, requirement]
+        paid = np.einsum("tk,km,tm->k", discounts, decisions.rewards[:, self.menu_choice], used, optimize=True)
+        state = decisions.moves.pair_state[self.layers.layers[-1].pair]
+        final = decisions.finals @ np.bincount(state, weights=mass, minlength=decisions.process.num_states)
+        return np.asarray(paid + final + decisions.tails[:, self.menu_choice] @ used[-1])
+
+
+def _parts(layer: Layer) -> list[tuple[int, int]]:
+    """Nodes for each thread: all for one where the layer is small."""
+    num_nodes, num_entries = layer.node_start.size - 1, layer.pair.size
+    if num_entries < _WORTH_A_THREAD:
+        return [(0, num_nodes)]
+    cuts = np.searchsorted(layer.node_start, np.arange(1, _THREADS) * num_entries // _THREADS)
+    bounds = [0, *cuts.tolist(), num_nodes]
+    return list(pairwise(bounds))
+
+
+def _sums(index: IntArray, weights: FloatArray, size: int) -> FloatArray:
+    return np.bincount(index, weights=weights, minlength=size).astype(np.float64)
+
+
+def _uniform(counts: IntArray) -> FloatArray:
+    return np.repeat(1.0 / counts, counts)

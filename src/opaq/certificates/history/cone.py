@@ -1,0 +1,197 @@
+"""The history program as a convex program for cvxpy and Clarabel: a source of candidates, not of proofs."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from time import sleep
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from opaq.certificates.history.sweeps import HistoryProblem, inflow, weights_of
+from opaq.errors import OpaqError
+from opaq.model.arrays import BoolArray, FloatArray
+from opaq.stop import Stop
+
+_TIGHT = 1e-10  # tolerances asked of Clarabel at first
+_LOOSE = 1e-7
+_SMALLEST_UNIT = 1e-30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConeAnswer:
+    """What the solver returned, whatever it says of it: weights, multipliers and the slopes of the uncertainty."""
+
+    weights: FloatArray  # [choice]
+    cells: FloatArray  # [cell], as the solver sees them: small where an interior point leaves them small
+    slopes: FloatArray  # [cell]
+    multipliers: FloatArray  # [requirement]
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One way to put the program to the solver."""
+
+    scaled: bool  # weights and cells in units of what the uniform policy gives them
+    settings: dict[str, Any]
+
+
+ATTEMPTS = (
+    Attempt(False, {"tol_gap_abs": _TIGHT, "tol_gap_rel": _TIGHT, "tol_feas": _TIGHT}),
+    Attempt(True, {"tol_gap_abs": _TIGHT, "tol_gap_rel": _TIGHT, "tol_feas": _TIGHT}),
+    Attempt(True, {"tol_gap_abs": _LOOSE, "tol_gap_rel": _LOOSE, "tol_feas": _LOOSE, "max_step_fraction": 0.9}),
+)
+
+
+def require_convex() -> None:
+    """Raise OpaqError where the extra is not installed."""
+    try:
+        import clarabel  # noqa: F401
+        import cvxpy  # noqa: F401
+    except ImportError as missing:
+        raise OpaqError(f"the history program needs {missing.name}: pip install 'opaq[convex]'") from missing
+
+
+def solve_cone(
+    problem: HistoryProblem,
+    attempt: Attempt,
+    *,
+    allowed: BoolArray,
+    wanted: BoolArray,
+    seconds: float | None,
+    stop: Stop,
+) -> ConeAnswer | None:
+    """What Clarabel makes of the program; None where it returns no numbers.
+
+    allowed: [choice]: choices that may have weight. wanted: [requirement]: those that are stated to the solver.
+    """
+    program = _Program(problem, attempt.scaled, allowed, wanted)
+    settings = dict(attempt.settings) | ({} if seconds is None else {"time_limit": max(seconds, 0.01)})
+    return program.solve(settings, stop)
+
+
+class _Program:
+    """The program in cvxpy's terms."""
+
+    def __init__(self, problem: HistoryProblem, scaled: bool, allowed: BoolArray, wanted: BoolArray) -> None:
+        import cvxpy
+
+        self._problem, self._allowed, self._wanted = problem, allowed, wanted
+        self._unit, node_unit, self._sequence_unit = _units(problem, scaled)
+        kept = np.flatnonzero(allowed)
+        self._weights = cvxpy.Variable(kept.size, nonneg=True)
+        self._cells = cvxpy.Variable(problem.sequences.sequence.size)
+        flow, start = _flow(problem, self._unit, node_unit, kept)
+        joint = _joint(problem, self._unit, self._sequence_unit)[:, kept]
+        self._linked = self._cells == joint @ self._weights
+        value, belonging = problem.uncertainty.expression(problem.sequences, self._cells, self._sequence_unit)
+        self._scale, self._reached = self._requirements(kept)
+        constraints = [flow @ self._weights == start, self._linked, *belonging, *self._reached]
+        self._program = cvxpy.Problem(cvxpy.Maximize(value), constraints)
+
+    def _requirements(self, kept: Any) -> tuple[FloatArray, list[Any]]:
+        """The requirements that are stated, each in units of its largest coefficient."""
+        rewards = (self._problem.tree.rewards[kept] * self._unit[kept, None])[:, self._wanted].T
+        largest = np.abs(rewards).max(axis=1, initial=0.0)
+        scale = np.where(largest > 0.0, largest, 1.0)
+        if not scale.size:
+            return scale, []
+        thresholds = self._problem.tree.thresholds[self._wanted]
+        return scale, [(rewards / scale[:, None]) @ self._weights >= thresholds / scale]
+
+    def solve(self, settings: dict[str, Any], stop: Stop) -> ConeAnswer | None:
+        """Run the solver once; its warnings are not the user's."""
+        import cvxpy
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                data, chain, inverse = self._program.get_problem_data(cvxpy.CLARABEL, solver_opts=settings)
+                self._program.unpack_results(_run(data, settings, stop), chain, inverse)
+            except (cvxpy.error.SolverError, ValueError, ArithmeticError):
+                return None
+        if self._weights.value is None or not np.isfinite(self._weights.value).all():
+            return None
+        return self._answer()
+
+    def _answer(self) -> ConeAnswer:
+        problem, kept = self._problem, np.flatnonzero(self._allowed)
+        weights = np.zeros(problem.tree.num_choices)
+        weights[kept] = self._weights.value * self._unit[kept]
+        unit = self._sequence_unit[problem.sequences.sequence]
+        multipliers = np.zeros(self._wanted.size)
+        if self._reached and self._reached[0].dual_value is not None:
+            multipliers[self._wanted] = np.abs(np.atleast_1d(self._reached[0].dual_value)) / self._scale
+        dual = self._linked.dual_value
+        slopes = np.zeros(unit.size) if dual is None else np.asarray(dual) / unit
+        return ConeAnswer(weights, self._cells.value * unit, slopes, multipliers, str(self._program.status))
+
+
+def _run(data: dict[str, Any], settings: dict[str, Any], stop: Stop) -> SimpleNamespace:
+    """Clarabel on cvxpy's data until it ends by itself or is asked to stop; its last numbers in any case.
+
+    cvxpy drops the numbers of a run that failed. They are candidates like any others, so such a run is presented as
+    one that ran out of time.
+    """
+    import clarabel
+    from scipy.sparse import csc_array
+
+    dims, count = data["dims"], data["c"].size
+    cones = [clarabel.ZeroConeT(dims.zero), clarabel.NonnegativeConeT(dims.nonneg)]
+    cones += [clarabel.ExponentialConeT()] * dims.exp
+    chosen = clarabel.DefaultSettings()
+    for name, value in ({"verbose": False} | settings).items():
+        setattr(chosen, name, value)
+    solver = clarabel.DefaultSolver(csc_array((count, count)), data["c"], data["A"], data["b"], cones, chosen)
+    solver.set_termination_callback(lambda info: _stop_requested(stop))
+    raw = solver.solve()
+    status = str(raw.status) if str(raw.status) in ("Solved", "AlmostSolved") else "MaxTime"
+    kept = {name: getattr(raw, name) for name in ("x", "z", "obj_val", "solve_time", "iterations")}
+    return SimpleNamespace(status=status, **kept)
+
+
+def _stop_requested(stop: Stop) -> bool:
+    """Whether to stop; other threads, which may be the ones that ask, get a turn first."""
+    sleep(1e-4)
+    return stop.requested
+
+
+def _units(problem: HistoryProblem, scaled: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """[choice], [node], [sequence]: what the uniform policy gives each, or 1."""
+    tree, sequences = problem.tree, problem.sequences
+    if not scaled:
+        return np.ones(tree.num_choices), np.ones(tree.num_nodes), np.ones(sequences.num_sequences)
+    counts = np.diff(tree.choice_start)
+    weights = weights_of(tree, np.repeat(1.0 / counts, counts))
+    cells = sequences.totals(problem.cells(weights))
+    units = (weights, inflow(tree, weights), cells)
+    of_choice, of_node, of_sequence = (np.maximum(one, _SMALLEST_UNIT) for one in units)
+    return of_choice, of_node, of_sequence
+
+
+def _flow(problem: HistoryProblem, unit: FloatArray, node_unit: FloatArray, kept: Any) -> tuple[Any, FloatArray]:
+    """Sparse [node, choice] and [node]: what flows out less what flows in, and the start."""
+    from scipy.sparse import csr_array, diags_array
+
+    tree = problem.tree
+    node = tree.node_of_choice()
+    out = csr_array((np.ones(node.size), (node, np.arange(node.size))), shape=(tree.num_nodes, node.size))
+    balance = diags_array(1.0 / node_unit) @ (out - tree.ahead().T) @ diags_array(unit)
+    return csr_array(balance)[:, kept], tree.start / node_unit
+
+
+def _joint(problem: HistoryProblem, unit: FloatArray, sequence_unit: FloatArray) -> Any:
+    """Sparse [cell, choice]: P(y, z) per unit of weight."""
+    from scipy.sparse import csr_array, diags_array
+
+    tree, sequences = problem.tree, problem.sequences
+    last = tree.choices_at(tree.times[-1])
+    count = last.stop - last.start
+    leaf = tree.node_of_choice()[last] - tree.leaves.start
+    place = (leaf, np.arange(last.start, last.stop))
+    ends = csr_array((np.ones(count), place), shape=(tree.secret.size, tree.num_choices))
+    rows = diags_array(1.0 / sequence_unit[sequences.sequence])
+    return csr_array(rows @ sequences.likelihood @ ends @ diags_array(unit))

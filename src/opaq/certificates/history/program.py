@@ -1,0 +1,328 @@
+"""The best that any policy which sees only the states can do, by a convex program over histories of small problems."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from enum import Enum
+from time import perf_counter
+
+import numpy as np
+
+from opaq.certificates.history.cone import ATTEMPTS, ConeAnswer, require_convex, solve_cone
+from opaq.certificates.history.policy import extract_policy
+from opaq.certificates.history.sweeps import (
+    PRESSURES,
+    UNCERTAINTIES,
+    HistoryProblem,
+    LeafUncertainty,
+    choice_values,
+    observe_tree,
+    policy_of,
+    weights_of,
+)
+from opaq.certificates.history.task import InnerPoint, inner_point, meets, repair_weights
+from opaq.certificates.history.tree import HistoryChoices, grow_tree
+from opaq.errors import BudgetError, Fault, InputError, InvariantError, check_numbers, check_types, choose
+from opaq.load import as_problem
+from opaq.model.arrays import FloatArray
+from opaq.model.policy import Policy, PolicyClass
+from opaq.model.problem import Problem
+from opaq.opacity.amount import Amount
+from opaq.opacity.measure import Measurement, measure
+from opaq.product.compile import Product, compile_problem
+from opaq.stop import Stop, StoppedError, on_signals
+
+_SMALLEST = (0.0, 1e-7, 1e-4)  # probabilities below this may count as 0, if that does better
+_MIXED = (1e-3, 1e-6, 1e-9)  # shares of guessing blindly in a decoder
+_PENALTY, _STEP, _LONGEST = 3.0, 0.3, 10.0  # of the mirror ascent
+
+
+class Bracket:
+    """Between the value of a policy that meets the task and a bound that no such policy exceeds."""
+
+    def __init__(self, problem: HistoryProblem, inner: InnerPoint) -> None:
+        self._problem, self._inner = problem, inner
+        self.lower, self.upper = -np.inf, np.inf
+        self.weights, self.multipliers = inner.weights, np.zeros(inner.wanted.size)
+
+    @property
+    def gap(self) -> float:
+        """The width of the bracket."""
+        return self.upper - self.lower
+
+    def try_policy(self, policy: FloatArray) -> None:
+        """Keep a policy, moved into the task where it misses it by a little, if it does better."""
+        weights = repair_weights(self._problem, weights_of(self._problem.tree, policy), self._inner)
+        value = self._problem.value(weights)
+        if meets(self._problem, weights) and value > self.lower:
+            self.lower, self.weights = value, weights
+
+    def try_bound(self, costs: FloatArray, multipliers: FloatArray) -> None:
+        """Keep a bound if it is lower."""
+        for pressure in PRESSURES if self._inner.faces else (0.0,):
+            held = self._inner.pressed(np.maximum(multipliers, 0.0), pressure)
+            bound = self._problem.upper_bound(costs, held)
+            if bound < self.upper:
+                self.upper, self.multipliers = bound, held
+
+    def try_answer(self, answer: ConeAnswer) -> None:
+        """All that a solver's numbers give, whatever the solver says of them."""
+        problem = self._problem
+        for least in _SMALLEST:
+            self.try_policy(policy_of(problem.tree, answer.weights, least=least))
+        uncertainty, sequences = problem.uncertainty, problem.sequences
+        self.try_bound(uncertainty.nearest_costs(sequences, answer.slopes), answer.multipliers)
+        self.try_posterior(answer.cells, answer.multipliers)
+
+    def try_posterior(self, cells: FloatArray, multipliers: FloatArray) -> None:
+        """The bounds of decoders that fit given joint weights."""
+        for mixed in _MIXED:
+            costs = self._problem.uncertainty.posterior_costs(self._problem.sequences, cells, mixed=mixed)
+            self.try_bound(costs, multipliers)
+
+
+def ascend(bracket: Bracket, problem: HistoryProblem, inner: InnerPoint, *, steps: int, stop: Stop) -> Iterator[float]:
+    """Narrow a bracket by mirror ascent on the tree, pi <- pi exp(step Q); yields the gap after every step.
+
+    Slower than a cone solver and needs none. Q are the values of choices for the costs of the present posterior and the
+    multipliers of an augmented Lagrangian.
+    """
+    tree = problem.tree
+    policy = _inside(problem, inner, bracket.weights)
+    multipliers = bracket.multipliers.copy()
+    for count in range(steps):
+        if stop.requested:
+            return
+        weights = weights_of(tree, policy)
+        pressure = np.maximum(multipliers - _PENALTY * problem.slack(weights), 0.0)
+        cells = problem.cells(weights)
+        bracket.try_policy(policy)
+        bracket.try_posterior(cells, pressure)
+        yield bracket.gap
+        costs = problem.leaf_costs(problem.uncertainty.posterior_costs(problem.sequences, cells, mixed=1e-6))
+        values, node = choice_values(tree, costs, pressure, policy)
+        advantage = np.clip(values - np.repeat(node, np.diff(tree.choice_start)), -_LONGEST, _LONGEST)
+        step = _STEP / (1.0 + count / 200.0)
+        policy = policy_of(tree, policy * np.exp(step * advantage))
+        multipliers += 0.05 * (pressure - multipliers)
+
+
+def _inside(problem: HistoryProblem, inner: InnerPoint, weights: FloatArray) -> FloatArray:
+    """[choice]: the policy of given weights with a little of every allowed choice."""
+    tree = problem.tree
+    even = policy_of(tree, inner.allowed.astype(np.float64))
+    return 0.99 * policy_of(tree, weights) + 0.01 * even
+
+
+_FIRST_STEPS, _ASCENT_STEPS = 100, 2000
+_CELLS_A_SECOND = 5000  # with more of them than this in the time left, the solver would hardly begin
+_LAST_SECONDS = 10.0  # for the engine to measure the policy, beyond any time limit
+_AGREEMENT = 1e-9  # between the tree's value of a policy and the engine's
+
+
+class HistoryStatus(Enum):
+    """How a history program ended; the value is the sentence users read."""
+
+    OPTIMAL = "optimal: no policy that sees only the states does better by more than the gap asked for"
+    BRACKET = "bracketed: the optimum is proven to lie in the interval, which is wider than the gap asked for"
+    STOPPED = "stopped early: the optimum is proven to lie in the interval"
+    INFEASIBLE = "infeasible: no policy at all meets the task"
+    NOT_FOUND = "no policy found that meets the task, though the task is not proven infeasible"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HistoryOptimum:
+    """The optimum over all policies that see the states s_0 .. s_t, with any memory, but not the observations.
+
+    The lower end of `value` is the exact value of a policy that meets the task, the upper end a proven bound; both are
+    computed from the tree, not taken from the solver. Without a policy that meets the task `value` is None.
+    """
+
+    uncertainty: str
+    value: Amount | None
+    policy: Policy | None  # reaches the lower end; None where its table would be too large
+    measurement: Measurement | None  # of the policy, by the engine
+    returns: Mapping[str, float]  # requirement -> what the policy reaches of it
+    prices: Mapping[str, float]  # requirement -> multiplier: what one more unit of its threshold costs, about
+    status: HistoryStatus
+    num_histories: int  # merged
+    num_choices: int
+    num_sequences: int  # merged, and only those that leave the secret open
+    seconds: float
+
+    def __repr__(self) -> str:
+        value = "none" if self.value is None else f"[{self.value.lower:.6f}, {self.value.upper:.6f}]"
+        sizes = f"{self.num_histories:,} histories, {self.num_sequences:,} sequences"
+        return f"HistoryOptimum({self.uncertainty} {value}, {self.status.name.lower()}, {sizes}, {self.seconds:.1f} s)"
+
+
+def history_program(
+    problem: Problem | str | os.PathLike[str],
+    *,
+    uncertainty: str = "shannon",
+    max_histories: int = 20_000,
+    gap: float = 1e-4,
+    time: float | None = None,
+    stop: Stop | None = None,
+) -> HistoryOptimum:
+    """The largest uncertainty that any policy reaches which sees s_0 .. s_t and meets the task, as a proven interval.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    uncertainty: "shannon" (opacity, bits) or "guess_error" (probability that the best guess of the secret is wrong).
+    max_histories: the most histories, after merging exchangeable ones; Clarabel takes seconds for some thousands.
+    gap: the width of the interval at which the search ends.
+    time: seconds after which the interval so far is the answer; so it is when `stop` is requested or, without a stop,
+    after Ctrl-C. A policy is measured for up to ten seconds more. Only when there is no interval yet, StoppedError
+    (KeyboardInterrupt after Ctrl-C) is raised.
+
+    The problem's own policy class plays no part. Raises InputError when the task asks for the least opacity or for an
+    endless return, BudgetError when there are too many histories, StoppedError when there was no time for any interval,
+    and OpaqError when the extra "convex" is not installed.
+    """
+    begun = perf_counter()
+    choose("uncertainty", uncertainty, tuple(UNCERTAINTIES))
+    limits = {"max_histories": (max_histories, 1, 10**9), "gap": (gap, 0, math.inf), "time": (time, 0, math.inf)}
+    check_numbers(limits, whole=("max_histories",), optional=("time",))
+    check_types({"stop": (stop, Stop, "an opaq.Stop")}, optional=("stop",))
+    stated = as_problem(problem)
+    _check(stated)
+    require_convex()
+    own = Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        stop = stop or own
+        with stop.stage(time):
+            try:
+                search = _HistorySearch(stated, UNCERTAINTIES[uncertainty], max_histories, stop)
+                deadline = math.inf if time is None else begun + time
+                return search.run(gap, deadline=deadline, begun=begun)
+            except StoppedError:
+                if not own.interrupted:
+                    raise
+    raise KeyboardInterrupt
+
+
+def _check(problem: Problem) -> None:
+    faults = []
+    if problem.task.minimise:
+        finding = "is minimise, but the least opacity is not a convex program"
+        faults.append(Fault("task.objective", finding, "the history program only maximises"))
+    if problem.task.over == "forever":
+        faults.append(Fault("task.over", "histories end at the horizon", "write 'over: horizon'"))
+    if faults:
+        raise InputError(faults)
+
+
+class _HistorySearch:
+    """One run: the tree, and the way from a first interval to one that is narrow enough."""
+
+    def __init__(self, problem: Problem, uncertainty: LeafUncertainty, max_histories: int, stop: Stop) -> None:
+        self._stop = stop
+        self._product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
+        process = self._product.process
+        self._requirements = tuple(payoff for payoff in process.payoffs if payoff.threshold is not None)
+        self._moves = HistoryChoices.of(process, self._requirements)
+        tree = grow_tree(process, self._moves, self._requirements, max_histories=max_histories, stop=stop)
+        sequences = observe_tree(tree, self._moves, num_secrets=process.num_secrets, stop=stop)
+        self._problem = HistoryProblem(tree, sequences, uncertainty)
+
+    def run(self, gap: float, *, deadline: float, begun: float) -> HistoryOptimum:
+        """Narrow the interval until the gap is reached or there is nothing left to try."""
+        inner = inner_point(self._problem)
+        bracket = Bracket(self._problem, inner)
+        if not inner.feasible:
+            status = HistoryStatus.INFEASIBLE if inner.proven_infeasible else HistoryStatus.NOT_FOUND
+            return self._optimum(bracket, status, None, begun)
+        self._begin(bracket, inner)
+        self._narrow(bracket, inner, gap, deadline)
+        status = HistoryStatus.OPTIMAL if bracket.gap <= gap else HistoryStatus.BRACKET
+        if status is HistoryStatus.BRACKET and (self._stop.requested or perf_counter() >= deadline):
+            status = HistoryStatus.STOPPED
+        return self._optimum(bracket, status, self._policy(bracket), begun)
+
+    def _begin(self, bracket: Bracket, inner: InnerPoint) -> None:
+        """A first interval, without any search."""
+        tree, nothing = self._problem.tree, np.zeros(inner.wanted.size)
+        bracket.try_policy(policy_of(tree, inner.weights))
+        bracket.try_policy(policy_of(tree, inner.allowed.astype(np.float64)))
+        cells = self._problem.cells(bracket.weights)
+        bracket.try_posterior(cells, nothing)
+        blind = self._problem.uncertainty.posterior_costs(self._problem.sequences, cells, mixed=1.0)
+        bracket.try_bound(blind, nothing)  # no decoder need do worse than one that guesses blindly
+
+    def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: float) -> None:
+        """The cone solver in several ways and, where none of them is enough, mirror ascent.
+
+        Where time is limited or the program is large the solver may not get far: then a short ascent comes first.
+        """
+        if deadline < math.inf or self._problem.sequences.sequence.size > _CELLS_A_SECOND:
+            self._ascend(bracket, inner, gap, steps=_FIRST_STEPS, deadline=_part(0.25, deadline))
+        for attempt in ATTEMPTS:
+            if bracket.gap <= gap or self._stop.requested:
+                return
+            seconds = None if deadline == math.inf else _part(0.5, deadline) - perf_counter()
+            if seconds is not None and self._problem.sequences.sequence.size > _CELLS_A_SECOND * seconds:
+                break
+            parts = {"allowed": inner.allowed, "wanted": inner.wanted}
+            answer = solve_cone(self._problem, attempt, **parts, seconds=seconds, stop=self._stop)
+            if answer is not None:
+                bracket.try_answer(answer)
+        self._ascend(bracket, inner, gap, steps=_ASCENT_STEPS, deadline=deadline)
+
+    def _ascend(self, bracket: Bracket, inner: InnerPoint, gap: float, *, steps: int, deadline: float) -> None:
+        for reached in ascend(bracket, self._problem, inner, steps=steps, stop=self._stop):
+            if reached <= gap or perf_counter() > deadline:
+                return
+
+    def _policy(self, bracket: Bracket) -> Policy | None:
+        policy = policy_of(self._problem.tree, bracket.weights)
+        return extract_policy(self._product, self._moves, self._problem.tree, policy)
+
+    def _optimum(self, bracket: Bracket, status: HistoryStatus, policy: Policy | None, begun: float) -> HistoryOptimum:
+        problem, tree = self._problem, self._problem.tree
+        if bracket.upper < bracket.lower - _AGREEMENT:
+            raise InvariantError(f"a policy reaches {bracket.lower:.12g}, above the bound {bracket.upper:.12g}")
+        names = [payoff.name for payoff in self._requirements]
+        returns = (problem.slack(bracket.weights) + tree.thresholds).tolist()
+        measurement = (
+            None if policy is None else _measure_policy(self._product, policy, bracket.lower, problem.uncertainty)
+        )
+        return HistoryOptimum(
+            uncertainty=problem.uncertainty.name,
+            value=Amount.between(bracket.lower, bracket.upper) if np.isfinite(bracket.lower) else None,
+            policy=policy,
+            measurement=measurement,
+            returns=dict(zip(names, returns, strict=True)),
+            prices=dict(zip(names, bracket.multipliers.tolist(), strict=True)),
+            status=status,
+            num_histories=tree.num_nodes,
+            num_choices=tree.num_choices,
+            num_sequences=problem.sequences.num_sequences,
+            seconds=perf_counter() - begun,
+        )
+
+
+def _part(share: float, deadline: float) -> float:
+    """The moment when a share of the time that is left is used."""
+    now = perf_counter()
+    return now + share * max(deadline - now, 0.0)
+
+
+def _measure_policy(product: Product, policy: Policy, value: float, uncertainty: LeafUncertainty) -> Measurement | None:
+    """The engine's own measurement of the policy, which must agree; None where an exact one takes too long."""
+    stop = Stop()
+    try:
+        with stop.limit(_LAST_SECONDS):
+            measurement = measure(product.problem, policy, mode="exact", sequences=0, stop=stop)
+    except (BudgetError, StoppedError):
+        return None
+    reached = {"shannon": measurement.opacity, "guess_error": measurement.guess_error}[uncertainty.name]
+    if abs(reached.value - value) > _AGREEMENT or not measurement.feasible:
+        raise InvariantError(
+            f"the policy of the history program measures {reached.value:.12g}, not {value:.12g}"
+            f"{'' if measurement.feasible else ', and misses the task'}: an error in opaq"
+        )
+    return measurement

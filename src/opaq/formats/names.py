@@ -1,0 +1,67 @@
+"""Names that files give to states, labels and actions: made, kept apart, and quoted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opaq.errors import printable
+
+
+def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: str) -> tuple[str, ...]:
+    """The name of every entry: "x=1,y=true" where there are variables, else the prefix and its position."""
+    if not variables:
+        return tuple(f"{prefix}{position}" for position in range(count))
+    # Each distinct value is written once; a hundred thousand entries then only join texts that exist already.
+    columns = [_texts(name, values).tolist() for name, values in variables.items()]
+    return distinct(list(map(",".join, zip(*columns, strict=True))))
+
+
+def _texts(name: str, values: NDArray[Any]) -> NDArray[np.object_]:
+    different, inverse = np.unique(values, return_inverse=True)
+    texts = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for value in different.tolist()]
+    return np.array(texts, dtype=object)[inverse]
+
+
+def distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """The same names, the second use of one marked "name.2" and so on."""
+    if len(set(names)) == len(names):
+        return tuple(names)
+    taken, uses = set(names), dict.fromkeys(names, 0)
+    renamed: list[str] = []
+    for name in names:
+        uses[name] += 1
+        marked = name
+        while uses[name] > 1 and marked in taken:
+            marked = f"{name}.{uses[name]}"
+            uses[name] += marked in taken
+        taken.add(marked)
+        renamed.append(marked)
+    return tuple(renamed)
+
+
+def unique_name(name: str, taken: Collection[str]) -> str:
+    """The name, with as many underscores as it takes to be a new one."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def escape_labels(names: Sequence[str]) -> tuple[str, ...]:
+    """Names without control characters, still different from one another."""
+    return distinct([printable(name) for name in names])
+
+
+def quote(text: str) -> str:
+    """A text as a string of HOA or DOT."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def unquote(text: str) -> str:
+    """What a string of HOA or DOT says."""
+    return re.sub(r"\\(.)", lambda match: "\n" if match[1] in "nlr" else match[1], text[1:-1], flags=re.DOTALL)

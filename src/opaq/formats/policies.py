@@ -1,0 +1,177 @@
+"""Policies and the chains they induce, for spreadsheets, people and other tools."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from opaq.errors import Faults, escape_mark, printable, spreadsheet_cell
+from opaq.formats.registry import Export
+from opaq.model.arrays import FloatArray, IntArray
+from opaq.model.mdp import MDP
+from opaq.model.policy import Policy, RowKey
+from opaq.model.problem import Problem
+from opaq.product.compile import Product, compile_problem
+
+_DETERMINISTIC = 1e-9  # how far from 1 the chosen action's probability may be
+_NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9_]+")
+
+
+def csv_of_policy(policy: Policy, export: Export) -> str:
+    """A policy as a table for spreadsheets."""
+    return policy_to_csv(policy)
+
+
+def txt_of_policy(policy: Policy, export: Export) -> str:
+    """A policy as a table for people."""
+    return policy_to_table(policy)
+
+
+def scheduler_of_policy(policy: Policy, export: Export) -> str:
+    """A policy as a scheduler of Storm, for the problem it is for."""
+    return policy_to_storm_scheduler(policy, _problem(export).mdp)
+
+
+def drn_of_policy(policy: Policy, export: Export) -> str:
+    """The chain that a policy induces on the problem it is for."""
+    product = compile_problem(_problem(export), policy.policy_class)
+    return chain_to_drn(product, product.policy_vector(policy))
+
+
+def _problem(export: Export) -> Problem:
+    assert export.problem is not None  # a policy is not read without its problem
+    return export.problem
+
+
+def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
+    """One line a row: what it conditions on, then the probability of every action, in full precision."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    columns = _actions(policy, actions)
+    writer.writerow([*policy.policy_class.conditions_on, *map(spreadsheet_cell, columns)])
+    for key, row in policy.rows.items():
+        writer.writerow(
+            [*map(spreadsheet_cell, _words(key)), *(repr(float(row.get(action, 0.0))) for action in columns)]
+        )
+    return file.getvalue()
+
+
+def policy_to_table(policy: Policy, actions: Sequence[str] | None = None, *, digits: int = 4) -> str:
+    """The same as aligned text, rounded."""
+    columns = _actions(policy, actions)
+    lines = [[*policy.policy_class.conditions_on, *map(printable, columns)]]
+    for key, row in policy.rows.items():
+        lines.append([*map(printable, _words(key)), *(f"{row.get(action, 0.0):.{digits}f}" for action in columns)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    split = len(policy.policy_class.conditions_on)
+    return "".join(_align(line, widths, split) for line in lines)
+
+
+def policy_to_storm_scheduler(policy: Policy, mdp: MDP) -> str:
+    """Storm's scheduler JSON, states and choices numbered as in the model.
+
+    Raises InputError unless the policy looks at the state alone, covers every state and always takes one action.
+    """
+    faults = Faults()
+    if policy.policy_class.conditions_on != ("state",):
+        conditions = ", ".join(policy.policy_class.conditions_on) or "nothing"
+        faults.error("policy", f"conditions on {conditions}", "a Storm scheduler conditions on the state alone")
+        faults.raise_if_any()
+    choices = [_only_choice(policy, mdp, state, faults) for state in range(mdp.num_states)]
+    faults.raise_if_any()
+    entries = [
+        {"s": state, "c": [{"index": choice, "labels": [mdp.actions[mdp.choice_action[choice]]], "prob": 1.0}]}
+        for state, choice in enumerate(choices)
+    ]
+    return json.dumps(entries, indent=4, sort_keys=True) + "\n"
+
+
+def chain_to_drn(product: Product, pi: FloatArray) -> str:
+    """The Markov chain a policy vector induces on the product, as a DRN file Storm reads.
+
+    Labels are those of the model's states and `secret_` with the secret's value; `horizon` marks states the product
+    does not follow any further, which loop. A start that is drawn gets a state of its own, labelled `source`.
+    """
+    process = product.process
+    flow, reward = process.flow(pi), np.asarray(process.payoffs[0].slots @ pi).reshape(-1)
+    source, num_states = process.num_states, process.num_states
+    first, last = process.edge_start[source : source + 2].tolist()
+    drawn = last - first > 1
+    initial = source if drawn else int(process.edge_target[first])
+    labels = _chain_labels(product)
+    count = num_states + int(drawn)
+    lines = ["@type: DTMC", "@parameters", "", "@reward_models", "return", "@nr_states", str(count)]
+    lines += ["@nr_choices", str(count), "@model"]
+    for state in range(count):
+        edges = range(*process.edge_start[state : state + 2].tolist())
+        marks = [*(("init",) if state == initial else ()), *(labels[state] if state < num_states else ("source",))]
+        targets = [(int(process.edge_target[edge]), float(flow[edge])) for edge in edges if flow[edge] > 0]
+        lines += _drn_state(state, float(reward[state]) if state < num_states else 0.0, marks, targets)
+    return "\n".join(lines) + "\n"
+
+
+def _drn_state(state: int, reward: float, marks: list[str], targets: list[tuple[int, float]]) -> Iterator[str]:
+    stuck = not targets
+    yield " ".join([f"state {state} [{reward!r}]", *marks, *(("horizon",) if stuck else ())])
+    yield "\taction 0 [0]"
+    yield from (f"\t\t{target} : {probability!r}" for target, probability in targets or [(state, 1.0)])
+
+
+def _chain_labels(product: Product) -> list[list[str]]:
+    """The labels of every product state, in letters Storm accepts."""
+    of_state = [sorted(map(_label, labels)) for labels in product.problem.mdp.labels_of()]
+    values = [f"secret_{_label(value)}" for value in product.secret_values]
+    secret: IntArray = product.process.secret
+    return [
+        [*dict.fromkeys([*of_state[state], values[value]])]
+        for state, value in zip(product.state_of.tolist(), secret.tolist(), strict=True)
+    ]
+
+
+def _label(name: str) -> str:
+    label = _NOT_IN_A_LABEL.sub("_", name) or "_"
+    return f"{label}_" if label in ("init", "source", "horizon") else label
+
+
+def _only_choice(policy: Policy, mdp: MDP, state: int, faults: Faults) -> int:
+    """The choice a deterministic policy takes in a state."""
+    choices = range(*mdp.choice_start[state : state + 2].tolist())
+    row = policy.rows.get((mdp.states[state],))
+    if len(choices) == 1:
+        return choices[0]
+    if row is None:
+        faults.error(f"policy row state={mdp.states[state]}", "is missing", "add the row")
+        return -1
+    sure = [choice for choice in choices if row.get(mdp.actions[mdp.choice_action[choice]], 0.0) >= 1 - _DETERMINISTIC]
+    if not sure:
+        faults.error(
+            f"policy row state={mdp.states[state]}", "takes more than one action", "export it as CSV or JSON instead"
+        )
+    return sure[0] if sure else -1
+
+
+def _actions(policy: Policy, actions: Sequence[str] | None) -> list[str]:
+    if actions is not None:
+        return list(actions)
+    return list(dict.fromkeys(action for row in policy.rows.values() for action in row))
+
+
+def _words(key: RowKey) -> list[str]:
+    """The parts of a row key; names of a list are joined by " > ", and a ">" inside one is written `\\>`."""
+    return [
+        " > ".join(escape_mark(name, ">") for name in part) if isinstance(part, tuple) else str(part) for part in key
+    ]
+
+
+def _align(line: list[str], widths: list[int], split: int) -> str:
+    """Names to the left, numbers to the right."""
+    cells = (
+        text.ljust(width) if place < split else text.rjust(width)
+        for place, (text, width) in enumerate(zip(line, widths, strict=True))
+    )
+    return "  ".join(cells).rstrip() + "\n"

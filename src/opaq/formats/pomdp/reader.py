@@ -1,0 +1,335 @@
+"""Reading Cassandra's .pomdp files (pomdp.org), statement by statement."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from opaq.errors import check_path
+from opaq.files import read_bytes
+from opaq.formats.names import unique_name
+from opaq.formats.pomdp.tables import (
+    ANY,
+    HEADS,
+    KINDS,
+    MAX_CHARACTERS,
+    MAX_ENTRIES,
+    MOST_FAULTS,
+    Filled,
+    ProbabilityTable,
+    Rewards,
+    SkipError,
+    StopError,
+    Walk,
+    as_number,
+)
+from opaq.model.arrays import SLACK, FloatArray, NormalisedRows, SparseRows, floats, ints, normalise, normalise_rows
+from opaq.model.checks import MAX_REWARD
+from opaq.model.mdp import MDP, Imported
+from opaq.model.observer import Observer
+
+
+@dataclass(slots=True)
+class Statements:
+    """What the statements of a file say."""
+
+    discount: float | None = None
+    costs: bool = False
+    start: FloatArray | None = None
+    tables: dict[str, ProbabilityTable] = field(default_factory=dict)
+    rewards: Rewards | None = None
+
+
+def assemble_model(read: Statements, walk: Walk) -> Imported | None:
+    """Everything together, once all statements are read; None when there are faults, which are noted."""
+    for head in ("states", "actions"):
+        if head not in walk.names:
+            walk.faults.error("", f"the file declares no {head}", f"add a line '{head}: ...'")
+    if walk.faults.errors:
+        return None
+    states, actions = walk.known("states"), walk.known("actions")
+    walk.check_size(len(states), len(actions))
+    transitions = _stochastic(read, "T", len(states), walk)
+    observations = walk.known("observations") if "observations" in walk.names else ()
+    emission = _stochastic(read, "O", len(observations), walk) if observations else None
+    if walk.faults.errors or transitions is None:
+        return None
+    rewards = _expected_rewards(read, transitions, emission, walk)
+    row = np.arange(len(actions) * len(states))
+    start = np.full(len(states), 1 / len(states)) if read.start is None else read.start
+    mdp = MDP(
+        states=states,
+        actions=actions,
+        start=floats(start),
+        choice_start=ints(np.arange(len(states) + 1) * len(actions)),
+        choice_action=ints(np.tile(np.arange(len(actions)), len(states))),
+        transitions=_reorder_rows(transitions, row % len(states) * len(actions) + row // len(states)),
+        rewards=floats(rewards.reshape(len(actions), len(states)).T.reshape(-1)),
+        labels={},
+    )
+    observer = None if emission is None else _observer(emission, len(states), observations)
+    return Imported(mdp, observer, warnings=tuple(walk.faults.warnings), discount=read.discount)
+
+
+def _stochastic(read: Statements, head: str, width: int, walk: Walk) -> SparseRows | None:
+    """The rows of a table, each summing to 1; else the faults are noted."""
+    actions, states = len(walk.known("actions")), len(walk.known("states"))
+    filled = (read.tables.get(head) or ProbabilityTable(actions, states, width)).filled()
+    done = normalise_rows(filled.rows, filled.values, actions * states)
+    if done.off.size:
+        _note_sums(head, filled, done, walk)
+        return None
+    if done.scaled.size:
+        at = int(filled.touched[np.abs(done.sums - 1).argmax()])
+        count = f"{done.scaled.size:,} of {actions * states:,}"
+        found = f"rows of {head} miss the sum 1 ({count}), by at most {done.worst_gap():.2g}"
+        walk.faults.warn(walk.where(at), found, "they were scaled to sum to 1")
+    return SparseRows.from_entries(filled.rows, filled.columns, done.values, shape=(actions * states, width))
+
+
+def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> None:
+    states, actions, faults = walk.known("states"), walk.known("actions"), walk.faults
+    for row in done.off[:MOST_FAULTS].tolist():
+        action, state = divmod(row, len(states))
+        name, line = f"{head}: {actions[action]} : {states[state]}", int(filled.touched[row])
+        if line < 0:
+            faults.error("", f"{name} has no probabilities", f"add a '{head}:' statement for it")
+        else:
+            found = f"{name}: probabilities sum to {done.sums[row]:.7g}, not 1"
+            faults.error(walk.where(line), found, "make them sum to 1")
+    if done.off.size > MOST_FAULTS:
+        faults.error("", f"and {done.off.size - MOST_FAULTS:,} more rows of {head} that do not sum to 1")
+
+
+def _expected_rewards(read: Statements, transitions: SparseRows, emission: SparseRows | None, walk: Walk) -> FloatArray:
+    if read.rewards is None:
+        return np.zeros(transitions.num_rows)
+    if read.rewards.cases(transitions, emission) > MAX_ENTRIES:
+        found = f"rewards depend on more than {MAX_ENTRIES:,} cases of next state and observation"
+        walk.faults.error("", found, "give them by action and state")
+        raise StopError
+    value = read.rewards.expected(transitions, emission)
+    return -value if read.costs else value
+
+
+def _reorder_rows(matrix: SparseRows, new_row: np.ndarray) -> SparseRows:
+    """The same rows in another order: row i goes to new_row[i]."""
+    rows = new_row[matrix.row_of_entry()]
+    return SparseRows.from_entries(rows, matrix.columns, matrix.values, shape=(matrix.num_rows, matrix.num_columns))
+
+
+def _observer(emission: SparseRows, num_states: int, observations: tuple[str, ...]) -> Observer:
+    """What is seen in a state, or, when that depends on the action that led there, a blank at time 0."""
+    width, row = len(observations), emission.row_of_entry()
+    first = row < num_states
+    if _same_for_all_actions(emission, num_states):
+        shape = (num_states, width)
+        seen = SparseRows.from_entries(row[first], emission.columns[first], emission.values[first], shape=shape)
+        return Observer(observations, seen)
+    at_start = SparseRows.from_entries(
+        np.arange(num_states), np.full(num_states, width), np.ones(num_states), shape=(num_states, width + 1)
+    )
+    shape = (emission.num_rows, width + 1)
+    after = SparseRows.from_entries(row, emission.columns, emission.values, shape=shape)
+    return Observer((*observations, unique_name("start", observations)), at_start, after_action=after)
+
+
+def _same_for_all_actions(emission: SparseRows, num_states: int) -> bool:
+    counts = np.diff(emission.starts).reshape(-1, num_states)
+    if (counts != counts[0]).any():
+        return False
+    size = int(counts[0].sum())
+    columns, values = emission.columns.reshape(-1, size), emission.values.reshape(-1, size)
+    return bool((columns == columns[0]).all() and (values == values[0]).all())
+
+
+def read_pomdp(path: str | os.PathLike[str]) -> Imported:
+    """Read a .pomdp file: every action is enabled in every state, R(s, a) is the mean over what comes of it.
+
+    path: the file.
+    Raises InputError with every fault, each with its line and column.
+    """
+    check_path("path", path)
+    content = read_bytes(path, max_bytes=MAX_CHARACTERS, advice="use a .umb file")
+    walk = Walk.through(content.decode("utf-8", errors="replace"))
+    imported = None
+    with contextlib.suppress(StopError):
+        imported = assemble_model(_Reader(walk).read(), walk)
+    walk.faults.raise_if_any(os.fspath(path))
+    assert imported is not None
+    return imported
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Fills the tables, one statement after the other."""
+
+    walk: Walk
+    into: Statements = field(default_factory=Statements)
+
+    def read(self) -> Statements:
+        """Every statement; a fault skips to the next one."""
+        walk, tokens = self.walk, self.walk.tokens
+        while tokens.text:
+            try:
+                if not walk.at_head():
+                    listed = ", ".join(f"{head}:" for head in HEADS)
+                    walk.fail(f"expected a statement, found {tokens.shown()}", f"statements begin with {listed}")
+                self._statement(tokens.text)
+            except SkipError:
+                tokens.take()
+                walk.to_next_head()
+        return self.into
+
+    def _statement(self, head: str) -> None:
+        if head in ("T", "O"):
+            self._probabilities(head)
+        elif head == "R":
+            self._reward()
+        elif head == "start":
+            self._start()
+        else:
+            self._preamble(head)
+
+    def _preamble(self, head: str) -> None:
+        walk = self.walk
+        if head in KINDS:
+            if head in walk.names:
+                walk.fail(f"'{head}' is declared a second time", "keep one of the two")
+            walk.names[head] = None
+        walk.tokens.take()
+        walk.expect(":")
+        if head in KINDS:
+            walk.declare(head)
+        elif head == "values":
+            self.into.costs = walk.word("reward", "cost") == "cost"
+        else:
+            value = walk.number()
+            if not 0 <= value <= 1:
+                walk.fail(f"the discount is {value:g}, not between 0 and 1", at=walk.tokens.at - 1)
+            self.into.discount = value
+
+    def _start(self) -> None:
+        walk, head = self.walk, self.walk.tokens.at
+        num_states = len(walk.known("states"))
+        walk.spend(num_states, head)
+        walk.tokens.take()
+        how = walk.tokens.take() if walk.tokens.text in ("include", "exclude") else ""
+        walk.expect(":")
+        if not how:
+            self.into.start = self._start_row(head, num_states)
+            return
+        chosen = np.zeros(num_states, dtype=bool)
+        while walk.tokens.text and not walk.at_head():
+            chosen[walk.pick("states", any_allowed=False)] = True
+        weights = (chosen if how == "include" else ~chosen).astype(np.float64)
+        if not weights.any():
+            walk.fail("leaves no state to start in", at=head + 1)
+        self.into.start = weights / weights.sum()
+
+    def _start_row(self, head: int, num_states: int) -> FloatArray:
+        walk, tokens = self.walk, self.walk.tokens
+        if tokens.skip("uniform"):
+            return np.full(num_states, 1 / num_states)
+        text = tokens.text
+        single = not text or as_number(tokens.texts[tokens.at + 1]) is None
+        if as_number(text) is None or (single and text.isdigit() and (num_states > 1 or text == "0")):
+            chosen = np.zeros(num_states)
+            chosen[walk.pick("states", any_allowed=False)] = 1.0
+            return chosen
+        weights = walk.numbers(num_states, "one a state")
+        done = normalise(weights)
+        total = float(done.sums[0])
+        if weights.min() < 0 or done.off.size:
+            found = "one of them is negative" if weights.min() < 0 else f"sum to {total:.7g}, not 1"
+            walk.fail(f"start: the probabilities: {found}", at=head)
+        if done.scaled.size:
+            found = f"start: the probabilities sum to {total:.9g}, not 1"
+            walk.faults.warn(walk.where(head), found, "they were scaled to sum to 1")
+        return done.values
+
+    def _probabilities(self, head: str) -> None:
+        """A `T:` or `O:` statement."""
+        walk, line, kind = self.walk, self.walk.tokens.at, "states" if head == "T" else "observations"
+        actions, states, columns = (len(walk.known(name)) for name in ("actions", "states", kind))
+        if head not in self.into.tables:
+            walk.check_size(states, actions)
+            self.into.tables[head] = ProbabilityTable(actions, states, columns)
+        walk.tokens.take()
+        cell = walk.indices(("actions", "states", kind))
+        if len(cell) == 3:
+            self._cell(self.into.tables[head], cell, line)
+        else:
+            self._rows(self.into.tables[head], [*cell, ANY][:2], line, whole=len(cell) == 1)
+
+    def _cell(self, table: ProbabilityTable, cell: list[int], line: int) -> None:
+        action, state, column = cell
+        value = self.walk.number()
+        self._check_range(np.array([value]), self.walk.tokens.at - 1)
+        self.walk.spend(table.cost(action, state, table.num_columns if column == ANY and value else 1), line)
+        table.set_cell(action, state, column, value, line)
+
+    def _rows(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
+        """A row or, when no state is named, a matrix; in numbers or by a word."""
+        (action, state), width, first = cell, table.num_columns, self.walk.tokens.at
+        if self.walk.tokens.text in ("uniform", "identity", "reset"):
+            self._by_word(table, cell, line, whole=whole)
+            return
+        count = table.num_states * width if whole else width
+        values = self.walk.numbers(count, f"a row for each of {table.num_states:,} states" if whole else "a row")
+        self._check_range(values, first)
+        self.walk.spend(table.cost(action, 0 if whole else state, int(np.count_nonzero(values))), line)
+        if whole:
+            table.set_matrix(action, values.reshape(table.num_states, width), line)
+        else:
+            table.set_row(action, state, values, line)
+
+    def _by_word(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
+        (action, state), width, start = cell, table.num_columns, self.into.start
+        word, moves = self.walk.tokens.text, table is self.into.tables.get("T")
+        if word == "identity" and not (whole and (moves or width == table.num_states)):
+            self.walk.fail("'identity' needs a square matrix", "name an action and no state")
+        if word == "reset" and (start is None or not moves):
+            self.walk.fail("'reset' needs a 'start:' before it, and a 'T:' statement")
+        self.walk.tokens.take()
+        self.walk.spend(table.cost(action, state, 1 if word == "identity" else width), line)
+        if word == "identity":
+            table.set_identity(action, line)
+        else:
+            row = start if word == "reset" and start is not None else np.full(width, 1 / width)
+            table.set_row(action, state, row, line)
+
+    def _reward(self) -> None:
+        """An `R:` statement; a file without observations has one part less."""
+        walk, line = self.walk, self.walk.tokens.at
+        axes = ("actions", "states", "states", "observations")[: 4 if "observations" in walk.names else 3]
+        sizes = tuple(len(walk.known(axis)) for axis in axes)
+        if self.into.rewards is None:
+            walk.check_size(sizes[1], sizes[0])
+            self.into.rewards = Rewards(sizes)
+        if self.into.rewards.sizes != sizes:
+            walk.fail("observations were declared after an 'R:' statement", "declare them before it")
+        walk.tokens.take()
+        cell = walk.indices(axes)
+        missing = sizes[len(cell) :]
+        if missing and (len(missing) > 2 or len(cell) < 2):
+            walk.expect(":")
+        first = walk.tokens.at
+        if missing:
+            values = walk.numbers(int(np.prod(missing)), " times ".join(f"{size:,}" for size in missing))
+        else:
+            values = np.array([walk.number()])
+        wrong = np.flatnonzero(np.abs(values) > MAX_REWARD)
+        if wrong.size:
+            found = f"the reward {values[wrong[0]]:g} is beyond {MAX_REWARD:g}"
+            walk.fail(found, "scale it", at=first + int(wrong[0]))
+        self.into.rewards.set_rules(cell, values, line)
+
+    def _check_range(self, values: FloatArray, first: int) -> None:
+        wrong = np.flatnonzero((values < 0) | (values > 1 + SLACK))
+        if wrong.size:
+            found = f"the probability {values[wrong[0]]:g} is not between 0 and 1"
+            self.walk.fail(found, at=first + int(wrong[0]))

@@ -1,0 +1,387 @@
+"""The outer shell of a UMB file: a tar archive, plain or compressed, held in memory and never unpacked to disk."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import tarfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import IO, Any, NoReturn, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opaq.errors import Fault, Faults, InputError, printable
+from opaq.files import read_bytes
+from opaq.model.arrays import FloatArray, frozen
+
+MAX_BYTES = 2 << 30  # once decompressed
+MAX_GROWTH = 50  # times its own size an archive may become; models reach 5 to 20
+_FREE_GROWTH = 64 << 20  # what any archive may become, however small it is
+_MAX_MEMBERS = 100_000
+_PIECE = 4 << 20
+_BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)
+_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The members of an archive by name, as views into its decompressed bytes."""
+
+    source: str
+    members: Mapping[str, memoryview]
+
+    def fail(self, member: str, found: str, advice: str = "") -> NoReturn:
+        """Refuse the file for what was found in one member."""
+        raise InputError([Fault(member, found, advice)], self.source)
+
+    def bytes(self, member: str) -> memoryview:
+        """The content of a member that must be there."""
+        if member not in self.members:
+            self.fail(member, "is missing from the archive")
+        return self.members[member]
+
+    def array(self, member: str, dtype: str, count: int) -> NDArray[Any]:
+        """`count` little-endian entries, without a copy; the declared count must be what is there."""
+        content, size = self.bytes(member), np.dtype(dtype).itemsize
+        if len(content) != count * size:
+            self.fail(member, f"holds {len(content):,} bytes, but {count:,} entries of {size} bytes are declared")
+        return np.frombuffer(content, dtype=dtype)
+
+    def bits(self, member: str, count: int) -> NDArray[np.bool_]:
+        """`count` bits, the lowest of a byte first, filled up to whole bytes or 8-byte words."""
+        content = self.bytes(member)
+        if not (count + 7) // 8 <= len(content) <= (count + 63) // 64 * 8:
+            self.fail(member, f"holds {len(content):,} bytes, but {count:,} bits are declared")
+        return np.unpackbits(np.frombuffer(content, np.uint8), count=count, bitorder="little").astype(bool)
+
+    def offsets(self, member: str, rows: int, entries: int) -> NDArray[np.int64]:
+        """Where every row starts, and the end: from 0 to `entries`, never falling."""
+        starts = self.array(member, "<u8", rows + 1)
+        if starts[0] != 0 or starts[-1] != entries or (starts[1:] < starts[:-1]).any():
+            self.fail(member, f"must rise from 0 to {entries:,}, the declared number of entries")
+        return starts.astype(np.int64)
+
+    def indices(self, member: str, dtype: str, count: int, *, below: int) -> NDArray[np.int64]:
+        """`count` numbers, each below `below`."""
+        numbers = self.array(member, dtype, count)
+        if count and int(numbers.max()) >= below:
+            first = int(np.argmax(numbers >= below))
+            self.fail(member, f"entry {first:,} is {int(numbers[first]):,}, but there are only {below:,}")
+        return numbers.astype(np.int64)
+
+    def strings(self, folder: str, count: int) -> list[str]:
+        """`count` texts, stored end to end beside their offsets."""
+        text = bytes(self.members.get(f"{folder}/strings.bin", b""))
+        ends = self.offsets(f"{folder}/string-mapping.bin", count, len(text)).tolist()
+        try:
+            return [text[begin:end].decode() for begin, end in pairwise(ends)]
+        except UnicodeDecodeError:
+            self.fail(f"{folder}/strings.bin", "is not UTF-8 text")
+
+
+def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Archive:
+    """Read a tar archive, plain or compressed with gzip, xz or bzip2; what is not a plain file inside is refused."""
+    source = os.fspath(path)
+    stored = read_bytes(path, max_bytes=max_bytes, advice="raise the limit if the file is trusted")
+    try:
+        content = _decompress(stored, source, max_bytes)
+    except _BROKEN as error:
+        raise _refuse(source, f"is cut short or damaged: {error}") from None
+    view = content.getbuffer() if content is not None else memoryview(stored)
+    try:
+        return Archive(source, _members(source, content or io.BytesIO(stored), view.toreadonly()))
+    except (tarfile.TarError, EOFError, OverflowError, ValueError, IndexError, RecursionError) as error:
+        raise _refuse(source, f"is not a whole tar archive: {error}", "a UMB file is one") from None
+
+
+def _refuse(source: str, found: str, advice: str = "", *, member: str = "") -> InputError:
+    return InputError([Fault(member, found, advice)], source)
+
+
+def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None:
+    """The tar archive inside; unpacked piece by piece, so that a small file cannot fill the memory. None: it is one."""
+    opener = next((opener for magic, opener in _OPENERS.items() if stored.startswith(magic)), None)
+    if opener is None:
+        return None
+    limit = min(max_bytes, max(_FREE_GROWTH, MAX_GROWTH * len(stored)))
+    content = io.BytesIO()
+    with cast(IO[bytes], opener(io.BytesIO(stored), "rb")) as stream:
+        while piece := stream.read(min(_PIECE, limit + 1 - content.tell())):
+            content.write(piece)
+            if content.tell() > limit:
+                found = f"has {len(stored):,} bytes and more than {limit:,} bytes once decompressed"
+                advice = "raise the limit if it is trusted" if limit == max_bytes else "store it without compression"
+                raise _refuse(source, found, advice)
+    content.seek(0)
+    return content
+
+
+def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, memoryview]:
+    """Name -> content of every plain file, as a part of `view`, without a copy."""
+    members: dict[str, memoryview] = {}
+    with tarfile.open(fileobj=content, mode="r:") as archive:
+        for count, entry in enumerate(archive):
+            if count >= _MAX_MEMBERS:
+                raise _refuse(source, f"has more than {_MAX_MEMBERS:,} members")
+            fault = _suspicious(entry, members, len(view))
+            if fault:
+                raise _refuse(source, fault, member=_escape_name(entry.name))
+            if not entry.isdir():
+                members[str(PurePosixPath(entry.name))] = view[entry.offset_data : entry.offset_data + entry.size]
+    return members
+
+
+def _suspicious(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
+    """Why an entry is refused, or nothing."""
+    path = PurePosixPath(entry.name)
+    if path.is_absolute() or ".." in path.parts or "\\" in entry.name or "\0" in entry.name:
+        return "leads out of the archive"
+    if entry.isdir():
+        return ""
+    if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or entry.issparse():
+        return "is not a plain file"
+    if str(path) in members:
+        return "is in the archive twice"
+    if entry.size < 0 or entry.offset_data + entry.size > length:
+        return f"is cut short: {entry.size:,} bytes are declared"
+    return ""
+
+
+def _escape_name(name: str) -> str:
+    return printable(name[:200])
+
+
+def archive_bytes(members: Mapping[str, bytes], *, compressed: bool) -> bytes:
+    """The tar archive of some members; the same members give the same bytes."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            entry.mode = 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return gzip.compress(buffer.getvalue(), compresslevel=6, mtime=0) if compressed else buffer.getvalue()
+
+
+INDEX = "index.json"
+_DEFAULT_BITS = {"bool": 1, "string": 64, "int": 64, "uint": 64, "double": 64, "rational": 128}
+_MAX_BITS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class NumberType:
+    """The declared type of a value and its size in bits."""
+
+    name: str
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One variable of a valuation: which bits of an entry hold it."""
+
+    name: str
+    kind: NumberType
+    first_bit: int  # of the value itself, after the bit that tells whether it is there
+    offset: int
+    optional: bool
+
+
+def kind_of(archive: Archive, declared: Any, where: str) -> NumberType:
+    """The type that the index declares."""
+    if not isinstance(declared, dict) or declared.get("type") not in list(_DEFAULT_BITS):  # it may be of any type
+        shown = declared.get("type") if isinstance(declared, dict) else declared
+        archive.fail(INDEX, f"{where}: the type {shown!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
+    name = declared["type"]
+    bits = declared.get("size", _DEFAULT_BITS[name])
+    if type(bits) is not int or not 0 < bits <= _MAX_BITS:
+        archive.fail(INDEX, f"{where}: a size of {bits!r} bits")
+    return NumberType(name, bits)
+
+
+def numbers(archive: Archive, member: str, kind: NumberType, count: int) -> FloatArray:
+    """`count` numbers of the declared type, as float64."""
+    if kind == NumberType("double", 64):
+        return archive.array(member, "<f8", count).astype(np.float64)
+    if kind.name in ("int", "uint") and kind.bits in (8, 16, 32, 64):
+        return archive.array(member, f"<{kind.name[0]}{kind.bits // 8}", count).astype(np.float64)
+    if kind.name != "rational" or kind.bits % 128:
+        archive.fail(member, f"numbers of type {kind.name} with {kind.bits} bits cannot be read")
+    return _fractions(archive.array(member, "<u8", count * (kind.bits // 64)).reshape(count, kind.bits // 64))
+
+
+def _fractions(words: NDArray[np.uint64]) -> FloatArray:
+    """Signed numerator and unsigned denominator, lowest word first."""
+    half = words.shape[1] // 2
+    over, under = words[:, :half], words[:, half:]
+    negative = over[:, -1] >> np.uint64(63) == 1
+    # Two's complement by hand: as floating-point numbers the words of a small negative number would cancel.
+    magnitude = _join_words(np.where(negative[:, None], ~over, over)) + negative
+    with np.errstate(all="ignore"):
+        return np.asarray(np.where(negative, -1.0, 1.0) * magnitude / _join_words(under), dtype=np.float64)
+
+
+def _join_words(words: NDArray[np.uint64]) -> FloatArray:
+    with np.errstate(over="ignore"):
+        return np.asarray(words.astype(np.float64) @ np.ldexp(1.0, 64 * np.arange(words.shape[1])), dtype=np.float64)
+
+
+def fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[Field], int]:
+    """The variables of one valuation class, and how many bytes an entry takes."""
+    if not isinstance(declared, list):
+        archive.fail(INDEX, f"{where}: a list of variables is expected")
+    fields: list[Field] = []
+    bit = 0
+    for position, entry in enumerate(declared):
+        if not isinstance(entry, dict):
+            archive.fail(INDEX, f"{where}[{position}]: a variable or a padding is expected")
+        if "padding" in entry:
+            bit += _whole(archive, entry["padding"], f"{where}[{position}].padding")
+            continue
+        optional = entry.get("is-optional") is True
+        name, kind = entry.get("name"), kind_of(archive, entry.get("type"), f"{where}[{position}].type")
+        if not isinstance(name, str) or any(field.name == name for field in fields):
+            archive.fail(INDEX, f"{where}[{position}].name: {name!r} is no name, or used twice")
+        offset = entry.get("offset", 0)
+        if type(offset) is not int or abs(offset) > 2**63:
+            archive.fail(INDEX, f"{where}[{position}].offset: {offset!r} is not a 64-bit number")
+        fields.append(Field(name, kind, bit + optional, offset, optional))
+        bit += kind.bits + optional
+    if bit % 8 or bit > 8 * _MAX_BITS:
+        archive.fail(INDEX, f"{where}: the variables take {bit} bits, not a whole number of bytes")
+    return fields, bit // 8
+
+
+def _whole(archive: Archive, value: Any, where: str) -> int:
+    if type(value) is not int or not 0 <= value <= _MAX_BITS:
+        archive.fail(INDEX, f"{where}: {value!r} is not a number of bits")
+    return value
+
+
+def readable(field: Field) -> bool:
+    """Whether the variable is of a type that NumPy can hold."""
+    return field.kind == NumberType("double", 64) or (
+        field.kind.name in ("bool", "int", "uint") and field.kind.bits <= 64
+    )
+
+
+def variable(entries: NDArray[np.uint8], field: Field) -> NDArray[Any]:
+    """The value of one variable in every entry; one that is not there is NaN."""
+    raw = _bits(entries, field.first_bit, field.kind.bits)
+    value = _read_typed(raw, field)
+    if not field.optional:
+        return value
+    there = _bits(entries, field.first_bit - 1, 1) == 1
+    return value if there.all() else np.where(there, value.astype(np.float64), np.nan)
+
+
+def _read_typed(raw: NDArray[np.uint64], field: Field) -> NDArray[Any]:
+    if field.kind.name == "double":
+        return raw.view(np.float64)
+    if field.kind.name == "bool":
+        return np.asarray(raw != 0)
+    if field.kind.name == "int" and field.kind.bits < 64:
+        sign = np.uint64(1 << (field.kind.bits - 1))
+        raw = (raw ^ sign) - sign  # extends the sign; the subtraction wraps round as it should
+    return (raw + np.uint64(field.offset % 2**64)).view(np.int64)
+
+
+def _bits(entries: NDArray[np.uint8], first: int, width: int) -> NDArray[np.uint64]:
+    """Bits first .. first + width - 1 of every entry, the lowest bit of the lowest byte first."""
+    byte, shift = divmod(first, 8)
+    value = np.zeros(len(entries), dtype=np.uint64)
+    for position in range((shift + width + 7) // 8):
+        part = entries[:, byte + position].astype(np.uint64)
+        place = 8 * position - shift
+        value |= part << np.uint64(place) if place >= 0 else part >> np.uint64(-place)
+    return value if width == 64 else value & np.uint64((1 << width) - 1)
+
+
+MAX_STATES = 5_000_000
+_MAX_INDEX = 8 << 20
+_VERSIONS = (0, 1)
+_MAX_COUNT = 1 << 40
+_COUNTS = ("states", "choices", "branches", "initial-states", "choice-actions", "observations", "players")
+_HELPERS = {"_OutOfBoundsBit"}  # not a variable of the model
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An archive, its index, and the warnings so far."""
+
+    archive: Archive
+    index: Mapping[str, Any]
+    system: Mapping[str, Any]
+    counts: Mapping[str, int]
+    faults: Faults = field(default_factory=Faults)
+
+
+def open_index(archive: Archive) -> Reading:
+    """The index of an archive; refused unless it declares a model that can be read."""
+    content = archive.bytes(INDEX)
+    if len(content) > _MAX_INDEX:
+        archive.fail(INDEX, f"has {len(content):,} bytes; the limit is {_MAX_INDEX:,}")
+    try:
+        index = json.loads(bytes(content))
+        json.dumps(index, ensure_ascii=False).encode()  # half a character could never be written again
+    except (ValueError, RecursionError) as error:
+        archive.fail(INDEX, f"is not JSON: {error}")
+    if not isinstance(index, dict) or not isinstance(index.get("transition-system"), dict):
+        archive.fail(INDEX, "has no transition-system")
+    if index.get("format-version") not in _VERSIONS:
+        archive.fail(INDEX, f"format-version {index.get('format-version')!r} is unknown", "version 1 is read here")
+    system = index["transition-system"]
+    counts = {name: _count(archive, system, name) for name in _COUNTS}
+    if system.get("time") != "discrete":
+        archive.fail(INDEX, f"time is {system.get('time')!r}", "only discrete-time models can be read")
+    if counts["players"] > 1:
+        archive.fail(INDEX, f"the model is a game of {counts['players']} players", "at most one player can be read")
+    if not counts["states"]:
+        archive.fail(INDEX, "the model has no states")
+    if counts["states"] > MAX_STATES:
+        archive.fail(INDEX, f"the model has {counts['states']:,} states", f"at most {MAX_STATES:,} can be read")
+    return Reading(archive, index, system, counts)
+
+
+def _count(archive: Archive, system: Mapping[str, Any], name: str) -> int:
+    value = system.get(f"#{name}", 0)
+    if type(value) is not int or not 0 <= value <= _MAX_COUNT:
+        archive.fail(INDEX, f"transition-system.#{name} is {value!r}, not a count")
+    return value
+
+
+def valuations(reading: Reading, entity: str, count: int) -> dict[str, NDArray[Any]]:
+    """Variable -> its value for every state (or observation)."""
+    declared = mapping(reading, mapping(reading, reading.index, "valuations"), entity)
+    if not declared:
+        return {}
+    where, member = f"valuations.{entity}", f"valuations/{entity}/valuations.bin"
+    classes = declared.get("classes")
+    if not isinstance(classes, list) or len(classes) != 1 or not isinstance(classes[0], dict):
+        reading.faults.warn(where, "valuations of several classes are not read", "the entries are named by number")
+        return {}
+    fields, size = fields_of(reading.archive, classes[0].get("variables"), f"{where}.classes[0].variables")
+    entries = reading.archive.array(member, "u1", count * size).reshape(count, size)
+    for skipped in [entry.name for entry in fields if not readable(entry)]:
+        reading.faults.warn(f"{where}.{skipped}", "variables of this type are not read")
+    kept = [entry for entry in fields if readable(entry) and entry.name not in _HELPERS]
+    return {entry.name: frozen(variable(entries, entry)) for entry in kept}
+
+
+def mapping(reading: Reading, holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A JSON object inside another; nothing is as good as an empty one."""
+    value = holder.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        reading.archive.fail(INDEX, f"{key} is not an object")
+    return value

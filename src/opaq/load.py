@@ -1,0 +1,350 @@
+"""Names of scenarios and of files -> problems and policies; files from one format to another.
+
+A name comes in, checked data go out. Imports: model, spec, product, formats.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from opaq.errors import Fault, Faults, InputError, check_path, check_types, is_flag
+from opaq.files import check_file, write_bytes, write_text
+from opaq.formats.registry import FORMATS, Export, ending_of, endings, format_of, formats_of, writable
+from opaq.model.automaton import Automaton
+from opaq.model.mdp import Imported
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
+from opaq.spec.cursor import Cursor
+from opaq.spec.imported_part import IMPORTED, add_imported
+from opaq.spec.policy_table import FORMAT as POLICY_FORMAT
+from opaq.spec.policy_table import policy_from_dict, policy_to_dict
+from opaq.spec.yaml import Document, load_yaml, locate_faults, parse_yaml, read_text
+
+_ADVICE = {
+    "model": "a problem file names the model and adds observer, secret and horizon, for example:",
+    "automaton": "a problem file names it where it says what is secret, for example:",
+}
+_ANSWER = "the answer of a command (--json)"
+_KEYS_OF_ANSWERS = ({"opacity", "return"}, {"points", "complete"}, {"trials", "base"}, {"points", "counts"})
+_OWN_ENDINGS = "problem files and policy files are YAML or JSON and end in .yaml or .json"
+
+
+def refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
+    """Raise InputError for a file whose ending says that it is something else than `expected`.
+
+    The error has an example of a problem file that uses the file, where there is one.
+    """
+    source, format = os.fspath(path), format_of(path)
+    if format is None or format.holds in ("problem", "policy"):
+        return
+    check_file(path)
+    fault = Fault("", f"is {format.title}, not {expected}", _ADVICE.get(format.holds, _OWN_ENDINGS))
+    raise InputError([fault], source, example=format.example.replace("FILE", os.path.basename(source)))
+
+
+def refuse_other_format(data: Any, source: str, *, expected: str) -> None:
+    """Raise InputError for the content of a YAML or JSON file of opaq that is not what is expected."""
+    if not isinstance(data, Mapping):
+        return
+    kind = _format(data)
+    if kind is None or kind == expected:
+        return
+    advice = {
+        "a policy": "give the problem it is for, and this file as its policy",
+        "a problem": "give this file as the problem, and a policy for it",
+        _ANSWER: f"give {expected} itself",
+    }
+    raise InputError([Fault("", f"is {kind}, not {expected}", advice.get(kind, ""))], source)
+
+
+def _format(data: Mapping[Any, Any]) -> str | None:
+    """What a mapping says it is, if it does."""
+    stated = data.get("format")
+    if stated == "opaq-policy":
+        return "a policy"
+    if isinstance(stated, str) and stated.startswith("opaq-"):
+        return f"a file of the format '{stated[:40]}'"
+    if "opaq-sweep" in data:
+        return "the plan of a sweep"
+    if "opaq" not in data and any(keys <= data.keys() for keys in _KEYS_OF_ANSWERS):
+        return _ANSWER
+    return "a problem" if "opaq" in data and "format" not in data else None
+
+
+_SUFFIXES = endings((FORMATS["yaml"], FORMATS["json"]))
+_FOLDER = resources.files("opaq") / "scenarios"
+
+
+def scenario_names() -> tuple[str, ...]:
+    """Return the names of the bundled scenarios."""
+    found = (entry.name for entry in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml")))
+
+
+def describe_scenario(name: str) -> str:
+    """Return what a bundled scenario is about, in one line.
+
+    name: one of `scenario_names()`.
+    """
+    return str(parse_yaml(scenario_text(name), source=name).data["description"])
+
+
+def scenario_text(name: str) -> str:
+    """Return the file of a bundled scenario, comments and all.
+
+    name: one of `scenario_names()`; InputError otherwise.
+    """
+    if name not in scenario_names():
+        raise InputError([_unknown(name)])
+    return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None = None) -> Problem:
+    """A problem from a file, or a bundled scenario by name.
+
+    name_or_path: what has a folder in it or ends in .yaml, .yml or .json is a file. Raises InputError with every
+    fault, each with its line; warnings go to `faults` if given. A problem without a name is called after its file, and
+    the paths in it are relative to it.
+    """
+    from opaq.spec import build_problem  # brings NumPy, which the list of scenarios does without
+
+    check_path("name_or_path", name_or_path, "a file or a scenario")
+    check_types({"faults": (faults, Faults, "an opaq.errors.Faults")}, optional=("faults",))
+    source = os.fspath(name_or_path)
+    refuse_other_kind(source, expected="a problem")
+    document = parse_yaml(problem_text(source), source=source)
+    refuse_other_format(document.data, source, expected="a problem")
+    with locate_faults(document, source, faults) as noted:
+        problem = build_problem(_mapping(document), sources=FolderSources(Path(source).parent), faults=noted)
+    if problem.name:
+        return problem
+    # Bytes of a file name that are no UTF-8 are spelt out: the name is written to files.
+    return dataclasses.replace(problem, name=Path(source).stem.encode("utf-8", "backslashreplace").decode())
+
+
+def as_problem(problem: object) -> Problem:
+    """The problem itself, or that of a file or of a bundled scenario by name; InputError for anything else."""
+    from opaq.model.problem import Problem
+
+    if isinstance(problem, Problem):
+        return problem
+    if isinstance(problem, str | os.PathLike):
+        return load_problem(problem)
+    found = f"is of the type {type(problem).__name__}"
+    raise InputError([Fault("problem", found, "give a Problem, the name of a file, or the name of a scenario")])
+
+
+def problem_text(name_or_path: str | os.PathLike[str]) -> str:
+    """The text of a problem file, or of a bundled scenario by name, comments and all."""
+    source = os.fspath(name_or_path)
+    return read_text(source) if _is_path(source) else scenario_text(source)
+
+
+def _is_path(source: str) -> bool:
+    """A bundled name is a bare word; anything else, and any other word that is a file here, is a path."""
+    separated = os.sep in source or bool(os.altsep and os.altsep in source)
+    return (
+        separated or source.lower().endswith(_SUFFIXES) or (source not in scenario_names() and os.path.exists(source))
+    )
+
+
+def _mapping(document: Document) -> Mapping[str, object]:
+    if not isinstance(document.data, Mapping):
+        found = "a list" if isinstance(document.data, list) else f"'{document.data}'"
+        raise InputError([Fault("", f"expected keys such as model, observer, secret and horizon, found {found}")])
+    return document.data
+
+
+def _unknown(name: str) -> Fault:
+    near = difflib.get_close_matches(name, scenario_names(), n=1)
+    meant = f"did you mean '{near[0]}'? " if near else ""
+    return Fault(
+        "", f"no scenario is called '{name}'", f"{meant}There are {', '.join(scenario_names())}; files end in .yaml"
+    )
+
+
+def load_policy(
+    path: str | os.PathLike[str], problem: Problem, *, any_model: bool = False, faults: Faults | None = None
+) -> Policy:
+    """Read a policy for a problem from the file at `path`.
+
+    InputError lists every fault, each with its line; warnings go to `faults`.
+
+    A file that says it is for another model is refused unless `any_model`.
+    """
+    check_types(
+        {
+            "path": (path, str | os.PathLike, "the name of a file"),
+            "problem": (problem, Problem, "an opaq.Problem"),
+            "any_model": (any_model, is_flag, "True or False"),
+            "faults": (faults, Faults, "an opaq.errors.Faults"),
+        },
+        optional=("faults",),
+    )
+    refuse_other_kind(path, expected="a policy")
+    source, document = os.fspath(path), load_yaml(path)
+    refuse_other_format(document.data, source, expected="a policy")
+    if not isinstance(document.data, Mapping):
+        raise InputError([Fault("", "expected the keys format, version and rows")], source)
+    with locate_faults(document, source, faults) as noted:
+        return policy_from_dict(document.data, problem, any_model=any_model, faults=noted)
+
+
+def as_policy(policy: object, problem: Problem) -> Policy:
+    """The policy itself, or that of a file, for a problem; InputError for anything else."""
+    if isinstance(policy, Policy):
+        return policy
+    if isinstance(policy, str | os.PathLike):
+        return load_policy(policy, problem)
+    found = f"is of the type {type(policy).__name__}"
+    raise InputError([Fault("policy", found, "give a Policy, the name of a file, or nothing for the uniform policy")])
+
+
+def save_policy(
+    policy: Policy, path: str | os.PathLike[str], *, problem: Problem | None = None, overwrite: bool = False
+) -> None:
+    """Write a policy to the file at `path` in one step; an existing file stays unless `overwrite`.
+
+    Given the problem, the file says which model it is for and tells a memory machine as rules.
+    """
+    check_types(
+        {
+            "policy": (policy, Policy, "an opaq.Policy"),
+            "path": (path, str | os.PathLike, "the name of a file"),
+            "problem": (problem, Problem, "an opaq.Problem"),
+            "overwrite": (overwrite, is_flag, "True or False"),
+        },
+        optional=("problem",),
+    )
+    text = _escape_json(
+        json.dumps(policy_to_dict(policy, problem=problem), indent=1, ensure_ascii=False, allow_nan=False)
+    )
+    write_text(path, f"{text}\n", overwrite=overwrite)
+
+
+def _escape_json(text: str) -> str:
+    """Control, bidirectional and separator characters as JSON escapes: readers refuse them raw, and terminals obey."""
+    return "".join(
+        char if char.isprintable() or char == "\n" or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in text
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSources:
+    """Reads the files that a problem file names, relative to its folder, in every registered format."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        for format in formats_of("model"):
+            if format.name not in IMPORTED.kinds:
+                options = tuple(option.name for option in format.options)
+                add_imported(format.name, f"The file of {format.title}.", options)
+
+    def model(self, cursor: Cursor, kind: str, options: Mapping[str, Any]) -> Imported | None:
+        """The model named at a cursor; faults in it are noted there."""
+        format, source = FORMATS[kind], str(cursor.value)
+        path = str(self.folder / source) if format.is_file else source
+        imported: Imported | None = _noting(cursor, lambda: format.read(path, **options))
+        for fault in () if imported is None else imported.warnings:
+            cursor.warn(_in_one_line(fault, source), fault.advice)
+        return imported
+
+    def automaton(self, cursor: Cursor) -> Automaton | None:
+        """The automaton in the file named at a cursor; faults in it are noted there."""
+        source = cursor.name()
+        format = None if source is None else format_of(source)
+        if source is None:
+            return None
+        if format is None or format not in formats_of("automaton"):
+            known = f"one of {', '.join(endings(formats_of('automaton')))}"
+            return cursor.error(f"the ending '{ending_of(source)}' is unknown", known)
+        automaton: Automaton | None = _noting(cursor, lambda: format.read(str(self.folder / source)))
+        return automaton
+
+
+def _noting(cursor: Cursor, read: Callable[[], Any]) -> Any:
+    """What is read; None, and the faults noted, when it is unusable."""
+    try:
+        return read()
+    except InputError as error:
+        for fault in error.faults:
+            cursor.error(_in_one_line(fault, str(cursor.value)), fault.advice)
+        return None
+
+
+def _in_one_line(fault: Fault, source: str) -> str:
+    """A fault inside another file, as one line of the problem file."""
+    return f"{source}: {Fault(fault.where, fault.found, line=fault.line)}"
+
+
+_KINDS = {Problem: "problem", Imported: "model", Automaton: "automaton", Policy: "policy"}
+
+
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    problem: Problem | None = None,
+    constants: Mapping[str, bool | int | float] | None = None,
+    overwrite: bool = False,
+    faults: Faults | None = None,
+) -> tuple[str, ...]:
+    """Read a problem, model, automaton or policy and write it in the format that the ending of `target` names.
+
+    A policy needs the `problem` it is for; `constants` are for PRISM and JANI models. Returns what is lost on the
+    way, in sentences; warnings about the source go to `faults`. An existing target stays unless `overwrite`. Raises
+    InputError when the two do not go together.
+    """
+    check_types(
+        {
+            "source": (source, str | os.PathLike, "the name of a file or of a scenario"),
+            "target": (target, str | os.PathLike, "the name of a file"),
+            "problem": (problem, Problem, "an opaq.Problem"),
+            "constants": (constants, Mapping, "a mapping {constant: value}"),
+            "overwrite": (overwrite, is_flag, "True or False"),
+            "faults": (faults, Faults, "an opaq.errors.Faults"),
+        },
+        optional=("problem", "constants", "faults"),
+    )
+    given = os.fspath(source)
+    thing = _read(given, problem, constants or {}, Faults() if faults is None else faults)
+    kind, ending = _KINDS[type(thing)], ending_of(target)
+    formats = writable(kind)
+    if ending not in formats:
+        article = "an" if kind == "automaton" else "a"
+        found = f"{article} {kind} cannot become '{ending}'"
+        raise InputError([Fault("", found, f"it can become {', '.join(formats)}")], given)
+    export = Export(problem)
+    content = formats[ending].writer(kind)(thing, export)
+    write_bytes(target, content.encode() if isinstance(content, str) else content, overwrite=overwrite)
+    return tuple(export.notes)
+
+
+def _read(
+    source: str, problem: Problem | None, constants: Mapping[str, Any], faults: Faults
+) -> Problem | Imported | Automaton | Policy:
+    format = format_of(source)
+    if format is not None and format.reader:
+        options = {"constants": constants} if format.takes("constants") else {}
+        thing: Imported | Automaton = format.read(source, **options)
+        faults.warnings.extend(thing.warnings if isinstance(thing, Imported) else ())
+        return thing
+    if format is not None and format.holds == "problem" and Path(source).is_file() and _is_policy(source):
+        if problem is None:
+            raise InputError([Fault("", "is a policy", "give the problem it is for with --problem")], source)
+        return load_policy(source, problem, faults=faults)
+    return load_problem(source, faults=faults)
+
+
+def _is_policy(source: str) -> bool:
+    data = load_yaml(source).data
+    return isinstance(data, Mapping) and data.get("format") == POLICY_FORMAT

@@ -1,0 +1,647 @@
+"""Measure the opacity of a policy: the one call behind `opaq measure`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from opaq.beliefs.graph import Budget, Limit
+from opaq.beliefs.returns import expected_return, infinite_return, paid_in_all, secret_distribution, tolerance_of
+from opaq.display import NotebookView, data_frame, posterior_columns
+from opaq.errors import BudgetError, check_numbers, check_types, choose
+from opaq.load import as_policy, as_problem
+from opaq.model.arrays import ContentEq, FloatArray
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
+from opaq.model.uncertainty import Guesswork, Leaf, Uncertainty, value_of
+from opaq.opacity.amount import Amount, bounded_error, bounded_leaf, bounded_opacity
+from opaq.opacity.entropies import entropy, fano_bound
+from opaq.opacity.exact import Evaluation, evaluate, further_leaves
+from opaq.opacity.sampled import estimate
+from opaq.opacity.sequences import ObservedSequence, observed_sequences
+from opaq.product.compile import Product, compile_problem
+from opaq.product.process import HiddenProcess
+from opaq.stop import Stop, StoppedError, on_signals
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+Mode = Literal["auto", "exact", "interval", "sampled"]
+_QUICK_NODES = 5_000_000  # beliefs of all levels together for an interval where the whole graph does not fit
+_LEAST_QUICK = 500  # with fewer per level it is not worth trying
+_MOST_EXPECTED = 1e15  # beliefs; an estimate beyond this says nothing
+_HOPELESS = 50  # an interval this many times too wide is not tried with more beliefs
+
+
+@dataclass(frozen=True, slots=True)
+class ExactnessLimit:
+    """What kept an answer from being exact, and what the whole belief graph would take where that can be estimated.
+
+    limit: "beliefs" on one level, "memory", "time", "work" (of an answer without a time limit), "interrupted", or
+    "mode" where the mode asked for is not exact. Estimates hold if the levels to come grow as the last ones did.
+    """
+
+    limit: Limit | Literal["time", "interrupted", "mode"]
+    num_nodes: int = 0  # beliefs made before
+    expected_nodes: int | None = None  # of the whole graph
+    expected_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Opacity, guess error and further leaves, and how they were obtained."""
+
+    opacity: Amount
+    guess_error: Amount
+    further: tuple[Amount, ...]  # [leaf]
+    num_nodes: int
+    explanation: str
+    samples: int = 0  # how many runs were sampled, if the answer is an estimate
+    exactness_limit: ExactnessLimit | None = None  # None: exact
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """One policy on one process, and how precise the answer should be."""
+
+    process: HiddenProcess
+    pi: FloatArray
+    prior: FloatArray
+    leaves: tuple[Leaf, ...]
+    width: float
+    samples: int
+    rng: np.random.Generator
+    time: float | None
+    stop: Stop
+    tell: Callable[[str], None]
+
+    def answer(self, mode: Mode, budget: Budget) -> Answer:
+        """By the mode asked for; "auto" gives the exact and then the interval part of the time each a share."""
+        if mode == "sampled":
+            return replace(self._sample(None, "as asked"), exactness_limit=ExactnessLimit("mode"))
+        if mode == "interval":
+            evaluation = self._tighten(None, budget, parts=(64, 8, 1), hopeful=False)
+            limit = None if evaluation.whole else ExactnessLimit("mode", evaluation.num_nodes)
+            return replace(self._interval(evaluation), exactness_limit=limit)
+        if mode == "exact" or self.time is not None:
+            budget = replace(budget, whole_work=None)
+        growth = _Growth(self.process.horizon)
+        with self.stop.stage(self._share(0.5 if mode == "auto" else None)):
+            first = self._evaluate(budget, whole=True, growth=growth)
+            ran_out = self.stop.requested
+        if first.whole:
+            return self._from(first, _exact_words(first))
+        stopped: Literal["interrupted", "time"] = "interrupted" if self.stop.interrupted else "time"
+        limit = growth.limited_by(first.limit or stopped)
+        if self.stop.requested:
+            return replace(self._interval(first), exactness_limit=limit)
+        answer = self._inexact(mode, first, budget, ran_out=ran_out)
+        return answer if answer.opacity.method == "exact" else replace(answer, exactness_limit=limit)
+
+    def _inexact(self, mode: Mode, first: Evaluation, budget: Budget, *, ran_out: bool) -> Answer:
+        """What can be said where the whole graph could not be had."""
+        if mode == "exact":
+            raise BudgetError(
+                f"the belief graph has more than {first.num_nodes:,} beliefs, too many for the budget; "
+                "use mode interval or sampled, or allow more nodes or memory"
+            )
+        if self._quick(budget).nodes < min(_LEAST_QUICK, budget.nodes // 8):
+            return self._sample_or_interval(first, "the belief graph does not fit the budget")
+        with self.stop.stage(self._share(0.25)):
+            evaluation = self._tighten(first if ran_out else None, self._quick(budget), parts=(8, 1), hopeful=True)
+        return self._interval_or_sample(evaluation)
+
+    def _share(self, part: float | None) -> float | None:
+        return None if self.time is None or part is None else part * self.time
+
+    def _interval_or_sample(self, evaluation: Evaluation) -> Answer:
+        """The interval if it is narrow enough, or narrower than sampling would give."""
+        if evaluation.opacity.width <= self.width or self.stop.requested:
+            return self._interval(evaluation)
+        reason = f"the certified interval stayed {evaluation.opacity.width:.2g} bits wide"
+        sampled = self._sample_or_interval(evaluation, reason)
+        if evaluation.opacity.width <= 4 * (sampled.opacity.standard_error or 0.0):
+            return self._from(evaluation, f"certified interval, narrower than sampling would give ({reason})")
+        return sampled
+
+    def _sample_or_interval(self, evaluation: Evaluation, reason: str) -> Answer:
+        """An estimate beside the interval, or the interval alone where the work ended before there was an estimate."""
+        try:
+            return self._sample(evaluation, reason)
+        except StoppedError:
+            return self._interval(evaluation)
+
+    def _interval(self, evaluation: Evaluation) -> Answer:
+        kept = f"{evaluation.num_nodes:,} beliefs kept, {evaluation.dropped_mass:.2g} of the probability dropped"
+        if evaluation.whole:
+            return self._from(evaluation, _exact_words(evaluation))
+        why = f"; {self.stop.reason}" if self.stop.requested else ""
+        return self._from(evaluation, f"certified interval: {kept}{why}")
+
+    def _quick(self, budget: Budget) -> Budget:
+        """An eighth of the budget, less for long horizons: an interval should not take longer than sampling would."""
+        return replace(budget, nodes=max(1, min(budget.nodes // 8, _QUICK_NODES // (self.process.horizon + 1))))
+
+    def _tighten(self, best: Evaluation | None, budget: Budget, *, parts: tuple[int, ...], hopeful: bool) -> Evaluation:
+        """Ever larger parts of the graph until the interval is narrow enough, the budget is used up or time is.
+
+        With `hopeful` also until a larger part can hardly make it narrow enough.
+        """
+        for part in parts:
+            evaluation = self._evaluate(replace(budget, nodes=max(budget.nodes // part, 1)))
+            best = evaluation if best is None else _narrower(best, evaluation)
+            hopeless = hopeful and best.opacity.width > _HOPELESS * self.width
+            if best.whole or hopeless or best.opacity.width <= self.width or self.stop.requested:
+                break
+        assert best is not None, "there is at least one part"
+        return best
+
+    def _evaluate(self, budget: Budget, *, whole: bool = False, growth: _Growth | None = None) -> Evaluation:
+        """What knowing the prior alone says of opacity and guess error tightens the upper ends."""
+        levels = self.process.horizon
+
+        def on_level(done: int, nodes: int) -> None:
+            if growth is not None:
+                growth.note(done, nodes)
+            self.tell(f"observation {done} of {levels}, {nodes:,} beliefs")
+
+        evaluation = evaluate(
+            self.process,
+            self.pi,
+            leaves=self.leaves,
+            budget=budget,
+            whole=whole,
+            stop=self.stop,
+            on_level=on_level,
+        )
+        return replace(
+            evaluation,
+            opacity=bounded_opacity(evaluation.opacity, self.prior),
+            guess_error=bounded_error(evaluation.guess_error, self.prior),
+            further=tuple(map(self._bounded, evaluation.further, self.leaves)),
+        )
+
+    def _bounded(self, amount: Amount, leaf: Leaf) -> Amount:
+        return bounded_leaf(amount, leaf, self.prior, what=type(leaf).__name__)
+
+    def _unknown(self, leaf: Leaf) -> Amount:
+        """What the prior alone says of an uncertainty."""
+        return self._bounded(Amount.between(float(leaf.certain @ self.prior), value_of(leaf, self.prior)), leaf)
+
+    def _from(self, evaluation: Evaluation, explanation: str) -> Answer:
+        return Answer(evaluation.opacity, evaluation.guess_error, evaluation.further, evaluation.num_nodes, explanation)
+
+    def _sample(self, evaluation: Evaluation | None, reason: str) -> Answer:
+        """An estimate with standard errors, beside whatever interval is certified."""
+        estimated = estimate(
+            self.process,
+            self.pi,
+            samples=self.samples,
+            rng=self.rng,
+            leaves=self.leaves,
+            stop=self.stop,
+            on_batch=lambda done: self.tell(f"{done:,} of {self.samples:,} runs sampled"),
+        )
+        opacity = evaluation.opacity if evaluation else Amount.between(0.0, entropy(self.prior))
+        error = evaluation.guess_error if evaluation else Amount.between(0.0, 1.0 - float(self.prior.max()))
+        further = evaluation.further if evaluation else tuple(map(self._unknown, self.leaves))
+        early = f"; {self.stop.reason}" if estimated.samples < self.samples else ""
+        return Answer(
+            _estimate(opacity, estimated.opacity, estimated.opacity_error),
+            _estimate(error, estimated.guess_error, estimated.guess_error_error),
+            tuple(_estimate(known, *mean) for known, mean in zip(further, estimated.further, strict=True)),
+            evaluation.num_nodes if evaluation else 0,
+            f"estimated from {estimated.samples:,} sampled runs ({reason}{early})",
+            estimated.samples,
+        )
+
+
+@dataclass(slots=True)
+class _Growth:
+    """How a graph grew, level by level."""
+
+    horizon: int
+    begun: float = field(default_factory=perf_counter)
+    noted: list[tuple[int, int, float]] = field(default_factory=list)  # levels, beliefs so far, seconds
+
+    def note(self, levels: int, num_nodes: int) -> None:
+        """One or more levels are made."""
+        self.noted.append((levels, num_nodes, perf_counter() - self.begun))
+
+    def limited_by(self, limit: Limit | Literal["time", "interrupted"]) -> ExactnessLimit:
+        """Return the limit that was met with an estimate of the whole graph.
+
+        There is one where the last three levels are known one by one, and no more levels are left than were made: the
+        last ratio of their sizes is taken to last. Where memory or time ended the work, the last level is not complete.
+        """
+        num_nodes = self.noted[-1][1] if self.noted else 0
+        complete = self.noted[:-1] if limit in ("memory", "time", "interrupted") else self.noted
+        (last, total, seconds), sizes = complete[-1] if complete else (0, 0, 0.0), _last_sizes(complete)
+        left = self.horizon - last
+        if sizes is None or left > last:
+            return ExactnessLimit(limit, num_nodes)
+        ratio = sizes[1] / sizes[0]
+        expected = total + sum(sizes[1] * ratio**step for step in range(1, left + 1))
+        if expected > _MOST_EXPECTED:
+            return ExactnessLimit(limit, num_nodes)
+        per_node = seconds / (total - sizes[1])  # nodes of the last level were not looked at beyond it
+        return ExactnessLimit(limit, num_nodes, int(expected), expected * per_node)
+
+
+def _last_sizes(noted: list[tuple[int, int, float]]) -> tuple[int, int] | None:
+    """The sizes of the last two levels, where those were noted one by one."""
+    if len(noted) < 3 or noted[-1][0] - noted[-3][0] != 2:
+        return None
+    before, last = (after[1] - first[1] for first, after in pairwise(noted[-3:]))
+    return (before, last) if before > 0 else None
+
+
+def _narrower(first: Evaluation, second: Evaluation) -> Evaluation:
+    """What two evaluations of one policy say together."""
+    return replace(
+        second if second.dropped_mass <= first.dropped_mass else first,
+        opacity=_both(first.opacity, second.opacity),
+        guess_error=_both(first.guess_error, second.guess_error),
+        further=tuple(map(_both, first.further, second.further)),
+    )
+
+
+def _both(first: Amount, second: Amount) -> Amount:
+    lower, upper = max(first.lower, second.lower), min(first.upper, second.upper)
+    return Amount.between(lower, max(lower, upper))
+
+
+def _estimate(certified: Amount, value: float, standard_error: float) -> Amount:
+    return Amount.estimate(value, certified.lower, certified.upper, standard_error=standard_error)
+
+
+def _exact_words(evaluation: Evaluation) -> str:
+    beliefs = "1 belief" if evaluation.num_nodes == 1 else f"{evaluation.num_nodes:,} beliefs"
+    return f"exact: the whole belief graph fits ({beliefs})"
+
+
+_FEW_NODES = 50_000  # a graph of at most this many beliefs is searched as a whole for sequences to show
+_SHOWN_RUNS = 200  # sampled runs searched for sequences to show
+_LEAST_SHOWN = 64  # of a larger one, at least this many per level
+
+
+def shown_sequences(
+    product: Product,
+    pi: FloatArray,
+    prior: FloatArray,
+    answer: Answer,
+    *,
+    count: int,
+    budget: Budget,
+    rng: np.random.Generator,
+    stop: Stop,
+) -> tuple[tuple[ObservedSequence, ...], tuple[ObservedSequence, ...]]:
+    """Sequences worth showing, with less work than the measurement was; none when asked to stop."""
+    if not count or stop.requested:
+        return (), ()
+    samples = min(answer.samples, _SHOWN_RUNS)
+    shown = replace(budget, nodes=min(budget.nodes, _searched_nodes(answer, product.process.horizon)))
+    try:
+        return observed_sequences(
+            product, pi, prior, count=count, budget=shown, samples=samples, rng=rng if samples else None, stop=stop
+        )
+    except StoppedError:
+        return (), ()
+
+
+def _searched_nodes(answer: Answer, horizon: int) -> int:
+    """How many beliefs per level are searched."""
+    if answer.opacity.method == "exact" and answer.num_nodes <= _FEW_NODES:
+        return _FEW_NODES
+    return max(_LEAST_SHOWN, answer.num_nodes // (4 * (horizon + 1)))
+
+
+__all__ = [
+    "Amount",
+    "Measurement",
+    "Mode",
+    "RequirementResult",
+    "evaluate_requirements",
+    "measure",
+    "measure_product",
+    "with_opacity",
+]
+
+_NO_LIMIT = 2**62
+_WHOLE_WORK = 1e9  # operations for the whole graph where no limit is given: 10 to 40 s
+_MOST_RUN_STEPS = 10_000_000  # runs x observations sampled by default
+_LONGEST_SHOWN = 1000  # sequences of longer runs are shown only if asked for
+
+
+@dataclass(frozen=True, slots=True)
+class RequirementResult:
+    """One requirement of the task: what was reached, what was asked."""
+
+    name: str
+    value: float
+    threshold: float | None
+    tolerance: float = 0.0  # how far below the threshold it was let pass; 0 where nothing had to be
+
+    @property
+    def slack(self) -> float:
+        """How far above the threshold; at least 0 is feasible."""
+        return np.inf if self.threshold is None else self.value - self.threshold
+
+    @property
+    def holds(self) -> bool:
+        """Whether the requirement is met, up to rounding."""
+        return self.threshold is None or self.slack >= -self.tolerance
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Measurement(NotebookView, ContentEq):
+    """What a policy gives away, and what it earns.
+
+    Opacity, guess error and guesswork are always measured; where the task is about an expected loss (or another
+    uncertainty of the caller's), `uncertainty` is that.
+    """
+
+    problem: str
+    opacity: Amount
+    secret_entropy: float
+    secret_distribution: Mapping[str, float]
+    leakage: Amount
+    guess_error: Amount
+    guesswork: Amount
+    secret_guesswork: float  # before observing
+    of: Uncertainty  # what the task is about
+    uncertainty: Amount  # of that kind: the opacity, unless the task says otherwise
+    secret_uncertainty: float  # before observing
+    fano_bound: float
+    expected_return: float
+    threshold: float | None
+    feasible: bool
+    requirements: tuple[RequirementResult, ...]  # the return first, then every further requirement
+    revealing: tuple[ObservedSequence, ...]
+    confusing: tuple[ObservedSequence, ...]
+    explanation: str
+    horizon: int
+    num_product_states: int
+    num_nodes: int
+    seconds: float
+    exactness_limit: ExactnessLimit | None = None  # what kept the answer from being exact; None: it is
+
+    def __repr__(self) -> str:
+        task = f"return {self.expected_return:.6g}, {'feasible' if self.feasible else 'infeasible'}"
+        return f"<Measurement of '{self.problem[:40]}': {self.opacity} of {self.secret_entropy:.6g} bits, {task}>"
+
+    def to_dataframe(self) -> DataFrame:
+        """The telling sequences with one line each: what is seen, how likely it is, and P(value) after it."""
+        shown = [("revealing", each) for each in self.revealing] + [("confusing", each) for each in self.confusing]
+        names = posterior_columns([self.secret_distribution])
+        lines = [
+            {
+                "kind": kind,
+                "observations": each.observations,
+                "complete": each.complete,
+                "probability": each.probability,
+                "likeliest": each.likeliest,
+                "sequences": each.num_sequences,
+                "bits": each.bits,
+                **{column: each.posterior.get(value, 0.0) for value, column in names.items()},
+            }
+            for kind, each in shown
+        ]
+        fixed = ("kind", "observations", "complete", "probability", "likeliest", "sequences", "bits")
+        return data_frame(lines, (*fixed, *names.values()))
+
+
+def measure(
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    mode: Mode = "auto",
+    width: float = 1e-3,
+    samples: int | None = None,
+    seed: int = 0,
+    nodes: int | None = None,
+    mass: float = 0.0,
+    memory: int | None = None,
+    time: float | None = None,
+    sequences: int | None = None,
+    stop: Stop | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Measurement:
+    """H(secret | observations) of a policy, with all that belongs to it.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    policy: an object or the name of a file; None is the uniform policy.
+    mode: "exact" insists on the whole belief graph; "interval" drops what matters least until the certified
+    interval is narrower than `width` or the budget is used up; "sampled" estimates from `samples` runs (10,000, or
+    fewer where runs are long); "auto" is exact whenever the whole graph fits the budget, and otherwise takes an
+    interval narrower than `width` or, if there is none, the better of interval and estimate.
+    nodes (the most beliefs kept per level), mass (the most probability dropped on purpose) and memory (bytes, 4 GiB)
+    bound the belief graph; without `nodes` and `time`, "auto" gives up the whole graph after some 20 seconds of work.
+    What kept an answer from being exact is its `exactness_limit`. time (seconds) bounds the work: what is certain by
+    then is the answer, an interval or an estimate from fewer runs. `sequences` of the most revealing and the most
+    confusing observations are chosen (3, none for horizons above 1,000). `seed` makes what is sampled repeatable.
+    `stop` ends the work as `time` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt as
+    soon as the compiled code has returned. `on_progress` is called with words that say how far the work is.
+    Raises InputError when an argument or the policy does not fit, BudgetError when "exact" cannot be had, and
+    StoppedError when the work ended before anything was known.
+    """
+    begun = perf_counter()
+    choose("mode", mode, get_args(Mode))
+    check_numbers(
+        {
+            "width": (width, 0, math.inf),
+            "samples": (samples, 1, 10**12),
+            "seed": (seed, 0, 2**64),
+            "nodes": (nodes, 1, 10**12),
+            "mass": (mass, 0, 1),
+            "memory": (memory, 1, 2**60),
+            "time": (time, 0, math.inf),
+            "sequences": (sequences, 0, 10**6),
+        },
+        whole=("samples", "seed", "nodes", "memory", "sequences"),
+        optional=("samples", "nodes", "memory", "time", "sequences"),
+    )
+    check_types(
+        {"stop": (stop, Stop, "an opaq.Stop"), "on_progress": (on_progress, callable, "a function")},
+        optional=("stop", "on_progress"),
+    )
+    stated = as_problem(problem)
+    chosen = None if policy is None else as_policy(policy, stated)
+    own = Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        stop = stop or own
+        with stop.limit(time):
+            try:
+                product = compile_problem(stated, chosen.policy_class if chosen is not None else None, stop=stop)
+                measurement = measure_product(
+                    product,
+                    product.policy_vector(chosen),
+                    mode=mode,
+                    width=width,
+                    samples=samples,
+                    rng=np.random.default_rng(seed),
+                    budget=_budget(nodes, mass, memory),
+                    time=None if time is None else time - (perf_counter() - begun),
+                    sequences=sequences,
+                    begun=begun,
+                    stop=stop,
+                    on_progress=on_progress,
+                )
+            except StoppedError:
+                if not own.interrupted:
+                    raise
+    if own.interrupted:
+        raise KeyboardInterrupt
+    return measurement
+
+
+def measure_product(
+    product: Product,
+    pi: FloatArray,
+    *,
+    mode: Mode = "auto",
+    width: float = 1e-3,
+    samples: int | None = None,
+    rng: np.random.Generator | None = None,
+    budget: Budget | None = None,
+    time: float | None = None,
+    sequences: int | None = None,
+    begun: float | None = None,
+    stop: Stop | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Measurement:
+    """The same for a compiled problem and a policy vector over its slots."""
+    begun = perf_counter() if begun is None else begun
+    process, problem, budget, stop = (
+        product.process,
+        product.problem,
+        budget or _budget(None, 0.0, None),
+        stop or Stop(),
+    )
+    rng, samples = rng or np.random.default_rng(0), samples or _default_samples(process.horizon)
+    sequences = (3 if process.horizon <= _LONGEST_SHOWN else 0) if sequences is None else sequences
+    prior = secret_distribution(process, pi, stop=stop)
+    met = evaluate_requirements(product, pi, stop=stop)
+    stop.check()
+    uncertainty = problem.task.of
+    guesses, own = Guesswork().over(product.secret_values), uncertainty.over(product.secret_values)
+    leaves = (guesses,) if uncertainty.name == Guesswork.name else (guesses, *further_leaves(own))
+    evaluator = Evaluator(
+        process,
+        pi,
+        prior,
+        leaves=leaves,
+        width=width,
+        samples=samples,
+        rng=rng,
+        time=time,
+        stop=stop,
+        tell=on_progress or _say_nothing,
+    )
+    answer = evaluator.answer(mode, budget)
+    opacity, secret_entropy = bounded_opacity(answer.opacity, prior), entropy(prior)
+    guess_error = bounded_error(answer.guess_error, prior)
+    guesswork = bounded_leaf(answer.further[0], guesses, prior, what="guesswork")
+    further = bounded_leaf(answer.further[-1], leaves[-1], prior, what=uncertainty.title)
+    measured = {"opacity": opacity, "guess_error": guess_error, "": further}
+    revealing, confusing = shown_sequences(
+        product, pi, prior, answer, count=sequences, budget=budget, rng=rng, stop=stop
+    )
+    return Measurement(
+        problem=problem.name,
+        opacity=opacity,
+        secret_entropy=secret_entropy,
+        secret_distribution=dict(zip(product.secret_values, prior.tolist(), strict=True)),
+        leakage=_leakage(secret_entropy, opacity),
+        guess_error=guess_error,
+        guesswork=guesswork,
+        secret_guesswork=value_of(guesses, prior),
+        of=uncertainty,
+        uncertainty=measured[own.compiled],
+        secret_uncertainty=value_of(own, prior),
+        fano_bound=fano_bound(opacity.lower, int((prior > 0).sum())),
+        expected_return=met[0].value,
+        threshold=met[0].threshold,
+        feasible=all(requirement.holds for requirement in met),
+        requirements=met,
+        revealing=revealing,
+        confusing=confusing,
+        explanation=answer.explanation,
+        horizon=process.horizon,
+        num_product_states=process.num_states,
+        num_nodes=answer.num_nodes,
+        seconds=perf_counter() - begun,
+        exactness_limit=answer.exactness_limit,
+    )
+
+
+def _default_samples(horizon: int) -> int:
+    """10,000 runs, fewer where runs are long."""
+    return max(100, min(10_000, _MOST_RUN_STEPS // (horizon + 1)))
+
+
+def _say_nothing(text: str) -> None:
+    """For callers who do not listen."""
+
+
+def evaluate_requirements(
+    product: Product, pi: FloatArray, *, stop: Stop | None = None
+) -> tuple[RequirementResult, ...]:
+    """The exact value of the return and of every further requirement. Raises StoppedError when `stop` is requested."""
+    process, forever = product.process, product.problem.task.over == "forever"
+    first = infinite_return(process, pi) if forever else expected_return(process, pi, stop=stop)
+    values = [first, *(expected_return(process, pi, payoff, stop=stop) for payoff in process.payoffs[1:])]
+    return tuple(
+        RequirementResult(payoff.name, value, payoff.threshold, _tolerance(product, pi, index, value))
+        for index, (payoff, value) in enumerate(zip(process.payoffs, values, strict=True))
+    )
+
+
+def _tolerance(product: Product, pi: FloatArray, index: int, value: float) -> float:
+    """How far below its threshold the value of a payoff may be; 0 where it is not below."""
+    process = product.process
+    payoff, forever = process.payoffs[index], index == 0 and product.problem.task.over == "forever"
+    if payoff.threshold is None or value >= payoff.threshold:
+        return 0.0
+    return tolerance_of(process, payoff, paid_in_all(process, pi, payoff, forever=forever), forever=forever)
+
+
+def _budget(nodes: int | None, mass: float, memory: int | None) -> Budget:
+    """What is not given is limited by memory and, unless there is a time limit, by the work for a whole graph."""
+    standard = Budget(mass=mass)
+    standard = replace(standard, memory=memory or standard.memory)
+    if nodes is not None:
+        return replace(standard, nodes=nodes)
+    return replace(standard, whole_nodes=_NO_LIMIT, whole_work=_WHOLE_WORK)
+
+
+def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:
+    """The same measurement with an opacity that is known better, and what follows from it."""
+    values = sum(chance > 0 for chance in measurement.secret_distribution.values())
+    own = measurement.of.name == "opacity"
+    return replace(
+        measurement,
+        opacity=opacity,
+        uncertainty=opacity if own else measurement.uncertainty,
+        leakage=_leakage(measurement.secret_entropy, opacity),
+        fano_bound=fano_bound(opacity.lower, values),
+    )
+
+
+def _leakage(secret_entropy: float, opacity: Amount) -> Amount:
+    """H(Z) - H(Z | Y)."""
+    return replace(
+        opacity,
+        value=max(0.0, secret_entropy - opacity.value),
+        lower=max(0.0, secret_entropy - opacity.upper),
+        upper=max(0.0, secret_entropy - opacity.lower),
+    )

@@ -1,0 +1,220 @@
+"""How figures look: sizes of two-column papers, colours that all readers can tell apart, names as plain text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from opaq.errors import Fault, InputError, check_numbers, check_types, choose, is_flag, printable
+from opaq.files import write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+Column = Literal["single", "double"]
+
+WIDTHS = {"single": 3.4, "double": 7.0}  # inches
+TALLEST = 9.2  # inches: a page
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
+DASHES = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1, 1, 1, 1, 1)))  # lines differ in grey as well
+HEAT = "Blues"  # from light to dark: the order survives a grey printer
+INK, FAINT, WALL = "#222222", "#d0d0d0", "#5a5a5a"
+SMALL = 7.0  # points, of legends and ticks
+LONGEST = 28  # characters of a name
+_ALL = 400  # characters of a text that is cut to a width
+
+_FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure looks the same everywhere
+_SETTINGS: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": [_FONT],
+    "font.size": 8.0,
+    "axes.titlesize": 8.0,
+    "axes.labelsize": 8.0,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.4,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.handlelength": 2.4,
+    "legend.borderaxespad": 0.2,
+    "lines.linewidth": 1.0,
+    "lines.markersize": 3.0,
+    "patch.linewidth": 0.6,
+    "hatch.linewidth": 0.4,
+    "pdf.fonttype": 42,  # text stays text, as publishers ask
+    "ps.fonttype": 42,
+    "svg.fonttype": "path",  # the same picture where the font is not installed
+    "svg.hashsalt": "opaq",  # the same bytes for the same data
+    "text.usetex": False,
+}
+
+
+@contextmanager
+def figure_settings() -> Iterator[None]:
+    """The settings of every figure, whatever the user's own are, and those again afterwards.
+
+    Raises InputError where matplotlib is not installed.
+    """
+    require_matplotlib()
+    from matplotlib import style
+
+    with style.context(["default", _SETTINGS]):
+        yield
+
+
+@contextmanager
+def new_figure(column: str, *, height: float) -> Iterator[Figure]:
+    """An empty figure to draw on; it is laid out at the end. Height in inches, at most a page."""
+    choose("column", column, tuple(WIDTHS))
+    with figure_settings():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(WIDTHS[column], min(height, TALLEST)), layout="constrained")
+        yield figure
+        figure.draw_without_rendering()  # ticks are made now, with these settings
+        figure.set_layout_engine("none")  # laying out again would move things by rounding errors
+
+
+def panels(figure: Figure, count: int, *, across: int, **options: Any) -> list[Axes]:
+    """So many axes in rows of `across`; the last row may be shorter."""
+    areas = list(figure.subplots(-(-count // across), across, squeeze=False, **options).flat)
+    for spare in areas[count:]:
+        spare.remove()
+    return areas[:count]
+
+
+def require_matplotlib() -> None:
+    """Raise InputError, in one sentence, where matplotlib is not installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        found = "figures are drawn by the package matplotlib, which is not installed"
+        raise InputError([Fault("", found, "install it with: pip install 'matplotlib>=3.9'")]) from None
+
+
+def figure_text(name: str, *, most: int = LONGEST) -> str:
+    """A name as text of a figure: no mathematics, no control characters, not too long."""
+    text = "".join(char if ord(char) in _glyphs() else _spelt(char) for char in printable(name))
+    if len(text) > most:
+        head = most // 2
+        text = f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
+    return text.replace("$", r"\$")
+
+
+def add_title(figure: Figure, title: str | None, *, column: str) -> None:
+    """A line above the whole figure, cut to its width; nothing where there is no title."""
+    check_types({"title": (title, str, "a text")}, optional=("title",))
+    if title:
+        figure.suptitle(fitting(title, inches=WIDTHS[column] - 0.1, size=8.0), fontsize="medium")
+
+
+def fitting(name: str, *, inches: float, size: float = SMALL) -> str:
+    """A name as text of a figure, cut to the width that there is; letters have this size in points."""
+    text, most = figure_text(name, most=_ALL), _ALL
+    while (width := _width(text, size)) > inches and most > 3:
+        most = max(3, min(most - 1, int(len(text) * inches / width)))
+        text = figure_text(name, most=most)
+    return text
+
+
+def place_legend(axes: Axes, handles: Sequence[Any], names: Sequence[str], *, column: str, share: float = 1.0) -> None:
+    """A legend above the axes, where it hides nothing, in as many columns as fit a share of the figure's width."""
+    if not handles:
+        return
+    widest = max(_width(name, SMALL) for name in names)
+    fits = int((share * WIDTHS[column] - 0.45) // (0.5 + widest))
+    labels = [f" {name}" if name.startswith("_") else name for name in names]  # matplotlib leaves out "_..."
+    axes.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.01),
+        ncols=max(1, min(fits, len(names))),
+        borderpad=0.2,
+        alignment="left",
+    )
+
+
+def _width(text: str, size: float) -> float:
+    """In inches."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family=_FONT, size=size)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 72
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    """The characters that the font has."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    return frozenset(get_font(findfont(FontProperties(family=_FONT))).get_charmap())
+
+
+def _spelt(char: str) -> str:
+    return char.encode("unicode_escape").decode()
+
+
+ENDINGS = (".pdf", ".svg", ".png")
+DPI = 300
+_LIMITS = (30, 2400)
+_UNDATED: dict[str, dict[str, Any]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": {}}
+
+
+def save_figure(
+    figure: Figure, path: str | os.PathLike[str], *, dpi: int | None = None, overwrite: bool = False
+) -> None:
+    """Write a figure to a file, whole or not at all.
+
+    figure: what one of the plot functions returned, or any figure of matplotlib.
+    path: its ending says the format: .pdf, .svg or .png.
+    dpi: pixels per inch of a .png, 30 to 2400; 300 unless given, which most journals ask for.
+    overwrite: whether a file that is there already may be replaced.
+
+    Raises InputError when the ending is none of these, or when the file is there or cannot be written.
+    """
+    is_figure = callable(getattr(figure, "savefig", None))
+    check_types(
+        {
+            "figure": (figure, lambda _: is_figure, "a figure of matplotlib"),
+            "path": (path, str | os.PathLike, "the name of a file"),
+            "overwrite": (overwrite, is_flag, "True or False"),
+        }
+    )
+    write_bytes(path, figure_bytes(figure, ending_of(path), dpi=dpi), overwrite=overwrite)
+
+
+def ending_of(path: str | os.PathLike[str]) -> str:
+    """The format of a file by its ending; InputError lists the endings there are."""
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        found = f"the ending '{ending}' is no format of figures" if ending else "has no ending"
+        raise InputError([Fault("", found, f"use one of {', '.join(ENDINGS)}")], os.fspath(path))
+    return ending
+
+
+def figure_bytes(figure: Figure, ending: str, *, dpi: int | None = None) -> bytes:
+    """The content of such a file; nothing in it depends on the date."""
+    check_numbers({"dpi": (dpi, *_LIMITS)}, whole=("dpi",), optional=("dpi",))
+    content = BytesIO()
+    with figure_settings():
+        figure.savefig(content, format=ending.removeprefix("."), dpi=dpi or DPI, metadata=_UNDATED[ending])
+    return content.getvalue()

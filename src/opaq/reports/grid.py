@@ -1,0 +1,342 @@
+"""Grid problems as pictures see them: cells, walls, traps, and what can be observed where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from opaq.beliefs.returns import moves, start_distribution
+from opaq.errors import Fault, InputError, printable
+from opaq.model.arrays import FloatArray, IntArray, SparseRows
+from opaq.model.mdp import MDP
+from opaq.model.observer import Observer, are_sensor_sets, quiet_observation, sensors_in
+from opaq.model.problem import Problem
+from opaq.product.compile import Product
+from opaq.reports.layout import WIDTH, Lines, wrap_lines
+
+Cell = tuple[int, int]  # column, row; row 0 on top
+
+MOST_CELLS = 250_000  # a board of more cells is no picture
+_EQUAL = 1e-12  # chances this close are the same
+_CELL = re.compile(r"\((\d{1,6}),(\d{1,6})\)")
+
+
+@dataclass(frozen=True, slots=True)
+class GridView:
+    """A grid whose states are cells; cells without a state are walls."""
+
+    width: int
+    height: int
+    cells: tuple[Cell, ...]  # [state]
+    walls: tuple[Cell, ...]
+    traps: tuple[int, ...]  # states that no action leaves
+    starts: Mapping[int, float]  # state -> probability
+    labels: Mapping[str, tuple[int, ...]]  # label -> states
+    coverage: Mapping[str, Mapping[int, float]]  # sensor or observation -> state -> how likely it is there
+
+    @classmethod
+    def of(cls, problem: Problem) -> GridView | None:
+        """The problem as a grid, if its states are called (column,row) and fill a board worth drawing."""
+        found = [_CELL.fullmatch(state) for state in problem.mdp.states]
+        cells = tuple((int(match[1]), int(match[2])) for match in found if match is not None)
+        if len(cells) < len(found):
+            return None
+        width, height = max(column for column, _ in cells) + 1, max(row for _, row in cells) + 1
+        if width * height > min(MOST_CELLS, 100 * len(cells)):
+            return None
+        mdp, free = problem.mdp, set(cells)
+        return cls(
+            width=width,
+            height=height,
+            cells=cells,
+            walls=tuple((x, y) for y in range(height) for x in range(width) if (x, y) not in free),
+            traps=traps(mdp),
+            starts={int(state): float(mdp.start[state]) for state in np.flatnonzero(mdp.start)},
+            labels={label: tuple(states.tolist()) for label, states in mdp.labels.items()},
+            coverage=coverage(problem),
+        )
+
+
+def traps(mdp: MDP) -> tuple[int, ...]:
+    """The states that no action leaves."""
+    source = mdp.choice_state()[mdp.transitions.row_of_entry()]
+    left = np.zeros(mdp.num_states, dtype=bool)
+    left[source[(mdp.transitions.columns != source) & (mdp.transitions.values > 0)]] = True
+    return tuple(np.flatnonzero(~left).tolist())
+
+
+def has_stated_sensors(problem: Problem) -> bool:
+    """Whether the coverage is that of stated sensors, not one that is inferred from emissions."""
+    return isinstance(problem.observer, Observer) and problem.observer.sensors is not None
+
+
+def coverage(problem: Problem) -> dict[str, dict[int, float]]:
+    """Sensor -> state that it covers -> how likely it fires there, as the sensors are stated.
+
+    Where only emissions are stated, a sensor covers where it fires more than at its least: than its false alarms. An
+    observation that names several sensors, "A+B", counts for each of them. Observations that are no sets of sensors
+    stand for themselves; one that every state can show tells nothing where most show it. Of an observer that is no
+    table, nothing is known by state alone.
+    """
+    observer = problem.observer
+    if not isinstance(observer, Observer):
+        return {}
+    if observer.sensors is not None:
+        return observer.sensors.coverage()
+    names, shown = _by_sensor(observer)
+    sensor, state, chance = shown.row_of_entry(), shown.columns, shown.values
+    least = np.full(len(names), np.inf)
+    np.minimum.at(least, sensor, chance)
+    least[np.bincount(sensor, minlength=len(names)) < shown.num_columns] = 0.0
+    by_sensor: dict[str, dict[int, float]] = {}
+    for entry in np.flatnonzero(chance > least[sensor] + _EQUAL):
+        by_sensor.setdefault(names[sensor[entry]], {})[int(state[entry])] = float(chance[entry])
+    return by_sensor
+
+
+def _by_sensor(observer: Observer) -> tuple[list[str], SparseRows]:
+    """Sensors, and [sensor, state] how likely each fires; observations where they are no sets of sensors."""
+    emission, sets = observer.emission, are_sensor_sets(observer)
+    quiet = quiet_observation(observer)
+    everywhere = np.bincount(emission.columns[emission.values > 0], minlength=1).max() == emission.num_rows
+    left_out = quiet if sets or everywhere else None
+    fired = [[] if name == left_out else sensors_in(name) if sets else [name] for name in observer.observations]
+    names = list(dict.fromkeys(sensor for each in fired for sensor in each))
+    index = {name: position for position, name in enumerate(names)}
+    entries = [
+        (index[sensor], state, chance)
+        for state, seen, chance in zip(emission.row_of_entry(), emission.columns, emission.values, strict=True)
+        for sensor in fired[seen]
+    ]
+    rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
+    shape = (len(names), emission.num_rows)
+    table = SparseRows.from_entries(
+        np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64), np.array(values), shape=shape
+    )
+    return names, table
+
+
+Shares = Mapping[int, Mapping[int, float]]  # model state -> action of the model -> probability
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PolicyView:
+    """P(action | state) and P(action | state, time): what else the policy looks at is averaged out, as it occurs.
+
+    States that cannot occur have no entry.
+    """
+
+    product: Product
+    pi: FloatArray
+
+    @property
+    def changes_with_time(self) -> bool:
+        """Whether arrows can differ from one time to the next: the policy looks at more than the state."""
+        return self.product.policy_class.conditions_on != ("state",)
+
+    def average(self) -> Shares:
+        """Over the whole run, every state weighted by when it is visited."""
+        visits = np.zeros(self.product.process.num_states)
+        for occupied in self._occupied():
+            visits += occupied
+        return self._shares(visits)
+
+    def by_time(self) -> Iterator[Shares]:
+        """One after the other for time 0 .. horizon."""
+        return (self._shares(occupied) for occupied in self._occupied())
+
+    def _occupied(self) -> Iterator[FloatArray]:
+        """P(x_t = x) over product states for t = 0 .. horizon."""
+        process = self.product.process
+        onward = moves(process, process.flow(self.pi)).T.tocsr()
+        now = start_distribution(process)
+        for _ in range(process.horizon):
+            yield now
+            now = onward @ now
+        yield now
+
+    def _shares(self, occupied: FloatArray) -> Shares:
+        product, process = self.product, self.product.process
+        states = np.flatnonzero(occupied > 0)
+        rows = process.row[states]
+        first, counts = process.row_start[rows], np.diff(process.row_start)[rows]
+        owner = np.repeat(np.arange(states.size), counts)
+        slots = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts) + np.arange(counts.sum())
+        num_actions = len(product.problem.mdp.actions)
+        pair = product.state_of[states][owner] * num_actions + self._action_of()[product.slot_action[slots]]
+        pairs, place = np.unique(pair, return_inverse=True)
+        mass = np.bincount(place.reshape(-1), weights=occupied[states][owner] * self.pi[slots])
+        total = np.bincount(pairs // num_actions, weights=mass).tolist()
+        shares: dict[int, dict[int, float]] = {}
+        for key, weight in zip(pairs.tolist(), mass.tolist(), strict=True):
+            state, action = divmod(key, num_actions)
+            if weight > 0:
+                shares.setdefault(state, {})[action] = min(1.0, weight / total[state])
+        return shares
+
+    def _action_of(self) -> IntArray:
+        """The model's action of every action of a row; with a free memory, rows choose pairs (action, next node)."""
+        nodes = len(self.product.actions) // len(self.product.problem.mdp.actions)
+        return np.arange(len(self.product.actions)) // nodes
+
+
+_LEAST = 0.1  # an action less likely than this is not shown
+_TIE = 1e-9  # shares this close are equal
+_CELL_WIDTH = 4  # columns of a cell at least: initial, two symbols, a gap
+_WALL = " ##"
+_MOST_ROWS = 200
+_DIRECTION = {
+    name: direction
+    for direction, names in {
+        "north": ("n", "north", "up"),
+        "east": ("e", "east", "right"),
+        "south": ("s", "south", "down"),
+        "west": ("w", "west", "left"),
+        "stay": ("stay", "wait", "noop"),
+    }.items()
+    for name in names
+}
+
+
+def direction_of(action: str) -> str:
+    """Where an action of this name leads: north, east, south, west or stay; empty for other names."""
+    return _DIRECTION.get(action.lower(), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """How directions are drawn."""
+
+    arrows: Mapping[str, str]
+
+    def of(self, action: str) -> str:
+        """One character for an action: an arrow for one that moves, otherwise its initial."""
+        return self.arrows.get(direction_of(action), printable(action)[:1] or "?")
+
+    @classmethod
+    def for_encoding(cls, encoding: str | None) -> Symbols:
+        """Arrows, if the encoding has them."""
+        try:
+            "".join(UNICODE.arrows.values()).encode(encoding or "ascii")
+        except (UnicodeEncodeError, LookupError):
+            return ASCII
+        return UNICODE
+
+
+UNICODE = Symbols({"north": "↑", "east": "→", "south": "↓", "west": "←", "stay": "·"})
+ASCII = Symbols({"north": "^", "east": ">", "south": "v", "west": "<", "stay": "."})
+
+
+def grid_of(problem: Problem) -> GridView:
+    """The problem as a grid; InputError if it is none."""
+    view = GridView.of(problem)
+    if view is None:
+        raise InputError(
+            [Fault("model", "is no grid: its states are not cells called (column,row)", "ask for no picture of a grid")]
+        )
+    return view
+
+
+def policy_lines(
+    policy: PolicyView, *, time: int | None = None, symbols: Symbols = UNICODE, width: int = WIDTH
+) -> Lines:
+    """The likely actions of every cell, at one time or averaged over the run."""
+    problem = policy.product.problem
+    view = grid_of(problem)
+    shares = policy.average() if time is None else _at(policy, time)
+    labels, traps = initials(view), {*view.traps}
+    texts = {
+        state: labels.get(state, " ")
+        + ("x" if state in traps else _likely(shares.get(state, {}), problem.mdp.actions, symbols))
+        for state in range(len(view.cells))
+    }
+    averaged = ", averaged over the run" if policy.changes_with_time else ""
+    title = f"likeliest actions{averaged}" if time is None else f"likeliest actions at time {time}"
+    return Lines((*_board(view, texts, width), *_wrap_legend(_legend(view, symbols), width)), title)
+
+
+def _legend(view: GridView, symbols: Symbols) -> list[str]:
+    """What the characters mean."""
+    likeliest, second = symbols.of("E"), symbols.of("S")
+    labels = ", ".join(f"{_initial(label)} {printable(label)}" for label, states in view.labels.items() if states)
+    return [
+        f"{' '.join(symbols.arrows.values())} north east south west stay; ## wall; x no action leaves it; "
+        "blank: not visited",
+        f"{likeliest}{second} the likeliest and the next; {likeliest}+ the likeliest of three or more; "
+        "* three or more, equally likely",
+        *([f"labels: {labels}"] if labels else []),
+    ]
+
+
+def path_lines(view: GridView, states: Sequence[str], *, title: str, width: int = WIDTH) -> Lines:
+    """A run on the grid: every visited cell shows when it was first entered, and + if it was entered again."""
+    cell_of = {f"({column},{row})": state for state, (column, row) in enumerate(view.cells)}
+    visits: dict[int, list[int]] = {}
+    before = None
+    for time, name in enumerate(states):
+        if name != before:
+            visits.setdefault(cell_of[name], []).append(time)
+        before = name
+
+    texts = dict.fromkeys(range(len(view.cells)), " .")
+    texts |= {state: f"{times[0]:>2}{'+' if len(times) > 1 else ''}" for state, times in visits.items()}
+    legend = ["numbers: the time a cell is entered first, + again later; . not visited; ## wall"]
+    return Lines((*_board(view, texts, width), *_wrap_legend(legend, width)), title)
+
+
+def _at(policy: PolicyView, time: int) -> Shares:
+    for now, shares in enumerate(policy.by_time()):
+        if now == time:
+            return shares
+    horizon = policy.product.process.horizon
+    raise InputError([Fault("time", f"is {time}", f"give a time from 0 to the horizon, {horizon}")])
+
+
+def _likely(shares: Mapping[int, float], actions: Sequence[str], symbols: Symbols) -> str:
+    """The likeliest action of a cell, and what else is likely."""
+    ranked = sorted(((share, -action) for action, share in shares.items() if share >= _LEAST), reverse=True)
+    if not ranked:
+        return ""
+    if len(ranked) > 2 and ranked[0][0] - ranked[-1][0] < _TIE:
+        return "*"
+    first, *others = (symbols.of(actions[-action]) for _, action in ranked)
+    return first + ("+" if len(others) > 1 else "".join(others))
+
+
+def _board(view: GridView, texts: Mapping[int, str], width: int) -> list[str]:
+    """The cells row by row under a head of columns, cut to the width."""
+    text_at = {cell: texts[state] for state, cell in enumerate(view.cells)}
+    size = max(_CELL_WIDTH, *(len(text) + 1 for text in texts.values()), len(str(view.width)) + 1)
+    margin = len(str(view.height - 1)) + 1
+    columns = range(min(view.width, max((width - margin) // size, 1)))
+    rows = range(min(view.height, _MOST_ROWS))
+    lines = [" " * margin + "".join(f"{column:>{_CELL_WIDTH - 2}}".ljust(size) for column in columns).rstrip()]
+    for row in rows:
+        cells = "".join(text_at.get((column, row), _WALL).ljust(size) for column in columns)
+        lines.append(f"{row:>{margin - 1}} {cells}".rstrip())
+    if len(columns) < view.width:
+        lines += wrap_lines(f"columns {len(columns)} to {view.width - 1} do not fit the page", width=width)
+    if len(rows) < view.height:
+        lines += wrap_lines(f"rows {len(rows)} to {view.height - 1} are left out", width=width)
+    return lines
+
+
+def initials(view: GridView) -> dict[int, str]:
+    """State -> one letter for its label; states with several labels show the one that fewest states carry."""
+    initials: dict[int, str] = {}
+    for label, states in sorted(view.labels.items(), key=lambda item: -len(item[1])):
+        for state in states:
+            initials[state] = _initial(label)
+    return initials
+
+
+def _initial(label: str) -> str:
+    letter = printable(label)[:1] or "?"
+    return letter if letter.isascii() and letter != " " else "?"
+
+
+def _wrap_legend(legend: Sequence[str], width: int) -> list[str]:
+    return [line for text in legend for line in wrap_lines(text, first="  ", rest="  ", width=width)]

@@ -1,0 +1,296 @@
+"""What each class of policies can hide: the one call behind `opaq compare`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opaq.beliefs.graph import Budget
+from opaq.display import NotebookView, data_frame
+from opaq.errors import BudgetError, Fault, InputError, check_types
+from opaq.load import as_problem
+from opaq.model.arrays import ContentEq
+from opaq.model.policy import Policy, PolicyClass
+from opaq.model.problem import Problem
+from opaq.opacity.amount import Amount
+from opaq.opacity.measure import Measurement
+from opaq.product.compile import compile_problem
+from opaq.solvers.loop import Progress
+from opaq.solvers.options import SolveOptions
+from opaq.solvers.policy_classes import class_name, contains, default_classes, lift, named_classes
+from opaq.solvers.solve import solve
+from opaq.solvers.strategy import Solver, Status
+from opaq.stop import Stop, StoppedError, on_signals
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ClassResult(ContentEq):
+    """The best policy found of one class."""
+
+    name: str  # what the class looks at, e.g. "state, time"
+    policy: Policy
+    measurement: Measurement
+    status: Status
+    status_text: str
+    num_rows: int
+    num_starts: int
+    seconds: float
+    warm_from: str | None = None  # the coarser class whose policy was one of the starts
+    carried: bool = False  # that policy is the answer: the search found none better
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A class without an answer, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison(NotebookView, ContentEq):
+    """A ladder of policy classes, coarser ones first."""
+
+    problem: str
+    rungs: tuple[ClassResult, ...]
+    unreached: tuple[Unreached, ...]
+    seed: int
+    seconds: float
+    interrupted: bool = False
+    bound: float | None = None  # what no policy exceeds of what the task is about, where it was certified
+    bound_scope: str = ""  # which policies that holds for
+    bound_is_trivial: bool = False  # whether it says no more than the number of secret values does
+    minimise: bool = False  # whether the task asks for as little as possible
+
+    def __repr__(self) -> str:
+        rungs = ", ".join(f"{rung.name} {rung.measurement.opacity.value:.4g}" for rung in self.rungs[:4])
+        more = ", ..." if len(self.rungs) > 4 else ""
+        return f"<Comparison of '{self.problem:.40}': {rungs:.100}{more}; {len(self.unreached)} unreached>"
+
+    def to_dataframe(self) -> DataFrame:
+        """One line per class that has an answer, coarser ones first; figures with the ends of their intervals."""
+        lines = [
+            {
+                "class": rung.name,
+                "opacity": rung.measurement.opacity.value,
+                "opacity_lower": rung.measurement.opacity.lower,
+                "opacity_upper": rung.measurement.opacity.upper,
+                rung.measurement.of.name: rung.measurement.uncertainty.value,
+                "return": rung.measurement.expected_return,
+                "guess_error": rung.measurement.guess_error.value,
+                "feasible": rung.measurement.feasible,
+                "rows": rung.num_rows,
+                "starts": rung.num_starts,
+                "seconds": rung.seconds,
+                "status": rung.status.name.lower(),
+                "warm_from": rung.warm_from,
+                "carried": rung.carried,
+            }
+            for rung in self.rungs
+        ]
+        return data_frame(lines, tuple(lines[0]) if lines else ("class", "opacity"))
+
+
+def compare(
+    problem: Problem | str | os.PathLike[str],
+    *,
+    classes: Sequence[PolicyClass | str] | None = None,
+    options: SolveOptions | None = None,
+    solver: Solver | str | None = None,
+    num_starts: int | None = None,
+    seed: int | None = None,
+    processes: int | None = None,
+    budget: Budget | None = None,
+    time: float | None = None,
+    on_step: Callable[[str, Progress], None] | None = None,
+    on_rung: Callable[[ClassResult], None] | None = None,
+    stop: Stop | None = None,
+) -> Comparison:
+    """The best policy found of every class in a ladder, each search beginning from the best coarser policy as well.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    classes: policy classes or their names, such as "state,time", "last_states:2" or "memory:2" (a memory of two nodes,
+    free to use). By default: the state, with the automaton of a language secret or the start where there are several,
+    each of these with a clock, free memories of 2 and 3 nodes, and the problem's own class.
+    options, solver, num_starts, seed, processes, budget: as in `solve`, for every class.
+    time: seconds for the whole ladder; each class may use its share of what is left. When time is over, `stop` is
+    requested or, without a stop, after Ctrl-C, the answer is what there is: a class whose search was ended tells the
+    best policy so far, and `unreached` names those that were not begun. StoppedError (KeyboardInterrupt after Ctrl-C)
+    is raised only when there is no policy at all.
+    on_step is called after every step with the name of the class, on_rung with every class that is done.
+
+    A class that contains another never comes out below it: if its search ends lower, it keeps the coarser policy.
+    Raises InputError when an argument does not fit.
+    """
+    objects = {
+        "classes": (classes, (str | PolicyClass | Sequence), "a list of policy classes or their names"),
+        "options": (options, SolveOptions, "an opaq.SolveOptions"),
+        "budget": (budget, Budget, "an opaq.Budget"),
+        "on_step": (on_step, callable, "a function"),
+        "on_rung": (on_rung, callable, "a function"),
+        "stop": (stop, Stop, "an opaq.Stop"),
+    }
+    check_types(objects, optional=objects)
+    chosen = (options or SolveOptions()).changed(num_starts=num_starts, seed=seed, processes=processes, time=time)
+    stated = as_problem(problem)
+    listed = [classes] if isinstance(classes, str | PolicyClass) else classes
+    wanted = default_classes(stated) if listed is None else named_classes(listed, stated)
+    _check(stated, wanted)
+    own = Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        search = _Ladder(stated, stop or own, solver=solver, budget=budget, options=chosen, on_step=on_step)
+        try:
+            return search.climb(wanted, chosen.time, on_rung)
+        except StoppedError:
+            if not own.interrupted:
+                raise
+    raise KeyboardInterrupt
+
+
+def _check(problem: Problem, classes: Sequence[PolicyClass]) -> None:
+    if not classes:
+        raise InputError([Fault("classes", "is empty", "name at least one, e.g. 'state'")])
+    for policy_class in classes:
+        if not {"state", "last_states"} & {*policy_class.conditions_on}:
+            compile_problem(problem, policy_class)  # rows shared by states: their actions must agree
+
+
+@dataclass(slots=True)
+class _Ladder:
+    """One comparison: how each class is searched, and what there is so far."""
+
+    problem: Problem
+    stop: Stop
+    solver: Solver | str | None
+    budget: Budget | None
+    options: SolveOptions
+    on_step: Callable[[str, Progress], None] | None
+    rungs: list[ClassResult] = field(default_factory=list)
+    unreached: list[Unreached] = field(default_factory=list)
+
+    def climb(
+        self, classes: Sequence[PolicyClass], time: float | None, on_rung: Callable[[ClassResult], None] | None
+    ) -> Comparison:
+        begun = perf_counter()
+        with self.stop.limit(time):
+            for place, policy_class in enumerate(classes):
+                if self.stop.requested:
+                    self.unreached.append(Unreached(class_name(policy_class), self.stop.reason))
+                    continue
+                left = None if time is None else (time - perf_counter() + begun) / (len(classes) - place)
+                with self.stop.stage(left):
+                    rung = self._try(policy_class)
+                if rung is not None:
+                    self.rungs.append(rung)
+                    if on_rung is not None:
+                        on_rung(rung)
+            if not self.rungs and self.stop.requested:
+                raise StoppedError(self.stop.reason)
+            return Comparison(
+                problem=self.problem.name,
+                rungs=tuple(self.rungs),
+                unreached=tuple(self.unreached),
+                seed=self.options.seed,
+                seconds=perf_counter() - begun,
+                interrupted=self.stop.interrupted,
+                minimise=self.problem.task.minimise,
+            )
+
+    def _try(self, policy_class: PolicyClass) -> ClassResult | None:
+        """One class; None when it has no policy yet at its end, or is too large."""
+        try:
+            return self._search(policy_class)
+        except (BudgetError, StoppedError) as error:
+            self.unreached.append(Unreached(class_name(policy_class), str(error)))
+            return None
+
+    def _search(self, policy_class: PolicyClass) -> ClassResult:
+        begun, name = perf_counter(), class_name(policy_class)
+        below = self._best_below(policy_class)
+        lifted = None if below is None else self._lifted(below.policy, policy_class)
+        on_step = self.on_step
+        try:
+            solution = solve(
+                self.problem,
+                policy_class=policy_class,
+                options=replace(self.options, time=None, sequences=0),
+                solver=self.solver,
+                budget=self.budget,
+                warm=lifted,
+                on_step=None if on_step is None else lambda progress: on_step(name, progress),
+                stop=self.stop,
+            )
+        except StoppedError:
+            if below is None or lifted is None:
+                raise
+            return self._carried(below, lifted, name, num_starts=0, seconds=perf_counter() - begun)
+        seconds = perf_counter() - begun
+        if below is not None and lifted is not None and self._better(below.measurement, solution.measurement):
+            return self._carried(below, lifted, name, num_starts=len(solution.starts), seconds=seconds)
+        return ClassResult(
+            name=name,
+            policy=solution.policy,
+            measurement=solution.measurement,
+            status=solution.status,
+            status_text=solution.status_text,
+            num_rows=solution.product.process.num_rows,
+            num_starts=len(solution.starts),
+            seconds=seconds,
+            warm_from=None if below is None else below.name,
+        )
+
+    def _carried(
+        self, below: ClassResult, lifted: Policy, name: str, *, num_starts: int, seconds: float
+    ) -> ClassResult:
+        """The policy of a coarser class, whose measurement holds for it as it is: it behaves the same."""
+        status = Status.COMPLETED
+        if self.stop.requested:
+            status = Status.INTERRUPTED if self.stop.interrupted else Status.TIME_LIMIT
+        return ClassResult(
+            name=name,
+            policy=lifted,
+            measurement=below.measurement,
+            status=status,
+            status_text=f"the policy on {below.name}: the search found none better; convergence is not tested",
+            num_rows=len(lifted.rows),
+            num_starts=num_starts,
+            seconds=seconds,
+            warm_from=below.name,
+            carried=True,
+        )
+
+    def _lifted(self, policy: Policy, policy_class: PolicyClass) -> Policy:
+        product = compile_problem(self.problem, policy_class, stop=self.stop)
+        rng = np.random.default_rng(np.random.SeedSequence(self.options.seed, spawn_key=(3,)))
+        return product.policy(lift(policy, product, rng=rng))
+
+    def _best_below(self, policy_class: PolicyClass) -> ClassResult | None:
+        best: ClassResult | None = None
+        for rung in self.rungs:
+            if contains(policy_class, rung.policy.policy_class) and (
+                best is None or self._better(rung.measurement, best.measurement)
+            ):
+                best = rung
+        return best
+
+    def _better(self, one: Measurement, other: Measurement) -> bool:
+        """Feasible before infeasible, then by what the task is about; infeasible ones are not ranked."""
+        if one.feasible != other.feasible or not one.feasible:
+            return one.feasible and not other.feasible
+        return self._score(one.uncertainty) > self._score(other.uncertainty)
+
+    def _score(self, amount: Amount) -> float:
+        """What is certain of it, or the estimate; with the sign of the objective."""
+        sampled = amount.method == "sampled"
+        if self.problem.task.minimise:
+            return -amount.value if sampled else -amount.upper
+        return amount.value if sampled else amount.lower

@@ -1,0 +1,454 @@
+"""Checkpoints: every step of every start is stored so that kill -9 loses nothing, and read back with suspicion."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from math import prod
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from opaq.errors import Fault, InputError
+from opaq.files import lock_folder, read_bytes, write_bytes, write_text
+from opaq.model.arrays import FloatArray
+from opaq.model.fingerprint import Parts, digest
+from opaq.solvers.judge import Candidate
+from opaq.solvers.loop import SolverCheckpoint
+from opaq.solvers.objective import Objective
+from opaq.solvers.options import SolveOptions
+from opaq.solvers.strategy import Solver, Trace
+from opaq.version import __version__
+
+CHECKPOINT_FORMAT = 3  # a checkpoint of another format is not read
+
+_SECONDS_BETWEEN = 1.0
+_LIMIT = 1 << 30  # bytes
+_RNG_LIMIT = 1000  # bytes of a generator's state
+_SEAL = f"opaq-checkpoint {CHECKPOINT_FORMAT} sha256:".encode()
+_HEX = 64  # digits of the checksum that end the file
+
+Arrays = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """The file of one start; written at most once a second, and always when the start ends."""
+
+    path: Path
+    template: Any  # a state of the solver: the fields, shapes and types of what is read back
+    last: float = -np.inf
+
+    def store(self, now: SolverCheckpoint, *, final: bool) -> str:
+        """Write the snapshot if it is the final one, or the last one is old enough.
+
+        Returns why it could not be written, or nothing: the work goes on without it.
+        """
+        if not final and monotonic() - self.last < _SECONDS_BETWEEN:
+            return ""
+        self.last = monotonic()
+        try:
+            write_bytes(self.path, pack(now), overwrite=True)
+        except InputError as error:
+            return "; ".join(error.lines())
+        return ""
+
+    def load(self) -> SolverCheckpoint | None:
+        """The snapshot on file, if there is one."""
+        return unpack(self.path, self.template) if self.path.exists() else None
+
+
+def pack(now: SolverCheckpoint) -> bytes:
+    """A snapshot as bytes: an uncompressed .npz of plain arrays, no pickle, whose comment ends in its checksum."""
+    arrays = {f"state_{field.name}": np.asarray(getattr(now.state, field.name)) for field in fields(now.state)}
+    arrays["rng"] = np.frombuffer(json.dumps(now.rng.bit_generator.state).encode(), dtype=np.uint8)
+    if now.best is not None:
+        arrays |= {f"best_{field.name}": np.asarray(getattr(now.best, field.name)) for field in fields(now.best)}
+    for field in fields(Trace):
+        arrays[f"trace_{field.name}"] = np.array([getattr(trace, field.name) for trace in now.traces])
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.comment = _SEAL + b"0" * _HEX
+    content = buffer.getvalue()[:-_HEX]
+    return content + _checksum(content)
+
+
+def unpack(path: Path, template: Any) -> SolverCheckpoint:
+    """A snapshot from its file; nothing in it is believed. Raises InputError when it is not what `pack` wrote."""
+    content = read_bytes(path, max_bytes=_LIMIT, advice="no run writes so much; remove it")
+    try:
+        return read_snapshot(content, template)
+    except Exception as error:  # whatever bytes may provoke in the readers of zip, npy and json
+        found = f"is damaged or not a checkpoint of this run ({str(error)[:200] or type(error).__name__})"
+        raise InputError([Fault("", found, "remove the file to begin this start anew")], str(path)) from None
+
+
+def read_snapshot(content: bytes, template: Any) -> SolverCheckpoint:
+    """A snapshot from the bytes of `pack`. Raises ValueError, or what bytes may provoke, when they are not."""
+    _check_seal(content)
+    return _snapshot(_arrays(content), template)
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
+def _check_seal(content: bytes) -> None:
+    if content[-_HEX - len(_SEAL) : -_HEX] != _SEAL:
+        raise ValueError("it is cut off, or of another format")
+    if content[-_HEX:] != _checksum(content[:-_HEX]):
+        raise ValueError("its checksum is wrong")
+
+
+def _arrays(content: bytes) -> Arrays:
+    """Every member, none of which may be compressed or lie about its size: together they fit the file."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = archive.infolist()
+        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not stored or sum(member.file_size for member in members) > len(content):
+            raise ValueError("its members are larger than the file")
+        if len({member.filename for member in members}) < len(members):
+            raise ValueError("it holds a member twice")
+        return {member.filename.removesuffix(".npy"): _array(archive.read(member)) for member in members}
+
+
+def _array(content: bytes) -> Any:
+    """One .npy member; its size is checked before anything is allocated."""
+    file = io.BytesIO(content)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("it holds an array of another format")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    body = content[file.tell() :]
+    if dtype.kind not in "fiub" or fortran or prod(shape) * dtype.itemsize != len(body):
+        raise ValueError("it holds an array of the wrong type or size")
+    return np.frombuffer(body, dtype=dtype).reshape(shape).copy()
+
+
+def _snapshot(arrays: Arrays, template: Any) -> SolverCheckpoint:
+    expected = {f"state_{field.name}" for field in fields(template)} | {
+        f"trace_{field.name}" for field in fields(Trace)
+    }
+    best_names = {f"best_{field.name}" for field in fields(Candidate)}
+    if set(arrays) not in (expected | {"rng"}, expected | {"rng"} | best_names):
+        raise ValueError("its fields are not those of this solver")
+    values = {
+        field.name: _like(arrays, f"state_{field.name}", getattr(template, field.name)) for field in fields(template)
+    }
+    theta, multipliers = template.theta, template.multipliers
+    best = None
+    if best_names <= set(arrays):
+        likeness = Candidate(theta, 0.0, multipliers)
+        best = Candidate(
+            *(_like(arrays, f"best_{field.name}", getattr(likeness, field.name)) for field in fields(Candidate))
+        )
+    return SolverCheckpoint(
+        replace(template, **values), _generator(arrays["rng"]), best, _traces(arrays, multipliers.size)
+    )
+
+
+def _like(arrays: Arrays, name: str, model: Any) -> Any:
+    """A field with the shape and kind of its model; infinite only if the model is, and never NaN."""
+    found, wanted = arrays[name], np.asarray(model)
+    if found.shape != wanted.shape or found.dtype.kind != wanted.dtype.kind:
+        raise ValueError(f"{name} is {_kind(found)}, expected {_kind(wanted)}")
+    if np.isnan(found).any() or (np.isinf(found).any() and np.isfinite(wanted).all()):
+        raise ValueError(f"{name} is not finite")
+    return found if found.ndim else found.item()
+
+
+def _kind(array: Any) -> str:
+    return f"{array.dtype} {array.shape}"
+
+
+def _traces(arrays: Arrays, num_requirements: int) -> list[Trace]:
+    columns = [arrays[f"trace_{field.name}"] for field in fields(Trace)]
+    length = columns[0].shape[0] if columns[0].ndim == 1 else -1
+    wide = (length, num_requirements) if length else (0,)
+    if length < 0 or [column.shape for column in columns] != [(length,), (length,), wide, wide]:
+        raise ValueError("the columns of its trace do not fit together")
+    if (length and columns[0].dtype.kind != "i") or not all(np.isfinite(column).all() for column in columns):
+        raise ValueError("its trace is not finite")
+    return [Trace(int(row[0]), float(row[1]), row[2], row[3]) for row in zip(*columns, strict=True)]
+
+
+def _generator(stored: Any) -> np.random.Generator:
+    """A generator in the stored state, which must be one of the default generator."""
+    if stored.dtype != np.uint8 or stored.ndim != 1 or stored.size > _RNG_LIMIT:
+        raise ValueError("the state of its random numbers is not one")
+    state = json.loads(stored.tobytes())
+    rng = np.random.default_rng(0)
+    if not isinstance(state, Mapping) or _outline(state) != _outline(rng.bit_generator.state):
+        raise ValueError("the state of its random numbers is not one")
+    rng.bit_generator.state = state
+    return rng
+
+
+def _outline(state: Any) -> Any:
+    """Names and types, without the numbers."""
+    if isinstance(state, Mapping):
+        return {name: _outline(value) for name, value in state.items()}
+    return state if isinstance(state, str) else type(state)
+
+
+RECORD_FILE = "run.json"
+_FORMAT, _VERSION = "opaq-run", 2
+_MAX_RECORD_BYTES = 1 << 20
+_NEW_FOLDER = "restore what was changed, or use another folder for a new run"
+
+# When the first differs, the others differ with it and say nothing new.
+_IMPLIED = {
+    "number of states": (
+        "names of the states",
+        "start distribution",
+        "enabled actions",
+        "transitions",
+        "rewards",
+        "labels",
+        "number of observations",
+        "observer",
+        "secret",
+        "further requirements of the task",
+        "policy class",
+    ),
+    "number of actions": ("names of the actions", "enabled actions", "transitions", "rewards", "policy class"),
+    "number of observations": ("observer",),
+    "kind of secret": ("secret",),
+    "conditions of the policy": ("policy class",),
+}
+_SINGULAR = ("start distribution", "observer", "secret", "policy class")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a run is about. A command writes `asked` before the problem is compiled; the rest comes with the solve."""
+
+    problem: Parts | None = None
+    options: Parts | None = None
+    asked: Mapping[str, Any] | None = None  # {"problem": source, "options": {...}} in the command's words
+    opaq: tuple[str, ...] = (__version__,)  # every version that worked on the run, the last one last
+    checkpoints: int = CHECKPOINT_FORMAT
+
+    def text(self) -> str:
+        """As it is written, with a checksum of all the rest."""
+        content = {"format": _FORMAT, "version": _VERSION} | asdict(self)
+        return json.dumps(content | {"checksum": _record_checksum(content)}, indent=1) + "\n"
+
+    @classmethod
+    def read(cls, folder: Path) -> RunRecord:
+        """The record of a folder. Raises InputError when there is none, or it is damaged or of another format."""
+        path = folder / RECORD_FILE
+        if not path.exists():
+            raise InputError([Fault("", f"holds no run: there is no {RECORD_FILE}")], str(folder))
+        try:
+            content = json.loads(
+                read_bytes(path, max_bytes=_MAX_RECORD_BYTES, advice="no run writes so much; remove it"),
+                parse_constant=_refuse_constant,
+            )
+            if not isinstance(content, dict) or content.get("format") != _FORMAT:
+                raise ValueError("no run is described in it")
+        except (ValueError, RecursionError) as error:
+            raise _damaged_file(path, str(error)) from None
+        if content.get("version") != _VERSION:
+            found = f"was written in format {content.get('version')!r}, this opaq reads format {_VERSION}"
+            raise InputError([Fault("", found, "begin the run again in another folder")], str(path))
+        if content.pop("checksum", None) != _record_checksum(content):
+            raise _damaged_file(path, "its checksum is wrong")
+        try:
+            return _check_content(content)
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged_file(path, str(error)) from None
+
+
+def option_parts(
+    objective: Objective, options: SolveOptions, *, rounds: tuple[Solver, ...], warm: FloatArray | None
+) -> Parts:
+    """The options that decide the answer, flat; `warm` is a policy vector or None."""
+    parts = _solver_parts(rounds) | {"gradients": objective.gradients}
+    if objective.gradients == "sampled":
+        parts["samples"] = int(objective.samples)
+    parts |= {"starts": options.num_starts, "start": options.start, "seed": int(options.seed)}
+    parts["warm policy"] = None if warm is None else digest(np.asarray(warm))
+    budget = objective.budget
+    return parts | {f"budget.{field.name}": _plain(getattr(budget, field.name)) for field in fields(budget)}
+
+
+def _solver_parts(rounds: tuple[Solver, ...]) -> Parts:
+    """The settings of a solver, which its rounds share but for the number of steps."""
+    first: Any = rounds[0]
+    parts: Parts = {"solver": first.name}
+    if len(rounds) > 1:
+        parts["solver.rounds"] = ", ".join(str(each.max_steps) for each in rounds)
+    names = [field.name for field in fields(first)] if is_dataclass(first) else []
+    kept = [name for name in names if len(rounds) == 1 or name != "max_steps"]
+    return parts | {f"solver.{name}": _plain(getattr(first, name)) for name in kept}
+
+
+@contextmanager
+def recorded_run(folder: Path | None, *, problem: Parts, options: Parts) -> Iterator[None]:
+    """Hold the folder of a run while it is worked on: a new one is recorded, an old one must be the same run.
+
+    Raises InputError with everything that differs, when checkpoints lie there without a record, or when another
+    process holds the folder. Without a folder nothing is kept.
+    """
+    if folder is None:
+        yield
+        return
+    make_folder(folder)
+    with lock_folder(folder):
+        exists = (folder / RECORD_FILE).exists()
+        record = RunRecord.read(folder) if exists else RunRecord()
+        if record.problem is None or record.options is None:
+            refuse_stray_checkpoints(folder)
+            _write(folder, replace(record, problem=problem, options=options))
+        else:
+            _refuse_differences(folder, record, problem, options)
+            if record.opaq[-1] != __version__:
+                _write(folder, replace(record, opaq=(*record.opaq, __version__)))
+        yield
+
+
+def begin_run(folder: Path, asked: Mapping[str, Any]) -> None:
+    """Record what a command asks, in a folder that holds no run yet."""
+    make_folder(folder)
+    with lock_folder(folder):
+        if (folder / RECORD_FILE).exists():
+            found = "holds a run already"
+            raise InputError([Fault("", found, "go on with it, or use another folder")], str(folder))
+        refuse_stray_checkpoints(folder)
+        _write(folder, RunRecord(asked=asked))
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a run if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise InputError([Fault("", f"cannot be made: {reason or error}")], str(folder)) from None
+
+
+def refuse_stray_checkpoints(folder: Path) -> None:
+    """Checkpoints without a record may be of any problem."""
+    stray = sorted(path.name for path in folder.glob("start-*.npz"))
+    if stray:
+        found = f"holds checkpoints ({stray[0]}{', ...' if len(stray) > 1 else ''}) but no record of their problem"
+        raise InputError([Fault("", found, "remove them, or use another folder")], str(folder))
+
+
+def differences(was: Parts, now: Parts) -> list[str]:
+    """What of a problem differs, in words."""
+    different = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    implied = {name for cause in different for name in _IMPLIED.get(cause, ())}
+    return [_difference(name, was.get(name), now.get(name)) for name in different if name not in implied]
+
+
+def option_differences(was: Parts, now: Parts) -> list[str]:
+    """What of the options differs, in words; another solver has other parameters, which need no mention."""
+    was = {name: value for name, value in was.items() if not _redundant(name, value)}
+    different = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    if "solver" in different:
+        different = [name for name in different if not name.startswith("solver.")]
+    return [_option_difference(name, was.get(name), now.get(name)) for name in different]
+
+
+def _redundant(name: str, value: Any) -> bool:
+    """What runs of opaq 0.1.0 also recorded, though it follows from the problem and from the other options."""
+    return name == "solver.scales" or (name == "solver.rounds" and "," not in str(value))
+
+
+def _difference(name: str, was: Any, now: Any) -> str:
+    if _is_digest(was) or _is_digest(now):
+        return f"the {name} {'differs' if name in _SINGULAR else 'differ'}"
+    then, today = ("were", "are") if name.startswith("conditions") else ("was", "is")
+    return f"the {name} {then} {_word(was)} and {today} {_word(now)}"
+
+
+def _option_difference(name: str, was: Any, now: Any) -> str:
+    if _is_digest(was) and _is_digest(now):
+        return f"{name}: another one in the run than now"
+    return f"{name}: {_word(was)} in the run, {_word(now)} now"
+
+
+def _refuse_differences(folder: Path, record: RunRecord, problem: Parts, options: Parts) -> None:
+    if record.checkpoints != CHECKPOINT_FORMAT:
+        found = f"its checkpoints were written by opaq {record.opaq[-1]} in format {record.checkpoints}"
+        advice = f"opaq {__version__} reads format {CHECKPOINT_FORMAT}; go on with that version, or begin a new run"
+        raise InputError([Fault("", found, advice)], str(folder))
+    found_all = differences(record.problem or {}, problem) + option_differences(record.options or {}, options)
+    if found_all:
+        faults = [Fault("", f"the run is of something else: {found}") for found in found_all]
+        faults[-1] = replace(faults[-1], advice=_NEW_FOLDER)
+        raise InputError(faults, str(folder))
+
+
+def _write(folder: Path, record: RunRecord) -> None:
+    write_text(folder / RECORD_FILE, record.text(), overwrite=True)
+
+
+def _check_content(content: dict[str, Any]) -> RunRecord:
+    asked = content["asked"]
+    if asked is not None:
+        if not isinstance(asked, dict) or not isinstance(asked.get("problem"), str):
+            raise ValueError("asked.problem is not a text")
+        asked = {"problem": asked["problem"], "options": _parts("asked.options", asked.get("options"))}
+    versions, checkpoints = content["opaq"], content["checkpoints"]
+    if not isinstance(versions, list) or not versions or not all(isinstance(each, str) for each in versions):
+        raise ValueError("opaq is not a list of versions")
+    if type(checkpoints) is not int:
+        raise ValueError("checkpoints is not a format number")
+    return RunRecord(
+        None if content["problem"] is None else _parts("problem", content["problem"]),
+        None if content["options"] is None else _parts("options", content["options"]),
+        asked,
+        tuple(versions),
+        checkpoints,
+    )
+
+
+def _parts(where: str, value: Any) -> Parts:
+    if not isinstance(value, dict) or not all(
+        each is None or isinstance(each, str | int | float) for each in value.values()
+    ):
+        raise ValueError(f"{where} does not hold names and plain values")
+    return value
+
+
+def _record_checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
+def _damaged_file(path: Path, reason: str) -> InputError:
+    found = f"is damaged ({reason[:200]})"
+    return InputError([Fault("", found, "begin the run again in another folder")], str(path))
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else digest(value)
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("sha256:")
+
+
+def _word(value: Any) -> str:
+    return (
+        "none"
+        if value is None
+        else "another"
+        if _is_digest(value)
+        else f"{value:.17g}"
+        if isinstance(value, float)
+        else str(value)
+    )

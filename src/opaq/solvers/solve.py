@@ -1,0 +1,543 @@
+"""Maximise opacity under a task: the one call behind `opaq solve`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opaq.beliefs.graph import Budget
+from opaq.beliefs.returns import expected_return, most_paid_in_all, rounding_share
+from opaq.display import NotebookView, data_frame
+from opaq.errors import Fault, InputError, check_numbers, check_types
+from opaq.load import as_policy, as_problem
+from opaq.model.arrays import FloatArray
+from opaq.model.fingerprint import problem_parts
+from opaq.model.policy import Policy, PolicyClass, RowKey
+from opaq.model.problem import Problem
+from opaq.opacity import sampled
+from opaq.opacity.amount import Amount
+from opaq.opacity.exact import policy_slope
+from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
+from opaq.product.compile import Product, compile_problem
+from opaq.simulation.runs import MOST_RUNS, compile_for_policy
+from opaq.solvers.feasible import even_feasible_policy, feasible_policy, with_feasible_start
+from opaq.solvers.judge import Candidate, evaluate_briefly, has_no_secret, judge
+from opaq.solvers.loop import Progress, StartResult
+from opaq.solvers.objective import Objective
+from opaq.solvers.optimality import LEAST_PROBABILITY, Optimality, with_least
+from opaq.solvers.options import (
+    GradientChoice,
+    Gradients,
+    SolveOptions,
+    StartChoice,
+    available_cores,
+    refuse_sampled_gradients,
+)
+from opaq.solvers.policy_classes import checked_class, chosen_class, has_many_optima
+from opaq.solvers.race import RaceResult, StartRunner, ThreadRunner, run_race
+from opaq.solvers.registry import factory_of
+from opaq.solvers.runner_choice import open_runner
+from opaq.solvers.runs import option_parts, recorded_run
+from opaq.solvers.starts import Attainable, Start, graph_size, largest_return, starts
+from opaq.solvers.strategy import Plan, PlanRequest, Solver, SolverFactory, Status, Trace
+from opaq.solvers.verdict import Verdict, judge_optimality, status_text
+from opaq.stop import Stop, StoppedError, on_signals
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+_LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squares, would overflow
+_FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A compiled problem, what is attainable in it, and how its starts are run."""
+
+    problem: Problem
+    policy_class: PolicyClass
+    product: Product
+    objective: Objective
+    options: SolveOptions
+    plan: Plan
+    attainable: tuple[Attainable, ...]
+    beliefs: int  # of the graph of some policy
+    warm: FloatArray | None  # a policy vector
+
+    @classmethod
+    def prepare(
+        cls,
+        problem: Problem,
+        policy_class: PolicyClass,
+        factory: SolverFactory,
+        options: SolveOptions,
+        *,
+        warm: Policy | None,
+        stop: Stop,
+    ) -> Search:
+        """Compile the problem and plan the search. Raises StoppedError when asked to stop meanwhile."""
+        product = compile_problem(problem, policy_class, stop=stop)
+        beliefs, whole = graph_size(product.process, budget=options.budget, stop=stop)
+        gradients = _gradients(options, factory, whole=whole)
+        objective = Objective(
+            product,
+            gradients=gradients,
+            samples=options.samples or factory.samples,
+            budget=options.budget,
+            stop=stop,
+        )
+        attainable = tuple(_attainable(objective))
+        settings = {name: getattr(options, name) for name in factory.options}
+        many = has_many_optima(policy_class)
+        plan = factory.plan(PlanRequest(gradients, beliefs, options.num_starts, settings, many_optima=many))
+        return cls(
+            problem=problem,
+            policy_class=policy_class,
+            product=product,
+            objective=replace(objective, sizes=_sizes(objective, attainable)),
+            options=options,
+            plan=plan,
+            attainable=attainable,
+            beliefs=beliefs,
+            warm=None if warm is None else product.policy_vector(warm),
+        )
+
+    @property
+    def impossible(self) -> bool:
+        """Whether no policy at all meets some requirement."""
+        return any(most.out_of_reach for most in self.attainable)
+
+    @contextmanager
+    def recorded(self, folder: Path | None) -> Iterator[None]:
+        """Hold the folder of the run, if there is one, while it is worked on."""
+        parts = problem_parts(self.problem, self.policy_class)
+        options = option_parts(self.objective, self.options, rounds=self.plan.rounds, warm=self.warm)
+        with recorded_run(folder, problem=parts, options=options):
+            yield
+
+    def race(
+        self, *, folder: Path | None, runner: StartRunner | None = None, on_step: Callable[[Progress], None] | None
+    ) -> RaceResult:
+        """Run the starts, in threads unless there is a runner. Raises StoppedError when asked to stop before."""
+        return run_race(
+            self.objective,
+            self.plan,
+            self._starts(),
+            seed=self.options.seed,
+            folder=folder,
+            runner=runner or self._threads(),
+            on_step=on_step,
+        )
+
+    def _threads(self) -> ThreadRunner:
+        workers = available_cores() if self.options.processes is None else self.options.processes
+        return ThreadRunner(1 if self.beliefs <= _FEW_BELIEFS else workers)
+
+    def _starts(self) -> list[Start]:
+        """The starts of all waves; among mixed ones of the first wave is one that meets the task, if it can be."""
+        options, wave = self.options, self.plan.waves[0]
+        begins = starts(
+            self.objective, count=sum(self.plan.waves), kind=options.start, seed=options.seed, warm=self.warm
+        )
+        if options.start == "mixed":
+            begins[:wave] = with_feasible_start(self.objective, begins[:wave], seed=options.seed)
+        return begins
+
+
+def _gradients(options: SolveOptions, factory: SolverFactory, *, whole: bool) -> Gradients:
+    if options.gradients != "auto":
+        return options.gradients
+    return "sampled" if factory.samples_if_large and not whole else "exact"
+
+
+def _attainable(objective: Objective) -> Iterator[Attainable]:
+    for payoff in objective.requirements():
+        process = objective.process
+        most = largest_return(process, payoff, stop=objective.stop)
+        rounding = 6.0 * rounding_share(process) * most_paid_in_all(process, payoff)
+        yield Attainable(payoff.name, most, float(payoff.threshold or 0.0), rounding)
+
+
+def _sizes(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArray:
+    """The size of each requirement: how far the largest return is from the uniform policy's or from 0; else 1."""
+    process = objective.process
+    uniform = [expected_return(process, process.uniform(), payoff) for payoff in objective.requirements()]
+    spans = [max(abs(most.largest - mean), abs(most.largest)) for most, mean in zip(attainable, uniform, strict=True)]
+    return np.array([span if span > _LEAST_SIZE else 1.0 for span in spans])
+
+
+_JUDGING_SECONDS = 1.0  # for a policy made for the task after an interrupt or when time is up
+_LAST_SECONDS = 3.0  # for measuring the best policy then
+
+
+def finish_search(search: Search, outcome: RaceResult) -> Verdict:
+    """The best policy and what may be said of it; when asked to stop nothing more is tried."""
+    objective, stop = search.objective, search.objective.stop
+    best, ended = outcome.best, outcome.claimed
+    if best is None or not best.feasible:
+        best, ended = _closest(objective, best, search.options.seed), Status.EDGE
+    if search.impossible and not best.feasible:
+        return Verdict(best, Status.INFEASIBLE, None)
+    if stop.requested:
+        return Verdict(best, _is_stopped(stop), None)
+    if not best.feasible:
+        return Verdict(best, Status.NOT_FOUND, None)
+    spent = 3 * sum(result.iterations for result in outcome.results) // 2
+    try:
+        return judge_optimality(objective, best, claimed=ended, evaluations=spent, trace=outcome.trace)
+    except StoppedError:
+        return Verdict(best, _is_stopped(stop), None)
+
+
+def measure_winner(search: Search, candidate: Candidate) -> tuple[FloatArray, Measurement]:
+    """The policy vector and its measurement; after a stop in a few seconds, and without sequences."""
+    objective, stop = search.objective, search.objective.stop
+    pi = objective.process.softmax(candidate.theta)
+    if not stop.requested:
+        measurement = measure_product(search.product, pi, sequences=search.options.sequences, stop=stop)
+    else:
+        last = Stop()
+        mode: Mode = "sampled" if objective.gradients == "sampled" else "auto"
+        with last.limit(_LAST_SECONDS):
+            measurement = measure_product(search.product, pi, mode=mode, time=_LAST_SECONDS, sequences=0, stop=last)
+    return pi, _with_what_is_known(measurement, candidate, objective)
+
+
+def _is_stopped(stop: Stop) -> Status:
+    return Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT
+
+
+def _closest(objective: Objective, best: Candidate | None, seed: int) -> Candidate:
+    """Where no start ended feasible: a policy made to meet the task, or the one that comes closest."""
+    theta = objective.process.logits(_closest_policy(objective, seed))
+    made = _judge_in_time(objective, theta)
+    return best if best is not None and not made.beats(best) else made
+
+
+def _judge_in_time(objective: Objective, theta: FloatArray) -> Candidate:
+    """A policy judged; when asked to stop, before or meanwhile, by what can be said in a second."""
+    with suppress(StoppedError):
+        objective.stop.check()
+        return judge(objective, theta)
+    last = Stop()
+    with last.limit(_JUDGING_SECONDS):
+        return evaluate_briefly(objective, theta, stop=last)
+
+
+def _closest_policy(objective: Objective, seed: int) -> FloatArray:
+    """A policy made for the task; after a stop there is one second for it, and then the uniform one.
+
+    The search has then had no time for anything: where opacity is asked for, an even policy hides more than one that
+    earns as much as it can.
+    """
+    if not objective.stop.requested:
+        with suppress(StoppedError):
+            return feasible_policy(objective, seed=seed).pi
+    last = Stop()
+    with suppress(StoppedError), last.limit(1.0):
+        hurried = replace(objective, stop=last)
+        if objective.sign > 0:
+            return even_feasible_policy(hurried, seed=seed)
+        return feasible_policy(hurried, seed=seed, climb=False).pi
+    return objective.process.uniform()
+
+
+def _with_what_is_known(measurement: Measurement, candidate: Candidate, objective: Objective) -> Measurement:
+    """An interval tightened by what the search has certified of the same policy."""
+    opacity = measurement.opacity
+    other = measurement.of.name != "opacity"  # then the search has certified something else
+    if other or opacity.method == "exact" or objective.gradients == "sampled":
+        return measurement
+    bound = abs(candidate.score)
+    lower, upper = (max(opacity.lower, bound), opacity.upper) if objective.sign > 0 else (opacity.lower, bound)
+    if lower <= opacity.lower and upper >= opacity.upper:
+        return measurement
+    tighter = Amount.between(min(lower, opacity.upper), min(upper, opacity.upper))
+    if opacity.method == "sampled":
+        value = min(max(opacity.value, tighter.lower), tighter.upper)
+        tighter = Amount(value, tighter.lower, tighter.upper, "sampled", opacity.standard_error)
+    return with_opacity(measurement, tighter)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution(NotebookView):
+    """The policy found and every reason to trust it, or not."""
+
+    status: Status
+    status_text: str  # the status as a sentence, with the figures it rests on
+    policy: Policy
+    measurement: Measurement
+    attainable: tuple[Attainable, ...]
+    optimality: Optimality | None
+    starts: tuple[StartResult, ...]
+    trace: tuple[Trace, ...]  # of the start that won
+    gradients: Gradients  # where they came from
+    solver: str
+    seed: int
+    seconds: float
+    product: Product
+    pi: FloatArray
+
+    def __repr__(self) -> str:
+        task = "feasible" if self.measurement.feasible else "infeasible"
+        rows = f"{len(self.policy.rows)} policy rows"
+        return f"<Solution {self.status.name}: opacity {self.measurement.opacity}, {task}, {rows}, by {self.solver}>"
+
+    def value_of(self, score: float) -> float:
+        """A solver's score as the uncertainty it stands for.
+
+        score: of a start or of a line of the trace.
+        """
+        task = self.product.problem.task
+        scale = task.of.over(self.product.secret_values).scale
+        return float((-scale if task.minimise else scale) * score) + 0.0
+
+    def hides_nothing(self, candidate: Candidate) -> bool:
+        """Whether a policy has nothing to hide: all its runs have one value of the secret.
+
+        candidate: the best policy of a start.
+        """
+        return has_no_secret(self.product.process, candidate.theta)
+
+    def to_dataframe(self) -> DataFrame:
+        """The trace of the start that won, one line per step: the uncertainty, and slack and multiplier by requirement.
+
+        `starts_to_dataframe` has one line per start.
+        """
+        of = self.measurement.of.name
+        asked = [payoff.name for payoff in self.product.process.payoffs if payoff.threshold is not None]
+        slacks, multipliers = ([f"{kind} of {name}" for name in asked] for kind in ("slack", "multiplier"))
+        lines = [
+            {
+                "iteration": trace.iteration,
+                of: self.value_of(trace.score),
+                **dict(zip(slacks, trace.slack.tolist(), strict=True)),
+                **dict(zip(multipliers, trace.multipliers.tolist(), strict=True)),
+            }
+            for trace in self.trace
+        ]
+        return data_frame(lines, ("iteration", of, *slacks, *multipliers))
+
+    def starts_to_dataframe(self) -> DataFrame:
+        """One line per start: where it began, how it ended, and what its best policy reaches (NaN: there is none).
+
+        `standard_error` is that of a value that is an estimate (sampled gradients), NaN of others.
+        """
+        of = self.measurement.of.name
+        lines = [
+            {
+                "start": each.place,
+                "kind": each.kind,
+                "status": each.status.name.lower(),
+                of: math.nan if each.best is None else self.value_of(each.best.score),
+                "standard_error": math.nan if each.best is None else abs(self.value_of(each.best.error)) or math.nan,
+                "feasible": each.best is not None and each.best.feasible,
+                "iterations": each.iterations,
+                "seconds": each.seconds,
+            }
+            for each in self.starts
+        ]
+        return data_frame(lines, ("start", "kind", "status", of, "standard_error", "feasible", "iterations", "seconds"))
+
+
+def solve(
+    problem: Problem | str | os.PathLike[str],
+    *,
+    options: SolveOptions | None = None,
+    policy_class: PolicyClass | None = None,
+    solver: Solver | str | None = None,
+    gradients: GradientChoice | None = None,
+    samples: int | None = None,
+    conditions: str | None = None,
+    memory_nodes: int | None = None,
+    num_starts: int | None = None,
+    start: StartChoice | None = None,
+    warm: Policy | str | os.PathLike[str] | None = None,
+    seed: int | None = None,
+    processes: int | None = None,
+    on: str | StartRunner | None = None,
+    budget: Budget | None = None,
+    time: float | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    sequences: int | None = None,
+    iterations: int | None = None,
+    eta: float | None = None,
+    kappa: float | None = None,
+    exponent: float | None = None,
+    on_step: Callable[[Progress], None] | None = None,
+    stop: Stop | None = None,
+) -> Solution:
+    """The most opaque policy found that meets the task (the least opaque one with task.minimise).
+
+    problem: an object, the name of a file, or the name of a scenario.
+    options: a `SolveOptions`, which has the defaults; every other keyword that is given takes precedence over it.
+    policy_class: what the policy may look at (the problem's own class by default); in words by `conditions`
+    ("state,time") and `memory_nodes` (a memory of so many nodes, free to use).
+    solver: "natural", "lagrangian", "primal-dual" (the paper's), another registered name, or a strategy with its
+    settings, such as `opaq.PrimalDual(eta=0.5)`. iterations, eta, kappa and exponent are settings of "primal-dual".
+    gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: at most 400, growing from 100;
+    primal-dual: 2,000, as in the paper), or "auto": exact where the whole graph fits the budget.
+    num_starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
+    begin: "mixed", "random", "uniform" or "return-optimal"; a `warm` policy (or its file) is the first of them.
+    seed: the same seed gives the same answer; `processes`: at most so many starts run at a time (every core by
+    default), which changes nothing else.
+    on: where starts run: None (threads of this process), "local" (processes of this machine), "ray" (the Ray cluster
+    of this machine, or a new one for this solve), "ray://HOST:PORT" (that cluster), or an object with the methods of
+    `opaq.solvers.race.StartRunner`. The answer is the same, bit for bit; on_step is called for some seconds of steps
+    at once. Workers know the solvers and kinds of opaq itself, not those of `opaq.extensions`.
+    budget: how much of the belief graph may be kept; what does not fit makes scores lower bounds.
+    time: seconds after which the best policy so far is the answer; so it is when `stop` is requested or, without a
+    stop, after Ctrl-C. Only when there is no policy yet, StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
+    folder: keeps checkpoints; a solve with the same arguments and folder goes on where it was stopped.
+    sequences: how many telling observation sequences the measurement shows. on_step is called after every step.
+
+    The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
+    """
+    begun = perf_counter()
+    objects = {
+        "options": (options, SolveOptions, "an opaq.SolveOptions"),
+        "budget": (budget, Budget, "an opaq.Budget"),
+        "folder": (folder, str | os.PathLike, "the name of a folder"),
+        "on_step": (on_step, callable, "a function"),
+        "stop": (stop, Stop, "an opaq.Stop"),
+    }
+    check_types(objects, optional=objects)
+    named = {"solver": solver} if isinstance(solver, str) else {}
+    limits = {} if budget is None else {"nodes": budget.nodes, "memory": budget.memory, "mass": budget.mass}
+    chosen = (options or SolveOptions()).changed(
+        **named,
+        **limits,
+        gradients=gradients,
+        samples=samples,
+        conditions=conditions,
+        memory_nodes=memory_nodes,
+        num_starts=num_starts,
+        start=start,
+        seed=seed,
+        processes=processes,
+        time=time,
+        sequences=sequences,
+        iterations=iterations,
+        eta=eta,
+        kappa=kappa,
+        exponent=exponent,
+    )
+    stated = as_problem(problem)
+    factory = factory_of(chosen.solver if solver is None or named else solver)
+    _check(stated, factory, chosen)
+    wanted = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
+    wanted = wanted if policy_class is None else checked_class(policy_class, stated)
+    first = None if warm is None else as_policy(warm, stated)
+    path = None if folder is None else Path(folder)
+
+    def answer(stop: Stop) -> Solution:
+        runner = open_runner(on, chosen.processes)
+        with nullcontext() if runner is None else closing(runner):
+            search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=stop)
+            return _run(search, path, runner=runner, on_step=on_step, begun=begun)
+
+    return _interruptible(answer, stop, time=chosen.time)
+
+
+def _interruptible(answer: Callable[[Stop], Solution], stop: Stop | None, *, time: float | None) -> Solution:
+    """An answer within some time; without a stop of the caller's, Ctrl-C asks for the best policy so far."""
+    own = Stop()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        asked = stop or own
+        with asked.limit(time):
+            try:
+                return answer(asked)
+            except StoppedError:
+                if not own.interrupted:
+                    raise
+    raise KeyboardInterrupt
+
+
+def _check(problem: Problem, factory: SolverFactory, options: SolveOptions) -> None:
+    if options.gradients == "sampled" and factory.needs_exact:
+        raise InputError([refuse_sampled_gradients(factory.name)])
+    if problem.task.over == "forever":
+        found = "solving needs a return over the horizon"
+        raise InputError([Fault("task.over", found, "write 'over: horizon', or measure a given policy")])
+
+
+def _run(
+    search: Search,
+    folder: Path | None,
+    *,
+    runner: StartRunner | None,
+    on_step: Callable[[Progress], None] | None,
+    begun: float,
+) -> Solution:
+    """Race the starts, reach a verdict, measure the winner."""
+    outcome = RaceResult((), None, (), Status.INTERRUPTED)
+    with search.recorded(folder):
+        with suppress(StoppedError):  # then there is no outcome, and the verdict makes do without
+            if not search.impossible:
+                outcome = search.race(folder=folder, runner=runner, on_step=on_step)
+        verdict = finish_search(search, outcome)
+        pi, measurement = measure_winner(search, verdict.candidate)
+        minimise = search.product.problem.task.minimise
+        return Solution(
+            status=verdict.status,
+            status_text=status_text(verdict, measurement, search.attainable, minimise=minimise),
+            policy=search.product.policy(pi),
+            measurement=measurement,
+            attainable=search.attainable,
+            optimality=verdict.optimality,
+            starts=outcome.results,
+            trace=outcome.trace,
+            gradients=search.objective.gradients,
+            solver=search.plan.rounds[0].name,
+            seed=search.options.seed,
+            seconds=perf_counter() - begun,
+            product=search.product,
+            pi=pi,
+        )
+
+
+def gradient(
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    budget: Budget | None = None,
+    stop: Stop | None = None,
+) -> dict[RowKey, dict[str, float]]:
+    """dH(secret | observations) / d(probability): row -> action -> bits per unit of probability.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    policy: an object or the name of a file; None is the uniform policy. Where an action has probability 0 the slope is
+    that at 1e-12: at 0 there may be none.
+    samples: estimate it from so many runs, for problems whose belief graph does not fit; None: exact evaluation.
+    seed: the same seed gives the same runs.
+    budget: how large the belief graph may become; the default budget if None. Sampled runs need none.
+    stop: when it is requested the work ends with StoppedError.
+
+    Within a row only differences between actions have a meaning: moving probability d from action b to action a
+    changes the opacity by d (slope of a - slope of b), to first order.
+    Raises InputError when the policy does not fit, BudgetError when the whole graph does not fit the budget.
+    """
+    limits = {"samples": (samples, 1, MOST_RUNS), "seed": (seed, 0, 2**64)}
+    check_numbers(limits, whole=tuple(limits), optional=("samples",))
+    objects = {"budget": (budget, Budget, "an opaq.Budget"), "stop": (stop, Stop, "an opaq.Stop")}
+    check_types(objects, optional=objects)
+    product, pi = compile_for_policy(problem, policy)
+    process = product.process
+    pi = process.softmax(with_least(process, process.logits(pi), LEAST_PROBABILITY))
+    if samples is None:
+        _, slope = policy_slope(process, pi, budget=budget, whole=True, stop=stop)
+    else:
+        rng = np.random.default_rng(seed)
+        _, _, slope = sampled.policy_slope(process, pi, samples=samples, rng=rng, stop=stop)
+    return product.table(slope)

@@ -1,0 +1,296 @@
+"""Distributions over names: one, or a row of them for every state or action, by name or as an array."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from opaq.errors import is_int
+from opaq.model.arrays import SLACK, FloatArray, IntArray, SparseRows, normalise_rows, probability_fault, sum_fault
+from opaq.model.checks import MASKED, is_masked
+from opaq.spec.cursor import Cursor
+from opaq.spec.grammar import Plain, ValueType
+from opaq.spec.names import NameTable
+from opaq.spec.shapes import ARRAY, NAME, PROBABILITY, complete, mapping_to, unread
+
+MAX_MATRIX_ENTRIES = 200_000_000
+
+
+class MatrixEntries(NamedTuple):
+    """The non-zero entries of a matrix, and its shape."""
+
+    rows: IntArray
+    columns: IntArray
+    values: FloatArray
+    shape: tuple[int, int]
+
+
+def is_sparse(value: object) -> bool:
+    """Whether the value is a SciPy sparse matrix or array (asked without importing SciPy)."""
+    return type(value).__module__.startswith("scipy.sparse")
+
+
+def is_array(value: object) -> bool:
+    """Whether the value is an array: NumPy, SciPy sparse, or nested lists."""
+    return isinstance(value, np.ndarray | list | tuple) or is_sparse(value)
+
+
+def dense(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
+    """An array of finite numbers with these axes."""
+    if isinstance(cursor.value, np.ndarray) and too_large(cursor, cursor.value.size):
+        return None
+    if is_masked(cursor.value):
+        return cursor.error(*MASKED)
+    try:
+        table = np.asarray(cursor.value)
+    except ValueError:
+        return cursor.error("is ragged: its rows differ in length")
+    if table.dtype.kind not in "fiu":
+        return cursor.error("holds something other than numbers", "every entry must be a number")
+    if too_large(cursor, table.size):
+        return None
+    if table.ndim != len(axes):
+        return cursor.error(f"has {table.ndim} axes, not {len(axes)}", f"the axes are [{', '.join(axes)}]")
+    broken = np.argwhere(~np.isfinite(table))
+    for index in broken:
+        cursor.item(*index.tolist()).error(f"is {table[tuple(index)]}, not a finite number")
+    return None if broken.size else table.astype(np.float64)
+
+
+def matrix_entries(cursor: Cursor, *, axes: tuple[str, str]) -> MatrixEntries | None:
+    """The non-zero entries of a dense or sparse matrix."""
+    if is_sparse(cursor.value):
+        return _sparse_entries(cursor)
+    matrix = dense(cursor, axes=axes)
+    if matrix is None:
+        return None
+    rows, columns = np.nonzero(matrix)
+    return MatrixEntries(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
+
+
+def right_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    """Whether the shape is the expected one."""
+    if shape == expected:
+        return True
+    if len(shape) == 1:
+        cursor.error(f"has {shape[0]:,} entries, not {expected[0]:,}")
+    else:
+        cursor.error(f"has shape {_times(shape)}, not {_times(expected)}")
+    return False
+
+
+def too_large(cursor: Cursor, entries: int) -> bool:
+    """Whether an array has more entries than opaq reads."""
+    finding = f"has {entries:,} entries, more than {MAX_MATRIX_ENTRIES:,}"
+    return cursor.beyond(entries, MAX_MATRIX_ENTRIES, finding, "use a sparse array or a smaller model")
+
+
+def scaled_rows(
+    cursor: Cursor, rows: IntArray, values: FloatArray, *, num_rows: int, spell: Callable[[int, int | None], Cursor]
+) -> FloatArray | None:
+    """The values with every non-zero row scaled to sum to 1; rows that are all zero stay so.
+
+    `spell` gives the cursor of a row and, if it is not None, of one of the entries.
+    """
+    broken = np.flatnonzero((values < 0) | (values > 1 + SLACK))
+    for entry in broken.tolist():
+        spell(int(rows[entry]), entry).error(*probability_fault(values[entry]))
+    scaled = normalise_rows(rows, values, num_rows)
+    used = np.bincount(rows[values != 0], minlength=num_rows) > 0
+    used[rows[broken]] = False
+    off = scaled.off[used[scaled.off]]
+    for row in off.tolist():
+        spell(row, None).error(*sum_fault(scaled.sums[row]))
+    if broken.size or off.size:
+        return None
+    if scaled.scaled.size:
+        rows_are = "row sums" if scaled.scaled.size == 1 else "rows sum"
+        finding = f"{scaled.scaled.size:,} {rows_are} to 1 only within {scaled.worst_gap():.2g}"
+        cursor.warn(finding, "scaled to sum to 1")
+    return scaled.values
+
+
+def scaled_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
+    """The table with every row of its last axis scaled to sum to 1."""
+    flat = table.reshape(-1, table.shape[-1])
+    rows, columns = np.nonzero(flat)
+
+    def spell(row: int, entry: int | None) -> Cursor:
+        index = [int(position) for position in np.unravel_index(row, table.shape[:-1])]
+        return cursor.item(*index) if entry is None else cursor.item(*index, int(columns[entry]))
+
+    values = scaled_rows(cursor, rows, flat[rows, columns], num_rows=flat.shape[0], spell=spell)
+    if values is None:
+        return None
+    scaled = np.zeros_like(flat)
+    scaled[rows, columns] = values
+    return scaled.reshape(table.shape)
+
+
+def _sparse_entries(cursor: Cursor) -> MatrixEntries | None:
+    from scipy.sparse import csr_array
+
+    if too_large(cursor, cursor.value.nnz):
+        return None
+    summed: Any = csr_array(cursor.value, copy=True, dtype=np.float64)
+    summed.sum_duplicates()
+    entries = summed.tocoo()
+    rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
+    broken = np.flatnonzero(~np.isfinite(entries.data))
+    for entry in broken.tolist():
+        cursor.item(rows[entry], columns[entry]).error(f"is {entries.data[entry]}, not a finite number")
+    return None if broken.size else MatrixEntries(rows, columns, entries.data, summed.shape)
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(str(size) for size in shape)
+
+
+T = TypeVar("T")
+MAX_ENTRIES = 20_000_000  # of a table of probabilities
+
+
+class Shown(NamedTuple):
+    """What is shown for every state or action: names, and a table [given, name]."""
+
+    names: tuple[str, ...]
+    table: SparseRows
+
+
+def distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | None:
+    """A distribution {name: probability}, or one name for probability 1, as position -> probability."""
+    if isinstance(cursor.value, str) or is_int(cursor.value):
+        index = names.find(cursor)
+        return None if index is None else {index: 1.0}
+    if not isinstance(cursor.value, Mapping):
+        return cursor.wrong(f"a mapping {{{names.kind}: probability}}")
+    if not cursor.value:
+        return cursor.error("is empty", "give probabilities that sum to 1")
+    entries = cursor.entries() or {}
+    shares = [entry.probability() for entry in entries.values()]
+    indices = [names.find(cursor.child(key, key)) for key in entries]
+    usable = [share for share in shares if share is not None]
+    if len(usable) < len(cursor.value):
+        return None  # the sum of some of them means nothing
+    scale = cursor.scale_to_one(math.fsum(usable))
+    if scale is None or None in indices:
+        return None
+    if len(set(indices)) < len(indices):
+        return cursor.error(f"names a {names.kind} twice, spelled differently", "keep one of them")
+    return {index: share * scale for index, share in zip(indices, usable, strict=True) if index is not None}
+
+
+def rows_by_name(
+    cursor: Cursor, given: NameTable, shown: NameTable, *, rest: Mapping[int, dict[int, float] | None] | None = None
+) -> SparseRows | None:
+    """{given: distribution over shown} as a table [given, shown]; "*" and then `rest` stand for names not listed."""
+    stated = by_name(cursor, given, lambda entry: distribution(entry, shown))
+    if stated is None or given.index is None:
+        return None
+    for name, index in given.index.items():
+        if index not in stated and rest is None:
+            cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
+    rows = {index: stated.get(index, (rest or {}).get(index)) for index in given.index.values()}
+    entries = complete(list(rows.values()))
+    if too_many(cursor, sum(len(shares or ()) for shares in rows.values())) or not entries:
+        return None
+    return SparseRows.from_entries(*flatten_rows(list(rows), entries), shape=(len(given), len(shown)))
+
+
+def by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) -> dict[int, T] | None:
+    """What a mapping states for each name, by position; "*" stands for the names that are not there."""
+    entries = cursor.entries()
+    if entries is None:
+        return None
+    others = [read(entries.pop("*"))] if "*" in entries else []
+    stated: dict[int, T] = {}
+    for key, entry in entries.items():
+        value, index = read(entry), given.find(cursor.child(key, key))
+        if index is not None and index in stated:
+            entry.error(f"the same {given.kind} is there twice", "keep one of them")
+        if index is not None:
+            stated[index] = value
+    return {index: other for other in others for index in range(len(given))} | stated
+
+
+def flatten_rows(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any, IntArray, FloatArray]:
+    """Rows of probabilities as three arrays: the owner (along the first axis), the column and the value of each."""
+    columns, values = array("q"), array("d")
+    for row in rows:
+        columns.extend(row.keys())
+        values.extend(row.values())
+    return np.repeat(owners, [len(row) for row in rows], axis=0), np.array(columns), np.array(values)
+
+
+def too_many(cursor: Cursor, entries: int) -> bool:
+    """Whether a table of probabilities is larger than opaq reads."""
+    finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
+    return cursor.beyond(entries, MAX_ENTRIES, finding, "let states show fewer observations")
+
+
+def read_rows(cursor: Cursor, *, given: NameTable, listed: NameTable | None, kind: str = "observation") -> Shown | None:
+    """What is shown for every state or action: {given: {shown: probability}}, or an array [given, shown]."""
+    if is_array(cursor.value):
+        return array_rows(cursor, given=given, listed=listed)
+    stated = cursor.value.values() if isinstance(cursor.value, Mapping) else ()
+    seen = listed or NameTable.of(kind, mentioned_names(stated))
+    table = rows_by_name(cursor, given, seen)
+    return None if table is None else Shown(seen.listed, table)
+
+
+def mentioned_names(entries: Iterable[Any]) -> tuple[str, ...]:
+    """Every observation named, in order; what is no name is left for the reader of its row to note."""
+    keys = (key for entry in entries for key in (entry if isinstance(entry, Mapping) else [entry]))
+    return tuple(dict.fromkeys(str(key) for key in keys if isinstance(key, str) or is_int(key)))
+
+
+def array_rows(
+    cursor: Cursor, *, given: NameTable, listed: NameTable | None, blank: str = "is 0, not a distribution"
+) -> Shown | None:
+    """What is shown for every state or action as an array; `blank` is what is wrong with a row of zeros."""
+    entries = matrix_entries(cursor, axes=(given.kind, "observation" if listed is None else listed.kind))
+    if entries is None:
+        return None
+    rows, columns, values, shape = entries
+    names = tuple(str(index) for index in range(shape[1])) if listed is None else listed.listed
+    if given.index is None or not right_shape(cursor, shape, (len(given), len(names))):
+        return None
+
+    def spell(row: int, entry: int | None) -> Cursor:
+        return cursor.item(row) if entry is None else cursor.item(row, int(columns[entry]))
+
+    scaled = scaled_rows(cursor, rows, values, num_rows=shape[0], spell=spell)
+    zero = sorted(set(range(shape[0])) - set(rows.tolist()))
+    for row in zero:
+        cursor.item(row).error(blank, "make the row sum to 1")
+    if scaled is None or zero:
+        return None
+    return Shown(names, SparseRows.from_entries(rows, columns, scaled, shape=shape))
+
+
+def written_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str, float]:
+    """A row of probabilities by name."""
+    return {names[column]: float(value) for column, value in zip(columns.tolist(), values.tolist(), strict=True)}
+
+
+def written_rows(table: SparseRows, given: Iterable[str], shown: tuple[str, ...], *, first: int = 0) -> Plain:
+    """Rows of probabilities by name, from row `first` on."""
+    return {name: written_shares(*table.row(index), shown) for index, name in enumerate(given, first)}
+
+
+def shares(kind: str, words: str) -> ValueType[dict[int, float]]:
+    """A distribution over the names of one kind; `kind` is a field of Names."""
+    return ValueType(words, lambda cursor: distribution(cursor, getattr(cursor.names, kind)), DISTRIBUTION)
+
+
+SHARES = mapping_to(PROBABILITY, least=1)
+DISTRIBUTION = unread(
+    "`{name: probability}`, or one name for probability 1",
+    {"anyOf": [NAME, SHARES], "description": "Probabilities that sum to 1, or one name."},
+    ref="distribution",
+)
+TABLE = (mapping_to(DISTRIBUTION, least=1), ARRAY)  # the schema of rows by name or as an array

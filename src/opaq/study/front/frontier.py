@@ -1,0 +1,385 @@
+"""How much can be hidden for how much return: the one call behind `opaq frontier`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from threadpoolctl import threadpool_limits
+
+from opaq.certificates.certify import Certificate, certify, check_certifiable, is_trivial
+from opaq.errors import Fault, InputError, check_numbers, check_types, is_flag
+from opaq.load import as_problem
+from opaq.model.arrays import ContentEq, FloatArray
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
+from opaq.model.uncertainty import Uncertainty
+from opaq.opacity.amount import Amount
+from opaq.opacity.measure import Measurement
+from opaq.solvers.options import SolveOptions, available_cores
+from opaq.solvers.policy_classes import chosen_class, class_name
+from opaq.solvers.strategy import Status
+from opaq.stop import Stop, StoppedError, on_signals
+from opaq.study.front.placement import FrontSample, is_closed_under_mixing, next_thresholds, shortfalls
+from opaq.study.front.search import FEW_BELIEFS, FrontSearch, Solved, with_threshold
+
+CONCAVE = 1e-3  # bits that a point may lie below the others' mixtures and still count as on a concave front
+MOST_POINTS = 1_000
+_SIDE_BY_SIDE = 2  # points solved together, on any machine: the same points everywhere
+_END = 1e-6  # of its size: how far below the largest attainable value the last point is asked for
+_FOR_ENDS = 0.4  # of the time: all other points begin from them
+_DENT = 1e-4  # bits: points further below the others' mixtures are searched once more
+_CERTIFYING = 0.5  # of the time, where there is a limit
+_CERTIFY_SECONDS = 60.0  # per point, where there is none
+
+_Job = tuple[float | None, list[FloatArray]]  # a threshold and the policies to begin from
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FrontierPoint(ContentEq):
+    """The most opaque policy found that reaches a threshold."""
+
+    threshold: float | None  # None: nothing was asked, this is the most opaque policy of all
+    value: float  # what the policy reaches of the requirement
+    measurement: Measurement
+    policy: Policy
+    slope: float | None  # of the front, per unit of threshold: minus the multiplier; None: not known
+    status: Status
+    status_text: str
+    seconds: float
+    carried: bool = False  # the policy is that of a higher threshold, which was the better one
+    shortfall: float = 0.0  # how far below the mixtures of the other points it lies
+    certificate: Certificate | None = None
+    bound: float | None = None  # what no policy exceeds at this threshold, where it was certified
+    bound_is_trivial: bool = False  # whether it says no more than the number of secret values does
+
+    @property
+    def opacity(self) -> Amount:
+        """H(secret | observations) of the policy."""
+        return self.measurement.opacity
+
+    @property
+    def expected_return(self) -> float:
+        """The return of the policy."""
+        return self.measurement.expected_return
+
+    @property
+    def guess_error(self) -> Amount:
+        """How often the best guess of the secret is wrong."""
+        return self.measurement.guess_error
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Frontier(ContentEq):
+    """The front, by threshold: what is hidden never rises along it."""
+
+    problem: str
+    against: str  # the requirement whose threshold varies
+    policy_class: str
+    of: Uncertainty
+    largest: float  # what no policy exceeds of the requirement
+    points: tuple[FrontierPoint, ...]
+    concave_by_theory: bool  # whether the class contains the mixtures of its policies, so that the front is concave
+    seed: int
+    seconds: float
+    interrupted: bool = False
+    complete: bool = True  # whether all points asked for are there
+    stated: Problem | None = None  # the problem itself, with its own threshold
+
+    @property
+    def not_concave(self) -> tuple[FrontierPoint, ...]:
+        """The points that lie more than 1e-3 below the mixtures of others."""
+        return tuple(point for point in self.points if point.shortfall > CONCAVE)
+
+    def __repr__(self) -> str:
+        shown = (*self.points[:1], *self.points[-1:])
+        ends = [f"{point.measurement.uncertainty} at {point.value:.4g}" for point in shown]
+        front = f"{len(self.points)} points{', ' if ends else ''}{' to '.join(ends)}"
+        return f"<Frontier of '{self.problem:.40}' against {self.against:.40}: {front}>"
+
+
+def frontier(
+    problem: Problem | str | os.PathLike[str],
+    *,
+    against: str = "return",
+    points: int = 12,
+    conditions: str | None = None,
+    certify: bool = False,
+    options: SolveOptions | None = None,
+    time: float | None = None,
+    processes: int | None = None,
+    seed: int | None = None,
+    stop: Stop | None = None,
+    on_point: Callable[[FrontierPoint], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Frontier:
+    """The Pareto front of opacity against the return, or against another requirement of the task.
+
+    problem: an object, the name of a file, or the name of a scenario. Its own threshold for `against` is not used;
+        all other requirements hold at every point.
+    against: "return", or a requirement as it is named in the task or in a measurement.
+    points: how many, the ends included: the most opaque policy of all, and the largest value attainable. The others go
+        where the tangents and the chords of the points so far differ most.
+    conditions: what the policies look at ("state,time"); the problem's own class by default.
+    certify: prove at every point what no policy exceeds there, up to 60 s for each (half of `time`, where it is given).
+    options: a `SolveOptions` for every point; the keywords take precedence over it.
+    time: seconds for all of it; the points there are by then are the answer. So they are when `stop` is requested
+        or, without a stop, after Ctrl-C. StoppedError (KeyboardInterrupt after Ctrl-C) only if there is none yet.
+    processes: at most so many points at a time (two by default, if there are the cores), which changes nothing else.
+    seed: the same seed gives the same points.
+    on_point: called with every point when it is found (its figures may improve later, when its neighbours are known).
+    on_progress: called with words that say how far the work is; from several threads.
+
+    There are no points when no policy is found that meets the other requirements. Raises InputError when an argument
+    does not fit.
+    """
+    check_numbers({"points": (points, 2, MOST_POINTS)}, whole=("points",))
+    check_types(
+        {
+            "against": (against, str, "'return', or the name of a requirement"),
+            "certify": (certify, is_flag, "True or False"),
+            "options": (options, SolveOptions, "an opaq.SolveOptions"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+            "on_point": (on_point, callable, "a function"),
+            "on_progress": (on_progress, callable, "a function"),
+        },
+        optional=("options", "stop", "on_point", "on_progress"),
+    )
+    chosen = (options or SolveOptions()).changed(conditions=conditions, time=time, processes=processes, seed=seed)
+    stated = as_problem(problem)
+    _check(stated, certify)
+    policy_class = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
+    own, begun = Stop(), perf_counter()
+    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
+        asked = stop or own
+        with asked.limit(chosen.time):
+            try:
+                settings = replace(chosen, time=None, sequences=0)
+                search = FrontSearch.prepare(stated, policy_class, settings, against=against, stop=asked)
+                front = _Front(search, points, asked, begun, chosen.time, certify, on_point, on_progress)
+                return replace(front.frontier(), stated=stated)
+            except StoppedError:
+                if not own.interrupted:
+                    raise
+    raise KeyboardInterrupt
+
+
+def _check(problem: Problem, certify: bool) -> None:
+    if problem.task.over == "forever":
+        found = "a front needs a return over the horizon"
+        raise InputError([Fault("task.over", found, "write 'over: horizon'")])
+    if certify:
+        check_certifiable(problem)
+
+
+@dataclass(slots=True, eq=False)
+class _Front:
+    """A front in the making."""
+
+    search: FrontSearch
+    count: int
+    stop: Stop
+    begun: float
+    time: float | None
+    certify: bool
+    on_point: Callable[[FrontierPoint], None] | None
+    on_progress: Callable[[str], None] | None
+    solved: list[Solved] = field(default_factory=list)  # by threshold
+    carried: set[int] = field(default_factory=set)
+    one_point: bool = False  # the most opaque policy also earns all that can be earned: there is nothing between
+
+    def frontier(self) -> Frontier:
+        with threadpool_limits(1):  # sums over several threads round differently
+            self._ends()
+            self._middle()
+            self._mend()
+        self._carry()
+        points = self._certified(self._points())
+        search = self.search
+        problem, policy_class = search.search.problem, search.search.policy_class
+        return Frontier(
+            problem=problem.name,
+            against=search.name,
+            policy_class=class_name(policy_class),
+            of=problem.task.of,
+            largest=search.largest,
+            points=tuple(points),
+            concave_by_theory=is_closed_under_mixing(problem, policy_class, payoff=search.payoff),
+            seed=search.search.options.seed,
+            seconds=perf_counter() - self.begun,
+            interrupted=self.stop.interrupted,
+            complete=len(points) == self.count or self.one_point,
+        )
+
+    def _ends(self) -> None:
+        """The most opaque policy of all, and the most opaque one that earns (nearly) all that can be earned."""
+        search = self.search
+        top = search.largest - _END * search.size
+        first, last = self._together([(None, []), (top, [])])
+        if first is None or (self.stop.requested and not first.measurement.feasible):
+            raise StoppedError(self.stop.reason)
+        if not first.measurement.feasible:
+            return
+        self._keep([first])
+        if last is not None and not last.measurement.feasible and not self.stop.requested:
+            reached = last.value - _END * search.size  # the most that policies of this class are found to reach
+            (better,) = self._together([(reached, [last.pi])])
+            if better is not None and better.measurement.feasible:
+                last = replace(better, seconds=last.seconds + better.seconds)
+            else:
+                last = search.as_it_is(last)
+        if last is None or not last.measurement.feasible:
+            return
+        if last.value > first.value + _END * search.size:
+            self._keep([last])
+        else:
+            self.one_point = True
+
+    def _middle(self) -> None:
+        while 2 <= len(self.solved) < self.count and not self.stop.requested:
+            known = [FrontSample(self._x(each), each.score, self._score_slope(each)) for each in self.solved]
+            chosen = next_thresholds(known, min(_SIDE_BY_SIDE, self.count - len(self.solved)))
+            if not chosen:
+                return
+            found = self._together([(threshold, self._begins(threshold)) for threshold in chosen])
+            kept = [each for each in found if each is not None and self._is_worth_keeping(each)]
+            if not kept:
+                return
+            self._keep(kept)
+
+    def _is_worth_keeping(self, solved: Solved) -> bool:
+        """Whether a point is one: a search that had no time may know nothing better than the next point."""
+        if solved.status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            return solved.measurement.feasible
+        above = [each.score for each in self.solved if self._x(each) > self._x(solved)]
+        return solved.measurement.feasible and solved.score > max(above, default=-math.inf)
+
+    def _mend(self) -> None:
+        """Search dents once more, from the neighbours that are known by now."""
+        dented = [each for each, lack in zip(self.solved, self._lacks(), strict=True) if lack > _DENT]
+        for first in range(0, len(dented), _SIDE_BY_SIDE):
+            if self.stop.requested:
+                return
+            pair = [each for each in dented[first : first + _SIDE_BY_SIDE] if each.threshold is not None]
+            jobs = [(each.threshold, self._begins(self._x(each), without=each)) for each in pair]
+            for before, after in zip(pair, self._together(jobs), strict=True):
+                if after is not None and after.measurement.feasible and after.score > before.score:
+                    after = replace(after, seconds=before.seconds + after.seconds)
+                    self.solved[self.solved.index(before)] = after
+
+    def _carry(self) -> None:
+        """A policy that reaches more also reaches less: no point stays below one of a higher threshold."""
+        for index in range(len(self.solved) - 2, -1, -1):
+            here, above = self.solved[index], self.solved[index + 1]
+            if above.score > here.score:
+                self.solved[index] = replace(above, threshold=here.threshold, slope=0.0, seconds=here.seconds)
+                self.carried.add(index)
+
+    def _together(self, jobs: Sequence[_Job]) -> list[Solved | None]:
+        """Several thresholds side by side; None where there was no time for anything."""
+        seconds = self._share(len(jobs))
+
+        def run(job: _Job) -> Solved | None:
+            with self.stop.part(seconds) as stop:
+                try:
+                    seed = len(self.solved)
+                    return self.search.solve(*job, stop=stop, seed=seed, on_step=lambda step: self._tell(job[0]))
+                except StoppedError:
+                    return None
+
+        cores = self.search.search.options.processes or available_cores()
+        if min(cores, len(jobs)) < 2 or self.search.search.beliefs <= FEW_BELIEFS:
+            return [run(job) for job in jobs]
+        with ThreadPoolExecutor(min(cores, len(jobs))) as pool:
+            return list(pool.map(run, jobs))
+
+    def _share(self, jobs: int) -> float | None:
+        """Seconds for some points that are solved next: their share of what is left, and a half more."""
+        if self.time is None:
+            return None
+        left = self.begun + self.time * (1.0 - _CERTIFYING * self.certify) - perf_counter()
+        share = 1.5 * jobs / max(self.count - len(self.solved), 1) if self.solved else _FOR_ENDS
+        return max(0.0, left) * min(1.0, share)
+
+    def _begins(self, threshold: float, *, without: Solved | None = None) -> list[FloatArray]:
+        """Policies to begin from: one between the neighbours that reaches the threshold, and the two themselves."""
+        others = [each for each in self.solved if each is not without]
+        left = max((each for each in others if self._x(each) <= threshold), key=self._x, default=others[0])
+        right = min((each for each in others if self._x(each) > threshold), key=self._x, default=others[-1])
+        mixed = self.search.mixture(left, right, threshold)
+        return [mixed, right.pi, left.pi, *([] if without is None else [without.pi])]
+
+    def _keep(self, found: Sequence[Solved]) -> None:
+        self.solved = sorted([*self.solved, *found], key=self._x)
+        for each in found:
+            if self.on_point is not None:
+                self.on_point(self._point(each))
+
+    @staticmethod
+    def _x(solved: Solved) -> float:
+        """Where a point stands: what was asked, or what the most opaque policy reaches unasked."""
+        return solved.value if solved.threshold is None else solved.threshold
+
+    def _score_slope(self, solved: Solved) -> float | None:
+        return None if solved.slope is None else self.search.sign * solved.slope
+
+    def _lacks(self) -> list[float]:
+        return shortfalls([(self._x(each), each.score) for each in self.solved])
+
+    def _points(self) -> list[FrontierPoint]:
+        marks = zip(self.solved, self._lacks(), strict=True)
+        return [
+            replace(self._point(each), shortfall=lack, carried=index in self.carried)
+            for index, (each, lack) in enumerate(marks)
+        ]
+
+    def _point(self, solved: Solved) -> FrontierPoint:
+        return FrontierPoint(
+            threshold=solved.threshold,
+            value=solved.value,
+            measurement=solved.measurement,
+            policy=self.search.search.product.policy(solved.pi),
+            slope=solved.slope,
+            status=solved.status,
+            status_text=solved.status_text,
+            seconds=solved.seconds,
+        )
+
+    def _certified(self, points: list[FrontierPoint]) -> list[FrontierPoint]:
+        """The points with their bounds: what no policy exceeds at a threshold, none exceeds at a higher one."""
+        if not self.certify:
+            return points
+        least, bounded = math.inf, []
+        for number, point in enumerate(points):
+            certificate = self._certificate(point, number, len(points))
+            least = least if certificate is None else min(least, certificate.upper_bound)
+            bound = least if least < math.inf else None
+            trivial = bound is not None and certificate is not None and is_trivial(bound, certificate.trivial_bound)
+            bounded.append(replace(point, certificate=certificate, bound=bound, bound_is_trivial=trivial))
+        return bounded
+
+    def _certificate(self, point: FrontierPoint, number: int, count: int) -> Certificate | None:
+        if self.stop.requested:
+            return None
+        if self.on_progress is not None:
+            self.on_progress(f"certifying point {number + 1} of {count}")
+        left = _CERTIFY_SECONDS
+        if self.time is not None:
+            left = max(0.0, self.begun + self.time - perf_counter()) / (count - number)
+        problem = with_threshold(self.search.search.problem, self.search.payoff, point.threshold)
+        try:
+            with self.stop.part() as stop:
+                return certify(problem, point.policy, time=min(left, _CERTIFY_SECONDS), stop=stop)
+        except StoppedError:
+            return None
+
+    def _tell(self, threshold: float | None) -> None:
+        if self.on_progress is not None:
+            what = "any" if threshold is None else f"at least {threshold:.4g}"
+            done = f"{len(self.solved)} of {self.count} points"
+            self.on_progress(f"{done} | {self.search.name} {what}")

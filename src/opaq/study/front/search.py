@@ -1,0 +1,240 @@
+"""The most opaque policy at one threshold of a front: the problem is compiled once, thresholds are exchanged in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from opaq.errors import Fault, InputError
+from opaq.model.arrays import FloatArray
+from opaq.model.policy import PolicyClass
+from opaq.model.problem import Problem, Requirement
+from opaq.opacity.amount import Amount
+from opaq.opacity.measure import Measurement, measure_product
+from opaq.product.process import HiddenProcess
+from opaq.product.trackers import track_requirement
+from opaq.solvers.feasible import row_visits
+from opaq.solvers.loop import Progress
+from opaq.solvers.optimality import with_least
+from opaq.solvers.options import SolveOptions, StartChoice
+from opaq.solvers.race import RaceResult, ThreadRunner, run_race
+from opaq.solvers.registry import factory_of
+from opaq.solvers.solve import Search, finish_search, measure_winner
+from opaq.solvers.starts import Start, starts
+from opaq.solvers.strategy import PlanRequest, Status
+from opaq.solvers.verdict import Verdict, status_text
+from opaq.stop import Stop, StoppedError
+
+RETURN = "return"
+FEW_BELIEFS = 2_000  # up to this an evaluation takes about a millisecond
+_FRESH_STARTS = 3  # beside the warm ones, where evaluations are that cheap; otherwise 1
+_LAST_SECONDS = 3.0
+_LEAST = 1e-6  # every action of a warm start has about this probability, so that it can come back
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """What a search at one threshold came to."""
+
+    threshold: float | None  # None: nothing was asked
+    pi: FloatArray
+    value: float  # what the policy reaches of the requirement
+    score: float  # the certain side of the uncertainty: higher is better, also where as little as possible is asked
+    measurement: Measurement
+    slope: float | None  # of the front
+    status: Status
+    status_text: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrontSearch:
+    """A prepared search whose threshold for one payoff is exchanged."""
+
+    search: Search
+    payoff: int  # which of the process's payoffs
+    sizes: dict[int, float]  # payoff -> how far it can vary
+
+    @classmethod
+    def prepare(
+        cls, problem: Problem, policy_class: PolicyClass, options: SolveOptions, *, against: str, stop: Stop
+    ) -> FrontSearch:
+        """Compile the problem. Raises InputError for an unknown requirement, StoppedError when asked to stop."""
+        payoff = payoff_index(problem, against)
+        stated = with_threshold(problem, payoff, 0.0)
+        search = Search.prepare(stated, policy_class, factory_of(options.solver), options, warm=None, stop=stop)
+        asked = [index for index, each in enumerate(search.product.process.payoffs) if each.threshold is not None]
+        return cls(search, payoff, dict(zip(asked, search.objective.scales.tolist(), strict=True)))
+
+    @property
+    def process(self) -> HiddenProcess:
+        """The hidden process."""
+        return self.search.product.process
+
+    @property
+    def name(self) -> str:
+        """What the requirement is called."""
+        return self.process.payoffs[self.payoff].name
+
+    @property
+    def largest(self) -> float:
+        """What no policy exceeds of the requirement."""
+        return next(most.largest for most in self.search.attainable if most.name == self.name)
+
+    @property
+    def size(self) -> float:
+        """How far the requirement can vary."""
+        return self.sizes[self.payoff]
+
+    @property
+    def sign(self) -> float:
+        """+1 where as much as possible is asked for, -1 for as little."""
+        return self.search.objective.sign
+
+    def at(self, threshold: float | None, *, stop: Stop) -> Search:
+        """The search with another threshold (None: without that requirement)."""
+        process, search = self.process, self.search
+        payoffs = list(process.payoffs)
+        payoffs[self.payoff] = replace(payoffs[self.payoff], threshold=threshold)
+        problem = with_threshold(search.problem, self.payoff, threshold)
+        product = replace(search.product, problem=problem, process=replace(process, payoffs=tuple(payoffs)))
+        sizes = [size for index, size in self.sizes.items() if payoffs[index].threshold is not None]
+        largest = {most.name: most for most in search.attainable}
+        asked = [payoff for payoff in payoffs if payoff.threshold is not None]
+        return replace(
+            search,
+            problem=problem,
+            product=product,
+            objective=replace(search.objective, product=product, sizes=np.array(sizes), stop=stop),
+            attainable=tuple(replace(largest[each.name], threshold=float(each.threshold or 0.0)) for each in asked),
+        )
+
+    def solve(
+        self,
+        threshold: float | None,
+        begins: Sequence[FloatArray] = (),
+        *,
+        stop: Stop,
+        seed: int = 0,
+        on_step: Callable[[Progress], None] | None = None,
+    ) -> Solved:
+        """The best policy found: from the policies given and some fresh starts, drawn from the seed.
+
+        Without policies it is an ordinary solve.
+        """
+        begun = perf_counter()
+        search = self.at(threshold, stop=stop)
+        outcome = RaceResult((), None, (), Status.INTERRUPTED)
+        with suppress(StoppedError):
+            if begins:
+                outcome = self._warm_race(search, begins, seed, on_step)
+            elif not search.impossible:
+                outcome = search.race(folder=None, on_step=on_step)
+        verdict = finish_search(search, outcome)
+        pi, measurement = measure_winner(search, verdict.candidate)
+        return Solved(
+            threshold=threshold,
+            pi=pi,
+            value=measurement.requirements[self.payoff].value,
+            score=_score(measurement.uncertainty, self.sign),
+            measurement=measurement,
+            slope=self._slope(search, verdict, threshold),
+            status=verdict.status,
+            status_text=status_text(
+                verdict, measurement, search.attainable, minimise=search.product.problem.task.minimise
+            ),
+            seconds=perf_counter() - begun,
+        )
+
+    def as_it_is(self, solved: Solved) -> Solved:
+        """The same policy as the point of what it reaches, where there was no time to improve it."""
+        search = self.at(solved.value, stop=Stop())
+        measurement = measure_product(search.product, solved.pi, time=_LAST_SECONDS, sequences=0)
+        return replace(
+            solved, threshold=solved.value, measurement=measurement, score=_score(measurement.uncertainty, self.sign)
+        )
+
+    def _warm_race(
+        self, search: Search, begins: Sequence[FloatArray], seed: int, on_step: Callable[[Progress], None] | None
+    ) -> RaceResult:
+        process, options = search.objective.process, search.options
+        factory = factory_of(options.solver)
+        settings = {name: getattr(options, name) for name in factory.options}
+        logits = [with_least(process, process.logits(pi), _LEAST) for pi in begins]
+        count = _FRESH_STARTS if search.beliefs <= FEW_BELIEFS else 1
+        kind: StartChoice = "mixed" if count > 1 else "random"
+        fresh = starts(search.objective, count=count, kind=kind, seed=options.seed + seed)
+        racing = [Start(place, "warm", theta) for place, theta in enumerate(logits)]
+        racing += [replace(start, place=len(logits) + start.place) for start in fresh]
+        plan = factory.plan(PlanRequest(search.objective.gradients, search.beliefs, len(racing), settings))
+        kept = [
+            min(count, most) for count, most in zip(plan.kept, (len(racing), 2, *[1] * len(plan.kept)), strict=False)
+        ]
+        plan = replace(plan, kept=tuple(kept))  # after a few steps it is known which start leads
+        return run_race(
+            search.objective, plan, racing, seed=options.seed, folder=None, runner=ThreadRunner(1), on_step=on_step
+        )
+
+    def _slope(self, search: Search, verdict: Verdict, threshold: float | None) -> float | None:
+        """Minus the multiplier: what one more unit of threshold changes."""
+        if threshold is None:
+            return 0.0
+        if verdict.optimality is None:
+            return None
+        asked = [index for index in self.sizes if search.product.process.payoffs[index].threshold is not None]
+        return -self.sign * float(verdict.optimality.multipliers[asked.index(self.payoff)])
+
+    def mixture(self, first: Solved, second: Solved, threshold: float) -> FloatArray:
+        """A policy between two, that reaches about the threshold.
+
+        Rows are weighted by how often each policy visits them. Where rows tell states and times apart this has the
+        visits of a coin tossed at the start between the two, and so exactly the mean of their returns.
+        """
+        span = second.value - first.value
+        share = min(max((threshold - first.value) / span, 0.0), 1.0) if span > 0 else 0.5
+        counts = np.diff(self.process.row_start)
+        weights = [(1.0 - share) * row_visits(self.process, first.pi), share * row_visits(self.process, second.pi)]
+        total = weights[0] + weights[1]
+        part = np.divide(weights[1], total, out=np.full_like(total, share), where=total > 0.0)
+        by_slot = np.repeat(part, counts)
+        return np.asarray((1.0 - by_slot) * first.pi + by_slot * second.pi)
+
+
+def _score(amount: Amount, sign: float) -> float:
+    if amount.method == "sampled":
+        return sign * amount.value
+    return amount.lower if sign > 0 else -amount.upper
+
+
+def payoff_index(problem: Problem, against: str) -> int:
+    """The position of a requirement among the payoffs, by its name as it is reported or as it is stated."""
+    names = [RETURN]
+    for position, requirement in enumerate(problem.task.requirements, start=1):
+        tracked = track_requirement(requirement, problem).name
+        if against in (tracked, _stated_name(requirement)):
+            return position
+        names.append(tracked)
+    if against == RETURN:
+        return 0
+    raise InputError([Fault("against", f"no requirement is called '{against}'", f"there are {', '.join(names)}")])
+
+
+def _stated_name(requirement: Requirement) -> str:
+    return str(getattr(requirement, "name", "") or getattr(requirement, "reward", ""))
+
+
+def with_threshold(problem: Problem, payoff: int, threshold: float | None) -> Problem:
+    """The problem with another threshold for one payoff (None: nothing is asked of it)."""
+    task = problem.task
+    if payoff == 0:
+        return replace(problem, task=replace(task, return_at_least=threshold))
+    stated = list(task.requirements)
+    if threshold is None:
+        del stated[payoff - 1]
+    else:
+        stated[payoff - 1] = replace(stated[payoff - 1], threshold=threshold)  # type: ignore[type-var]
+    return replace(problem, task=replace(task, requirements=tuple(stated)))
