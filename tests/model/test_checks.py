@@ -59,7 +59,7 @@ RIGHT: dict[str, dict[str, tuple[Any, ...]]] = {
     "Reach": {"states": SET, "name": TEXT},
     "Satisfy": {"name": TEXT},
     "Memory": {"free": (True,)},
-    "Budget": {"nodes": (10**9,), "memory": (10**9,)},
+    "Budget": {"nodes": (10**9,), "memory": (10**9,), "whole_nodes": (10**9,), "whole_work": (2.5, 10**9)},
     "SolveOptions": {
         "conditions": ("x",),
         "seed": (10**9,),

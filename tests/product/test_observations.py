@@ -269,19 +269,23 @@ def test_on_the_ladder_hearing_never_hurts(seed: int) -> None:
 PARTS = st.text(alphabet="xb/\\", min_size=1, max_size=3)
 
 
+def named_observer(observations: tuple[str, ...], signs: tuple[str, ...]) -> opaq.Observer:
+    """One of two states and two actions, where everything may be seen."""
+    seen, heard = (SparseRows.from_dense(np.full((2, len(names)), 1 / len(names))) for names in (observations, signs))
+    return opaq.Observer(observations, seen, signs, heard)
+
+
 @given(st.lists(PARTS, min_size=1, max_size=6, unique=True), st.lists(PARTS, min_size=1, max_size=6, unique=True))
 def test_joint_names_are_unambiguous(observations: list[str], signs: list[str]) -> None:
-    observer = replace(
-        heard_problem().observer, observations=tuple(observations), action_signs=tuple(signs), action_emission=None
-    )
-    names = observer.seen_names
+    names = named_observer(tuple(observations), tuple(signs)).seen_names
     assert len(set(names)) == len(names) == len(observations) * (1 + len(signs))
 
 
 def test_plain_joint_names_are_joined_by_a_slash() -> None:
-    observer = replace(heard_problem().observer, observations=("o", "p q"), action_signs=("a", "b/c"))
+    observer = named_observer(("o", "p q"), ("a", "b/c"))
     assert observer.seen_names == ("o", "o/a", "o/b/c", "p q", "p q/a", "p q/b/c")
-    assert replace(observer, observations=("x/b", "x"), action_signs=()).seen_names == ("x/b", "x")
+    unseen = replace(observer, observations=("x/b", "x"), action_signs=(), action_emission=None)
+    assert unseen.seen_names == ("x/b", "x")
 
 
 @pytest.mark.parametrize("seed", range(3))

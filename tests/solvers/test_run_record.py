@@ -38,6 +38,8 @@ def changed(problem):
     first = int(mdp.transitions.starts[row])
     values[first : first + 2] += [1e-6, -1e-6]
     emission = problem.observer.emission
+    shown = emission.values.copy()
+    shown[shown == 0.5] = np.resize([0.25, 0.75], (shown == 0.5).sum())
     return {
         "the horizon was 3 and is 2": replace(problem, horizon=2),
         "the discount was 1 and is 0.5": replace(problem, discount=0.5),
@@ -50,7 +52,7 @@ def changed(problem):
         "the start distribution differs": replace(problem, mdp=replace(mdp, start=floats(np.roll(mdp.start, 1)))),
         "the observer differs": replace(
             problem,
-            observer=replace(problem.observer, emission=replace(emission, values=floats(emission.values[::-1]))),
+            observer=replace(problem.observer, emission=replace(emission, values=floats(shown))),
         ),
         "the conditions of the policy were state, automaton and are state, time": replace(
             problem, policy_class=replace(problem.policy_class, conditions_on=("state", "time"))

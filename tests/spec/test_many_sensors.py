@@ -105,7 +105,8 @@ def test_sensors_and_emissions_cannot_get_out_of_step() -> None:
             dataclasses.replace(observer, **changes)
     table = dataclasses.replace(observer, emission=other.emission, sensors=None)
     assert table.sensors is None
-    assert dataclasses.replace(observer, action_signs=("x",)).sensors == observer.sensors
+    heard = opaq.SparseRows.from_dense(np.ones((4, 1)))
+    assert dataclasses.replace(observer, action_signs=("x",), action_emission=heard).sensors == observer.sensors
 
 
 def test_problems_that_show_the_same_have_one_fingerprint() -> None:

@@ -7,6 +7,7 @@ total mass, and one backward sweep gives the whole gradient.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,7 +45,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         limits = {"nodes": (self.nodes, 1, 10**12), "mass": (self.mass, 0, 1), "memory": (self.memory, 1, 2**60)}
-        check_numbers(limits, whole=("nodes", "memory"))
+        further = {"whole_nodes": (self.whole_nodes, 1, 2**63), "whole_work": (self.whole_work, 0, math.inf)}
+        limits |= {name: limit for name, limit in further.items() if limit[0] is not None}
+        check_numbers(limits, whole=tuple(name for name in limits if name not in ("mass", "whole_work")))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -202,6 +202,8 @@ class Observer(Checked):
             shown = names[kind]
             if shown is not None:
                 checks.distributions(table, num_rows=None, num_columns=len(shown), column=kind.removesuffix("s"))
+        if self.sensors is not None:
+            checks.type("sensors", SensorSet, "a SensorSet")
         checks.finish()
         stated = self.sensors
         if stated is None:
