@@ -44,10 +44,14 @@ class Budget:
         return self.nodes if self.whole_nodes is None else self.whole_nodes
 
     def __post_init__(self) -> None:
-        limits = {"nodes": (self.nodes, 1, 10**12), "mass": (self.mass, 0, 1), "memory": (self.memory, 1, 2**60)}
-        further = {"whole_nodes": (self.whole_nodes, 1, 2**63), "whole_work": (self.whole_work, 0, math.inf)}
-        limits |= {name: limit for name, limit in further.items() if limit[0] is not None}
-        check_numbers(limits, whole=tuple(name for name in limits if name not in ("mass", "whole_work")))
+        limits = {
+            "nodes": (self.nodes, 1, 10**12),
+            "mass": (self.mass, 0, 1),
+            "memory": (self.memory, 1, 2**60),
+            "whole_nodes": (self.whole_nodes, 1, 2**63),
+            "whole_work": (self.whole_work, 0, math.inf),
+        }
+        check_numbers(limits, whole=("nodes", "memory", "whole_nodes"), optional=("whole_nodes", "whole_work"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
