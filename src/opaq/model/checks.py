@@ -226,7 +226,10 @@ class Checks:
             return self.error(field, f"names {column} {beyond}, but there are {shape[1]:,}")
         rows, path = np.repeat(np.arange(shape[0]), np.diff(starts)), spell or (lambda row: f"[{row}]")
         if ((np.diff(at) <= 0) & (np.diff(rows) == 0)).any():
-            return self.error(field, f"has rows whose {column}s do not ascend", "SparseRows.from_entries sorts them")
+            order = np.lexsort((at, rows))
+            at, values = read_only(at[order]), read_only(values[order])
+        if ((np.diff(at) == 0) & (np.diff(rows) == 0)).any():
+            return self.error(field, f"has rows that name a {column} twice", "SparseRows.from_entries adds them up")
         broken = np.flatnonzero(~((values >= 0) & (values <= 1 + SLACK)))
         for entry in broken[:_MOST_LISTED].tolist():
             share = values[entry]
