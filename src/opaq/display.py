@@ -1,4 +1,4 @@
-"""How objects show themselves in notebooks: which view draws which class. Imports nothing of opaq.
+"""Show results in notebooks and turn them into data frames. Imports nothing of opaq.
 
 Models and results come before reports in the order of imports, so that they cannot call them: the view of a class is
 named here, as the commands are in `commands`, and imported when a notebook first asks for it.

@@ -1,4 +1,4 @@
-"""What is wrong with an input, said once, all of it, in the user's words."""
+"""Faults of inputs, all at once in the user's words; checks of arguments; names escaped for display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading regular files of a limited size, and writing files that are either whole or not there."""
+"""Read regular files of a limited size, write files that are either whole or not there, and lock folders."""
 
 from __future__ import annotations
 

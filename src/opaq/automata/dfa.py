@@ -1,4 +1,4 @@
-"""Complete deterministic automata as tables over the letters that occur."""
+"""Deterministic automata as tables over the letters that occur, and the smallest one of a language."""
 
 from __future__ import annotations
 

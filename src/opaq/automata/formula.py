@@ -1,4 +1,4 @@
-"""Formulas of linear temporal logic on finite traces, and how they are written."""
+"""LTLf formulas on finite traces: their syntax trees, how they are written and how they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From formulas to automata."""
+"""Translate formulas and expressions into automata, and tell what their author should know of them."""
 
 from __future__ import annotations
 

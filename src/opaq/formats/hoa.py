@@ -1,4 +1,4 @@
-"""Reading automata in the Hanoi Omega-Automata format (HOA v1), as automata on finite words.
+"""Read and write automata in the Hanoi Omega-Automata format (HOA v1), as automata on finite words.
 
 A word is accepted when the state after its last letter carries the acceptance mark 0.
 """

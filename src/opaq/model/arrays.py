@@ -1,4 +1,4 @@
-"""The array types of opaq: plain NumPy, read-only once they are part of a model."""
+"""Array types (plain NumPy, read-only in a model), equality by content, and rows of probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deterministic automata over labels, as users draw them."""
+"""Deterministic automata over labels, and the guards on their edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy may look at: one small class per condition.
+"""What a policy may look at, one small class per condition, and the memory that a policy carries.
 
 Each is plain data. `opaq.spec` knows how a condition is written in files, `opaq.product` which machine follows it.
 A condition that is finer than another tells how its part of a row key gives the other's part.

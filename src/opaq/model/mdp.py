@@ -1,4 +1,4 @@
-"""The plant: a Markov decision process with named states and actions."""
+"""The plant: a Markov decision process with named states and actions, and what a foreign model file adds to it."""
 
 from __future__ import annotations
 

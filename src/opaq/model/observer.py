@@ -1,4 +1,4 @@
-"""What the eavesdropper sees."""
+"""What the eavesdropper sees: emissions, and the sensors that they follow from where sensors are stated."""
 
 from __future__ import annotations
 

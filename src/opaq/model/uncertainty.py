@@ -1,4 +1,4 @@
-"""How uncertain the observer is of the secret: the figure that is measured, maximised or minimised.
+"""How uncertain the observer is of the secret: figures that are measured, maximised or minimised, and their leaves.
 
 An uncertainty is a function f of q, the unnormalised probabilities q_z = P(z, y) of the secret's values after one
 observation sequence y. It is concave and positively homogeneous, f(c q) = c f(q), so that its sum over all sequences

@@ -1,4 +1,4 @@
-"""A number and how it was obtained."""
+"""A number with how it was obtained, and the invariants that no answer may violate."""
 
 from __future__ import annotations
 

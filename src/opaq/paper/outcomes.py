@@ -1,4 +1,4 @@
-"""What a reproduction finds: rows of a table and pictures."""
+"""Results of a reproduction: rows, pictures, and tables of them as text and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much work a reproduction may do, and how it tells what it is doing."""
+"""How much work a reproduction may do, and the figures and settings that the paper reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets as trackers: a machine that reads the run, and the value it ends with.
+"""Trackers: machines that follow the run for secrets, observers, conditions and requirements.
 
 A new kind of secret is a data class derived from `Secret` and one function registered here:
 

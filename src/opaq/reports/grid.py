@@ -1,4 +1,4 @@
-"""Grid problems as pictures see them: cells, walls, traps, and what can be observed where."""
+"""Grid problems and policies as pictures see them, and as characters."""
 
 from __future__ import annotations
 

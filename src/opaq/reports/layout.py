@@ -1,4 +1,4 @@
-"""Text of limited width: rows that wrap, and long names made short."""
+"""Pages for people (sentence, facts, tables, lines) as text of limited width, and how numbers are written."""
 
 from __future__ import annotations
 

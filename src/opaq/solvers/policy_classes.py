@@ -1,4 +1,4 @@
-"""Policy classes by name, which of them contain which, and the ladder of classes that suits a problem."""
+"""Policy classes by name, which contain which, the ladder for a problem, and policies lifted to larger classes."""
 
 from __future__ import annotations
 

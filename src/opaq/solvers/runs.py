@@ -1,4 +1,4 @@
-"""Checkpoints: every step of every start is stored so that kill -9 loses nothing, and read back with suspicion."""
+"""Run folders: the record of a run and a checkpoint per start, so that kill -9 loses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where solvers begin."""
+"""Initial policies of the starts, and the largest return that any policy can reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every solver is: typed state, a step, and a test for being done; no loop, no printing, no files."""
+"""What every solver is (typed state, step, test for being done), how a solve makes one, and how it ends."""
 
 from __future__ import annotations
 

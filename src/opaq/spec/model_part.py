@@ -1,4 +1,4 @@
-"""The plant, from names and distributions or from arrays."""
+"""The plant from names and distributions or from arrays, with its rewards."""
 
 from __future__ import annotations
 

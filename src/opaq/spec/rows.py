@@ -1,4 +1,4 @@
-"""Distributions over names: one, or a row of them for every state or action, by name or as an array."""
+"""Rows of probabilities as users state them: by name for every state or action, or as arrays."""
 
 from __future__ import annotations
 

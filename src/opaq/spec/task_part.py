@@ -1,4 +1,4 @@
-"""What must get done: thresholds on returns and on probabilities."""
+"""What must get done (thresholds on returns and probabilities) and which uncertainty it is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a decoder makes of a node of the observation machine: a cost per secret value.
+"""Decoders: the cost per secret value at a node of the observation machine, for every uncertainty.
 
 Every uncertainty f that is concave and positively homogeneous has costs c with f(q) <= sum over z of c_z q_z for all
 masses q >= 0; the bound holds for all such costs, whatever masses they were computed from. They are computed from the

@@ -1,4 +1,4 @@
-"""Finite machines that read observations: what a decoder is allowed to remember.
+"""Machines that read observations, which decoders may remember: windows, trees, belief graphs.
 
 A machine gives the code of its node after the first observation and after each further one. A code is a row of whole
 numbers of the machine's own choosing, which may mean different things at different times. Every machine is sound: a

@@ -1,4 +1,4 @@
-"""Sweeps over a history tree: forwards, what a policy reaches; backwards, what no policy exceeds."""
+"""Sweeps over a history tree, the observation sequences at its end, and their uncertainty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables filled line by line, where later lines override earlier ones and `*` stands for every index."""
+"""The words of a .pomdp file and the tables they fill: later lines override earlier ones, `*` is every index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outer shell of a UMB file: a tar archive, plain or compressed, held in memory and never unpacked to disk."""
+"""The inside of a UMB file: the tar archive in memory, its index, and values of the declared types."""
 
 from __future__ import annotations
 

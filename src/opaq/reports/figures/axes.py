@@ -1,4 +1,4 @@
-"""Charts: lines, marks and levels over one pair of axes, several of them below each other."""
+"""Charts, grids and heat tables on matplotlib axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the observer believes in the course of one run, as a figure."""
+"""Figures of what the observer believes: along one run, and as time goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How figures look: sizes of two-column papers, colours that all readers can tell apart, names as plain text."""
+"""How figures look (sizes, colours, plain text) and how they are saved, the same bytes for the same figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the next point of a front goes: where the tangents of its neighbours and the chord between them differ most.
+"""Where the next point of a front goes, and where theory promises a concave front.
 
 The optimal multiplier of a requirement is what one more unit of its threshold costs: minus the slope of the front. Of
 a concave front every tangent is an upper bound and every chord a lower one, so that the front between two known points

@@ -1,4 +1,4 @@
-"""What a sweep's folder holds beside the journal, all of it made from the journal: tables, answers, policies."""
+"""The folder of a sweep: begun for one plan; tables, answers and policies made from its journal."""
 
 from __future__ import annotations
 

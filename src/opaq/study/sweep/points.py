@@ -1,4 +1,4 @@
-"""The points of a sweep: each is a problem with its options, checked before any of them runs."""
+"""The points of a sweep: each a problem with its options, checked before any runs, and the task of a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs the points of a sweep and the starts of a solve: one protocol, whether on this machine or on a cluster."""
+"""The protocol of executors of a sweep, and the one that a name stands for."""
 
 from __future__ import annotations
 
