@@ -1,4 +1,4 @@
-"""What runs the points of a sweep and the starts of a solve: one protocol, whether on this machine or on a cluster."""
+"""What runs the points of a sweep: one protocol, whether on this machine or on a cluster."""
 
 from __future__ import annotations
 
