@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -48,7 +48,7 @@ from opaq.solvers.runs import option_parts, recorded_run
 from opaq.solvers.starts import Attainable, Start, graph_size, largest_return, starts
 from opaq.solvers.strategy import Plan, PlanRequest, Solver, SolverFactory, Status, Trace
 from opaq.solvers.verdict import Verdict, judge_optimality, status_text
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -432,26 +432,9 @@ def solve(
     wanted = wanted if policy_class is None else checked_class(policy_class, stated)
     first = None if warm is None else as_policy(warm, stated)
     path = None if folder is None else Path(folder)
-
-    def answer(stop: Stop) -> Solution:
-        search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=stop)
+    with interruptible(stop) as asked, asked.limit(chosen.time):
+        search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=asked)
         return _run(search, path, on_step=on_step, begun=begun)
-
-    return _interruptible(answer, stop, time=chosen.time)
-
-
-def _interruptible(answer: Callable[[Stop], Solution], stop: Stop | None, *, time: float | None) -> Solution:
-    """An answer within some time; without a stop of the caller's, Ctrl-C asks for the best policy so far."""
-    own = Stop()
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        asked = stop or own
-        with asked.limit(time):
-            try:
-                return answer(asked)
-            except StoppedError:
-                if not own.interrupted:
-                    raise
-    raise KeyboardInterrupt
 
 
 def _check(problem: Problem, factory: SolverFactory, options: SolveOptions) -> None:
