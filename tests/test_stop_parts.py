@@ -1,10 +1,14 @@
-"""A stop for one part of the work."""
+"""A stop for one part of the work, and for one call."""
 
 from __future__ import annotations
 
+import signal
 from time import monotonic, sleep
 
-from opaq.stop import INTERRUPTED, TIME_IS_UP, Stop
+import pytest
+
+import opaq
+from opaq.stop import INTERRUPTED, TIME_IS_UP, Stop, StoppedError, interruptible
 
 
 def test_a_part_ends_with_the_whole_and_not_the_other_way_round() -> None:
@@ -49,3 +53,64 @@ def test_an_inner_stage_that_ends_first_is_over_when_it_is_left() -> None:
                 sleep(0.005)
             assert stop.requested
         assert not stop.requested
+
+
+def press_ctrl_c(stop: Stop) -> None:
+    """Send the signal, and wait until the thread that listens has heard it."""
+    begun = monotonic()
+    signal.raise_signal(signal.SIGINT)
+    while not stop.requested and monotonic() - begun < 30:
+        sleep(0.005)
+
+
+def call(stop: Stop | None = None, *, keep_answer: bool, has_answer: bool, act=press_ctrl_c) -> str:
+    """A call whose work ends with an answer or without one."""
+    with interruptible(stop, keep_answer=keep_answer) as asked:
+        act(asked)
+        if not has_answer:
+            asked.check()
+        return f"ended: {asked.reason}"
+
+
+def test_an_answer_after_ctrl_c_is_returned_only_where_it_is_to_be_kept() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    assert call(keep_answer=True, has_answer=True) == "ended: interrupted"
+    with pytest.raises(KeyboardInterrupt):
+        call(keep_answer=False, has_answer=True)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("keep_answer", [True, False])
+def test_work_without_an_answer_ends_as_it_was_asked_to(keep_answer: bool) -> None:
+    with pytest.raises(KeyboardInterrupt) as raised:
+        call(keep_answer=keep_answer, has_answer=False)
+    assert raised.value.__suppress_context__  # one line, not the course of the work
+    with pytest.raises(StoppedError, match=TIME_IS_UP):
+        call(keep_answer=keep_answer, has_answer=False, act=lambda stop: stop.request(TIME_IS_UP))
+
+
+@pytest.mark.parametrize("keep_answer", [True, False])
+def test_a_stop_of_the_callers_is_used_as_it_is(keep_answer: bool) -> None:
+    before, stop = signal.getsignal(signal.SIGINT), Stop()
+    with interruptible(stop, keep_answer=keep_answer) as asked:
+        assert asked is stop
+        assert signal.getsignal(signal.SIGINT) is before
+    assert call(stop, keep_answer=keep_answer, has_answer=True, act=Stop.request) == "ended: interrupted"
+    with pytest.raises(StoppedError, match=INTERRUPTED):
+        call(stop, keep_answer=keep_answer, has_answer=False, act=Stop.request)
+
+
+def test_ctrl_c_before_a_certificate_has_a_problem_is_a_keyboard_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a StoppedError."""
+    from opaq.certificates import certify
+
+    compile_problem = certify.compile_problem
+
+    def interrupted(*arguments, stop: Stop, **more):
+        press_ctrl_c(stop)
+        stop.check()
+        return compile_problem(*arguments, stop=stop, **more)
+
+    monkeypatch.setattr(certify, "compile_problem", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opaq.certify("two-sink", time=5.0)

@@ -159,6 +159,28 @@ def on_signals(act: Callable[[int], None], signals: tuple[int, ...] = (signal.SI
         restore()
 
 
+@contextmanager
+def interruptible(stop: Stop | None, *, keep_answer: bool = True) -> Iterator[Stop]:
+    """Yield the stop for the work of one public call: the caller's or, without one, a new one that Ctrl-C requests.
+
+    A stop of the caller's is used as it is, and its signals are the caller's. Without one KeyboardInterrupt is raised
+    where the work ends with StoppedError after Ctrl-C and, unless `keep_answer`, where it ends with an answer after it.
+    """
+    if stop is not None:
+        yield stop
+        return
+    own = Stop()
+    with on_signals(lambda number: own.request()):
+        try:
+            yield own
+        except StoppedError:
+            if not own.interrupted:
+                raise
+            keep_answer = False  # there is none
+    if own.interrupted and not keep_answer:
+        raise KeyboardInterrupt from None
+
+
 def listen(act: Callable[[int], None], signals: tuple[int, ...]) -> Callable[[], None]:
     """The same until the function that is returned is called, or for ever."""
     receiver, sender = socket.socketpair()

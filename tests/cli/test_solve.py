@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from opaq.cli.shell import code_of_status
 from opaq.solvers.options import default_of
 from opaq.solvers.registry import SOLVERS
 from opaq.solvers.runs import RECORD_FILE, RunRecord
+from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
 
 FEW = ("--starts", "1", "--quiet")
@@ -46,6 +48,13 @@ def test_options_that_the_solver_ignores_are_refused(opaq, arguments: list[str],
     for line in told:
         wanted = "--gradients sampled" if "--samples" in line else "--solver primal-dual"
         assert line.endswith(f"it belongs to {wanted}")
+
+
+def test_starts_run_in_threads_and_nowhere_else(opaq) -> None:
+    done = opaq("solve", "two-sink", *FEW, "--on", "local")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No such option: --on" in done.stderr
+    assert "on" not in inspect.signature(solve).parameters
 
 
 def test_sampled_gradients_are_not_for_lagrangian(opaq) -> None:

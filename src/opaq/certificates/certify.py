@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from time import perf_counter
@@ -40,7 +40,7 @@ from opaq.opacity.measure import Measurement, measure
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.solvers.compare import Comparison
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -213,13 +213,12 @@ def certify(
         },
         optional=("budget", "machines", "stop", "on_progress"),
     )
-    begun, own = perf_counter(), Stop()
+    begun = perf_counter()
     stated = as_problem(problem)
     chosen = None if policy is None else as_policy(policy, stated)
     check_certifiable(stated)
     aware = aware or (chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions))
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        stop = stop or own
+    with interruptible(stop, keep_answer=False) as asked:
         search = _CertificateSearch.of(
             stated,
             chosen,
@@ -227,13 +226,11 @@ def certify(
             deadline=begun + time,
             budget=budget or Budget(),
             aware=aware,
-            stop=stop,
+            stop=asked,
             on_progress=on_progress or _say_nothing,
         )
-        with stop.limit(max(begun + time - perf_counter(), 0.0)):
+        with asked.limit(max(begun + time - perf_counter(), 0.0)):
             status = search.run(machines, deadline=begun + time)
-    if own.interrupted:
-        raise KeyboardInterrupt
     return search.certificate(status, perf_counter() - begun)
 
 

@@ -54,13 +54,6 @@ Exponent = Annotated[
     float | None, of_solve("exponent", "Steps of primal-dual fall as k^-exponent and 1/k; 0 keeps them")
 ]
 Seed = Annotated[int | None, of_solve("seed", "The same seed gives the same answer")]
-On = Annotated[
-    str | None,
-    typer.Option(
-        metavar="local|ray|ray://HOST:PORT",
-        help="Run starts in processes of this machine or on a Ray cluster (default: in threads).",
-    ),
-]
 Processes = Annotated[int | None, of_solve("processes", "At most so many starts side by side (default: one per core)")]
 
 

@@ -49,7 +49,6 @@ def command(
     nodes: shared.Nodes = None,
     memory: shared.Memory = None,
     processes: shared.Processes = None,
-    on: shared.On = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Prove how far from the best possible the policy is at most (up to 60 s).")
     ] = False,
@@ -87,7 +86,7 @@ def command(
     folder.begin()
     for line in folder.notes:
         print_note(line)
-    solution = _solve(stated, folder, processes=processes, on=on, time=time, quiet=quiet)
+    solution = _solve(stated, folder, processes=processes, time=time, quiet=quiet)
     _warn(solution, folder.source)
     certificate, interrupted = _certify(stated, solution, folder.source, quiet=quiet) if certify else (None, False)
 
@@ -184,7 +183,6 @@ def _solve(
     folder: RunFolder,
     *,
     processes: int | None,
-    on: str | None,
     time: float | None,
     quiet: bool,
 ) -> Solution:
@@ -205,7 +203,6 @@ def _solve(
             folder.options,
             folder=folder.path,
             processes=processes,
-            on=on,
             time=time,
             on_step=solver_progress(progress, problem),
             stop=stop,

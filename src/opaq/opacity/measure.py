@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import perf_counter
@@ -29,7 +28,7 @@ from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import ObservedSequence, observed_sequences
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -476,32 +475,22 @@ def measure(
     )
     stated = as_problem(problem)
     chosen = None if policy is None else as_policy(policy, stated)
-    own = Stop()
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        stop = stop or own
-        with stop.limit(time):
-            try:
-                product = compile_problem(stated, chosen.policy_class if chosen is not None else None, stop=stop)
-                measurement = measure_product(
-                    product,
-                    product.policy_vector(chosen),
-                    mode=mode,
-                    width=width,
-                    samples=samples,
-                    rng=np.random.default_rng(seed),
-                    budget=_budget(nodes, mass, memory),
-                    time=None if time is None else time - (perf_counter() - begun),
-                    sequences=sequences,
-                    begun=begun,
-                    stop=stop,
-                    on_progress=on_progress,
-                )
-            except StoppedError:
-                if not own.interrupted:
-                    raise
-    if own.interrupted:
-        raise KeyboardInterrupt
-    return measurement
+    with interruptible(stop, keep_answer=False) as asked, asked.limit(time):
+        product = compile_problem(stated, chosen.policy_class if chosen is not None else None, stop=asked)
+        return measure_product(
+            product,
+            product.policy_vector(chosen),
+            mode=mode,
+            width=width,
+            samples=samples,
+            rng=np.random.default_rng(seed),
+            budget=_budget(nodes, mass, memory),
+            time=None if time is None else time - (perf_counter() - begun),
+            sequences=sequences,
+            begun=begun,
+            stop=asked,
+            on_progress=on_progress,
+        )
 
 
 def measure_product(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -24,7 +23,7 @@ from opaq.reports.given_answers import GivenAnswers
 from opaq.reports.page.render import render_report
 from opaq.reports.report_data import ReportInputs, report_data, with_answers
 from opaq.reports.report_limits import LIMITS
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, interruptible
 
 Answer = Any  # of a solver or a certificate, or its JSON; reports know only what they are given
 
@@ -117,26 +116,18 @@ def make_report(
     answers = GivenAnswers.of(solution, certificate, comparison)
     chosen = _policy(policy, solution)
     tell = on_progress or (lambda words: None)
-    own = Stop()
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        asked = stop or own
-        try:
-            with asked.part(time) as limited:
-                product, pi = _compile(problem, chosen, solution, limited)
-                left = None if time is None else _MEASURING * (time - (perf_counter() - begun))
-                measurement = _measure(product, pi, solution, time=left, stop=limited, tell=tell)
-                tell("replaying runs")
-                stated = _problem_text(problem) if text is None else text
-                inputs = ReportInputs(product, pi, chosen, measurement, answers, stated)
-                data = report_data(inputs, runs=runs, seed=seed, stop=limited)
-            if further is not None:
-                given = {"solution": solution, "certificate": certificate, "comparison": comparison}
-                data = with_answers(data, measurement, GivenAnswers.of(**{**given, **further()}))
-        except StoppedError:
-            if not own.interrupted:
-                raise
-    if own.interrupted:
-        raise KeyboardInterrupt
+    with interruptible(stop, keep_answer=False) as asked:
+        with asked.part(time) as limited:
+            product, pi = _compile(problem, chosen, solution, limited)
+            left = None if time is None else _MEASURING * (time - (perf_counter() - begun))
+            measurement = _measure(product, pi, solution, time=left, stop=limited, tell=tell)
+            tell("replaying runs")
+            stated = _problem_text(problem) if text is None else text
+            inputs = ReportInputs(product, pi, chosen, measurement, answers, stated)
+            data = report_data(inputs, runs=runs, seed=seed, stop=limited)
+        if further is not None:
+            given = {"solution": solution, "certificate": certificate, "comparison": comparison}
+            data = with_answers(data, measurement, GivenAnswers.of(**{**given, **further()}))
     tell("writing the page")
     return Report(data, render_report(data))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import class_name, contains, default_classes, lift, named_classes
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Solver, Status
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -145,15 +144,9 @@ def compare(
     listed = [classes] if isinstance(classes, str | PolicyClass) else classes
     wanted = default_classes(stated) if listed is None else named_classes(listed, stated)
     _check(stated, wanted)
-    own = Stop()
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        search = _Ladder(stated, stop or own, solver=solver, budget=budget, options=chosen, on_step=on_step)
-        try:
-            return search.climb(wanted, chosen.time, on_rung)
-        except StoppedError:
-            if not own.interrupted:
-                raise
-    raise KeyboardInterrupt
+    with interruptible(stop) as asked:
+        search = _Ladder(stated, asked, solver=solver, budget=budget, options=chosen, on_step=on_step)
+        return search.climb(wanted, chosen.time, on_rung)
 
 
 def _check(problem: Problem, classes: Sequence[PolicyClass]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -95,28 +95,6 @@ def run_start(
         keeper.store(now, final=True)
     seconds = perf_counter() - begun
     return StartResult(start.place, start.kind, status, now.best, len(now.traces), tuple(now.traces), seconds, now)
-
-
-def run_slice(
-    objective: Objective,
-    solver: Solver,
-    start: Start,
-    *,
-    seed: int,
-    begin: SolverCheckpoint | None,
-    judge_every: int,
-    seconds: float,
-) -> SolverCheckpoint:
-    """Run one start for so long, at least one step unless it is done, and no step is left half done.
-
-    Slices one after the other come to the same end as `run_start`, bit for bit.
-    """
-    until, now = monotonic() + seconds, begin or _fresh(objective, solver, start, seed)
-    while solver.done(now.state) is None:
-        now = _advance(objective, solver, now, judge_every=judge_every)
-        if monotonic() >= until:
-            break
-    return now
 
 
 def _advance(objective: Objective, solver: Solver, now: SolverCheckpoint, *, judge_every: int) -> SolverCheckpoint:

@@ -7,7 +7,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -50,36 +49,17 @@ class Job:
         )
 
 
-class StartRunner(Protocol):
-    """What runs the starts of a solve; the results are the same bit for bit, whatever does."""
+def _run_jobs(jobs: list[Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+    """The results as they come; `on_step` is called in the caller's thread.
 
-    def run(self, jobs: list[Job], *, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
-        """The results as they come; `on_step` is called in the caller's thread.
-
-        When the stop of the objective is requested it ends within moments, with the best that the starts have.
-        """
-
-    def close(self) -> None:
-        """End what it has started."""
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadRunner:
-    """Threads of this process, which share the compiled problem."""
-
-    workers: int
-
-    def run(self, jobs: list[Job], *, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
-        """The results as they come."""
-        with threadpool_limits(1):  # sums over several threads round differently
-            if self.workers <= 1 or len(jobs) <= 1:
-                for job in jobs:
-                    yield job.run(on_step)
-                return
-            yield from _in_threads(jobs, self.workers, on_step)
-
-    def close(self) -> None:
-        """Nothing outlives a run."""
+    When the stop of the objective is requested it ends within moments, with the best that the starts have.
+    """
+    with threadpool_limits(1):  # sums over several threads round differently
+        if workers <= 1 or len(jobs) <= 1:
+            for job in jobs:
+                yield job.run(on_step)
+            return
+        yield from _in_threads(jobs, workers, on_step)
 
 
 def _in_threads(jobs: list[Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
@@ -119,11 +99,14 @@ def run_race(
     *,
     seed: int,
     folder: Path | None,
-    runner: StartRunner,
+    workers: int,
     on_step: Callable[[Progress], None] | None,
 ) -> RaceResult:
-    """Run the waves of a plan; `begins` holds the starts of all of them. Ends early when the stop is requested."""
-    race = _Race(objective, plan, seed, folder, runner, on_step)
+    """Run the waves of a plan in at most so many threads. Ends early when the stop is requested.
+
+    begins: the starts of all waves.
+    """
+    race = _Race(objective, plan, seed, folder, workers, on_step)
     first = 0
     for count in plan.waves:
         race.wave(begins[first : first + count])
@@ -142,11 +125,11 @@ class _Race:
         plan: Plan,
         seed: int,
         folder: Path | None,
-        runner: StartRunner,
+        workers: int,
         on_step: Callable[[Progress], None] | None,
     ) -> None:
         self._objective, self._plan, self._seed = objective, plan, seed
-        self._folder, self._runner, self._on_step = folder, runner, on_step
+        self._folder, self._workers, self._on_step = folder, workers, on_step
         self._results: dict[int, StartResult] = {}
         self._finalists: set[int] = set()  # starts that took part in a last round
         self._steps, self._planned = 0, 0
@@ -158,7 +141,7 @@ class _Race:
         for number, (solver, kept) in enumerate(zip(self._plan.rounds, self._plan.kept, strict=True)):
             racing = self._chosen(racing, kept) if number else racing
             jobs = [self._job(begin, solver, number) for begin in racing if not self._ended(begin)]
-            for result in self._runner.run(jobs, on_step=self._note):
+            for result in _run_jobs(jobs, self._workers, self._note):
                 self._results[result.place] = result
             if self._objective.stop.requested:
                 return

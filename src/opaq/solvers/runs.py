@@ -85,16 +85,11 @@ def unpack(path: Path, template: Any) -> SolverCheckpoint:
     """A snapshot from its file; nothing in it is believed. Raises InputError when it is not what `pack` wrote."""
     content = read_bytes(path, max_bytes=_LIMIT, advice="no run writes so much; remove it")
     try:
-        return read_snapshot(content, template)
+        _check_seal(content)
+        return _snapshot(_arrays(content), template)
     except Exception as error:  # whatever bytes may provoke in the readers of zip, npy and json
         found = f"is damaged or not a checkpoint of this run ({str(error)[:200] or type(error).__name__})"
         raise InputError([Fault("", found, "remove the file to begin this start anew")], str(path)) from None
-
-
-def read_snapshot(content: bytes, template: Any) -> SolverCheckpoint:
-    """A snapshot from the bytes of `pack`. Raises ValueError, or what bytes may provoke, when they are not."""
-    _check_seal(content)
-    return _snapshot(_arrays(content), template)
 
 
 def _checksum(content: bytes) -> bytes:

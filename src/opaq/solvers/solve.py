@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -42,14 +42,13 @@ from opaq.solvers.options import (
     refuse_sampled_gradients,
 )
 from opaq.solvers.policy_classes import checked_class, chosen_class, has_many_optima
-from opaq.solvers.race import RaceResult, StartRunner, ThreadRunner, run_race
+from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
-from opaq.solvers.runner_choice import open_runner
 from opaq.solvers.runs import option_parts, recorded_run
 from opaq.solvers.starts import Attainable, Start, graph_size, largest_return, starts
 from opaq.solvers.strategy import Plan, PlanRequest, Solver, SolverFactory, Status, Trace
 from opaq.solvers.verdict import Verdict, judge_optimality, status_text
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -124,23 +123,23 @@ class Search:
         with recorded_run(folder, problem=parts, options=options):
             yield
 
-    def race(
-        self, *, folder: Path | None, runner: StartRunner | None = None, on_step: Callable[[Progress], None] | None
-    ) -> RaceResult:
-        """Run the starts, in threads unless there is a runner. Raises StoppedError when asked to stop before."""
+    def race(self, *, folder: Path | None, on_step: Callable[[Progress], None] | None) -> RaceResult:
+        """Run the starts in threads. Raises StoppedError when asked to stop before."""
         return run_race(
             self.objective,
             self.plan,
             self._starts(),
             seed=self.options.seed,
             folder=folder,
-            runner=runner or self._threads(),
+            workers=self._workers(),
             on_step=on_step,
         )
 
-    def _threads(self) -> ThreadRunner:
-        workers = available_cores() if self.options.processes is None else self.options.processes
-        return ThreadRunner(1 if self.beliefs <= _FEW_BELIEFS else workers)
+    def _workers(self) -> int:
+        """How many threads run starts; one where the belief graph is small."""
+        if self.beliefs <= _FEW_BELIEFS:
+            return 1
+        return available_cores() if self.options.processes is None else self.options.processes
 
     def _starts(self) -> list[Start]:
         """The starts of all waves; among mixed ones of the first wave is one that meets the task, if it can be."""
@@ -364,7 +363,6 @@ def solve(
     warm: Policy | str | os.PathLike[str] | None = None,
     seed: int | None = None,
     processes: int | None = None,
-    on: str | StartRunner | None = None,
     budget: Budget | None = None,
     time: float | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -390,10 +388,6 @@ def solve(
     begin: "mixed", "random", "uniform" or "return-optimal"; a `warm` policy (or its file) is the first of them.
     seed: the same seed gives the same answer; `processes`: at most so many starts run at a time (every core by
     default), which changes nothing else.
-    on: where starts run: None (threads of this process), "local" (processes of this machine), "ray" (the Ray cluster
-    of this machine, or a new one for this solve), "ray://HOST:PORT" (that cluster), or an object with the methods of
-    `opaq.solvers.race.StartRunner`. The answer is the same, bit for bit; on_step is called for some seconds of steps
-    at once. Workers know the solvers and kinds of opaq itself, not those of `opaq.extensions`.
     budget: how much of the belief graph may be kept; what does not fit makes scores lower bounds.
     time: seconds after which the best policy so far is the answer; so it is when `stop` is requested or, without a
     stop, after Ctrl-C. Only when there is no policy yet, StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
@@ -438,28 +432,9 @@ def solve(
     wanted = wanted if policy_class is None else checked_class(policy_class, stated)
     first = None if warm is None else as_policy(warm, stated)
     path = None if folder is None else Path(folder)
-
-    def answer(stop: Stop) -> Solution:
-        runner = open_runner(on, chosen.processes)
-        with nullcontext() if runner is None else closing(runner):
-            search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=stop)
-            return _run(search, path, runner=runner, on_step=on_step, begun=begun)
-
-    return _interruptible(answer, stop, time=chosen.time)
-
-
-def _interruptible(answer: Callable[[Stop], Solution], stop: Stop | None, *, time: float | None) -> Solution:
-    """An answer within some time; without a stop of the caller's, Ctrl-C asks for the best policy so far."""
-    own = Stop()
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        asked = stop or own
-        with asked.limit(time):
-            try:
-                return answer(asked)
-            except StoppedError:
-                if not own.interrupted:
-                    raise
-    raise KeyboardInterrupt
+    with interruptible(stop) as asked, asked.limit(chosen.time):
+        search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=asked)
+        return _run(search, path, on_step=on_step, begun=begun)
 
 
 def _check(problem: Problem, factory: SolverFactory, options: SolveOptions) -> None:
@@ -474,7 +449,6 @@ def _run(
     search: Search,
     folder: Path | None,
     *,
-    runner: StartRunner | None,
     on_step: Callable[[Progress], None] | None,
     begun: float,
 ) -> Solution:
@@ -483,7 +457,7 @@ def _run(
     with search.recorded(folder):
         with suppress(StoppedError):  # then there is no outcome, and the verdict makes do without
             if not search.impossible:
-                outcome = search.race(folder=folder, runner=runner, on_step=on_step)
+                outcome = search.race(folder=folder, on_step=on_step)
         verdict = finish_search(search, outcome)
         pi, measurement = measure_winner(search, verdict.candidate)
         minimise = search.product.problem.task.minimise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Protocol
@@ -35,7 +34,7 @@ from opaq.solvers.options import SolveOptions, available_cores
 from opaq.solvers.policy_classes import chosen_class, class_name
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, StoppedError, interruptible
 
 _EQUAL = 1e-12  # rates this close are the same
 
@@ -356,18 +355,11 @@ def sensors(
         policy_class = first.policy_class
     _check(stated, policy_class, fixed)
     named = sensors_of(stated.observer, null=null)
-    own, begun = Stop(), perf_counter()
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        asked = stop or own
-        with asked.limit(chosen.time):
-            try:
-                settings = replace(chosen, time=None, sequences=0)
-                ranking = _Ranking(stated, named, policy_class, fixed, settings, asked, chosen.time, begun)
-                return ranking.ranked(first, tried, on_trial, on_progress or _say_nothing)
-            except StoppedError:
-                if not own.interrupted:
-                    raise
-    raise KeyboardInterrupt
+    begun = perf_counter()
+    with interruptible(stop) as asked, asked.limit(chosen.time):
+        settings = replace(chosen, time=None, sequences=0)
+        ranking = _Ranking(stated, named, policy_class, fixed, settings, asked, chosen.time, begun)
+        return ranking.ranked(first, tried, on_trial, on_progress or _say_nothing)
 
 
 def _check(problem: Problem, policy_class: PolicyClass, fixed: bool) -> None:

@@ -6,7 +6,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from opaq.reports.page.render import render_study
 from opaq.reports.report_page import Report, make_report
 from opaq.reports.study_data import with_reports
 from opaq.reports.study_sentences import hidden_in, hidden_value
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, StoppedError, interruptible
 from opaq.study.study_sources import StudySource
 
 Points = Literal["all", "none"] | int | None
@@ -57,14 +56,11 @@ def study_report(
     folder = points_folder(page)
     if chosen:
         _make_folder(folder, overwrite=overwrite)
-    own = Stop()
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        maker = _Reports(source, data, folder, runs, seed, stop or own, on_progress or (lambda words: None))
+    with interruptible(stop, keep_answer=False) as asked:
+        maker = _Reports(source, data, folder, runs, seed, asked, on_progress or (lambda words: None))
         files = maker.make(chosen, _USUAL_SECONDS if time is None else time)
-    made = _page(data, files, _words(data, source.with_policy(), chosen, files, maker.reasons))
-    made.save(page, overwrite=overwrite)
-    if own.interrupted:
-        raise KeyboardInterrupt
+        made = _page(data, files, _words(data, source.with_policy(), chosen, files, maker.reasons))
+        made.save(page, overwrite=overwrite)
     return made
 
 

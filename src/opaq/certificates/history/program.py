@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from time import perf_counter
@@ -34,7 +33,7 @@ from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure
 from opaq.product.compile import Product, compile_problem
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, StoppedError, interruptible
 
 _SMALLEST = (0.0, 1e-7, 1e-4)  # probabilities below this may count as 0, if that does better
 _MIXED = (1e-3, 1e-6, 1e-9)  # shares of guessing blindly in a decoder
@@ -191,18 +190,10 @@ def history_program(
     stated = as_problem(problem)
     _check(stated)
     require_convex()
-    own = Stop()
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        stop = stop or own
-        with stop.stage(time):
-            try:
-                search = _HistorySearch(stated, UNCERTAINTIES[uncertainty], max_histories, stop)
-                deadline = math.inf if time is None else begun + time
-                return search.run(gap, deadline=deadline, begun=begun)
-            except StoppedError:
-                if not own.interrupted:
-                    raise
-    raise KeyboardInterrupt
+    with interruptible(stop) as asked, asked.stage(time):
+        search = _HistorySearch(stated, UNCERTAINTIES[uncertainty], max_histories, asked)
+        deadline = math.inf if time is None else begun + time
+        return search.run(gap, deadline=deadline, begun=begun)
 
 
 def _check(problem: Problem) -> None:

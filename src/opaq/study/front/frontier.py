@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -24,7 +23,7 @@ from opaq.opacity.measure import Measurement
 from opaq.solvers.options import SolveOptions, available_cores
 from opaq.solvers.policy_classes import chosen_class, class_name
 from opaq.solvers.strategy import Status
-from opaq.stop import Stop, StoppedError, on_signals
+from opaq.stop import Stop, StoppedError, interruptible
 from opaq.study.front.placement import FrontSample, is_closed_under_mixing, next_thresholds, shortfalls
 from opaq.study.front.search import FEW_BELIEFS, FrontSearch, Solved, with_threshold
 
@@ -154,19 +153,12 @@ def frontier(
     stated = as_problem(problem)
     _check(stated, certify)
     policy_class = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
-    own, begun = Stop(), perf_counter()
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        asked = stop or own
-        with asked.limit(chosen.time):
-            try:
-                settings = replace(chosen, time=None, sequences=0)
-                search = FrontSearch.prepare(stated, policy_class, settings, against=against, stop=asked)
-                front = _Front(search, points, asked, begun, chosen.time, certify, on_point, on_progress)
-                return replace(front.frontier(), stated=stated)
-            except StoppedError:
-                if not own.interrupted:
-                    raise
-    raise KeyboardInterrupt
+    begun = perf_counter()
+    with interruptible(stop) as asked, asked.limit(chosen.time):
+        settings = replace(chosen, time=None, sequences=0)
+        search = FrontSearch.prepare(stated, policy_class, settings, against=against, stop=asked)
+        front = _Front(search, points, asked, begun, chosen.time, certify, on_point, on_progress)
+        return replace(front.frontier(), stated=stated)
 
 
 def _check(problem: Problem, certify: bool) -> None:

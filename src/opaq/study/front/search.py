@@ -21,7 +21,7 @@ from opaq.solvers.feasible import row_visits
 from opaq.solvers.loop import Progress
 from opaq.solvers.optimality import with_least
 from opaq.solvers.options import SolveOptions, StartChoice
-from opaq.solvers.race import RaceResult, ThreadRunner, run_race
+from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.solve import Search, finish_search, measure_winner
 from opaq.solvers.starts import Start, starts
@@ -175,9 +175,7 @@ class FrontSearch:
             min(count, most) for count, most in zip(plan.kept, (len(racing), 2, *[1] * len(plan.kept)), strict=False)
         ]
         plan = replace(plan, kept=tuple(kept))  # after a few steps it is known which start leads
-        return run_race(
-            search.objective, plan, racing, seed=options.seed, folder=None, runner=ThreadRunner(1), on_step=on_step
-        )
+        return run_race(search.objective, plan, racing, seed=options.seed, folder=None, workers=1, on_step=on_step)
 
     def _slope(self, search: Search, verdict: Verdict, threshold: float | None) -> float | None:
         """Minus the multiplier: what one more unit of threshold changes."""

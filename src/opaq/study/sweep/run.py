@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from opaq.errors import Faults, check_numbers, check_types, is_flag
 from opaq.files import lock_folder
-from opaq.stop import Stop, StoppedError, on_exit, on_signals
+from opaq.stop import Stop, interruptible, on_exit
 from opaq.study.sweep.files import make_folders, open_folder, remove_point, write_parquet, write_point, write_tables
 from opaq.study.sweep.journal import FAILED, Journal
 from opaq.study.sweep.plan import SweepPlan, read_plan
@@ -83,16 +83,8 @@ def sweep(
         },
         optional=("on_progress", "stop", "faults"),
     )
-    own, study = Stop(), None
-    with on_signals(lambda number: own.request()) if stop is None else nullcontext():
-        try:
-            study = _swept(plan, Path(to), on, processes, retry, time, on_progress, stop or own, faults)
-        except StoppedError:
-            if not own.interrupted:
-                raise
-    if study is None or own.interrupted:
-        raise KeyboardInterrupt
-    return study
+    with interruptible(stop, keep_answer=False) as asked:
+        return _swept(plan, Path(to), on, processes, retry, time, on_progress, asked, faults)
 
 
 def _swept(

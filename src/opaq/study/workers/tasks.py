@@ -16,7 +16,7 @@ from opaq.version import __version__
 LIBRARIES = ("numpy", "scipy", "numba")
 
 # kind -> "module:function", imported when it is first asked for: plain data in, plain data out
-TASKS = {"point": "opaq.study.sweep.points:solve_point", "start": "opaq.study.start_task:solve_slice"}
+TASKS = {"point": "opaq.study.sweep.points:solve_point"}
 
 
 def run_task(task: Mapping[str, Any]) -> dict[str, Any]:
