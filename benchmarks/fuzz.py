@@ -1,12 +1,13 @@
 """Damage real files at random and feed them to every parser: only opaq's own errors may come out.
 
-`python benchmarks/fuzz.py [SECONDS]` (60 a parser by default). Seeds: ../shared/models where it is there, the bundled
-scenarios, and small texts written here.
+`python benchmarks/fuzz.py [SECONDS]` (60 a parser by default). Seeds: the bundled scenarios, small texts
+written here and, where OPAQ_MODELS names a folder of models by others, its `pomdp/*.pomdp`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import sys
 import tempfile
@@ -26,7 +27,6 @@ from opaq.formats.umb.reader import read_umb, write_umb
 from opaq.model.automaton import GuardError, parse_guard
 from opaq.spec.variables import ExpressionError, evaluate
 
-MODELS = Path(__file__).parents[2] / "shared" / "models"
 ALPHABET = (frozenset(), frozenset("p"), frozenset("q"), frozenset("pq"))
 OWN = (OpaqError, NotationError, GuardError, ExpressionError)
 
@@ -43,7 +43,8 @@ def targets(folder: Path) -> dict[str, tuple[list[bytes], Callable[[bytes], obje
     automaton = graph.secret.automaton
     write_umb(folder / "seed.umb", graph.mdp, observer=graph.observer)
     texts = [load.scenario_text(name).encode() for name in load.scenario_names()]
-    pomdps = [file.read_bytes() for file in sorted(MODELS.glob("pomdp/*.pomdp")) if file.stat().st_size < 40_000]
+    models = sorted(Path(os.environ["OPAQ_MODELS"]).glob("pomdp/*.pomdp")) if os.environ.get("OPAQ_MODELS") else []
+    pomdps = [file.read_bytes() for file in models if file.stat().st_size < 40_000]
     formulas = [b"F(p & X q) | G !p", b"(p U q) -> last", b"!(p R (q W p))", b"p S (O q & H p)"]
     regexes = [b"(p ; q)* | [p & !q]+", b". {2,3} ; p?"]
     guards = [b"p & !q | (true)", b'"a b" | q']

@@ -1,6 +1,6 @@
 """How long large models take to read, against the time Storm itself needs to build them, and the memory of both.
 
-`python imports.py [MODELS]`; MODELS defaults to $OPAQ_MODELS or ../shared/models beside the repository.
+`python benchmarks/imports.py [MODELS]`; the folder of models by others is the one of OPAQ_MODELS unless it is given.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ CASES: list[tuple[str, dict[str, int]]] = [("refuel.nm", {"N": 50, "ENERGY": 50}
 
 
 def main() -> None:
-    default = os.environ.get("OPAQ_MODELS", Path(__file__).parents[2] / "shared" / "models")
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else default) / "prism"
+    models = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("OPAQ_MODELS")
+    if not models:
+        sys.exit("no folder of models: give it as an argument or set OPAQ_MODELS (CONTRIBUTING.md)")
+    folder = Path(models) / "prism"
     print(machine())
     for name, constants in CASES:
         print(report(folder / name, constants) if (folder / name).exists() else f"{folder / name} is not here")

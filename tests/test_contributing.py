@@ -1,18 +1,17 @@
-"""CONTRIBUTING.md is true: its recipes run, its folders are those there are, the functions of its walk exist."""
+"""CONTRIBUTING.md is true: folders and files are those there are, the functions of its walk exist, so do variables."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from documents import PAGES, ROOT, links_of, name_of
 from test_imports import LAYERS, SOURCE
 
-PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def section(title: str) -> str:
@@ -21,16 +20,9 @@ def section(title: str) -> str:
     return str(text)
 
 
-RECIPES = dict(re.findall(r"^### (.*?)\n.*?^```python\n(.*?)^```", section("Recipes"), flags=re.MULTILINE | re.DOTALL))
 WALK = section("The walk of `opaq solve two-sink`")
+SCRIPTS = sorted(path for folder in ("tests", "benchmarks", "docs") for path in (ROOT / folder).rglob("*.py"))
 STEPS = re.findall(r"`([a-z_]+(?:\.\w+)+)`", WALK)
-
-
-def test_there_is_a_recipe_for_every_extension_point() -> None:
-    calls = {name for text in RECIPES.values() for name in re.findall(r"^(add_\w+)\(", text, flags=re.MULTILINE)}
-    points = {name for name in import_module("opaq.extensions").__all__ if name.startswith("add_")}
-    assert calls == points
-    assert len(RECIPES) == len(points)
 
 
 def test_the_folders_of_the_tests_are_as_the_page_says() -> None:
@@ -40,12 +32,32 @@ def test_the_folders_of_the_tests_are_as_the_page_says() -> None:
     assert "`tests/stress`" in section("Tests")
 
 
-@pytest.mark.parametrize("title", RECIPES)
-def test_a_recipe_stands_alone(title: str, tmp_path: Path) -> None:
-    (tmp_path / "recipe.py").write_text(RECIPES[title])
-    command = [sys.executable, "-W", "error", "recipe.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+def test_the_parts_of_kinds_are_where_the_page_says() -> None:
+    """One line for each kind, and every file or folder that it names is there."""
+    text = section("Kinds of thing that can be added")
+    kinds = re.findall(r"^\| (\w+) \| (?!class)", text, flags=re.MULTILINE)
+    points = [name for name in import_module("opaq.extensions").__all__ if name.startswith("add_")]
+    assert sorted(f"add_{kind}" for kind in kinds) == sorted(points)
+    paths = re.findall(r"`(\w[\w/]*(?:/|\.py))`", text)
+    assert [path for path in paths if not ((SOURCE / path).exists() or (ROOT / path).exists())] == []
+
+
+def test_scripts_and_pages_name_nothing_outside_the_repository() -> None:
+    climbs = [
+        name_of(path)
+        for path in SCRIPTS
+        for index, up in re.findall(r'Path\(__file__\)\.parents\[(\d+)\]( / "\.\.")?', path.read_text(encoding="utf-8"))
+        if int(index) + bool(up) >= len(path.relative_to(ROOT).parts)
+    ]
+    targets = [(page, page.parent / link) for page in PAGES for link, _ in links_of(page) if link]
+    outside = [(name_of(page), target) for page, target in targets if not target.resolve().is_relative_to(ROOT)]
+    assert (climbs, outside) == ([], [])
+
+
+def test_the_variables_that_scripts_read_are_explained() -> None:
+    read = {name for path in SCRIPTS for name in re.findall(r"\bOPAQ_[A-Z_]+", path.read_text(encoding="utf-8"))}
+    assert "OPAQ_MODELS" in read
+    assert {name for name in read if f"`{name}" not in section("Tests")} == set()
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -39,14 +39,14 @@ from opaq.spec.problem_part import problem_schema
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 LANGUAGES = {"python", "sh", "console", "yaml", "json", "hoa", "dot", "text"}
 ELSEWHERE = {
-    "CONTRIBUTING.md": "each recipe stands alone: test_contributing.py",
+    "docs/extensions.md": "each example stands alone: test_extensions.py",
     "docs/problem-file-reference.md": "made from the grammar: spec/test_reference.py",
     "docs/reference/errors.md": "made by running it: test_reference_pages.py",
 }
 MAY_SKIP = {
     "docs/problem-file.md": "models that are not there",
     "docs/reproduction.md": "runs for an hour",
-    "docs/howto/read-the-json.md": "another program, jq",
+    "docs/answers.md": "another program, jq",
 }
 # What the parts of problems on the pages are parts of, where a page has no whole problem.
 BASE: dict[str, Any] = {

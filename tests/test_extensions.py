@@ -1,8 +1,14 @@
-"""A toy of every kind, added by one call of `opaq.extensions` and used from a problem file to the answer and back."""
+"""A toy of every kind, added by one call of `opaq.extensions` and used from a problem file to the answer and back.
+
+What docs/extensions.md shows runs as it stands there.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +23,7 @@ import opaq
 import oracles
 import toys
 from commands import opaq_command
+from documents import DOCS, text_of
 from opaq import extensions
 from opaq.spec.reference import reference
 from problem_examples import TWO_SINK
@@ -317,3 +324,25 @@ def test_what_is_added_for_a_time_is_gone() -> None:
     with pytest.raises(opaq.InputError, match="'stay' is not a choice"):
         opaq.SolveOptions(solver="stay")
     assert opaq_command("count").returncode == 2
+
+
+# -- the page -----------------------------------------------------------------------------------------------------
+
+EXAMPLES = dict(
+    re.findall(r"^## (.*?)\n.*?^```python\n(.*?)^```", text_of(DOCS / "extensions.md"), flags=re.MULTILINE | re.DOTALL)
+)
+
+
+def test_the_page_has_an_example_for_every_extension_point() -> None:
+    calls = {name for text in EXAMPLES.values() for name in re.findall(r"^(add_\w+)\(", text, flags=re.MULTILINE)}
+    points = {name for name in extensions.__all__ if name.startswith("add_")}
+    assert calls == points
+    assert len(EXAMPLES) == len(points)
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_an_example_stands_alone(title: str, tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(EXAMPLES[title], encoding="utf-8")
+    command = [sys.executable, "-W", "error", "example.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr

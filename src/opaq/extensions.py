@@ -2,7 +2,7 @@
 
 One call makes a kind known wherever opaq meets it: problem and policy files, their schema and reference page, the
 product, the solvers and the command. A name that is taken is refused with InputError before anything is registered.
-CONTRIBUTING.md has an example of each. What such a file needs beside these functions is here as well.
+docs/extensions.md has an example of each. What such a file needs beside these functions is here as well.
 """
 
 from __future__ import annotations

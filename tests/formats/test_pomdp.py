@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +11,6 @@ from counting import count_calls
 from opaq.errors import InputError
 from opaq.formats.pomdp.reader import read_pomdp
 from opaq.model.mdp import Imported
-
-MODELS = Path(os.environ.get("OPAQ_MODELS", Path(__file__).parents[3] / "shared" / "models")) / "pomdp"
 
 PREAMBLE = """
 discount: 0.9
@@ -71,11 +67,8 @@ def transition(imported: Imported, action: int) -> np.ndarray:
         ("web-mall", (2, 3, 2)),
     ],
 )
-def test_real_files_load(name: str, counts: tuple[int, int, int]) -> None:
-    file = MODELS / f"{name}.pomdp"
-    if not file.exists():
-        pytest.skip(f"{file.name} is not here")
-    imported = read_pomdp(file)
+def test_real_files_load(name: str, counts: tuple[int, int, int], model_by_others) -> None:
+    imported = read_pomdp(model_by_others(f"pomdp/{name}.pomdp"))
     observer, mdp = imported.observer, imported.mdp
     blank = observer.after_action is not None
     assert (mdp.num_states, len(mdp.actions), len(observer.observations) - blank) == counts
@@ -83,10 +76,8 @@ def test_real_files_load(name: str, counts: tuple[int, int, int]) -> None:
     assert mdp.start.sum() == pytest.approx(1)
 
 
-def test_tiger_means_what_it_says() -> None:
-    if not (MODELS / "tiger.95.pomdp").exists():
-        pytest.skip("tiger.95.pomdp is not here")
-    tiger = read_pomdp(MODELS / "tiger.95.pomdp")
+def test_tiger_means_what_it_says(model_by_others) -> None:
+    tiger = read_pomdp(model_by_others("pomdp/tiger.95.pomdp"))
     assert tiger.discount == 0.95
     assert tiger.mdp.rewards.reshape(2, 3).tolist() == [[-1, -100, 10], [-1, 10, -100]]
     assert tiger.observer.observations == ("tiger-left", "tiger-right", "start")
@@ -96,10 +87,8 @@ def test_tiger_means_what_it_says() -> None:
     assert after[2:].tolist() == [[0.5, 0.5, 0]] * 4
 
 
-def test_real_rows_that_miss_one_are_scaled_and_told() -> None:
-    if not (MODELS / "aloha.10.pomdp").exists():
-        pytest.skip("aloha.10.pomdp is not here")
-    (warning,) = read_pomdp(MODELS / "aloha.10.pomdp").warnings
+def test_real_rows_that_miss_one_are_scaled_and_told(model_by_others) -> None:
+    (warning,) = read_pomdp(model_by_others("pomdp/aloha.10.pomdp")).warnings
     assert "rows of T miss the sum 1 (192 of 270), by at most 4e-06" in str(warning)
 
 

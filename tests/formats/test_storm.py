@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from opaq.model.arrays import SparseRows
 from opaq.model.observer import Observer
 from opaq.spec.variables import holds
 
-MODELS = Path(os.environ.get("OPAQ_MODELS", Path(__file__).parents[2] / ".." / "shared" / "models")) / "prism"
 HAS_STORM = importlib.util.find_spec("stormpy") is not None
 needs_storm = pytest.mark.skipif(not HAS_STORM, reason="stormpy is not installed")
 
@@ -67,10 +65,10 @@ def written(folder: Path, text: str, name: str = "model.prism") -> Path:
         ("csma2_4.nm", {}, 7958, None),
     ],
 )
-def test_sizes_of_published_models(name: str, constants: dict, states: int, observations: int | None) -> None:
-    if not (MODELS / name).exists():
-        pytest.skip(f"{MODELS / name} is not here")
-    found = read_prism(MODELS / name, constants=constants)
+def test_sizes_of_published_models(
+    name: str, constants: dict, states: int, observations: int | None, model_by_others
+) -> None:
+    found = read_prism(model_by_others(f"prism/{name}"), constants=constants)
     assert found.mdp.num_states == len(set(found.mdp.states)) == states
     np.testing.assert_allclose(found.mdp.transitions.row_sums(), 1, atol=1e-12)
     assert all(warning.where == "deadlocks" for warning in found.warnings)
