@@ -345,3 +345,13 @@ def test_a_threshold_below_all_tolerances_is_out_of_reach_of_nothing() -> None:
     found = solve(replace(problem, mdp=little, task=Task(1e-13)), num_starts=1, processes=1)
     assert found.measurement.feasible
     assert found.measurement.expected_return >= 1e-13 * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_policy_measured_to_meet_the_task_is_never_called_a_miss(share: float) -> None:
+    """Thresholds within the tolerance of measurements, beyond what the search itself asks for."""
+    largest = solve(opaq.load_problem("two-sink"), num_starts=1).attainable[0].largest
+    problem = replace(opaq.load_problem("two-sink"), task=Task(return_at_least=largest * (1 + share * 1e-12)))
+    solution = solve(problem, num_starts=1)
+    assert solution.measurement.feasible
+    assert solution.status not in (Status.NOT_FOUND, Status.INFEASIBLE)

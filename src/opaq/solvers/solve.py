@@ -197,6 +197,16 @@ def finish_search(search: Search, outcome: RaceResult) -> Verdict:
         return Verdict(best, _is_stopped(stop), None)
 
 
+def reconcile(verdict: Verdict, measurement: Measurement) -> Verdict:
+    """Return the verdict that the measurement allows: a policy measured to meet the task refutes that none does.
+
+    The search asks for half of the tolerance that measurements allow, so that a policy can lie between the two.
+    """
+    if measurement.feasible and verdict.status in (Status.INFEASIBLE, Status.NOT_FOUND):
+        return replace(verdict, status=Status.EDGE)
+    return verdict
+
+
 def measure_winner(search: Search, candidate: Candidate) -> tuple[FloatArray, Measurement]:
     """The policy vector and its measurement; after a stop in a few seconds, and without sequences."""
     objective, stop = search.objective, search.objective.stop
@@ -460,6 +470,7 @@ def _run(
                 outcome = search.race(folder=folder, on_step=on_step)
         verdict = finish_search(search, outcome)
         pi, measurement = measure_winner(search, verdict.candidate)
+        verdict = reconcile(verdict, measurement)
         minimise = search.product.problem.task.minimise
         return Solution(
             status=verdict.status,

@@ -23,7 +23,7 @@ from opaq.solvers.optimality import with_least
 from opaq.solvers.options import SolveOptions, StartChoice
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
-from opaq.solvers.solve import Search, finish_search, measure_winner
+from opaq.solvers.solve import Search, finish_search, measure_winner, reconcile
 from opaq.solvers.starts import Start, starts
 from opaq.solvers.strategy import PlanRequest, Status
 from opaq.solvers.verdict import Verdict, status_text
@@ -136,6 +136,7 @@ class FrontSearch:
                 outcome = search.race(folder=None, on_step=on_step)
         verdict = finish_search(search, outcome)
         pi, measurement = measure_winner(search, verdict.candidate)
+        verdict = reconcile(verdict, measurement)
         return Solved(
             threshold=threshold,
             pi=pi,
