@@ -102,6 +102,7 @@ def scenario_text(name: str) -> str:
 
     name: one of `scenario_names()`; InputError otherwise.
     """
+    check_types({"name": (name, str, "the name of a scenario")})
     if name not in scenario_names():
         raise InputError([_unknown(name)])
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")

@@ -140,7 +140,7 @@ def test_shapes(spec: dict[str, Any], message: str) -> None:
 
 
 def test_sizes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(arrays, "MAX_MATRIX_ENTRIES", 10)
     assert faults_of(transitions=TENSOR, start=0) == [
         "model.transitions: has 18 entries, more than 10; use a sparse array or a smaller model"
     ]
