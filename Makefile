@@ -31,8 +31,8 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 install: $(VENV)/.installed  ## install opaq into .venv
 
 demo: install  ## solve the grid of the paper, set the answer beside the paper's, write the report
-	$(BIN)/opaq reproduce grid-last-state-4 --quick --to out/demo --force
-	$(BIN)/opaq solve grid-last-state-4 --conditions state,time --starts 2 --report out/demo/report.html --force
+	$(BIN)/opaq reproduce grid-last-state-4 --quick --output out/demo --overwrite
+	$(BIN)/opaq solve grid-last-state-4 --conditions state,time --starts 2 --report out/demo/report.html --overwrite
 	@echo "figures (also .svg, .png): out/demo/grid-last-state-4.pdf, out/demo/grid-last-state-4-policy.pdf; table: out/demo/results.md"
 	@echo "the report, to be opened in a browser: $(CURDIR)/out/demo/report.html"
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks                          # some ten minutes on two idle cores
     python -m benchmarks --quick                  # small sizes, a minute or two; written to out/benchmarks
-    python -m benchmarks --only gradients --to /tmp/here
+    python -m benchmarks --only gradients --output /tmp/here
 
 Needs the extra `bench`; a peer that is not there is named in the document as skipped.
 """
@@ -31,7 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, for a run of a minute or two")
     parser.add_argument("--only", action="append", choices=BENCHMARKS, help="one benchmark; may be given again")
     parser.add_argument("--repeats", type=int, default=REPEATS, help=f"of every measurement, at least {REPEATS}")
-    parser.add_argument("--to", type=Path, help="folder for benchmarks.md (docs, or out/benchmarks for a partial run)")
+    parser.add_argument(
+        "--output", type=Path, help="folder for benchmarks.md (docs, or out/benchmarks for a partial run)"
+    )
     asked = parser.parse_args(arguments)
     if asked.repeats < REPEATS:
         parser.error(f"--repeats: at least {REPEATS} are needed for a spread")

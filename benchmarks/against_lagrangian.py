@@ -81,7 +81,7 @@ def compare(number: int) -> Compared:
     """Solve one problem both ways."""
     problem = problem_of(number)
     default, default_seconds = solved(problem)
-    other, other_seconds = solved(problem, solver="lagrangian", num_starts=NUM_STARTS)
+    other, other_seconds = solved(problem, solver="lagrangian", starts=NUM_STARTS)
     return Compared(
         number,
         kinds_of(problem, Case.of(number)),
@@ -96,7 +96,7 @@ def compare(number: int) -> Compared:
 def solved(problem: Problem, **options: object) -> tuple[Solution, float]:
     """A solution and how long it took."""
     begun = time.perf_counter()
-    solution = opaq.solve(problem, processes=1, sequences=0, **options)
+    solution = opaq.solve(problem, workers=1, sequences=0, **options)
     return solution, time.perf_counter() - begun
 
 
@@ -144,7 +144,7 @@ def replay(number: int) -> int:
     warm_up()
     problem = problem_of(number)
     print(problem)
-    for options in ({}, {"solver": "lagrangian", "num_starts": NUM_STARTS}):
+    for options in ({}, {"solver": "lagrangian", "starts": NUM_STARTS}):
         solution, _ = solved(problem, **options)
         ends = [f"{one.best.score:.6f}{'' if one.best.feasible else '!'}" for one in solution.starts if one.best]
         print(f"{solution.solver}: {solution.status_text}\n  starts (! misses the task): {' '.join(ends)}")
@@ -156,7 +156,7 @@ def replay(number: int) -> int:
 def warm_up() -> None:
     """Load what is compiled, before forking and timing."""
     for solver in ("natural", "lagrangian"):
-        opaq.solve(opaq.load_problem("two-sink"), solver=solver, num_starts=1, processes=1)
+        opaq.solve(opaq.load_problem("two-sink"), solver=solver, starts=1, workers=1)
 
 
 if __name__ == "__main__":

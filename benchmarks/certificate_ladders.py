@@ -23,14 +23,14 @@ PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "certificates.svg"
 def climbed(name: str, *, seconds: float, gap: float) -> tuple[opaq.Certificate, list[tuple[float, float]], float]:
     """The certificate of a solved policy, the bounds with their times, and the time of the solve."""
     begun = perf_counter()
-    solution = opaq.solve(name, conditions="state,time", time=seconds / 3)
+    solution = opaq.solve(name, conditions="state,time", time_limit=seconds / 3)
     solved = perf_counter() - begun
     points: list[tuple[float, float]] = []
 
     def note(rung: opaq.LadderRung) -> None:
         points.append((perf_counter() - begun, rung.bound))
 
-    return opaq.certify(name, solution.policy, gap=gap, time=seconds - solved, on_progress=note), points, solved
+    return opaq.certify(name, solution.policy, gap=gap, time_limit=seconds - solved, on_progress=note), points, solved
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def grids(*, quick: bool) -> list[opaq.Problem]:
 
 def climbs(problem: opaq.Problem, *, limit: float, repeats: int) -> list[Climb]:
     """The same policy certified in every repeat."""
-    policy = opaq.solve(problem, conditions="state,time", time=limit, sequences=0).policy
+    policy = opaq.solve(problem, conditions="state,time", time_limit=limit, sequences=0).policy
     certify(problem, policy, limit=1.0)  # compiles
     return [certify(problem, policy, limit=limit) for _ in range(repeats)]
 
@@ -82,7 +82,7 @@ def certify(problem: opaq.Problem, policy: opaq.Policy, *, limit: float) -> Clim
     def note(rung: BoundStep) -> None:
         points.append((perf_counter() - began, rung.bound))
 
-    certificate = opaq.certify(problem, policy, gap=1e-3, time=limit, on_progress=note)
+    certificate = opaq.certify(problem, policy, gap=1e-3, time_limit=limit, on_progress=note)
     points.append((certificate.seconds, certificate.upper_bound))
     assert certificate.reached is not None
     return Climb(certificate.reached.lower, tuple(points), certificate.upper_bound, certificate.seconds)
@@ -90,7 +90,7 @@ def certify(problem: opaq.Problem, policy: opaq.Policy, *, limit: float) -> Clim
 
 def trivial_bound(problem: opaq.Problem) -> float:
     """The bound that needs no search."""
-    return opaq.certify(problem, time=0.0).upper_bound
+    return opaq.certify(problem, time_limit=0.0).upper_bound
 
 
 def ladder_table(ladders: Sequence[tuple[opaq.Problem, Sequence[Climb]]], limit: float) -> Table:
@@ -151,7 +151,7 @@ def small_calls(problem: opaq.Problem, policy: opaq.Policy) -> tuple[Callable[[]
         return bound
 
     def machines() -> float:
-        return close(opaq.certify(problem, policy, gap=GAP, time=60.0, machines=ladder).upper_bound)
+        return close(opaq.certify(problem, policy, gap=GAP, time_limit=60.0, machines=ladder).upper_bound)
 
     def histories() -> float:
         optimum = opaq.history_program(problem, gap=GAP, time=60.0).value

@@ -32,9 +32,9 @@ COMMANDS = {
     "check": ["check", "PROBLEM"],
     "simulate": ["simulate", "PROBLEM", "--runs", "1"],
     "measure": ["measure", "PROBLEM", "--mode", "sampled", "--samples", "1000", "--sequences", "0"],
-    "solve": ["solve", "PROBLEM", "--time", "20"],
-    "certify": ["certify", "PROBLEM", "--time", "20"],
-    "convert": ["convert", "PROBLEM", "OUT", "--force"],
+    "solve": ["solve", "PROBLEM", "--time-limit", "20"],
+    "certify": ["certify", "PROBLEM", "--time-limit", "20"],
+    "convert": ["convert", "PROBLEM", "OUT", "--overwrite"],
 }
 
 

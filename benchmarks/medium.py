@@ -1,7 +1,7 @@
 """Medium problems through the command: when does it show something, and what is the answer after at most 60 s?
 
     python benchmarks/medium.py                       # all models of benchmarks/models, one after the other
-    python benchmarks/medium.py carry --time 20
+    python benchmarks/medium.py carry --time-limit 20
 
 The command writes its progress to a pseudo-terminal here, as it would to a user's. Printed for every model: seconds to
 the first line of progress and to the first policy that meets the task, the opacity (exact, or with its interval),
@@ -61,7 +61,7 @@ def main() -> int:
     known = sorted(path.stem for path in MODELS.glob("*.yaml"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"some of {', '.join(known)} (default: all)")
-    parser.add_argument("--time", type=float, default=60.0, help="seconds for each solve")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for each solve")
     parser.add_argument("--options", default="", help="further options of opaq solve, in one string")
     chosen = parser.parse_args()
     header = f"{'model':14} {'first':>6} {'meets':>6} {'opacity':>10} {'interval':>21} {'task':>6} {'s':>6} {'MiB':>6}"
@@ -74,7 +74,16 @@ def run(name: str, limit: float, options: list[str]) -> bool:
     """Solve one model; print its line."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "time"
-        solve = [sys.executable, "-m", "opaq", "solve", str(MODELS / f"{name}.yaml"), "--time", str(limit), "--json"]
+        solve = [
+            sys.executable,
+            "-m",
+            "opaq",
+            "solve",
+            str(MODELS / f"{name}.yaml"),
+            "--time-limit",
+            str(limit),
+            "--json",
+        ]
         output, screen, seconds = watched(["/usr/bin/time", "-f", "%M", "-o", str(report), *solve, *options])
         memory = int(report.read_text().split()[-1]) / 1024
     try:

@@ -80,7 +80,7 @@ def attempt(name: str, solver: str, *, seed: int, limit: float) -> Attempt:
             stop.request()
 
     solution = opaq.solve(
-        problem, solver=solver, seed=seed, processes=1, sequences=0, time=limit, on_step=note, stop=stop
+        problem, solver=solver, seed=seed, workers=1, sequences=0, time_limit=limit, on_step=note, stop=stop
     )
     seconds = perf_counter() - began
     if not reached and solution.measurement.feasible and solution.measurement.opacity.lower >= wanted:

@@ -179,7 +179,7 @@ def processes(settings: Settings) -> Comparison:
 
     def solve(count: int) -> Callable[[], object]:
         def call() -> None:
-            answers[str(count)] = opaq.solve(problem, num_starts=4, processes=count, sequences=0)
+            answers[str(count)] = opaq.solve(problem, starts=4, workers=count, sequences=0)
 
         return call
 

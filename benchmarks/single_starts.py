@@ -34,7 +34,7 @@ def ends(scenario: str, conditions: tuple[str, ...], seeds: int) -> float:
     found, seconds = [], []
     for seed in range(seeds):
         begun = time.perf_counter()
-        solution = opaq.solve(problem, num_starts=1, start="random", seed=seed, sequences=0)
+        solution = opaq.solve(problem, starts=1, start="random", seed=seed, sequences=0)
         seconds.append(time.perf_counter() - begun)
         found.append(solution.measurement.opacity.value if solution.measurement.feasible else float("-inf"))
         print(f"  seed {seed}: {found[-1]:.5f} in {seconds[-1]:.1f} s, {solution.status_text}", flush=True)

@@ -35,7 +35,7 @@ def violations(seed: int, *, policies: int, seconds: float) -> tuple[list[str], 
     problem = random_problem(rng, budget=1000)
     # Small problems go to the history program; every second one is bounded by observation machines alone.
     machines = (ObservationWindow(2, len(problem.observer.seen_names)), ObservationTree()) if seed % 2 else None
-    certificate = opaq.certify(problem, gap=0.01, time=seconds, machines=machines)
+    certificate = opaq.certify(problem, gap=0.01, time_limit=seconds, machines=machines)
     wrong = ["not a number"] if math.isnan(certificate.upper_bound) else []
     for _ in range(policies):
         policy = random_policy(rng, problem)

@@ -45,7 +45,7 @@ def main() -> int:
 
 def survey(numbers: range) -> int:
     begun = time.monotonic()
-    opaq.solve(opaq.load_problem("two-sink"), num_starts=1, processes=1)  # loads what is compiled, before forking
+    opaq.solve(opaq.load_problem("two-sink"), starts=1, workers=1)  # loads what is compiled, before forking
     statuses: Counter[str] = Counter()
     largest, failures = 0.0, []
     for number, solved in run_each(try_solve, numbers, seconds=300.0):

@@ -1,7 +1,7 @@
 """Kill sweeps at random instants: is a point lost, repeated, or changed?
 
     python benchmarks/trust_sweep.py                     # 200 points, 20 kills, then a Ray cluster; about 10 minutes
-    python benchmarks/trust_sweep.py --on local --thresholds 5 --horizons 2 --kills 6
+    python benchmarks/trust_sweep.py --executor local --thresholds 5 --horizons 2 --kills 6
     python benchmarks/trust_sweep.py --audit FOLDER      # only look at the journal of a sweep
 
 First the sweep is left alone. Then it runs with drivers and workers killed (kill -9) in turns at random instants, each
@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=3.0, help="the most seconds between two of them")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between two kills of Ray workers")
     parser.add_argument("--drivers", type=float, nargs="*", default=[0.25, 0.6], help="shares done")
-    parser.add_argument("--on", choices=("local", "ray", "both"), default="both")
+    parser.add_argument("--executor", choices=("local", "ray", "both"), default="both")
     parser.add_argument("--seed", type=int, default=0, help="which instants")
     parser.add_argument("--audit", type=Path, help="a folder to audit; nothing else is done")
     options = parser.parse_args()

@@ -78,8 +78,8 @@ def figures_of(name: str) -> tuple[dict[str, Any], opaq.Problem, opaq.Solution]:
     """The headline figures of one problem: measured, solved and bounded."""
     problem = opaq.load_problem(source_of(name))
     uniform = opaq.measure(problem, sequences=0)
-    solution = opaq.solve(problem, num_starts=STARTS, time=SECONDS)
-    certificate = opaq.certify(problem, solution.policy, time=BOUND_SECONDS)
+    solution = opaq.solve(problem, starts=STARTS, time_limit=SECONDS)
+    certificate = opaq.certify(problem, solution.policy, time_limit=BOUND_SECONDS)
     best = solution.measurement
     figures = {
         "states": problem.mdp.num_states,
@@ -149,7 +149,7 @@ def main(arguments: list[str]) -> None:
         figures[name], problem, solution = figures_of(name)
         if before is not None and figures[name]["bound"] is not None:
             figures[name]["bound"] = min(before, figures[name]["bound"])  # a proof stays one
-        report = opaq.report(problem, solution=solution, time=60)
+        report = opaq.report(problem, solution=solution, time_limit=60)
         run, time = middle_of(report, "confusing")
         picture(report, FOLDER / f"{name}.png", run=run, time=time)
         FIGURES.write_text(

@@ -55,7 +55,7 @@ def middle_of(report: opaq.Report, kind: str) -> tuple[int, int]:
 def main() -> None:
     """The picture of the README: the paper's grid, a policy with a clock, in the middle of a run."""
     problem = opaq.load_problem("grid-last-state-4")
-    solution = opaq.solve(problem, conditions="state,time", num_starts=1)
+    solution = opaq.solve(problem, conditions="state,time", starts=1)
     report = opaq.report(problem, solution=solution)
     picture(report, DOCS / "pictures" / "report.png", run=2, time=6)
 

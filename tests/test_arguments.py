@@ -24,10 +24,10 @@ def calls(folder: Path) -> dict[str, dict[str, Any]]:
     problem = replace(opaq.load_problem("two-sink"), horizon=1)
     mdp, product = problem.mdp, opaq.compile_problem(problem)
     uniform = product.process.uniform()
-    policy, solution = product.policy(uniform), opaq.solve(problem, num_starts=1)
+    policy, solution = product.policy(uniform), opaq.solve(problem, starts=1)
     opaq.save_policy(policy, folder / "policy.json", problem=problem)
     seen = opaq.simulate(problem, runs=1)[0].observations
-    options = opaq.SolveOptions(num_starts=1, sequences=0)
+    options = opaq.SolveOptions(starts=1, sequences=0)
     compiled = {"product": product, "pi": uniform}
     return {
         "build_automaton": {"spec": {"states": ["p"], "initial": "p", "edges": []}, "labels": ["a"]},
@@ -37,7 +37,7 @@ def calls(folder: Path) -> dict[str, dict[str, Any]]:
         "build_observer": {"mdp": mdp, "emissions": {"*": "o"}},
         "build_problem": {"spec": opaq.problem_to_dict(problem)},
         "build_secret": {"spec": {"last_state": ["q1"]}, "mdp": mdp},
-        "certify": {"problem": problem, "time": 1.0},
+        "certify": {"problem": problem, "time_limit": 1.0},
         "compare": {"problem": problem, "classes": ["state"], "options": options},
         "compile_problem": {"problem": problem},
         "convert": {"source": "two-sink", "target": f"{folder}/two-sink.json"},
@@ -52,7 +52,7 @@ def calls(folder: Path) -> dict[str, dict[str, Any]]:
         "measure": {"problem": problem},
         "observable_operator": {**compiled, "observation": seen[0]},
         "plot_beliefs": {"problem": problem},
-        "plot_comparison": {"comparison": opaq.compare(problem, classes=["state"], num_starts=1)},
+        "plot_comparison": {"comparison": opaq.compare(problem, classes=["state"], starts=1)},
         "plot_frontier": {"points": [(0.0, 1.0)]},
         "plot_opacity_over_time": {"points": [(0, 1.0)]},
         "plot_policy": {"problem": problem},
@@ -77,7 +77,7 @@ def calls(folder: Path) -> dict[str, dict[str, Any]]:
         "simulate": {"problem": problem, "runs": 1},
         "solve": {"problem": problem, "options": options},
         "start_posterior": {**compiled, "observations": seen},
-        "sweep": {"plan": {"problem": "two-sink", "vary": {"horizon": [1]}}, "to": f"{folder}/study"},
+        "sweep": {"plan": {"problem": "two-sink", "vary": {"horizon": [1]}}, "output": f"{folder}/study"},
     }
 
 
@@ -85,7 +85,7 @@ FUNCTIONS = [name for name in opaq.__all__ if isinstance(getattr(opaq, name), ty
 # What looks wrong and is not: (function, argument, value).
 RIGHT: set[tuple[str, str, str]] = {
     ("plot_frontier", "threshold", "-1"),
-    ("report", "to", "'x'"),
+    ("report", "output", "'x'"),
     *(("build_grid", name, "[]") for name in ("walls", "traps", "rewards")),
     *(("build_memory", name, "[]") for name in ("update",)),
     ("build_automaton", "labels", "[]"),
@@ -94,8 +94,8 @@ RIGHT: set[tuple[str, str, str]] = {
     ("runs_to_dataframe", "runs", "[]"),
     ("sensors", "changes", "[]"),
     ("save_policy", "path", "'x'"),
-    ("solve", "folder", "'x'"),
-    ("sweep", "to", "'x'"),
+    ("solve", "run_folder", "'x'"),
+    ("sweep", "output", "'x'"),
 }
 
 

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_driver_writes_a_document(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "values", "--to", str(tmp_path / "new")]
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "values", "--output", str(tmp_path / "new")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     file = tmp_path / "new" / "benchmarks.md"
@@ -284,5 +284,5 @@ def test_every_solver_is_timed_to_the_same_quality(solver: str) -> None:
 
 def test_best_known_values_are_neither_out_of_reach_nor_exceeded() -> None:
     for name in quality.QUICK:
-        best = opaq.solve(name, sequences=0, processes=1).measurement.opacity.value
+        best = opaq.solve(name, sequences=0, workers=1).measurement.opacity.value
         assert best == pytest.approx(quality.BEST_KNOWN[name], abs=1e-4)

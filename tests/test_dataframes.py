@@ -14,7 +14,7 @@ from opaq.display import data_frame
 
 @pytest.fixture(scope="module")
 def solution() -> opaq.Solution:
-    return opaq.solve("two-sink", conditions="state,time", num_starts=2)
+    return opaq.solve("two-sink", conditions="state,time", starts=2)
 
 
 def test_a_policy(solution: opaq.Solution) -> None:
@@ -29,7 +29,7 @@ def test_a_policy(solution: opaq.Solution) -> None:
 
 
 def test_a_policy_that_remembers_states() -> None:
-    policy = opaq.solve("two-sink", conditions="last_states:2", num_starts=1).policy
+    policy = opaq.solve("two-sink", conditions="last_states:2", starts=1).policy
     keys = policy.to_dataframe()["last_states"]
     assert {*keys} == {key for (key,) in policy.rows}
 
@@ -50,7 +50,7 @@ def test_scores_of_minima_and_losses_are_their_values() -> None:
     spec = opaq.problem_to_dict(opaq.load_problem("two-sink"))
     losses = {"g": {"yes": 4}, "h": {"no": 4}}
     for task in ({"objective": "minimise"}, {"of": {"loss": losses}}, {"of": "guess_error"}):
-        found = opaq.solve(opaq.build_problem({**spec, "task": task}), num_starts=1)
+        found = opaq.solve(opaq.build_problem({**spec, "task": task}), starts=1)
         name = found.measurement.of.name
         table = found.starts_to_dataframe()
         assert table[name].iloc[0] == pytest.approx(found.measurement.uncertainty.value, abs=1e-3)
@@ -68,12 +68,12 @@ def test_the_sequences_of_a_measurement() -> None:
 
 
 def test_a_comparison_and_a_certificate() -> None:
-    comparison = opaq.compare("two-sink", classes=["state", "state,time"], num_starts=1)
+    comparison = opaq.compare("two-sink", classes=["state", "state,time"], starts=1)
     table = comparison.to_dataframe()
     assert table["class"].tolist() == ["state", "state, time"]
     assert table["opacity"].tolist() == [rung.measurement.opacity.value for rung in comparison.rungs]
     assert replace(comparison, rungs=()).to_dataframe().empty
-    certificate = opaq.certify("two-sink", time=3.0)
+    certificate = opaq.certify("two-sink", time_limit=3.0)
     ladder = certificate.to_dataframe()
     assert ladder["bound"].min() == pytest.approx(certificate.upper_bound)
     assert ladder["machine"].tolist() == [rung.machine for rung in certificate.ladder]

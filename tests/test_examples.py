@@ -56,7 +56,7 @@ def test_every_model_belongs_to_an_example() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_they_can_be_solved(name: str) -> None:
     problem = load(name)
-    solution = opaq.solve(problem, num_starts=1, processes=1)
+    solution = opaq.solve(problem, starts=1, workers=1)
     assert solution.measurement.feasible
     assert solution.measurement.opacity.lower > 0.1
 

@@ -81,7 +81,7 @@ def check_written(problem: opaq.Problem) -> dict[str, Any]:
 
 def check_solved(problem: opaq.Problem, joint: Any) -> None:
     """Solved, the figure is that of enumeration and no worse than that of the uniform policy."""
-    solution = opaq.solve(problem, num_starts=1)
+    solution = opaq.solve(problem, starts=1)
     found = solution.measurement.opacity.value
     assert found == pytest.approx(oracles.opacity(joint(problem, solution.policy)), abs=1e-9)
     assert found >= opaq.measure(problem).opacity.value - 1e-9
@@ -143,7 +143,7 @@ def test_a_condition(tmp_path: Path) -> None:
     assert problem.policy_class == opaq.PolicyClass(("previous", "state"))
     check_solved(problem, lambda problem, policy: oracles.joint(problem, two_states(problem, policy)))
     assert check_written(problem)["policy"] == {"conditions_on": ["previous", "state"]}
-    named = opaq.solve(replace(problem, policy_class=opaq.PolicyClass()), conditions="previous,state", num_starts=1)
+    named = opaq.solve(replace(problem, policy_class=opaq.PolicyClass()), conditions="previous,state", starts=1)
     assert named.policy.policy_class == problem.policy_class
     opaq.save_policy(named.policy, tmp_path / "policy.json", problem=problem)
     assert opaq.load_policy(tmp_path / "policy.json", problem) == named.policy
@@ -165,7 +165,7 @@ def test_an_uncertainty(tmp_path: Path, objective: str, best: float) -> None:
     problem = load(tmp_path, TASK=f"{{of: collisions, objective: {objective}}}")
     uniform = opaq.measure(problem).uncertainty.value
     assert uniform == pytest.approx(collisions(oracles.joint(problem)), abs=1e-12)
-    solution = opaq.solve(problem, num_starts=1)
+    solution = opaq.solve(problem, starts=1)
     found = solution.measurement.uncertainty.value
     assert found == pytest.approx(collisions(oracles.joint(problem, solution.policy)), abs=1e-9)
     assert found == pytest.approx(best, abs=5e-5)
@@ -177,11 +177,11 @@ def test_an_uncertainty(tmp_path: Path, objective: str, best: float) -> None:
 
 def test_a_solver(tmp_path: Path) -> None:
     extensions.add_solver(toys.STAY)
-    found = opaq.solve("graph", solver="stay", num_starts=2, start="uniform", folder=tmp_path)
+    found = opaq.solve("graph", solver="stay", starts=2, start="uniform", run_folder=tmp_path)
     assert (found.solver, found.status, len(found.trace)) == ("stay", opaq.Status.COMPLETED, 2)
     uniform = opaq.measure("graph").opacity.value
     assert found.measurement.opacity.value == pytest.approx(uniform, abs=0.05)
-    assert opaq.solve("graph", solver=toys.Stay(), num_starts=2, start="uniform").solver == "stay"
+    assert opaq.solve("graph", solver=toys.Stay(), starts=2, start="uniform").solver == "stay"
     assert opaq.SolveOptions(solver="stay").solver == "stay"
     shown = opaq_command("solve", "graph", "--solver", "stay", "--starts", 1, "--json", "--quiet")
     assert json.loads(shown.stdout)["solver"] == "stay"
@@ -246,7 +246,7 @@ def test_all_of_them_together_by_every_command(tmp_path: Path) -> None:
     checked = opaq_command("check", file).stdout
     assert "observations    3: dim, bright, -" in checked
     assert "policy rows     7 (by previous, state)" in checked
-    solved = json.loads(opaq_command("solve", file, "--starts", 1, "--json", "--policy-out", policy).stdout)
+    solved = json.loads(opaq_command("solve", file, "--starts", 1, "--json", "--save-policy", policy).stdout)
     measured = json.loads(opaq_command("measure", file, "--policy", policy, "--json").stdout)
     followed = two_states(problem, opaq.load_policy(policy, problem))
     exact = collisions(toys.sensor_joint(problem, followed, toys.visits))

@@ -103,8 +103,8 @@ def test_what_a_public_object_holds_is_public(kind: type) -> None:
 def objects() -> list[Any]:
     """One of every kind of object that users meet."""
     problem = opaq.load_problem("graph")
-    solution = opaq.solve(problem, num_starts=2)
-    comparison = opaq.compare("two-sink", classes=["state", "memory:2"], num_starts=1)
+    solution = opaq.solve(problem, starts=2)
+    comparison = opaq.compare("two-sink", classes=["state", "memory:2"], starts=1)
     measurement = solution.measurement
     replayed = opaq.replay("graph", runs=1)
     grid = opaq.load_problem("grid-last-state-4")
@@ -198,7 +198,7 @@ def test_problems_and_policies_by_object_file_and_name(tmp_path: Path) -> None:
     file, saved = tmp_path / "mine.yaml", tmp_path / "policy.json"
     file.write_text(opaq.scenario_text("two-sink"))
     problem = opaq.load_problem(file)
-    policy = opaq.solve(problem, num_starts=1).policy
+    policy = opaq.solve(problem, starts=1).policy
     opaq.save_policy(policy, saved, problem=problem)
     values = {
         opaq.measure(stated, chosen).opacity.value
@@ -208,8 +208,10 @@ def test_problems_and_policies_by_object_file_and_name(tmp_path: Path) -> None:
     assert len(values) == 1
     for call in (opaq.simulate, opaq.replay, opaq.gradient):
         assert call(file, saved) == call(problem, policy)
-    assert opaq.solve(file, num_starts=1, warm=saved).measurement.opacity.value == pytest.approx(values.pop(), abs=1e-6)
-    assert opaq.compare(file, classes=["state"], num_starts=1).rungs[0].policy == policy
+    assert opaq.solve(file, starts=1, initial_policy=saved).measurement.opacity.value == pytest.approx(
+        values.pop(), abs=1e-6
+    )
+    assert opaq.compare(file, classes=["state"], starts=1).rungs[0].policy == policy
 
 
 def test_the_guide_names_every_function() -> None:

@@ -10,7 +10,7 @@ import opaq
 from dataclasses import replace
 problem = opaq.load_problem("grid-last-state-4")
 problem = replace(problem, horizon=6)
-solution = opaq.solve(problem, num_starts=2, processes=2, time=20)
+solution = opaq.solve(problem, starts=2, workers=2, time_limit=20)
 print(solution.measurement.feasible, len(solution.starts))
 """
 

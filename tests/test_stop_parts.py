@@ -113,4 +113,4 @@ def test_ctrl_c_before_a_certificate_has_a_problem_is_a_keyboard_interrupt(monke
 
     monkeypatch.setattr(certify, "compile_problem", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        opaq.certify("two-sink", time=5.0)
+        opaq.certify("two-sink", time_limit=5.0)

@@ -92,16 +92,16 @@ CASES: list[tuple[str, dict[str, str], str, str]] = [
     (
         "A file that is there already",
         {},
-        "examples two-sink --to problem.yaml",
-        "Nothing of yours is overwritten without `--force`.",
+        "examples two-sink --output problem.yaml",
+        "Nothing of yours is overwritten without `--overwrite`.",
     ),
     (
         "A policy of another model",
         {},
         "measure problem.yaml --policy policy.json",
-        "`--any-model` takes it all the same, if its rows fit.",
+        "`--ignore-model-mismatch` takes it all the same, if its rows fit.",
     ),
-    ("More than the budget", {}, "measure grid-last-state-4 --mode exact --nodes 10 --quiet", ""),
+    ("More than the budget", {}, "measure grid-last-state-4 --mode exact --max-beliefs 10 --quiet", ""),
 ]
 
 

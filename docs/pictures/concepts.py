@@ -36,7 +36,7 @@ def main() -> None:
 def belief() -> dict[str, str]:
     """One run of the solved patrol: where the drone is, and where the observer believes it to be."""
     problem = opaq.load_problem(PATROL)
-    solution = opaq.solve(problem, num_starts=2)
+    solution = opaq.solve(problem, starts=2)
     product = solution.product
     (run,) = opaq.simulate(problem, solution.policy, runs=1, seed=SEED)
     steps = filter_states(product, product.policy_vector(solution.policy), run.observations)
@@ -72,7 +72,7 @@ def clock(*, draw: bool) -> dict[str, str]:
     problem = opaq.load_problem("two-sink")
     chances = np.linspace(0, 1, 41)
     curve = [_without_clock(problem, chance).opacity.value for chance in chances]
-    timed = opaq.solve(problem, conditions="state,time", num_starts=2)
+    timed = opaq.solve(problem, conditions="state,time", starts=2)
     first, second = (timed.policy.rows[("q0", time)].get("b", 0.0) for time in (0, 1))
     best, most = max(curve), timed.measurement.opacity.value
     if draw:
@@ -85,7 +85,7 @@ def clock(*, draw: bool) -> dict[str, str]:
         axes.legend(frameon=False, loc="lower center")
         axes.spines[["top", "right"]].set_visible(False)
         _save(figure, "clock")
-    exact = opaq.solve(problem, num_starts=2).measurement.opacity.value
+    exact = opaq.solve(problem, starts=2).measurement.opacity.value
     assert best <= exact + 1e-9
     return {
         "without_clock": f"{exact:.4f}",
@@ -104,9 +104,9 @@ def certificate() -> dict[str, str]:
     """The patrol: what policies reach from below, and what is proven from above."""
     problem = opaq.load_problem(PATROL)
     uniform = opaq.measure(problem, sequences=0)
-    solution = opaq.solve(problem, num_starts=2)
-    timed = opaq.solve(problem, num_starts=2, conditions="state,automaton,time")
-    proven = opaq.certify(problem, timed.policy, time=120.0)
+    solution = opaq.solve(problem, starts=2)
+    timed = opaq.solve(problem, starts=2, conditions="state,automaton,time")
+    proven = opaq.certify(problem, timed.policy, time_limit=120.0)
     reached = [uniform.opacity.value, solution.measurement.opacity.value, timed.measurement.opacity.value]
     bound = np.ceil(proven.upper_bound * 1e4) / 1e4
     figure, axes = plt.subplots(figsize=(6.6, 1.7), layout="constrained")
@@ -134,7 +134,7 @@ def bits_and_guesses() -> dict[str, str]:
     timed = opaq.PolicyClass(("state", "time"))
     rng = np.random.default_rng(0)
     cloud = np.array([_random_policy(problem, timed, rng) for _ in range(POLICIES)])
-    best = opaq.solve(problem, conditions="state,time", num_starts=2).measurement
+    best = opaq.solve(problem, conditions="state,time", starts=2).measurement
     sure = opaq.measure(problem, opaq.Policy(timed, _rows(0.0, 1.0)), sequences=0)
     errors = np.linspace(1e-6, 0.5, 200)
     fano = -errors * np.log2(errors) - (1 - errors) * np.log2(1 - errors)

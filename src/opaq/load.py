@@ -173,19 +173,19 @@ def _unknown(name: str) -> Fault:
 
 
 def load_policy(
-    path: str | os.PathLike[str], problem: Problem, *, any_model: bool = False, faults: Faults | None = None
+    path: str | os.PathLike[str], problem: Problem, *, ignore_model_mismatch: bool = False, faults: Faults | None = None
 ) -> Policy:
     """Read a policy for a problem from the file at `path`.
 
     InputError lists every fault, each with its line; warnings go to `faults`.
 
-    A file that says it is for another model is refused unless `any_model`.
+    A file that says it is for another model is refused unless `ignore_model_mismatch`.
     """
     check_types(
         {
             "path": (path, str | os.PathLike, "the name of a file"),
             "problem": (problem, Problem, "an opaq.Problem"),
-            "any_model": (any_model, is_flag, "True or False"),
+            "ignore_model_mismatch": (ignore_model_mismatch, is_flag, "True or False"),
             "faults": (faults, Faults, "an opaq.errors.Faults"),
         },
         optional=("faults",),
@@ -196,7 +196,7 @@ def load_policy(
     if not isinstance(document.data, Mapping):
         raise InputError([Fault("", "expected the keys format, version and rows")], source)
     with locate_faults(document, source, faults) as noted:
-        return policy_from_dict(document.data, problem, any_model=any_model, faults=noted)
+        return policy_from_dict(document.data, problem, ignore_model_mismatch=ignore_model_mismatch, faults=noted)
 
 
 def as_policy(policy: object, problem: Problem) -> Policy:

@@ -40,7 +40,7 @@ def quick(problem: Problem, **options: object) -> Certificate:
 def test_no_policy_exceeds_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng)
-    certificate = certify(problem, gap=0.02, time=0.5)
+    certificate = certify(problem, gap=0.02, time_limit=0.5)
     assert not math.isnan(certificate.upper_bound)
     assert certificate.upper_bound_aware is None or certificate.upper_bound <= certificate.upper_bound_aware
     for _ in range(4):
@@ -55,7 +55,7 @@ def test_extreme_probabilities_and_payments_that_cancel(number: int) -> None:
     problem, policy = bounded_model(number)
     rng = np.random.default_rng(number)
     with np.errstate(invalid="raise", divide="raise", over="raise"):
-        certificate = certify(problem, policy if number % 3 else None, gap=1e-3, time=0.1)
+        certificate = certify(problem, policy if number % 3 else None, gap=1e-3, time_limit=0.1)
     assert not math.isnan(certificate.upper_bound)
     asked = problem.task.return_at_least
     assert (
@@ -83,7 +83,7 @@ def test_a_measured_policy_refutes_what_would_be_a_bound_below_it() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_no_solved_policy_exceeds_the_bound(seed: int) -> None:
     problem = random_problem(np.random.default_rng(100 + seed), conditions=("state", "time"))
-    solution = opaq.solve(problem, processes=1, num_starts=2, time=1.0, seed=0)
+    solution = opaq.solve(problem, workers=1, starts=2, time_limit=1.0, seed=0)
     certificate = quick(problem, policy=solution.policy)
     if solution.measurement.feasible:
         assert certificate.upper_bound >= solution.measurement.opacity.value
@@ -149,8 +149,8 @@ def test_states_that_show_the_observation_make_both_bounds_one(seed: int) -> Non
 def test_a_blind_observer_leaves_the_largest_entropy_of_the_secret(seed: int) -> None:
     drawn = random_problem(np.random.default_rng(seed), horizon=2, watches_actions=False, conditions=("state", "time"))
     problem = with_emission(replace(drawn, task=Task()), np.ones((drawn.mdp.num_states, 1)), ("nothing",))
-    certificate = certify(problem, gap=1e-3, time=20.0, machines=(ObservationWindow(1, 1),))
-    solution = opaq.solve(problem, processes=1, num_starts=4, seed=0, time=5.0)
+    certificate = certify(problem, gap=1e-3, time_limit=20.0, machines=(ObservationWindow(1, 1),))
+    solution = opaq.solve(problem, workers=1, starts=4, seed=0, time_limit=5.0)
     assert certificate.upper_bound >= solution.measurement.secret_entropy
     assert certificate.upper_bound == pytest.approx(solution.measurement.secret_entropy, abs=2e-4)
 
@@ -159,7 +159,7 @@ def test_an_all_seeing_observer_leaves_nothing() -> None:
     drawn = random_problem(np.random.default_rng(3), horizon=2, watches_actions=False)
     size = drawn.mdp.num_states
     problem = with_emission(replace(drawn, task=Task()), np.eye(size), tuple(f"o{i}" for i in range(size)))
-    assert 0.0 <= certify(problem, gap=0.0, time=5.0).upper_bound <= 1e-12
+    assert 0.0 <= certify(problem, gap=0.0, time_limit=5.0).upper_bound <= 1e-12
 
 
 def test_the_bound_falls_as_more_is_asked_and_never_rises_along_the_ladder() -> None:
@@ -167,12 +167,12 @@ def test_the_bound_falls_as_more_is_asked_and_never_rises_along_the_ladder() -> 
     rungs: list[BoundStep] = []
     asked = [0.0, 0.5, 1.9]
     tasks = [replace(graph, task=Task(return_at_least=threshold)) for threshold in asked]
-    bounds = [certify(task, gap=0.02, time=4.0, on_progress=rungs.append).upper_bound for task in tasks]
+    bounds = [certify(task, gap=0.02, time_limit=4.0, on_progress=rungs.append).upper_bound for task in tasks]
     assert all(later <= earlier + 1e-3 for earlier, later in pairwise(bounds))
     assert bounds[-1] < bounds[0] - 0.5
-    ladder = certify(graph, gap=1e-3, time=5.0).ladder
+    ladder = certify(graph, gap=1e-3, time_limit=5.0).ladder
     climbed = certify(
-        graph, gap=1e-3, time=5.0, machines=(ObservationWindow(1, 9), ObservationWindow(2, 9), *TREE)
+        graph, gap=1e-3, time_limit=5.0, machines=(ObservationWindow(1, 9), ObservationWindow(2, 9), *TREE)
     ).ladder
     for rungs_done in (ladder, climbed):
         steps = [rung.bound for rung in rungs_done]
@@ -183,7 +183,7 @@ def test_the_bound_falls_as_more_is_asked_and_never_rises_along_the_ladder() -> 
 
 def test_agents_that_do_not_see_the_observations_are_bounded_more_tightly() -> None:
     # The optimum of the convex program over state histories is 1.1366.
-    certificate = certify(opaq.load_problem("graph-published"), gap=1e-3, time=20.0, machines=TREE)
+    certificate = certify(opaq.load_problem("graph-published"), gap=1e-3, time_limit=20.0, machines=TREE)
     assert 1.1365 <= certificate.upper_bound <= 1.1370
     assert 1.1474 <= certificate.upper_bound_aware <= 1.1480
     assert certificate.prices["return"] == pytest.approx(0.631, abs=0.01)
@@ -198,7 +198,7 @@ def test_names_do_not_matter() -> None:
 
 def test_a_task_that_no_policy_meets() -> None:
     problem = replace(opaq.load_problem("graph-published"), task=Task(return_at_least=100.0))
-    certificate = certify(problem, time=5.0)
+    certificate = certify(problem, time_limit=5.0)
     assert certificate.status is CertificateStatus.INFEASIBLE
     assert certificate.upper_bound == -math.inf
     assert "no policy meets the task" in repr(certificate)
@@ -209,7 +209,7 @@ def test_requirements_that_cannot_be_met_together() -> None:
     names = list(graph.mdp.states)
     goal, other = (np.array([names.index(name)]) for name in ("2", "1"))
     task = Task(requirements=(Reach(goal, 0.9, "2"), Reach(other, 0.9, "1")))
-    certificate = certify(replace(graph, task=task, horizon=2), time=5.0)
+    certificate = certify(replace(graph, task=task, horizon=2), time_limit=5.0)
     assert certificate.status is CertificateStatus.INFEASIBLE
 
 
@@ -249,7 +249,7 @@ def test_a_stop_gives_the_best_bound_so_far() -> None:
         if rung.rounds > 10:
             stop.request()
 
-    certificate = certify(problem, gap=0.0, time=60.0, stop=stop, on_progress=end)
+    certificate = certify(problem, gap=0.0, time_limit=60.0, stop=stop, on_progress=end)
     assert certificate.status is CertificateStatus.INTERRUPTED
     assert 0.97 < certificate.upper_bound < 1.0
 
@@ -319,8 +319,8 @@ def test_an_uncertainty_without_a_certificate_says_so() -> None:
 
 def test_policies_that_see_observations_are_bounded_with_their_like() -> None:
     problem = opaq.load_problem("graph-published")
-    solution = opaq.solve(problem, conditions="state,time,observations:1", num_starts=2)
-    certificate = certify(problem, solution.policy, gap=1e-3, time=10.0)
+    solution = opaq.solve(problem, conditions="state,time,observations:1", starts=2)
+    certificate = certify(problem, solution.policy, gap=1e-3, time_limit=10.0)
     assert certificate.aware
     assert 1.1370 < certificate.reached.value <= certificate.upper_bound <= 1.1490
 
@@ -366,7 +366,7 @@ def test_bound_history_optimum_and_solved_policy_come_in_this_order(first: int) 
     for seed in range(first, first + 10):
         problem = binding_problem(seed)
         optimum = opaq.history_program(problem)
-        solved = opaq.solve(problem, num_starts=1, processes=1, sequences=0)
+        solved = opaq.solve(problem, starts=1, workers=1, sequences=0)
         bound = quick(problem, time=0.05).upper_bound
         assert optimum.value is not None, seed
         assert optimum.value.upper - optimum.value.lower < 1e-5, seed

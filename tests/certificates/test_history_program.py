@@ -113,7 +113,7 @@ def test_no_solved_policy_does_better() -> None:
     for number in range(12):
         problem = random_problem(np.random.default_rng(number), conditions=("state",), horizon=2)
         optimum = history_program(problem)
-        solved = opaq.solve(problem, policy_class=PolicyClass(("state", "time")), seed=number, num_starts=2)
+        solved = opaq.solve(problem, policy_class=PolicyClass(("state", "time")), seed=number, starts=2)
         if optimum.value is None:
             assert not solved.measurement.feasible
         elif solved.measurement.feasible:

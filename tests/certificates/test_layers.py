@@ -87,7 +87,7 @@ def test_a_given_automaton_is_a_machine() -> None:
     problem = opaq.load_problem("graph-published")
     names = opaq.compile_problem(problem, STATE).observations
     alarm = ObservationAutomaton.from_names(names, "quiet", {("quiet", "r"): "alarm"}, name="alarm was raised")
-    certificate = certify(problem, gap=1e-3, time=3.0, machines=(alarm,))
+    certificate = certify(problem, gap=1e-3, time_limit=3.0, machines=(alarm,))
     assert certificate.machine == "alarm was raised"
     assert 1.1365 < certificate.upper_bound < 2.0
 

@@ -10,7 +10,7 @@ import pytest
 
 def test_solve_measure_simulate_and_convert(opaq, tmp_path: Path) -> None:
     classes = ("--conditions", "state,time,observations:1", "--starts", "1", "--quiet", "--json")
-    solved = opaq("solve", "graph-published", *classes, "--policy-out", "aware.json", "--run", "kept")
+    solved = opaq("solve", "graph-published", *classes, "--save-policy", "aware.json", "--run-folder", "kept")
     assert solved.returncode == 0
     answer = json.loads(solved.stdout)
     assert answer["opacity"]["value"] == pytest.approx(1.147494, abs=1e-4)  # without the observation: 1.136579

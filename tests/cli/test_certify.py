@@ -25,7 +25,7 @@ def test_the_bound_alone(opaq) -> None:
 
 
 def test_a_policy_beside_the_bound(opaq, tmp_path: Path) -> None:
-    solved = opaq("solve", "graph-published", "--policy-out", "p.json", "--starts", "2", "-q", "--json")
+    solved = opaq("solve", "graph-published", "--save-policy", "p.json", "--starts", "2", "-q", "--json")
     done = opaq("certify", "graph-published", "--policy", "p.json", "--json", "-q")
     found = json.loads(done.stdout)
     assert found["opacity"] == json.loads(solved.stdout)["opacity"]
@@ -72,14 +72,16 @@ def test_a_task_that_no_policy_meets_and_one_that_minimises(opaq, tmp_path: Path
 
 
 def test_policies_that_see_the_observations(opaq) -> None:
-    aware = json.loads(opaq("certify", "graph-published", "--aware", "--json", "-q", "--time", "20").stdout)
+    aware = json.loads(
+        opaq("certify", "graph-published", "--observation-aware", "--json", "-q", "--time-limit", "20").stdout
+    )
     assert 1.1474 <= aware["upper_bound"] <= 1.1490
     assert "sees the observations" in aware["scope"]
     assert not any(rung["machine"].startswith("history") for rung in aware["ladder"])
 
 
 def test_little_time_still_gives_a_bound(opaq) -> None:
-    found = json.loads(opaq("certify", "grid-last-state-4", "--json", "-q", "--time", "0.001").stdout)
+    found = json.loads(opaq("certify", "grid-last-state-4", "--json", "-q", "--time-limit", "0.001").stdout)
     assert 0.97 <= found["upper_bound"] <= 1.0000001
     assert found["status"] == "time"
 
@@ -96,7 +98,7 @@ def test_another_uncertainty(opaq, tmp_path: Path) -> None:
 def test_the_bound_of_another_measure_stands_in_its_column(opaq, tmp_path: Path) -> None:
     text = load.scenario_text("two-sink")
     loss = '{loss: {g: {"yes": -1}}}'
-    classes = ["--classes", "state,time", "--starts", "2", "-q", "--time", "20"]
+    classes = ["--classes", "state,time", "--starts", "2", "-q", "--time-limit", "20"]
     for of, column in (("guess_error", "guess error"), ("guesswork", "guesswork"), (loss, "expected loss")):
         (tmp_path / "p.yaml").write_text(text.replace("return_at_least: 0}", f"return_at_least: 0, of: {of}}}"))
         done = opaq("compare", "p.yaml", *classes, COLUMNS="220")
@@ -112,6 +114,6 @@ def test_losses_below_zero_have_no_relative_gap(opaq, tmp_path: Path) -> None:
         "return_at_least: 0}", f"return_at_least: 0, of: {{loss: {losses}}}}}"
     )
     (tmp_path / "p.yaml").write_text(text)
-    found = json.loads(opaq("certify", "p.yaml", "--json", "-q", "--time", "5").stdout)
+    found = json.loads(opaq("certify", "p.yaml", "--json", "-q", "--time-limit", "5").stdout)
     assert found["upper_bound"] < 0 < found["gap"]
     assert found["relative_gap"] is None

@@ -108,22 +108,22 @@ def test_an_unknown_example(opaq) -> None:
 
 
 def test_an_example_is_copied_and_never_overwrites_unasked(opaq, tmp_path: Path) -> None:
-    done = opaq("examples", "two-sink", "--to", "mine.yaml")
+    done = opaq("examples", "two-sink", "--output", "mine.yaml")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "opaq: wrote mine.yaml\n")
     assert (tmp_path / "mine.yaml").read_text() == load.scenario_text("two-sink")
-    again = opaq("examples", "graph", "--to", "mine.yaml")
+    again = opaq("examples", "graph", "--output", "mine.yaml")
     assert (again.returncode, again.stdout) == (2, "")
-    assert "mine.yaml: exists already; use --force to overwrite it" in again.stderr
+    assert "mine.yaml: exists already; use --overwrite to overwrite it" in again.stderr
     assert (tmp_path / "mine.yaml").read_text() == load.scenario_text("two-sink")
-    assert opaq("examples", "graph", "--to", "mine.yaml", "--force").returncode == 0
+    assert opaq("examples", "graph", "--output", "mine.yaml", "--overwrite").returncode == 0
     assert (tmp_path / "mine.yaml").read_text() == load.scenario_text("graph")
     assert opaq("check", "mine.yaml").returncode == 0
 
 
 def test_an_example_is_copied_into_a_folder(opaq, tmp_path: Path) -> None:
-    assert opaq("examples", "graph", "--to", ".").returncode == 0
+    assert opaq("examples", "graph", "--output", ".").returncode == 0
     assert (tmp_path / "graph.yaml").exists()
-    assert opaq("examples", "graph", "--to", "no/such/file.yaml").returncode == 2
+    assert opaq("examples", "graph", "--output", "no/such/file.yaml").returncode == 2
 
 
 def test_a_secret_that_every_observer_knows_is_a_warning(opaq, tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ def test_the_table(opaq) -> None:
 
 
 def test_json(opaq, tmp_path: Path) -> None:
-    done = opaq("compare", "graph", "--classes", "state,automaton; memory:2;", "--json", "-q", "--policy-out", "out/p")
+    done = opaq(
+        "compare", "graph", "--classes", "state,automaton; memory:2;", "--json", "-q", "--save-policies", "out/p"
+    )
     told = json.loads(done.stdout)
     assert set(told) == {
         "bound",
@@ -75,7 +77,7 @@ def test_json(opaq, tmp_path: Path) -> None:
 def test_every_key_is_explained() -> None:
     import opaq
 
-    found = comparison_to_dict(compare(opaq.load_problem("two-sink"), classes=["state"], num_starts=1))
+    found = comparison_to_dict(compare(opaq.load_problem("two-sink"), classes=["state"], starts=1))
     text = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
     section = text.partition("## `opaq compare --json`")[2].partition("\n## ")[0]
     for key in (*found, *found["classes"][0]):
@@ -99,14 +101,14 @@ def test_outputs_are_tried_before_the_work(opaq, tmp_path: Path) -> None:
     (tmp_path / "there" / "state-time.json").write_text("old")
     (tmp_path / "file").write_text("")
     for folder, reason in {
-        "there": "there: state-time.json: exists already; use --force to overwrite it",
+        "there": "there: state-time.json: exists already; use --overwrite to overwrite it",
         "file": "file: cannot be made a folder",
         "/proc/x": "/proc/x: cannot be made a folder",
     }.items():
-        done = opaq("compare", "two-sink", *TWO, "--policy-out", folder)
+        done = opaq("compare", "two-sink", *TWO, "--save-policies", folder)
         assert (done.returncode, done.stdout) == (2, "")
         assert reason in done.stderr
-    assert opaq("compare", "two-sink", *TWO, "--policy-out", "there", "--force").returncode == 0
+    assert opaq("compare", "two-sink", *TWO, "--save-policies", "there", "--overwrite").returncode == 0
     assert json.loads((tmp_path / "there" / "state-time.json").read_text())["format"] == "opaq-policy"
 
 
@@ -118,7 +120,7 @@ def test_policies_survive_a_disk_that_fills_up(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", refuse)
-    given = ("compare", "two-sink", "--classes", "state", "-q", "--policy-out", str(tmp_path))
+    given = ("compare", "two-sink", "--classes", "state", "-q", "--save-policies", str(tmp_path))
     assert main.main((*given, "--json") if as_json else given) == 2
     shown = capsys.readouterr()
     assert "No space left on device" in shown.err
@@ -137,7 +139,7 @@ def test_an_infeasible_task_is_exit_code_1(opaq, tmp_path: Path) -> None:
 
 
 def test_time_ends_the_ladder(opaq) -> None:
-    done = opaq("compare", "grid-last-state-4", "--time", "6", "--json", "-q")
+    done = opaq("compare", "grid-last-state-4", "--time-limit", "6", "--json", "-q")
     told = json.loads(done.stdout)
     assert done.returncode == 3
     assert not told["interrupted"]
@@ -180,7 +182,7 @@ def test_a_bound_is_the_last_line_of_the_table() -> None:
 
     import opaq
 
-    found = compare(opaq.load_problem("two-sink"), classes=["state"], num_starts=1)
+    found = compare(opaq.load_problem("two-sink"), classes=["state"], starts=1)
     assert "certified" not in comparison_page(found).text()
     missed = (Unreached("state, time", "too large"),)
     shown = comparison_page(replace(found, bound=0.6, bound_scope="all", unreached=missed)).text()
@@ -194,7 +196,7 @@ def test_intervals_and_estimates_are_shown_as_such() -> None:
 
     import opaq
 
-    found = compare(opaq.load_problem("two-sink"), classes=["state"], num_starts=1)
+    found = compare(opaq.load_problem("two-sink"), classes=["state"], starts=1)
     (rung,) = found.rungs
     for opacity, shown in (
         (Amount.between(0.25, 0.5), "[0.2500, 0.5000]"),
@@ -208,7 +210,7 @@ def test_solve_names_the_commands_that_try_a_clock(opaq) -> None:
     hint = "opaq: a clock may help: opaq compare two-sink, or opaq solve two-sink --conditions state,time"
     *_, clock, following = opaq("solve", "two-sink", "--starts", "1").stderr.splitlines()
     assert clock == hint
-    assert following == "opaq: next: opaq solve two-sink --starts 1 --policy-out policy.json --certify"
+    assert following == "opaq: next: opaq solve two-sink --starts 1 --save-policy policy.json --certify"
     for arguments in (("--json",), ("--quiet",), ("--conditions", "state,time")):
         assert "clock" not in opaq("solve", "two-sink", "--starts", "1", *arguments).stderr
 

@@ -38,7 +38,7 @@ def test_the_way_through_umb(opaq, tmp_path: Path) -> None:
     done = opaq("convert", "two-sink.umb", "back.yaml")
     assert done.returncode == 2
     assert "exists already" in done.stderr
-    assert opaq("convert", "two-sink.umb", "back.yaml", "--force").returncode == 0
+    assert opaq("convert", "two-sink.umb", "back.yaml", "--overwrite").returncode == 0
 
 
 def test_drawings_and_automata(opaq, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_the_table() -> None:
 
 def test_json_and_policies(tmp_path: Path) -> None:
     done = opaq_command(
-        "frontier", "two-sink", "--points", 3, "--json", "-q", "--policies", tmp_path / "front", "--certify"
+        "frontier", "two-sink", "--points", 3, "--json", "-q", "--save-policies", tmp_path / "front", "--certify"
     )
     assert done.returncode == 0
     told = json.loads(done.stdout)
@@ -49,7 +49,7 @@ def test_json_and_policies(tmp_path: Path) -> None:
 
 def test_files_that_are_there_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "point-02.json").write_text("mine")
-    done = opaq_command("frontier", "two-sink", "--points", 3, "--policies", tmp_path)
+    done = opaq_command("frontier", "two-sink", "--points", 3, "--save-policies", tmp_path)
     assert done.returncode == 2
     assert "point-02.json: exists already" in done.stderr
     assert (tmp_path / "point-02.json").read_text() == "mine"

@@ -127,24 +127,24 @@ def test_a_page_fits_the_terminal(opaq) -> None:
 def test_a_policy_for_another_model_only_if_asked(opaq, tmp_path: Path) -> None:
     text = opaq("examples", "two-sink").stdout
     (tmp_path / "other.yaml").write_text(text.replace("b: {q1: 0.5,", "b: {q1: 0.25, q0: 0.25,"))
-    assert opaq("solve", "two-sink", "--starts", "1", "--quiet", "--policy-out", "policy.json").returncode == 0
+    assert opaq("solve", "two-sink", "--starts", "1", "--quiet", "--save-policy", "policy.json").returncode == 0
     given = ("measure", "other.yaml", "--policy", "policy.json", "--json", "-q")
     refused = opaq(*given)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith("opaq: policy.json: ")
-    taken = opaq(*given, "--any-model")
+    taken = opaq(*given, "--ignore-model-mismatch")
     assert taken.returncode == 0
     assert 0 < json.loads(taken.stdout)["opacity"]["value"] < 1
 
 
 def test_budgets_make_intervals(opaq) -> None:
     exact = json.loads(opaq("measure", "graph", "--json", "-q").stdout)["opacity"]["value"]
-    done = opaq("measure", "graph", "--mode", "interval", "--nodes", "2", "--width", "0", "--json", "-q")
+    done = opaq("measure", "graph", "--mode", "interval", "--max-beliefs", "2", "--width", "0", "--json", "-q")
     told = json.loads(done.stdout)["opacity"]
     assert told["method"] == "interval"
     assert told["lower"] <= exact <= told["upper"]
     assert told["upper"] - told["lower"] > 0.01
-    too_small = opaq("measure", "graph", "--mode", "exact", "--nodes", "2", "-q")
+    too_small = opaq("measure", "graph", "--mode", "exact", "--max-beliefs", "2", "-q")
     assert (too_small.returncode, too_small.stdout) == (2, "")
     assert "too many for the budget" in too_small.stderr
 

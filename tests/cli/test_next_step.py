@@ -24,13 +24,13 @@ def following(stderr: str) -> list[str]:
 def test_one_command_leads_to_the_next(opaq, tmp_path: Path) -> None:
     (tmp_path / "my problem.yaml").write_text(load.scenario_text("two-sink"))
     first = following(opaq("measure", "my problem.yaml").stderr)
-    assert first == ["solve", "my problem.yaml", "--policy-out", "policy.json"]
+    assert first == ["solve", "my problem.yaml", "--save-policy", "policy.json"]
     second = following(opaq(*first, *FEW).stderr)
     assert second == ["certify", "my problem.yaml", "--policy", "policy.json"]
     done = opaq(*second)
     assert following(done.stderr) == ["compare", "my problem.yaml"]  # a clock would come closer to the bound
     third = following(opaq("compare", "my problem.yaml", "--classes", "state; state,time", *FEW).stderr)
-    assert third == ["solve", "my problem.yaml", "--conditions", "state,time", "--policy-out", "policy-2.json"]
+    assert third == ["solve", "my problem.yaml", "--conditions", "state,time", "--save-policy", "policy-2.json"]
     close = following(opaq(*third, "--certify", *FEW).stderr)
     assert close[0] in ("report", "simulate")
     assert close[1:] == ["my problem.yaml", "--policy", "policy-2.json"]
@@ -39,20 +39,20 @@ def test_one_command_leads_to_the_next(opaq, tmp_path: Path) -> None:
 
 
 def test_own_arguments_are_kept(opaq) -> None:
-    given = ["--conditions", "state,time", "--solver", "lagrangian", "--starts", "2", "--memory", "0.5"]
+    given = ["--conditions", "state,time", "--solver", "lagrangian", "--starts", "2", "--max-memory", "0.5"]
     words = following(opaq("solve", "two-sink", *given).stderr)
-    assert words == ["solve", "two-sink", *given[:6], *given[6:], "--policy-out", "policy.json", "--certify"]
-    words = following(opaq("solve", "two-sink", *FEW, "--run", "a run").stderr)
-    assert words == ["solve", "--resume", "a run", "--policy-out", "policy.json", "--certify"]
+    assert words == ["solve", "two-sink", *given[:6], *given[6:], "--save-policy", "policy.json", "--certify"]
+    words = following(opaq("solve", "two-sink", *FEW, "--run-folder", "a run").stderr)
+    assert words == ["solve", "--resume", "a run", "--save-policy", "policy.json", "--certify"]
     assert opaq(*words, "-q").returncode == 0
 
 
 def test_policies_in_a_folder(opaq) -> None:
     given = ["compare", "two-sink", "--classes", "state; memory:2", *FEW, "--no-certify"]
-    words = following(opaq(*given, "--policy-out", "out").stderr)
+    words = following(opaq(*given, "--save-policy", "out").stderr)
     assert words == ["certify", "two-sink", "--policy", "out/state-memory-2.json"]
     words = following(opaq(*given).stderr)
-    assert words == ["compare", "two-sink", "--classes", "state,memory:2", "--policy-out", "policies"]
+    assert words == ["compare", "two-sink", "--classes", "state,memory:2", "--save-policies", "policies"]
     assert opaq(*words, *FEW, "-q", "--no-certify").returncode == 0
 
 
@@ -73,7 +73,10 @@ def test_tasks_that_have_no_certificate(opaq, tmp_path: Path) -> None:
 
 def test_odd_names_are_quoted() -> None:
     assert command_line("measure", "a'b.yaml", policy=None) == """opaq measure 'a'"'"'b.yaml'"""
-    assert command_line("measure", "-x.yaml", any_model=True, quiet=False) == "opaq measure ./-x.yaml --any-model"
+    assert (
+        command_line("measure", "-x.yaml", any_model=True, quiet=False)
+        == "opaq measure ./-x.yaml --ignore-model-mismatch"
+    )
 
 
 def test_a_name_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

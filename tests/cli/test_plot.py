@@ -22,7 +22,7 @@ def test_a_figure_is_the_librarys_and_its_path_is_the_answer(opaq, tmp_path: Pat
 
 
 def test_a_policy_file_and_the_options_of_the_page(opaq, tmp_path: Path) -> None:
-    policy = library.solve("two-sink", conditions="state,time", num_starts=1).policy
+    policy = library.solve("two-sink", conditions="state,time", starts=1).policy
     library.save_policy(policy, tmp_path / "policy.json", problem=library.load_problem("two-sink"))
     page = ["--column", "double", "--title", "Two sinks", "--dpi", "50"]
     done = opaq("plot", "policy", "two-sink", "--policy", "policy.json", "--time", "1", *page, "-o", "p.png")
@@ -46,9 +46,9 @@ def test_answers_of_other_commands(opaq, tmp_path: Path) -> None:
         ("ladder", "compare.json"),
         ("frontier", "front.json"),
     ):
-        done = opaq("plot", what, "--from", source, "-o", f"{what}-{source}.svg")
+        done = opaq("plot", what, "--answer", source, "-o", f"{what}-{source}.svg")
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{what}-{source}.svg\n", "")
-    done = opaq("plot", "ladder", "--from", "solve.json", "-o", "x.svg")
+    done = opaq("plot", "ladder", "--answer", "solve.json", "-o", "x.svg")
     assert "opaq: solve.json: is the answer of solve, not of compare; make the file with" in done.stderr
     drawn = {file.name: file.read_bytes() for file in tmp_path.glob("*.svg")}
     assert drawn["trace-solve.json.svg"] == drawn["trace-kept.svg"]
@@ -57,7 +57,7 @@ def test_answers_of_other_commands(opaq, tmp_path: Path) -> None:
         library.plot_comparison(json.loads(compared.stdout)), ".svg"
     )
     assert drawn["frontier-front.json.svg"] == figure_bytes(library.plot_frontier(front), ".svg")
-    named = opaq("plot", "trace", "two-sink", "--from", "solve.json", "-o", "named.svg")
+    named = opaq("plot", "trace", "two-sink", "--answer", "solve.json", "-o", "named.svg")
     assert named.returncode == 0
     titled = library.plot_trace(json.loads(solved.stdout), title="two-sink")
     assert (tmp_path / "named.svg").read_bytes() == figure_bytes(titled, ".svg")
@@ -67,9 +67,9 @@ def test_nothing_is_overwritten_unless_asked(opaq, tmp_path: Path) -> None:
     (tmp_path / "p.svg").write_text("mine")
     done = opaq("plot", "policy", "two-sink", "-o", "p.svg")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "opaq: p.svg: exists already; use --force to overwrite it\n"
+    assert done.stderr == "opaq: p.svg: exists already; use --overwrite to overwrite it\n"
     assert (tmp_path / "p.svg").read_text() == "mine"
-    assert opaq("plot", "policy", "two-sink", "-o", "p.svg", "--force").returncode == 0
+    assert opaq("plot", "policy", "two-sink", "-o", "p.svg", "--overwrite").returncode == 0
     assert (tmp_path / "p.svg").read_bytes() == figure_bytes(library.plot_policy("two-sink"), ".svg")
 
 
@@ -98,23 +98,23 @@ def test_nothing_is_overwritten_unless_asked(opaq, tmp_path: Path) -> None:
         (["policy", "two-sink", "--time", "now", "-o", "x.pdf"], "--time: 'now' is no list of times; write them as"),
         (["policy", "two-sinks", "-o", "x.pdf"], "no scenario is called 'two-sinks'; did you mean 'two-sink'"),
         (["policy", "two-sink", "--dpi", "99", "-o", "x.pdf"], "--dpi: has no effect on .pdf; it belongs to .png"),
-        (["trace", "two-sink", "-o", "x.pdf"], "--from: is missing; make the file first: opaq solve PROBLEM --json"),
+        (["trace", "two-sink", "-o", "x.pdf"], "--answer: is missing; make the file first: opaq solve PROBLEM --json"),
         (
             ["trace", "--policy", "p.json", "-o", "x.pdf"],
             "--policy: has no effect with trace; it belongs to policy, beliefs",
         ),
-        (["trace", "--from", "nowhere.json", "-o", "x.pdf"], "nowhere.json: no such file"),
-        (["trace", "--from", "text.json", "-o", "x.pdf"], "text.json: is not JSON"),
-        (["trace", "--from", "list.json", "-o", "x.pdf"], "list.json: holds no JSON object but a list"),
+        (["trace", "--answer", "nowhere.json", "-o", "x.pdf"], "nowhere.json: no such file"),
+        (["trace", "--answer", "text.json", "-o", "x.pdf"], "text.json: is not JSON"),
+        (["trace", "--answer", "list.json", "-o", "x.pdf"], "list.json: holds no JSON object but a list"),
         (
-            ["ladder", "--from", "other.json", "-o", "x.pdf"],
+            ["ladder", "--answer", "other.json", "-o", "x.pdf"],
             "other.json: of: is missing; give the answer of a comparison",
         ),
         (
-            ["frontier", "--from", "other.json", "-o", "x.pdf"],
+            ["frontier", "--answer", "other.json", "-o", "x.pdf"],
             "other.json: points: is missing; give points with a return",
         ),
-        (["trace", "--from", ".", "-o", "x.pdf"], "holds no result.json"),
+        (["trace", "--answer", ".", "-o", "x.pdf"], "holds no result.json"),
     ],
 )
 def test_faults_are_named_and_nothing_is_written(opaq, tmp_path: Path, arguments: list[str], fault: str) -> None:
@@ -128,8 +128,8 @@ def test_faults_are_named_and_nothing_is_written(opaq, tmp_path: Path, arguments
 
 def test_what_is_read_back_is_what_the_library_gives() -> None:
     """JSON keeps every digit, so that figures from files and from objects are the same."""
-    solution = library.solve("two-sink", num_starts=1)
-    comparison = library.compare("two-sink", classes=["state"], num_starts=1)
+    solution = library.solve("two-sink", starts=1)
+    comparison = library.compare("two-sink", classes=["state"], starts=1)
     for draw, thing, told in (
         (library.plot_trace, solution, solution_to_dict(solution)),
         (library.plot_comparison, comparison, comparison_to_dict(comparison)),

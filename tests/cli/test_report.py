@@ -39,9 +39,9 @@ def test_a_file_that_is_there_stays(opaq, tmp_path: Path) -> None:
     (tmp_path / "mine.html").write_text("mine")
     done = opaq("report", "two-sink", "-o", "mine.html", "-q")
     assert done.returncode == 2
-    assert done.stderr == "opaq: mine.html: exists already; use --force to overwrite it\n"
+    assert done.stderr == "opaq: mine.html: exists already; use --overwrite to overwrite it\n"
     assert (tmp_path / "mine.html").read_text() == "mine"
-    assert opaq("report", "two-sink", "-o", "mine.html", "-q", "--force").returncode == 0
+    assert opaq("report", "two-sink", "-o", "mine.html", "-q", "--overwrite").returncode == 0
     assert data_of(tmp_path / "mine.html")["kind"] == "problem"
     assert opaq("report", "two-sink", "-o", "no/folder.html", "-q").returncode == 2
     assert opaq("report", "two-sink", "-o", ".", "-q").returncode == 2
@@ -61,7 +61,7 @@ def test_runs_seed_and_json(opaq, tmp_path: Path) -> None:
 
 def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
     solved = opaq(
-        "solve", "two-sink", "--starts", "2", "--certify", "--json", "-q", "--policy-out", "p.json", "--run", "run",
+        "solve", "two-sink", "--starts", "2", "--certify", "--json", "-q", "--save-policy", "p.json", "--run-folder", "run",
         "--report", "solved.html",
     )  # fmt: skip
     assert solved.returncode == 0
@@ -69,7 +69,7 @@ def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
     classes = ("--classes", "state;state,time", "--starts", "1", "--no-certify")
     compared = opaq("compare", "two-sink", *classes, "--json", "-q")
     (tmp_path / "c.json").write_text(compared.stdout)
-    files = ("--with", "s.json", "--with", "c.json")
+    files = ("--answers", "s.json", "--answers", "c.json")
     done = opaq("report", "two-sink", "--policy", "p.json", *files, "-o", "a.html", "-q")
     assert (done.returncode, done.stdout) == (0, "a.html\n"), done.stderr
     found, direct, answer = data_of(tmp_path / "a.html"), data_of(tmp_path / "solved.html"), json.loads(solved.stdout)
@@ -80,19 +80,19 @@ def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
     assert [rung["class"] for rung in found["comparison"]["classes"]] == ["state", "state, time"]
     assert found["policy"]["given"] is True
     assert "no policy that meets the task exceeds" in found["answer"]
-    assert opaq("report", "two-sink", "--with", "run", "-o", "b.html", "-q").returncode == 0
+    assert opaq("report", "two-sink", "--answers", "run", "-o", "b.html", "-q").returncode == 0
     assert data_of(tmp_path / "b.html")["opacity"] == found["opacity"]
 
-    without = opaq("report", "two-sink", "--with", "s.json", "-o", "x.html", "-q")
+    without = opaq("report", "two-sink", "--answers", "s.json", "-o", "x.html", "-q")
     assert without.returncode == 2
     assert "opaq: s.json: is about another policy" in without.stderr
-    other = opaq("report", "graph-published", "--with", "c.json", "-o", "x.html", "-q")
+    other = opaq("report", "graph-published", "--answers", "c.json", "-o", "x.html", "-q")
     assert other.returncode == 2
     assert "opaq: c.json: is about the problem 'two-sink', not 'graph-published'" in other.stderr
-    twice = opaq("report", "two-sink", "--with", "s.json", "--with", "s.json", "-o", "x.html", "-q")
+    twice = opaq("report", "two-sink", "--answers", "s.json", "--answers", "s.json", "-o", "x.html", "-q")
     assert "holds a second solution" in twice.stderr
-    both = opaq("report", "two-sink", "--with", "run", "--certify", "-o", "x.html", "-q")
-    assert "--certify: a certificate is given by --with already" in both.stderr
+    both = opaq("report", "two-sink", "--answers", "run", "--certify", "-o", "x.html", "-q")
+    assert "--certify: a certificate is given by --answers already" in both.stderr
     assert not (tmp_path / "x.html").exists()
 
 
@@ -108,7 +108,7 @@ def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
 )
 def test_what_is_no_answer_is_refused(content: str, words: str, opaq, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(content)
-    done = opaq("report", "two-sink", "--with", "bad.json", "-q")
+    done = opaq("report", "two-sink", "--answers", "bad.json", "-q")
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -116,7 +116,7 @@ def test_what_is_no_answer_is_refused(content: str, words: str, opaq, tmp_path: 
 
 
 def test_certificate_and_comparison_are_computed_where_asked(opaq, tmp_path: Path) -> None:
-    done = opaq("report", "two-sink", "--certify", "--compare", "--time", "20", "-q", "-o", "a.html")
+    done = opaq("report", "two-sink", "--certify", "--compare", "--time-limit", "20", "-q", "-o", "a.html")
     data = data_of(tmp_path / "a.html")
     assert done.returncode == 0
     assert data["certificate"]["upper_bound"] == pytest.approx(0.5515, abs=1e-3)
@@ -158,9 +158,9 @@ def test_the_page_does_not_go_to_stdout(opaq, tmp_path: Path) -> None:
 
 
 def test_a_policy_of_another_model_names_the_option(opaq, tmp_path: Path) -> None:
-    assert opaq("solve", "graph-published", "--starts", "1", "-q", "--policy-out", "p.json").returncode in (0, 3)
+    assert opaq("solve", "graph-published", "--starts", "1", "-q", "--save-policy", "p.json").returncode in (0, 3)
     done = opaq("report", "two-sink", "--policy", "p.json", "-q")
-    assert "use its own problem, or give --any-model" in done.stderr
+    assert "use its own problem, or give --ignore-model-mismatch" in done.stderr
     done = opaq("simulate", "two-sink", "--policy", "p.json", "-q")
     assert "use its own problem" in done.stderr
     assert "any" not in done.stderr.partition("use its own problem")[2].partition("\n")[0]

@@ -26,14 +26,14 @@ def test_a_folder_is_recognised(opaq, tmp_path: Path) -> None:
     assert data_of(tmp_path / linked)["kind"] == "problem"
     again = opaq("report", "swept", "-q")
     assert again.returncode == 2
-    assert "swept-report.html: exists already; use --force to overwrite it" in again.stderr
-    told = json.loads(opaq("report", "swept", "--points", "none", "--force", "--json", "-q").stdout)
+    assert "swept-report.html: exists already; use --overwrite to overwrite it" in again.stderr
+    told = json.loads(opaq("report", "swept", "--points", "none", "--overwrite", "--json", "-q").stdout)
     assert told["counts"] == data["counts"]
     assert told["reports"]["made"] == 0
 
 
 def test_a_front_with_its_policies(opaq, tmp_path: Path) -> None:
-    front = opaq("frontier", "two-sink", "--points", "2", "--policies", "found", "--json", "-q")
+    front = opaq("frontier", "two-sink", "--points", "2", "--save-policies", "found", "--json", "-q")
     (tmp_path / "front.json").write_text(front.stdout)
     assert opaq("report", "front.json", "-o", "front.html", "--runs", "1", "-q").returncode == 0
     data = data_of(tmp_path / "front.html")

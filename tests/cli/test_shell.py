@@ -45,7 +45,7 @@ def test_help_is_an_answer_without_colour(opaq, arguments: list[str]) -> None:
         ["measure", "two-sink", "--mode", "guess"],
         ["measure", "two-sink", "--samples", "0"],
         ["check"],
-        ["examples", "--to", "x.yaml"],
+        ["examples", "--output", "x.yaml"],
         ["--nothing"],
     ],
 )
@@ -148,14 +148,14 @@ def test_a_closed_stdout_is_told_before_the_work(command: str) -> None:
 
 
 def test_a_closed_stdout_is_fine_where_there_is_no_answer(tmp_path: Path) -> None:
-    done = in_shell(f"{PROGRAM} examples two-sink --to {tmp_path} >&-")
+    done = in_shell(f"{PROGRAM} examples two-sink --output {tmp_path} >&-")
     assert (done.returncode, done.stderr) == (0, f"opaq: wrote {tmp_path / 'two-sink.yaml'}\n")
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- 2>&-"])
 def test_without_stderr_notes_do_not_get_into_the_answer(tmp_path: Path, redirection: str) -> None:
     problem = tmp_path / "problem.yaml"
-    in_shell(f"{PROGRAM} examples two-sink --to {problem}")
+    in_shell(f"{PROGRAM} examples two-sink --output {problem}")
     problem.write_text(problem.read_text().replace("b: {q1: 0.5,", "b: {q1: 0.500001,"))  # a warning
     done = in_shell(f"{PROGRAM} check {problem} {redirection}")
     assert done.returncode == 0

@@ -31,7 +31,7 @@ def test_runs_as_json_are_those_of_the_library(opaq) -> None:
 
 
 def test_a_policy_file(opaq) -> None:
-    opaq("solve", "two-sink", "--conditions", "state,time", "--starts", "1", "-q", "--policy-out", "policy.json")
+    opaq("solve", "two-sink", "--conditions", "state,time", "--starts", "1", "-q", "--save-policy", "policy.json")
     told = json.loads(opaq("simulate", "two-sink", "--policy", "policy.json", "--runs", "20", "--json").stdout)
     assert {run["moments"][0]["action"] for run in told} == {"a"}
     missing = opaq("simulate", "two-sink", "--policy", "nowhere.json")

@@ -23,7 +23,7 @@ FEW = ("--starts", "1", "--quiet")
 
 
 def test_it_says_where_policy_and_run_are(opaq, tmp_path: Path) -> None:
-    done = opaq("solve", "two-sink", *FEW, "--policy-out", "policy.json", "--run", "kept")
+    done = opaq("solve", "two-sink", *FEW, "--save-policy", "policy.json", "--run-folder", "kept")
     assert done.returncode == 0
     assert done.stderr == "opaq: wrote the policy to policy.json\nopaq: the run is kept in kept\n"
     assert json.loads((tmp_path / "policy.json").read_text())["format"] == "opaq-policy"
@@ -51,9 +51,9 @@ def test_options_that_the_solver_ignores_are_refused(opaq, arguments: list[str],
 
 
 def test_starts_run_in_threads_and_nowhere_else(opaq) -> None:
-    done = opaq("solve", "two-sink", *FEW, "--on", "local")
+    done = opaq("solve", "two-sink", *FEW, "--executor", "local")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "No such option: --on" in done.stderr
+    assert "No such option: --executor" in done.stderr
     assert "on" not in inspect.signature(solve).parameters
 
 
@@ -87,13 +87,13 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(opaq, tmp_path
     cases = {
         "missing/policy.json": "does not exist; create it first",
         "folder": "is a folder, not a file",
-        "there.json": "exists already; use --force to overwrite it",
+        "there.json": "exists already; use --overwrite to overwrite it",
         "/dev/null": "cannot be written: not a regular file",
         "/proc/policy.json": "takes no new files",
         "x" * 300: "File name too long",
     }
     for target, reason in cases.items():
-        done = opaq("solve", "no-such-scenario", "--policy-out", target, "--run", "kept")
+        done = opaq("solve", "no-such-scenario", "--save-policy", target, "--run-folder", "kept")
         assert (done.returncode, done.stdout) == (2, "")
         assert reason in done.stderr
         assert "no-such-scenario" not in done.stderr  # the problem is not even read
@@ -116,7 +116,7 @@ def run(*arguments: str) -> int:
 
 
 def test_the_answer_survives_a_disk_that_fills_up(full_disk: Path, capsys: pytest.CaptureFixture) -> None:
-    assert run("solve", "two-sink", *FEW, "--policy-out", str(full_disk)) == 2
+    assert run("solve", "two-sink", *FEW, "--save-policy", str(full_disk)) == 2
     shown = capsys.readouterr()
     assert "opacity      0.408835 bits" in shown.out
     assert json.loads(shown.out.splitlines()[-1])["format"] == "opaq-policy"
@@ -126,7 +126,7 @@ def test_the_answer_survives_a_disk_that_fills_up(full_disk: Path, capsys: pytes
 
 
 def test_so_does_the_answer_as_json(full_disk: Path, capsys: pytest.CaptureFixture) -> None:
-    assert run("solve", "two-sink", *FEW, "--json", "--policy-out", str(full_disk)) == 2
+    assert run("solve", "two-sink", *FEW, "--json", "--save-policy", str(full_disk)) == 2
     told = json.loads(capsys.readouterr().out)
     assert told["opacity"]["value"] == pytest.approx(0.408835, abs=1e-6)
     assert told["policy"]["format"] == "opaq-policy"
@@ -155,7 +155,7 @@ def test_an_unknown_solver_is_refused_with_the_choices(opaq) -> None:
 
 
 def test_conditions(opaq, tmp_path: Path) -> None:
-    done = opaq("solve", "two-sink", *FEW, "--conditions", "state,time", "--json", "--policy-out", "timed.json")
+    done = opaq("solve", "two-sink", *FEW, "--conditions", "state,time", "--json", "--save-policy", "timed.json")
     assert json.loads(done.stdout)["opacity"]["value"] == pytest.approx(0.551463, abs=1e-5)
     assert json.loads((tmp_path / "timed.json").read_text())["conditions_on"] == ["state", "time"]
     wrong = opaq("solve", "two-sink", *FEW, "--conditions", "state,tme")
@@ -164,7 +164,7 @@ def test_conditions(opaq, tmp_path: Path) -> None:
 
 
 def test_memory_nodes(opaq, tmp_path: Path) -> None:
-    done = opaq("solve", "two-sink", "--quiet", "--memory-nodes", "2", "--json", "--policy-out", "memory.json")
+    done = opaq("solve", "two-sink", "--quiet", "--memory-nodes", "2", "--json", "--save-policy", "memory.json")
     assert json.loads(done.stdout)["opacity"]["value"] == pytest.approx(0.551463, abs=1e-5)
     policy = json.loads((tmp_path / "memory.json").read_text())
     assert {row["memory"] for row in policy["rows"]} == {"0", "1"}
@@ -174,31 +174,35 @@ def test_memory_nodes(opaq, tmp_path: Path) -> None:
 
 
 def test_warm(opaq) -> None:
-    opaq("solve", "graph", "--starts", "2", "--quiet", "--policy-out", "first.json")
-    done = opaq("solve", "graph", *FEW, "--warm", "first.json", "--json")
+    opaq("solve", "graph", "--starts", "2", "--quiet", "--save-policy", "first.json")
+    done = opaq("solve", "graph", *FEW, "--initial-policy", "first.json", "--json")
     told = json.loads(done.stdout)
     assert [start["kind"] for start in told["starts"]] == ["warm"]
     assert told["opacity"]["value"] == pytest.approx(1.14307, abs=1e-4)
-    wrong = opaq("solve", "two-sink", *FEW, "--warm", "first.json")
+    wrong = opaq("solve", "two-sink", *FEW, "--initial-policy", "first.json")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "first.json: " in wrong.stderr
 
 
 def test_a_run_is_resumed_with_its_warm_policy(opaq, tmp_path: Path) -> None:
     few = ("--solver", "primal-dual", "--iterations", "3", "--quiet")
-    opaq("solve", "graph", *few, "--starts", "1", "--policy-out", "first.json")
-    done = opaq("solve", "graph", *few, "--starts", "1", "--warm", "first.json", "--run", "kept", "--json")
-    again = opaq("solve", "--resume", "kept", "--warm", "first.json", "--json", "--quiet")
+    opaq("solve", "graph", *few, "--starts", "1", "--save-policy", "first.json")
+    done = opaq(
+        "solve", "graph", *few, "--starts", "1", "--initial-policy", "first.json", "--run-folder", "kept", "--json"
+    )
+    again = opaq("solve", "--resume", "kept", "--initial-policy", "first.json", "--json", "--quiet")
     assert again.returncode == done.returncode == 0
     assert json.loads(again.stdout)["trace"] == json.loads(done.stdout)["trace"]
-    other = opaq("solve", "--resume", "kept", "--warm", "other.json")
+    other = opaq("solve", "--resume", "kept", "--initial-policy", "other.json")
     assert (other.returncode, other.stdout) == (2, "")
-    assert f"--warm: {tmp_path / 'first.json'} in the run, {tmp_path / 'other.json'} now" in other.stderr
+    assert f"--initial-policy: {tmp_path / 'first.json'} in the run, {tmp_path / 'other.json'} now" in other.stderr
 
 
-@pytest.mark.parametrize("changed", [{"eta": "fast"}, {"starts": 2.5}, {"warm": 7}, {"more": 1}, {"seed": True}])
+@pytest.mark.parametrize(
+    "changed", [{"eta": "fast"}, {"starts": 2.5}, {"initial_policy": 7}, {"more": 1}, {"seed": True}]
+)
 def test_a_record_of_other_options_is_refused(opaq, tmp_path: Path, changed: dict[str, object]) -> None:
-    opaq("solve", "graph", "--solver", "primal-dual", "--iterations", "3", *FEW, "--run", "kept")
+    opaq("solve", "graph", "--solver", "primal-dual", "--iterations", "3", *FEW, "--run-folder", "kept")
     record = RunRecord.read(tmp_path / "kept")
     asked = {**record.asked, "options": record.asked["options"] | changed}
     (tmp_path / "kept" / RECORD_FILE).write_text(replace(record, asked=asked).text())
@@ -212,16 +216,16 @@ def test_a_record_of_other_options_is_refused(opaq, tmp_path: Path, changed: dic
 
 
 def test_budgets_make_lower_bounds(opaq) -> None:
-    done = opaq("solve", "graph", *FEW, "--nodes", "3", "--gradients", "exact", "--json")
+    done = opaq("solve", "graph", *FEW, "--max-beliefs", "3", "--gradients", "exact", "--json")
     told = json.loads(done.stdout)
     assert (done.returncode, told["status"]) == (0, "completed")
     assert "the belief graph is larger than the budget of 3 beliefs" in told["status_text"]
-    small = opaq("solve", "graph", *FEW, "--memory", "0.001", "--json")
+    small = opaq("solve", "graph", *FEW, "--max-memory", "0.001", "--json")
     assert json.loads(small.stdout)["gradients"] in ("exact", "sampled")
 
 
 def test_a_time_limit_is_exit_code_3(opaq) -> None:
-    done = opaq("solve", "grid-last-state-4", "--time", "0.5", "--json", "--quiet")
+    done = opaq("solve", "grid-last-state-4", "--time-limit", "0.5", "--json", "--quiet")
     assert (done.returncode, json.loads(done.stdout)["status"]) == (3, "time_limit")
 
 

@@ -20,7 +20,7 @@ problem: two-sink
 over:
   horizon: [2, 3]
   task.return_at_least: [0.3, 9]
-solve: {num_starts: 1}
+solve: {starts: 1}
 """
 Run = Callable[..., Any]
 
@@ -35,7 +35,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_answer_as_json_and_as_text(opaq: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")  # wide enough for one column per parameter
     (tmp_path / "plan.yaml").write_text(PLAN)
-    done = opaq("sweep", "plan.yaml", "--to", "out", "--json")
+    done = opaq("sweep", "plan.yaml", "--output", "out", "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["folder"] == "out"
@@ -47,7 +47,7 @@ def test_the_answer_as_json_and_as_text(opaq: Run, tmp_path: Path, monkeypatch: 
     assert first["opacity_lower"] <= first["opacity"] <= first["opacity_upper"]
     assert (first["status"], first["seed"], first["policy_file"]) == ("converged", 0, "policies/0001.json")
     assert set(first["versions"]) == {"opaq", "python", "numpy", "scipy", "numba"}
-    shown = opaq("sweep", "plan.yaml", "--to", "out")
+    shown = opaq("sweep", "plan.yaml", "--output", "out")
     assert shown.returncode == 0
     lines = shown.stdout.splitlines()
     assert lines[0].split()[:4] == ["point", "horizon", "task.return_at_least", "opacity"]
@@ -61,12 +61,12 @@ def test_failed_points_are_the_exit_code(opaq: Run, tmp_path: Path, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(run, "MOST_LOSSES", 1)
         patch.setattr(run, "open_executor", lambda on, processes: InlineExecutor(_second_is_lost))
-        failed = opaq("sweep", "plan.yaml", "--to", "out")
+        failed = opaq("sweep", "plan.yaml", "--output", "out")
     assert failed.returncode == 3
     assert "failed: its worker was lost 1 times, the last time: gone" in failed.stderr
     assert "1 failed" in failed.stdout
-    assert opaq("sweep", "plan.yaml", "--to", "out").returncode == 3
-    assert opaq("sweep", "plan.yaml", "--to", "out", "--retry").returncode == 0
+    assert opaq("sweep", "plan.yaml", "--output", "out").returncode == 3
+    assert opaq("sweep", "plan.yaml", "--output", "out", "--retry").returncode == 0
 
 
 def _second_is_lost(count: int) -> Any:
@@ -80,7 +80,7 @@ def test_one_point_is_no_plural(opaq: Run, tmp_path: Path, monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         executor = InlineExecutor(lambda count: interrupts.act(signal.SIGINT))
         patch.setattr(run, "open_executor", lambda on, processes: executor)
-        interrupted = opaq("sweep", "plan.yaml", "--to", "out")
+        interrupted = opaq("sweep", "plan.yaml", "--output", "out")
     assert interrupted.returncode == 130
     assert "opaq: 1 point is left; the same command goes on with it\n" in interrupted.stderr
     assert "1 of 2 points done, 1 unfinished" in interrupted.stdout
@@ -88,13 +88,13 @@ def test_one_point_is_no_plural(opaq: Run, tmp_path: Path, monkeypatch: pytest.M
 
 def test_bad_input_is_said_before_anything_runs(opaq: Run, tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN.replace("[2, 3]", "[2, x]"))
-    refused = opaq("sweep", "plan.yaml", "--to", "out")
+    refused = opaq("sweep", "plan.yaml", "--output", "out")
     assert refused.returncode == 2
     where = "opaq: plan.yaml: point 0003 (horizon x, task.return_at_least 0.3): horizon: "
     assert refused.stderr.startswith(where)
     assert refused.stderr.endswith("(line 4)\n")
     assert not (tmp_path / "out").exists()
-    assert opaq("sweep", "missing.yaml", "--to", "out").returncode == 2
+    assert opaq("sweep", "missing.yaml", "--output", "out").returncode == 2
     (tmp_path / "plan.yaml").write_text(PLAN)
-    unknown = opaq("sweep", "plan.yaml", "--to", "out", "--on", "cloud")
+    unknown = opaq("sweep", "plan.yaml", "--output", "out", "--executor", "cloud")
     assert unknown.stderr == "opaq: on: 'cloud' is not a choice; use local, ray or ray://HOST:PORT\n"

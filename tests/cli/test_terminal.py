@@ -42,7 +42,7 @@ FILE, NOWHERE = "p\x1b[2J\u202e\x9b.yaml", "no\x1b[2J\u202e.yaml"
 COMMANDS = [
     ["measure", FILE],
     ["solve", FILE, "--starts", "1", "--certify"],
-    ["certify", FILE, "--time", "3"],
+    ["certify", FILE, "--time-limit", "3"],
     ["compare", FILE, "--starts", "1", "--classes", "state; state,time"],
     ["simulate", FILE],
     ["check", FILE],

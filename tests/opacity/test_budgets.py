@@ -33,7 +33,7 @@ def test_auto_is_exact_whenever_the_whole_graph_fits() -> None:
 def test_auto_gives_what_is_certain_where_it_does_not_fit() -> None:
     truth = opaq.measure(GRID, mode="exact", sequences=0)
     for nodes in (50, 500, 3000):
-        measured = opaq.measure(GRID, nodes=nodes, sequences=0, samples=2000)
+        measured = opaq.measure(GRID, max_beliefs=nodes, sequences=0, samples=2000)
         assert measured.opacity.method in ("interval", "sampled")
         assert measured.opacity.lower - 1e-12 <= truth.opacity.value <= measured.opacity.upper + 1e-12
         assert measured.guess_error.lower - 1e-12 <= truth.guess_error.value <= measured.guess_error.upper + 1e-12
@@ -92,7 +92,7 @@ def test_the_work_for_a_whole_graph_is_limited_where_no_limit_is_given() -> None
 
 
 def test_no_estimate_of_the_whole_graph_without_a_basis() -> None:
-    measured = opaq.measure(ever_new_beliefs(200), nodes=1000, samples=50, sequences=0)
+    measured = opaq.measure(ever_new_beliefs(200), max_beliefs=1000, samples=50, sequences=0)
     assert measured.exactness_limit is not None
     assert measured.exactness_limit.limit == "beliefs"
     assert measured.exactness_limit.expected_nodes is None
@@ -100,13 +100,13 @@ def test_no_estimate_of_the_whole_graph_without_a_basis() -> None:
 
 def test_exact_says_when_it_cannot_be_had() -> None:
     with pytest.raises(BudgetError, match="too many for the budget"):
-        opaq.measure(GRID, mode="exact", nodes=100)
+        opaq.measure(GRID, mode="exact", max_beliefs=100)
 
 
 @pytest.mark.parametrize("mode", ["auto", "interval", "sampled", "exact"])
 def test_a_time_limit_ends_with_an_answer(mode: str) -> None:
     told: list[str] = []
-    measured = opaq.measure(LONG, mode=mode, time=1.0, samples=10**7, sequences=0, on_progress=told.append)
+    measured = opaq.measure(LONG, mode=mode, time_limit=1.0, samples=10**7, sequences=0, on_progress=told.append)
     assert measured.opacity.method != "exact"
     assert measured.opacity.lower <= measured.opacity.value <= measured.opacity.upper
     assert TIME_IS_UP in measured.explanation
@@ -197,7 +197,7 @@ def test_a_time_limit_that_is_too_short_to_sample_gives_the_interval() -> None:
     sticky = {"x": {"a": {"x": 0.9, "y": 0.1}}, "y": {"a": {"x": 0.2, "y": 0.8}}}
     stated = opaq.problem_to_dict(problem)
     stated["model"]["transitions"] = sticky
-    measured = opaq.measure(opaq.build_problem(stated), time=0.3)
+    measured = opaq.measure(opaq.build_problem(stated), time_limit=0.3)
     assert measured.opacity.method == "interval"
     assert TIME_IS_UP in measured.explanation
 

@@ -22,7 +22,7 @@ def test_few_nodes_still_give_a_true_interval(kind: str, nodes: int) -> None:
         problem = random_problem(rng, secret=kind)
         policy = random_policy(rng, problem)
         joint = oracles.joint(problem, policy)
-        measurement = measure(problem, policy, mode="interval", nodes=nodes)
+        measurement = measure(problem, policy, mode="interval", max_beliefs=nodes)
         truth, entropy = oracles.opacity(joint), oracles.secret_entropy(joint)
         assert contains(measurement.opacity, truth)
         assert contains(measurement.leakage, entropy - truth)
@@ -33,7 +33,7 @@ def test_few_nodes_still_give_a_true_interval(kind: str, nodes: int) -> None:
 def test_some_budgets_are_really_too_small() -> None:
     rng = np.random.default_rng(21)
     problems = [random_problem(rng, horizon=4) for _ in range(20)]
-    widths = [m.upper - m.lower for m in (measure(p, mode="interval", nodes=2).opacity for p in problems)]
+    widths = [m.upper - m.lower for m in (measure(p, mode="interval", max_beliefs=2).opacity for p in problems)]
     assert max(widths) > 0.01
 
 
@@ -41,7 +41,7 @@ def test_more_nodes_give_a_narrower_interval() -> None:
     rng = np.random.default_rng(22)
     for _ in range(10):
         problem = random_problem(rng, horizon=3)
-        found = [measure(problem, mode="interval", nodes=nodes).opacity for nodes in (2, 8, 100_000)]
+        found = [measure(problem, mode="interval", max_beliefs=nodes).opacity for nodes in (2, 8, 100_000)]
         widths = [amount.upper - amount.lower for amount in found]
         assert widths[0] >= widths[1] - 1e-9
         assert widths[2] <= 1e-9

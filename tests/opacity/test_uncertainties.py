@@ -132,7 +132,7 @@ def test_truncated_intervals_hold_the_truth() -> None:
         losses = random_losses(rng, compile_problem(problem).secret_values)
         joint = oracles.joint(problem, policy)
         found = measure(
-            about(problem, ExpectedLoss.of(losses)), policy, mode="interval", nodes=2, width=0.0, sequences=0
+            about(problem, ExpectedLoss.of(losses)), policy, mode="interval", max_beliefs=2, width=0.0, sequences=0
         )
         truths = (oracles.guesswork(joint), oracles.expected_loss(joint, losses), oracles.guess_error(joint))
         for amount, truth in zip((found.guesswork, found.uncertainty, found.guess_error), truths, strict=True):
@@ -149,7 +149,9 @@ def test_losses_of_a_cut_graph_are_intersected_with_what_is_known() -> None:
         policy = random_policy(rng, problem)
         names = compile_problem(problem).secret_values
         losses = {guess: {name: float(rng.uniform(0.5, 10)) for name in names} for guess in ("g", "h")}
-        found = measure(about(problem, ExpectedLoss.of(losses)), policy, nodes=1, samples=50, width=0.0, sequences=0)
+        found = measure(
+            about(problem, ExpectedLoss.of(losses)), policy, max_beliefs=1, samples=50, width=0.0, sequences=0
+        )
         truth = oracles.expected_loss(oracles.joint(problem, policy), losses)
         assert found.uncertainty.lower - 1e-10 <= truth <= found.uncertainty.upper + 1e-10
         assert found.uncertainty.upper <= found.secret_uncertainty + 1e-10
@@ -360,7 +362,7 @@ def test_a_new_one_is_a_class_and_a_line_in_the_registry(monkeypatch: pytest.Mon
     masses = oracles.posterior_masses(oracles.joint(problem)).values()
     truth = sum(sum(row.values()) - sum(q * q for q in row.values()) / sum(row.values()) for row in masses)
     assert uniform.uncertainty.value == pytest.approx(truth, abs=1e-10)
-    found = opaq.solve(problem, num_starts=2, processes=1)
+    found = opaq.solve(problem, starts=2, workers=1)
     assert found.measurement.uncertainty.value > uniform.uncertainty.value - 1e-9
     assert found.status.name == "CONVERGED"
     assert measurement_to_dict(found.measurement)["collisions"] == found.measurement.uncertainty.value

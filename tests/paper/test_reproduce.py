@@ -188,7 +188,7 @@ def test_times_do_not_include_compilation(
 def test_nothing_is_overwritten_and_nothing_is_run_before_saying_so(tmp_path: Path) -> None:
     (tmp_path / "results.md").write_text("mine")
     heard: list[str] = []
-    with pytest.raises(InputError, match=r"results.md: exists already; use --force"):
+    with pytest.raises(InputError, match=r"results.md: exists already; use --overwrite"):
         reproduce_into(tmp_path, ["two-sink"], replace(QUICK, tell=heard.append))
     assert heard == []
     assert (tmp_path / "results.md").read_text() == "mine"
@@ -196,7 +196,7 @@ def test_nothing_is_overwritten_and_nothing_is_run_before_saying_so(tmp_path: Pa
 
 def test_the_command_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    given = ["reproduce", "two-sink", "--quick", "--to", "made", "--json"]
+    given = ["reproduce", "two-sink", "--quick", "--output", "made", "--json"]
     first = opaq_command(*given)
     told = json.loads(first.stdout)
     assert json.loads((tmp_path / "made" / "results.json").read_text()) == told

@@ -247,8 +247,8 @@ def _chain_return(product: Product, pi: np.ndarray, discount: float) -> float:
 def test_hearing_the_observer_never_hurts(name: str) -> None:
     problem = opaq.load_problem(name)
     timed = (CurrentState(), Time())
-    unaware = opaq.solve(problem, policy_class=PolicyClass(timed), num_starts=2, seed=0, processes=1)
-    aware = opaq.solve(problem, policy_class=PolicyClass((*timed, Observations(1))), num_starts=2, seed=0, processes=1)
+    unaware = opaq.solve(problem, policy_class=PolicyClass(timed), starts=2, seed=0, workers=1)
+    aware = opaq.solve(problem, policy_class=PolicyClass((*timed, Observations(1))), starts=2, seed=0, workers=1)
     assert aware.measurement.opacity.value >= unaware.measurement.opacity.value - 1e-6
 
 
@@ -257,7 +257,7 @@ def test_on_the_ladder_hearing_never_hurts(seed: int) -> None:
     problem = watched_problem(np.random.default_rng([89, seed]), KINDS[seed], horizon=2, budget=300)
     classes = ["state,time", "state,time,observations:1", "state,observations:all"]
     free = replace(problem, task=Task())
-    rungs = opaq.compare(free, classes=classes, num_starts=2, seed=0, processes=1).rungs
+    rungs = opaq.compare(free, classes=classes, starts=2, seed=0, workers=1).rungs
     values = [rung.measurement.opacity.value for rung in rungs]
     assert [rung.name for rung in rungs] == ["state, time", "state, time, observations:1", "state, observations:all"]
     assert values == pytest.approx(sorted(values), abs=1e-9)

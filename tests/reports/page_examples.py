@@ -29,8 +29,8 @@ def _example(problem: opaq.Problem, policy: opaq.Policy | None = None, **given: 
 def grid_example() -> Example:
     """The grid of the paper with a timed policy and its certificate."""
     problem = opaq.load_problem("grid-last-state-4")
-    solution = opaq.solve(problem, conditions="state,time", num_starts=1, seed=1)
-    certificate = opaq.certify(problem, solution.policy, gap=0.02, time=3)
+    solution = opaq.solve(problem, conditions="state,time", starts=1, seed=1)
+    certificate = opaq.certify(problem, solution.policy, gap=0.02, time_limit=3)
     return _example(problem, solution.policy, solution=solution, certificate=certificate)
 
 
@@ -38,9 +38,9 @@ def grid_example() -> Example:
 def graph_example() -> Example:
     """The graph of the paper with a solved policy and everything else a report can hold."""
     problem = opaq.load_problem("graph")
-    solution = opaq.solve(problem, num_starts=1, seed=1)
-    certificate = opaq.certify(problem, solution.policy, time=2)
-    comparison = opaq.compare(problem, classes=["state", "state,automaton", "state,time"], num_starts=1)
+    solution = opaq.solve(problem, starts=1, seed=1)
+    certificate = opaq.certify(problem, solution.policy, time_limit=2)
+    comparison = opaq.compare(problem, classes=["state", "state,automaton", "state,time"], starts=1)
     return _example(problem, solution.policy, solution=solution, certificate=certificate, comparison=comparison)
 
 
@@ -68,7 +68,7 @@ def progress_example() -> Example:
             "horizon": 6,
         }
     )
-    solution = opaq.solve(problem, conditions="state,automaton,time", num_starts=1, seed=1)
+    solution = opaq.solve(problem, conditions="state,automaton,time", starts=1, seed=1)
     return _example(problem, solution.policy, solution=solution)
 
 

@@ -20,7 +20,7 @@ PLAN = {
     "opaq-sweep": 1,
     "problem": "two-sink",
     "over": {"horizon": [2, 3], "task.return_at_least": [1.4, 1.7, 9]},
-    "solve": {"num_starts": 1},
+    "solve": {"starts": 1},
 }
 HOSTILE = ("</script><script>alert(1)</script>", '<img src=x onerror="alert(2)">', "\u202ereversed", "a'b\"c&d")
 
@@ -35,7 +35,7 @@ def temporary_folder() -> Path:
 @cache
 def _swept() -> Path:
     folder = temporary_folder() / "study"
-    opaq.sweep(PLAN, to=folder, on=InlineExecutor())
+    opaq.sweep(PLAN, output=folder, executor=InlineExecutor())
     return folder
 
 

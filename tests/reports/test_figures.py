@@ -58,12 +58,12 @@ def inside(figure: Figure) -> bool:
 
 @pytest.fixture(scope="module")
 def solution() -> opaq.Solution:
-    return opaq.solve("two-sink", num_starts=1)
+    return opaq.solve("two-sink", starts=1)
 
 
 @pytest.fixture(scope="module")
 def comparison() -> opaq.Comparison:
-    return opaq.compare("two-sink", classes=["state", "state,time"], num_starts=1)
+    return opaq.compare("two-sink", classes=["state", "state,time"], starts=1)
 
 
 # Files
@@ -395,7 +395,7 @@ def test_a_ladder_and_its_bound(comparison: opaq.Comparison) -> None:
     assert "no policy exceeds 0.6001" in words(figure)  # rounded up: still a bound
     assert figure_bytes(figure, ".svg") == figure_bytes(opaq.plot_comparison(comparison_to_dict(certified)), ".svg")
     assert not any("exceeds" in word for word in words(opaq.plot_comparison(comparison)))
-    certificate = opaq.certify("two-sink", comparison.rungs[1].policy, time=5.0)
+    certificate = opaq.certify("two-sink", comparison.rungs[1].policy, time_limit=5.0)
     *_, bound = opaq.plot_comparison(comparison, certificate).axes[0].get_lines()
     assert set(bound.get_xdata()) == {certificate.upper_bound}
     with pytest.raises(opaq.InputError, match="of: is missing; give the answer of a comparison"):
@@ -474,7 +474,7 @@ def test_bars_of_a_front_are_errors_or_intervals_never_the_whole_range() -> None
 
 
 def test_bars_of_classes_are_errors_or_intervals_never_the_whole_range() -> None:
-    comparison = opaq.compare("two-sink", classes=["state", "state,time", "memory:2"], num_starts=1)
+    comparison = opaq.compare("two-sink", classes=["state", "state,time", "memory:2"], starts=1)
     rungs = tuple(
         dataclasses.replace(rung, measurement=dataclasses.replace(rung.measurement, opacity=amount, uncertainty=amount))
         for rung, amount in zip(comparison.rungs, UNSURE.values(), strict=True)

@@ -126,7 +126,7 @@ def test_labels_cannot_steer_the_terminal() -> None:
 
 def test_the_commands(tmp_path: Path) -> None:
     solved = opaq_command(
-        "solve", "grid-last-state-4", "--time", "2", "--grid", "-q", "--policy-out", tmp_path / "p.json"
+        "solve", "grid-last-state-4", "--time-limit", "2", "--grid", "-q", "--save-policy", tmp_path / "p.json"
     )
     board = solved.stdout.partition("likeliest actions\n")[2].splitlines()
     assert board[0].split() == list("012345")

@@ -45,9 +45,9 @@ def evil_problem() -> opaq.Problem:
 
 def results(problem: opaq.Problem) -> list[Any]:
     """One of every class that has a view."""
-    solution = opaq.solve(problem, num_starts=1)
-    certificate = opaq.certify(problem, solution.policy, time=3.0)
-    comparison = opaq.compare(problem, classes=["state", "state,time"], num_starts=1)
+    solution = opaq.solve(problem, starts=1)
+    certificate = opaq.certify(problem, solution.policy, time_limit=3.0)
+    comparison = opaq.compare(problem, classes=["state", "state,time"], starts=1)
     replay = opaq.replay(problem, solution.policy, runs=1)[0]
     return [problem, solution, solution.policy, solution.measurement, certificate, comparison, replay]
 
@@ -92,7 +92,7 @@ def test_a_grid_comes_with_a_picture() -> None:
     drawn = picture(problem._repr_html_())
     assert len(drawn.findall("{*}rect")) == 36
     assert not drawn.findall("{*}path")
-    solution = opaq.solve(problem, num_starts=1, time=1.5)
+    solution = opaq.solve(problem, starts=1, time_limit=1.5)
     drawn = picture(solution._repr_html_())
     assert len(drawn.findall("{*}path")) >= 20  # arrows
     assert "currentColor" in solution._repr_html_()
@@ -127,7 +127,7 @@ def test_the_sentence_stands_above_the_figures() -> None:
 
 
 def test_a_minimum_is_not_called_the_most() -> None:
-    comparison = opaq.compare("two-sink", classes=["state", "state,time"], num_starts=1)
+    comparison = opaq.compare("two-sink", classes=["state", "state,time"], starts=1)
     assert "the most of 2 classes" in comparison._repr_html_()
     least = replace(comparison, minimise=True)
     assert "Policies by state reach opacity 0.4088 bits, the least of 2 classes." in least._repr_html_()

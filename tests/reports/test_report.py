@@ -193,7 +193,7 @@ def test_the_picture_of_a_grid() -> None:
 
 def test_the_picture_of_a_graph() -> None:
     problem = opaq.load_problem("graph-published")
-    policy = opaq.solve(problem, num_starts=1).policy
+    policy = opaq.solve(problem, starts=1).policy
     data = opaq.report(problem, policy).data
     graph, states = data["model"]["graph"], data["model"]["states"]
     assert data["model"]["kind"] == "graph"
@@ -234,9 +234,9 @@ def test_layouts_are_stable_and_close_to_distances() -> None:
     assert np.linalg.norm(apart[0] - apart[2]) > np.linalg.norm(apart[0] - apart[1])
 
 
-SOLUTION = opaq.solve("two-sink", num_starts=2)
+SOLUTION = opaq.solve("two-sink", starts=2)
 CERTIFICATE = opaq.certify("two-sink", SOLUTION.policy)
-COMPARISON = opaq.compare("two-sink", classes=["state", "state, time"], num_starts=1)
+COMPARISON = opaq.compare("two-sink", classes=["state", "state, time"], starts=1)
 
 
 def test_answers_beside_the_measurement_as_objects_and_as_json() -> None:
@@ -285,14 +285,14 @@ def test_the_problem_of_a_solution_is_the_problem_of_its_report() -> None:
 
 def test_files_are_not_overwritten_unasked(tmp_path: Path) -> None:
     file = tmp_path / "r.html"
-    made = opaq.report("two-sink", to=file)
+    made = opaq.report("two-sink", output=file)
     assert file.read_text(encoding="utf-8") == made.html
     with pytest.raises(opaq.InputError, match="exists already"):
-        opaq.report("two-sink", to=file)
+        opaq.report("two-sink", output=file)
     with pytest.raises(opaq.InputError, match="exists already"):
         made.save(file)
     made.save(file, overwrite=True)
-    assert opaq.report("two-sink", to=file, overwrite=True, seed=1).html != made.html
+    assert opaq.report("two-sink", output=file, overwrite=True, seed=1).html != made.html
 
 
 def test_the_seed_decides() -> None:
@@ -463,7 +463,7 @@ def large_plain() -> opaq.Problem:
 
 
 def test_a_short_time_gives_what_there_is() -> None:
-    data = opaq.report("grid-last-state", time=2.0).data
+    data = opaq.report("grid-last-state", time_limit=2.0).data
     assert data["runs"]
     assert 0 <= data["opacity"]["lower"] <= data["opacity"]["upper"]
     stop = opaq.Stop()

@@ -106,7 +106,7 @@ def test_the_label_that_is_secret() -> None:
 
 
 def test_the_answer_says_bits_guesses_return_and_proof() -> None:
-    solution = opaq.solve("two-sink", conditions="state,time", num_starts=2)
+    solution = opaq.solve("two-sink", conditions="state,time", starts=2)
     certificate = opaq.certify("two-sink", solution.policy)
     plain = answer_sentence(solution.measurement)
     assert plain.startswith(
@@ -149,7 +149,7 @@ def test_a_trivial_bound_is_called_so() -> None:
 def certified(reached: opaq.Amount, *, bound: float, trivial: float) -> opaq.Certificate:
     """A certificate of two-sink with other figures: what a policy reaches, and the bounds."""
     problem = opaq.load_problem("two-sink")
-    certificate = opaq.certify(problem, opaq.solve(problem, num_starts=1).policy, time=1.0)
+    certificate = opaq.certify(problem, opaq.solve(problem, starts=1).policy, time_limit=1.0)
     assert certificate.trivial_bound == pytest.approx(1.0)
     measurement = dataclasses.replace(certificate.measurement, opacity=reached, uncertainty=reached)
     return dataclasses.replace(certificate, measurement=measurement, upper_bound=bound, trivial_bound=trivial)
@@ -157,7 +157,7 @@ def certified(reached: opaq.Amount, *, bound: float, trivial: float) -> opaq.Cer
 
 def said_of(certificate: opaq.Certificate) -> list[str]:
     """The same certificate on a page of `certify`, in the sentence of a report, in a notebook and after `compare`."""
-    comparison = opaq.compare("two-sink", classes=["state"], num_starts=1)
+    comparison = opaq.compare("two-sink", classes=["state"], starts=1)
     (rung,) = comparison.rungs
     trivial = certificate.is_trivial
     rungs = (dataclasses.replace(rung, measurement=certificate.measurement),)

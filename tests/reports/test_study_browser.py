@@ -46,14 +46,14 @@ def folder() -> Path:
 @functools.cache
 def sweep_page() -> Path:
     page = folder() / "sweep.html"
-    opaq.report(example_study(folder() / "swept"), to=page, runs=1, points=3)
+    opaq.report(example_study(folder() / "swept"), output=page, runs=1, points=3)
     return page
 
 
 @functools.cache
 def front_page() -> Path:
     page = folder() / "front.html"
-    opaq.report(opaq.frontier("two-sink", points=4, certify=True), to=page, points="none")
+    opaq.report(opaq.frontier("two-sink", points=4, certify=True), output=page, points="none")
     return page
 
 

@@ -53,7 +53,7 @@ def test_the_figures_are_those_of_the_journal(tmp_path: Path) -> None:
 def test_a_sweep_and_its_points(tmp_path: Path) -> None:
     study = example_study(tmp_path / "study")
     page = tmp_path / "study.html"
-    made = opaq.report(tmp_path / "study", to=page, points=3, runs=1)
+    made = opaq.report(tmp_path / "study", output=page, points=3, runs=1)
     data = data_in(page)
     assert data == made.data
     linked = [index for index, point in enumerate(data["points"]) if point["report"]]
@@ -80,12 +80,12 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "study-points").mkdir()
     (tmp_path / "study-points" / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match="not empty"):
-        opaq.report(study, to=tmp_path / "study.html")
+        opaq.report(study, output=tmp_path / "study.html")
     assert not (tmp_path / "study.html").exists()
-    opaq.report(study, to=tmp_path / "study.html", points="none")
+    opaq.report(study, output=tmp_path / "study.html", points="none")
     assert data_in(tmp_path / "study.html")["reports"]["made"] == 0
     with pytest.raises(InputError, match="exists already"):
-        opaq.report(study, to=tmp_path / "study.html", points="none")
+        opaq.report(study, output=tmp_path / "study.html", points="none")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_problem_has_no_points() -> None:
 def test_a_front_and_its_points(tmp_path: Path) -> None:
     front = opaq.frontier("two-sink", points=3)
     stated = json.loads(json.dumps(frontier_to_dict(front)))
-    data = opaq.report(front, to=tmp_path / "front.html", runs=1).data
+    data = opaq.report(front, output=tmp_path / "front.html", runs=1).data
     assert data == data_in(tmp_path / "front.html")
     assert data["source"] == "frontier"
     for shown, point in zip(data["points"], stated["points"], strict=True):
@@ -196,7 +196,7 @@ def test_the_page_of_a_task_that_reveals() -> None:
 
 def test_a_sweep_about_another_uncertainty_shows_it(tmp_path: Path) -> None:
     plan = {**PLAN, "over": {"task.of": ["guesswork"], "task.return_at_least": [1.4, 1.7]}}
-    study = opaq.sweep(plan, to=tmp_path / "study", on=InlineExecutor())
+    study = opaq.sweep(plan, output=tmp_path / "study", executor=InlineExecutor())
     for point, row in zip(study.points, study_to_dict(study)["points"], strict=True):
         stated = study.answer(point)["objective"]
         assert (row["of"], row["objective"]) == ("guesswork", stated["value"])

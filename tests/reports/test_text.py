@@ -150,7 +150,7 @@ def test_names_cannot_steer_the_terminal() -> None:
     problem = evil_problem()
     pages = [
         measurement_page(opaq.measure(problem)).text(),
-        solution_page(opaq.solve(problem, num_starts=1, processes=1)).text(),
+        solution_page(opaq.solve(problem, starts=1, workers=1)).text(),
         runs_page(replay(problem, runs=3)).text(),
     ]
     for page in pages:
@@ -168,7 +168,7 @@ def test_runs_fit_the_width() -> None:
 
 
 def test_the_starts_say_that_the_best_was_polished() -> None:
-    solution = opaq.solve("two-sink", num_starts=2)
+    solution = opaq.solve("two-sink", starts=2)
     plain, *_ = dict(search_rows(solution)).values()
     assert "polished" not in plain
     opacity = solution.measurement.opacity
@@ -179,7 +179,7 @@ def test_the_starts_say_that_the_best_was_polished() -> None:
 
 
 def test_the_median_of_two_starts_lies_between_them() -> None:
-    solution = opaq.solve("two-sink", num_starts=2)
+    solution = opaq.solve("two-sink", starts=2)
     scores = 0.1, 0.3
     starts = tuple(
         replace(start, best=replace(start.best, score=score))
@@ -191,13 +191,13 @@ def test_the_median_of_two_starts_lies_between_them() -> None:
 
 def test_values_of_sampled_starts_are_estimates_with_their_error() -> None:
     # They were shown as values, above what the policy hides.
-    solution = opaq.solve("graph-published", gradients="sampled", samples=100, processes=1, sequences=0)
+    solution = opaq.solve("graph-published", gradients="sampled", samples=100, workers=1, sequences=0)
     errors = [start["standard_error"] for start in solution_to_dict(solution)["starts"]]
     assert all(0.0 < error < 0.1 for error in errors)
     told = dict(search_rows(solution))["starts"]
     assert f"(estimates, each ± {max(errors):.1g} or less)" in told
     assert "polished" not in told
     assert solution.starts_to_dataframe()["standard_error"].tolist() == errors
-    exact = opaq.solve("two-sink", num_starts=1)
+    exact = opaq.solve("two-sink", starts=1)
     assert solution_to_dict(exact)["starts"][0]["standard_error"] is None
     assert "estimate" not in dict(search_rows(exact))["starts"]

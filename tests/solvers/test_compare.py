@@ -152,7 +152,7 @@ def test_a_larger_class_is_never_below(seed: int) -> None:
     problem = random_problem(rng, secret=["progress", "last_state", "initial_state"][seed % 3], budget=400)
     if seed % 4 == 3:
         problem = replace(problem, task=Task(minimise=True))
-    found = compare(problem, num_starts=1, seed=seed)
+    found = compare(problem, starts=1, seed=seed)
     assert not found.unreached
     rising(found, minimise=problem.task.minimise)
     for rung in found.rungs:
@@ -175,14 +175,14 @@ def test_bundled_scenarios_rise(scenario: str) -> None:
 
 def test_free_memory_leaves_the_symmetric_start() -> None:
     """Warm start alone: nodes that all begin as copies of one row must come to differ."""
-    found = compare(opaq.load_problem("two-sink"), classes=["state", "memory:2"], num_starts=1)
+    found = compare(opaq.load_problem("two-sink"), classes=["state", "memory:2"], starts=1)
     assert [rung.name for rung in found.rungs] == ["state", "state, memory:2"]
     assert found.rungs[1].measurement.opacity.value == pytest.approx(0.551463, abs=1e-5)
 
 
 def test_the_same_seed_gives_the_same_ladder() -> None:
     problem, classes = opaq.load_problem("graph-published"), ["state", "memory:2"]
-    one, two = (compare(problem, classes=classes, num_starts=2, seed=3, processes=count) for count in (1, 2))
+    one, two = (compare(problem, classes=classes, starts=2, seed=3, workers=count) for count in (1, 2))
     assert [rung.policy.rows for rung in one.rungs] == [rung.policy.rows for rung in two.rungs]
 
 
@@ -229,7 +229,7 @@ def test_a_stop_before_the_first_policy_is_an_error() -> None:
 
 
 def test_time_is_shared_among_the_classes() -> None:
-    found = compare(opaq.load_problem("grid-last-state-4"), classes=["state", "state,time"], time=6.0)
+    found = compare(opaq.load_problem("grid-last-state-4"), classes=["state", "state,time"], time_limit=6.0)
     assert [rung.name for rung in found.rungs] == ["state", "state, time"]
     assert found.seconds < 20.0  # with the judging after each limit, on a busy machine
     assert not found.interrupted
@@ -245,7 +245,7 @@ def test_a_class_that_is_too_large_does_not_end_the_ladder(monkeypatch: pytest.M
         return opaq.solve(problem, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "solve", refuse)
-    found = compare(opaq.load_problem("two-sink"), classes=["state", "state,time", "memory:2"], num_starts=1)
+    found = compare(opaq.load_problem("two-sink"), classes=["state", "state,time", "memory:2"], starts=1)
     assert [rung.name for rung in found.rungs] == ["state", "state, memory:2"]
     assert [(missed.name, missed.reason) for missed in found.unreached] == [("state, time", "too large")]
     assert code_of_comparison(found) == 3

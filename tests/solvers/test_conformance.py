@@ -26,7 +26,7 @@ def strategy(name: str) -> Solver | str:
 
 
 def run(problem: Problem, name: str, **options: object) -> Solution:
-    return solve(problem, solver=strategy(name), **({"num_starts": 2, "processes": 1} | options))  # type: ignore[arg-type]
+    return solve(problem, solver=strategy(name), **({"starts": 2, "workers": 1} | options))  # type: ignore[arg-type]
 
 
 def keeps_its_word(problem: Problem, found: Solution) -> None:
@@ -134,7 +134,7 @@ def test_a_request_to_stop_ends_it_soon_with_a_policy(name: str) -> None:
         if progress.trace.iteration >= 2:
             stop.request()
 
-    found = solve(problem, solver=name, num_starts=2, stop=stop, on_step=step)
+    found = solve(problem, solver=name, starts=2, stop=stop, on_step=step)
     assert found.status is Status.INTERRUPTED
     assert found.policy.rows
     assert np.isfinite(found.pi).all()

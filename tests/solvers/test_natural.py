@@ -139,7 +139,7 @@ def binary_entropy(share: float) -> float:
 @pytest.mark.parametrize(("threshold", "share"), [(0.0, 0.5), (0.3, 0.5), (0.8, 0.8), (0.999, 0.999), (1.0, 1.0)])
 def test_blind_observer_leaves_the_entropy_that_the_task_allows(seed: int, threshold: float, share: float) -> None:
     problem = two_ways(task={"return_at_least": threshold})
-    found = solve(problem, num_starts=1, start="random", seed=seed)
+    found = solve(problem, starts=1, start="random", seed=seed)
     assert found.measurement.feasible
     assert found.measurement.opacity.value == pytest.approx(binary_entropy(share), abs=1e-6)
 
@@ -220,5 +220,5 @@ def test_threshold_at_the_attainable_maximum(number: int) -> None:
 
 def test_two_sink_from_every_single_start() -> None:
     problem = build_problem(TWO_SINK)
-    found = [solve(problem, num_starts=1, start="random", seed=seed).measurement.opacity.value for seed in range(5)]
+    found = [solve(problem, starts=1, start="random", seed=seed).measurement.opacity.value for seed in range(5)]
     assert max(found) - min(found) < 1e-6

@@ -67,9 +67,9 @@ def small():
 @pytest.mark.parametrize("words", list(changed(small())))
 def test_another_problem_in_the_same_folder_is_refused_with_what_differs(tmp_path, words):
     problem = small()
-    opaq.solve(problem, solver=FEW, num_starts=1, folder=tmp_path)
+    opaq.solve(problem, solver=FEW, starts=1, run_folder=tmp_path)
     with pytest.raises(InputError, match=words) as refused:
-        opaq.solve(changed(problem)[words], solver=FEW, num_starts=1, folder=tmp_path)
+        opaq.solve(changed(problem)[words], solver=FEW, starts=1, run_folder=tmp_path)
     assert "another folder" in str(refused.value)
     assert len(refused.value.faults) <= 2
 
@@ -84,56 +84,56 @@ def test_another_number_of_states_is_one_fault():
     ("options", "words"),
     [
         ({"seed": 1}, "seed: 0 in the run, 1 now"),
-        ({"num_starts": 2}, "starts: 1 in the run, 2 now"),
+        ({"starts": 2}, "starts: 1 in the run, 2 now"),
         ({"start": "random"}, "start: mixed in the run, random now"),
         ({"gradients": "sampled"}, "gradients: exact in the run, sampled now"),
         ({"solver": PrimalDual(iterations=4)}, "solver.iterations: 3 in the run, 4 now"),
         ({"solver": None}, "solver: primal-dual in the run, natural now"),
-        ({"budget": opaq.Budget(nodes=1000)}, "budget.nodes: 200000 in the run, 1000 now"),
+        ({"max_beliefs": 1000}, "budget.nodes: 200000 in the run, 1000 now"),
     ],
 )
 def test_other_options_in_the_same_folder_are_refused(tmp_path, options, words):
-    same = {"solver": FEW, "num_starts": 1, "folder": tmp_path}
+    same = {"solver": FEW, "starts": 1, "run_folder": tmp_path}
     opaq.solve(small(), **same)
-    opaq.solve(small(), **same, processes=2)
+    opaq.solve(small(), **same, workers=2)
     with pytest.raises(InputError, match=words):
         opaq.solve(small(), **(same | options))
 
 
 def test_another_warm_policy_is_refused(tmp_path):
     problem = small()
-    one, two = (opaq.solve(problem, solver=PrimalDual(iterations=count), num_starts=1).policy for count in (1, 9))
-    opaq.solve(problem, solver=FEW, num_starts=1, warm=one, folder=tmp_path)
+    one, two = (opaq.solve(problem, solver=PrimalDual(iterations=count), starts=1).policy for count in (1, 9))
+    opaq.solve(problem, solver=FEW, starts=1, initial_policy=one, run_folder=tmp_path)
     with pytest.raises(InputError, match="warm policy: another one"):
-        opaq.solve(problem, solver=FEW, num_starts=1, warm=two, folder=tmp_path)
+        opaq.solve(problem, solver=FEW, starts=1, initial_policy=two, run_folder=tmp_path)
 
 
 def test_checkpoints_without_a_record_are_refused(tmp_path):
-    opaq.solve(small(), solver=FEW, num_starts=1, folder=tmp_path)
+    opaq.solve(small(), solver=FEW, starts=1, run_folder=tmp_path)
     (tmp_path / RECORD_FILE).unlink()
     with pytest.raises(InputError, match="no record of their problem; remove them"):
-        opaq.solve(small(), solver=FEW, num_starts=1, folder=tmp_path)
-    done = command("graph", "--run", tmp_path)
+        opaq.solve(small(), solver=FEW, starts=1, run_folder=tmp_path)
+    done = command("graph", "--run-folder", tmp_path)
     assert done.returncode == 2
     assert "no record of their problem" in done.stderr
 
 
 def test_another_version_is_noted_and_another_checkpoint_format_refused(tmp_path):
-    opaq.solve(small(), solver=FEW, num_starts=1, folder=tmp_path)
+    opaq.solve(small(), solver=FEW, starts=1, run_folder=tmp_path)
     record = RunRecord.read(tmp_path)
     (tmp_path / RECORD_FILE).write_text(replace(record, opaq=("0.0.9",)).text())
-    opaq.solve(small(), solver=FEW, num_starts=1, folder=tmp_path)
+    opaq.solve(small(), solver=FEW, starts=1, run_folder=tmp_path)
     assert RunRecord.read(tmp_path).opaq == ("0.0.9", opaq.__version__)
     (tmp_path / RECORD_FILE).write_text(replace(record, opaq=("0.0.9",), checkpoints=1).text())
     with pytest.raises(InputError, match=r"written by opaq 0\.0\.9 in format 1"):
-        opaq.solve(small(), solver=FEW, num_starts=1, folder=tmp_path)
+        opaq.solve(small(), solver=FEW, starts=1, run_folder=tmp_path)
 
 
 def test_an_edited_problem_is_refused_on_resume_and_the_old_text_is_kept(tmp_path):
     file, folder = tmp_path / "mine.yaml", tmp_path / "run"
     file.write_text(opaq.scenario_text("graph"))
     options = ["--solver", "primal-dual", "--iterations", "3", "--starts", "1"]
-    assert command(file, *options, "--run", folder).returncode == 0
+    assert command(file, *options, "--run-folder", folder).returncode == 0
     assert (folder / "problem.yaml").read_text() == file.read_text()
     file.write_text(file.read_text().replace("return_at_least: 0.2", "return_at_least: 0.3"))
     done = command("--resume", folder)
@@ -148,19 +148,19 @@ def test_an_edited_problem_is_refused_on_resume_and_the_old_text_is_kept(tmp_pat
 def test_options_beside_resume_must_agree(tmp_path):
     folder = tmp_path / "run"
     options = ["--solver", "primal-dual", "--iterations", "3", "--starts", "1"]
-    assert command("graph", *options, "--run", folder).returncode == 0
-    assert command("--resume", folder, "--starts", "1", "--processes", "1", "--seed", "0", "--json").returncode == 0
+    assert command("graph", *options, "--run-folder", folder).returncode == 0
+    assert command("--resume", folder, "--starts", "1", "--workers", "1", "--seed", "0", "--json").returncode == 0
     done = command("--resume", folder, "--seed", "1", "--starts", "2")
     assert done.returncode == 2
     assert "--seed: 0 in the run, 1 now" in done.stderr
     assert "--starts: 1 in the run, 2 now" in done.stderr
-    assert command("--resume", folder, "--run", tmp_path / "other").returncode == 2
+    assert command("--resume", folder, "--run-folder", tmp_path / "other").returncode == 2
 
 
 def test_a_faulty_problem_leaves_no_run_behind(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("opaq: 1\n")
-    assert command(file, "--run", tmp_path / "run").returncode == 2
+    assert command(file, "--run-folder", tmp_path / "run").returncode == 2
     assert not (tmp_path / "run").exists()
 
 
@@ -185,7 +185,7 @@ def test_fingerprints_see_values_and_not_rounding():
 def test_a_second_process_is_refused_and_a_killed_one_leaves_nothing(tmp_path):
     folder = tmp_path / "run"
     process = subprocess.Popen(
-        [*SOLVE, "graph", "--starts", "500", "--processes", "1", "--run", str(folder)],
+        [*SOLVE, "graph", "--starts", "500", "--workers", "1", "--run-folder", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -194,7 +194,7 @@ def test_a_second_process_is_refused_and_a_killed_one_leaves_nothing(tmp_path):
     done = command("--resume", folder)
     assert done.returncode == 2
     assert f"another process ({process.pid}) is working on this run" in done.stderr
-    assert command("graph", "--run", folder).returncode == 2
+    assert command("graph", "--run-folder", folder).returncode == 2
     process.send_signal(signal.SIGKILL)
     process.communicate()
     with lock_folder(folder):
@@ -234,7 +234,7 @@ def test_any_other_record_is_a_clear_fault(tmp_path, content):
 
 
 def test_a_record_with_one_byte_changed_is_a_clear_fault(tmp_path):
-    opaq.solve(small(), solver=FEW, num_starts=1, folder=tmp_path)
+    opaq.solve(small(), solver=FEW, starts=1, run_folder=tmp_path)
     whole = (tmp_path / RECORD_FILE).read_bytes()
     before = json.loads(whole)
     rng = np.random.default_rng(0)

@@ -66,7 +66,9 @@ def test_resume_after_kill_9_gives_the_same_answer_bit_for_bit(tmp_path):
     options += ["--iterations", "1500", "--starts", "1", "--start", "random", "--seed", "3"]
     whole = answer(*options)
     folder = tmp_path / "run"
-    process = subprocess.Popen([*SOLVE, *options, "--run", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*SOLVE, *options, "--run-folder", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     while not list(folder.glob("start-*.npz")) and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
@@ -75,9 +77,9 @@ def test_resume_after_kill_9_gives_the_same_answer_bit_for_bit(tmp_path):
 
 
 def test_ctrl_c_tells_the_best_policy_so_far(tmp_path):
-    options = ["graph", "--starts", "500", "--processes", "1", "--json"]
+    options = ["graph", "--starts", "500", "--workers", "1", "--json"]
     process = subprocess.Popen(
-        [*SOLVE, *options, "--run", str(tmp_path / "run")],
+        [*SOLVE, *options, "--run-folder", str(tmp_path / "run")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -94,7 +96,7 @@ def test_ctrl_c_tells_the_best_policy_so_far(tmp_path):
 
 
 def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
-    options = ["two-sink", "--starts", "1", "--run", str(tmp_path / "run")]
+    options = ["two-sink", "--starts", "1", "--run-folder", str(tmp_path / "run")]
     assert opaq_command("solve", *options).returncode == 0
     again = opaq_command("solve", *options)
     assert again.returncode == 2
@@ -103,14 +105,14 @@ def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
 
 def test_policy_out_and_back(tmp_path):
     file = tmp_path / "policy.json"
-    solved = opaq_command("solve", "graph", "--starts", "2", "--policy-out", file, "--json")
+    solved = opaq_command("solve", "graph", "--starts", "2", "--save-policy", file, "--json")
     measured = opaq_command("measure", "graph", "--policy", file, "--json")
     assert json.loads(measured.stdout)["opacity"]["value"] == pytest.approx(
         json.loads(solved.stdout)["opacity"]["value"], abs=1e-12
     )
-    refused = opaq_command("solve", "graph", "--policy-out", file)
+    refused = opaq_command("solve", "graph", "--save-policy", file)
     assert refused.returncode == 2
-    assert "--force" in refused.stderr
+    assert "--overwrite" in refused.stderr
 
 
 def test_infeasible_exits_1_and_says_what_is_attainable(tmp_path):

@@ -44,7 +44,7 @@ def best_of(curve):
 
 
 def test_two_sink_markov_answer_is_the_maximum_of_the_closed_form():
-    found = solve(opaq.load_problem("two-sink"), num_starts=4)
+    found = solve(opaq.load_problem("two-sink"), starts=4)
     assert found.status is Status.CONVERGED
     assert found.measurement.opacity.value == pytest.approx(best_of(markov_curve), abs=1e-6)
 
@@ -52,7 +52,7 @@ def test_two_sink_markov_answer_is_the_maximum_of_the_closed_form():
 @pytest.mark.parametrize("conditions", [("state", "time"), ("last_states",)])
 def test_two_sink_policies_that_tell_first_from_second_move_do_better(conditions):
     policy_class = PolicyClass(conditions, last_states=2)
-    found = solve(opaq.load_problem("two-sink"), policy_class=policy_class, num_starts=4)
+    found = solve(opaq.load_problem("two-sink"), policy_class=policy_class, starts=4)
     assert found.measurement.opacity.value == pytest.approx(best_of(timed_curve), abs=1e-6)
     assert found.measurement.opacity.value > 0.55  # above the paper's "a first, then b", which has 0.5
 
@@ -61,7 +61,7 @@ def test_two_sink_policies_that_tell_first_from_second_move_do_better(conditions
 def test_two_sink_must_reach_a_sink_makes_the_papers_controller_optimal(threshold, margin):
     task = Task(requirements=(Reach(np.array([1, 2]), threshold, "a sink"),))
     problem = replace(opaq.load_problem("two-sink"), task=task)
-    found = solve(problem, policy_class=PolicyClass(("state", "time")), num_starts=6)
+    found = solve(problem, policy_class=PolicyClass(("state", "time")), starts=6)
     assert found.measurement.feasible
     assert found.measurement.opacity.value <= 0.5 + margin
     if threshold < 1.0:
@@ -70,7 +70,7 @@ def test_two_sink_must_reach_a_sink_makes_the_papers_controller_optimal(threshol
 
 def test_free_memory_finds_what_time_finds():
     problem = opaq.load_problem("two-sink")
-    found = solve(problem, memory_nodes=2, num_starts=6)
+    found = solve(problem, memory_nodes=2, starts=6)
     assert found.measurement.opacity.value == pytest.approx(best_of(timed_curve), abs=1e-5)
     again = opaq.measure(problem, found.policy, sequences=0)
     assert again.opacity.value == pytest.approx(found.measurement.opacity.value, abs=1e-12)
@@ -79,7 +79,7 @@ def test_free_memory_finds_what_time_finds():
 @pytest.mark.parametrize("solver", [None, PrimalDual(iterations=300, eta=1.0, kappa=0.2)])
 def test_every_solver_keeps_the_threshold_and_beats_its_start(solver):
     problem = opaq.load_problem("graph")
-    found = solve(problem, solver=solver, num_starts=2, start="random")
+    found = solve(problem, solver=solver, starts=2, start="random")
     uniform = opaq.measure(problem, sequences=0).opacity.value
     assert found.measurement.feasible
     assert found.measurement.requirements[0].slack >= -1e-12
@@ -91,7 +91,7 @@ def test_every_solver_keeps_the_threshold_and_beats_its_start(solver):
 
 def test_same_seed_same_answer_whatever_the_number_of_processes():
     problem = opaq.load_problem("graph-published")
-    one, two = (solve(problem, num_starts=3, seed=5, processes=count) for count in (1, 2))
+    one, two = (solve(problem, starts=3, seed=5, workers=count) for count in (1, 2))
     assert np.array_equal(one.pi, two.pi)
     assert [result.best.score for result in one.starts] == [result.best.score for result in two.starts]
 
@@ -133,7 +133,7 @@ def _best_return(problem, horizon):
 def test_random_problems_solve_without_nan_and_never_below_uniform(seed):
     rng = np.random.default_rng(100 + seed)
     problem = replace(random_problem(rng), task=Task())
-    found = solve(problem, num_starts=2, processes=1)
+    found = solve(problem, starts=2, workers=1)
     uniform = opaq.measure(problem, sequences=0).opacity.value
     assert np.isfinite(found.pi).all()
     assert found.measurement.opacity.value >= uniform - 1e-6
@@ -146,30 +146,30 @@ def test_random_problems_solve_without_nan_and_never_below_uniform(seed):
 def test_minimise_finds_transparency(seed):
     rng = np.random.default_rng(seed)
     problem = replace(random_problem(rng), task=Task(minimise=True))
-    found = solve(problem, num_starts=2, processes=1)
+    found = solve(problem, starts=2, workers=1)
     uniform = opaq.measure(problem, sequences=0).opacity.value
     assert found.measurement.opacity.value <= uniform + 1e-9
 
 
 def test_horizon_0_one_action_and_deterministic_models_have_clear_ends():
     base = opaq.load_problem("two-sink")
-    at_once = solve(replace(base, horizon=0), num_starts=1)
+    at_once = solve(replace(base, horizon=0), starts=1)
     assert at_once.status is Status.CONVERGED
     assert at_once.measurement.opacity.value == 0.0
     for horizon in (0, 1):
         problem = random_problem(np.random.default_rng(3), conditions=("state",))
         problem = replace(problem, horizon=horizon)
         most = largest_return(compile_problem(problem).process)
-        reached = solve(replace(problem, task=Task(return_at_least=most - 1e-9)), num_starts=1)
+        reached = solve(replace(problem, task=Task(return_at_least=most - 1e-9)), starts=1)
         assert reached.measurement.feasible
-        missed = solve(replace(problem, task=Task(return_at_least=most + 1e-3)), num_starts=1)
+        missed = solve(replace(problem, task=Task(return_at_least=most + 1e-3)), starts=1)
         assert missed.status is Status.INFEASIBLE
 
 
 def test_zero_rewards_with_a_positive_threshold_are_infeasible():
     base = opaq.load_problem("graph")
     problem = replace(base, mdp=replace(base.mdp, rewards=np.zeros(base.mdp.num_choices)))
-    assert solve(problem, num_starts=1).status is Status.INFEASIBLE
+    assert solve(problem, starts=1).status is Status.INFEASIBLE
 
 
 def test_repair_steps_over_the_threshold():
@@ -216,14 +216,14 @@ def test_simulated_observations_have_the_right_frequencies():
 @pytest.mark.parametrize("solver", ["natural", "lagrangian"])
 def test_the_answer_is_stationary(solver):
     problem = opaq.load_problem("graph-published")
-    found = solve(problem, solver=solver, num_starts=3)
+    found = solve(problem, solver=solver, starts=3)
     assert found.optimality.gradient_norm < 1e-4
     assert found.optimality.curvature < 1e-4
 
 
 def test_exact_evaluation_judges():
     problem = opaq.load_problem("graph-published")
-    found = solve(problem, num_starts=2)
+    found = solve(problem, starts=2)
     again = evaluate(found.product.process, found.pi)
     assert again.opacity.value == found.measurement.opacity.value
 

@@ -29,7 +29,7 @@ def about(problem: Problem, of: Uncertainty, *, minimise: bool = False) -> Probl
 def test_every_solver_does_better_than_the_uniform_policy(name: str) -> None:
     problem = about(opaq.load_problem("graph-published"), GuessError())
     solver = PrimalDual(eta=1.0, kappa=0.2, iterations=300) if name == "primal-dual" else name
-    found = solve(problem, solver=solver, num_starts=2, processes=1)
+    found = solve(problem, solver=solver, starts=2, workers=1)
     again = opaq.measure(problem, found.policy, sequences=0)
     assert again.guess_error.value == pytest.approx(found.measurement.uncertainty.value, abs=1e-12)
     assert again.feasible
@@ -40,9 +40,9 @@ def test_every_solver_does_better_than_the_uniform_policy(name: str) -> None:
 @pytest.mark.parametrize("of", [GuessError(), Guesswork()], ids=lambda of: of.name)
 def test_at_least_as_good_as_what_opacity_gives(scenario: str, of: Uncertainty) -> None:
     problem = opaq.load_problem(scenario)
-    most_opaque = solve(problem, num_starts=4, processes=1).policy
+    most_opaque = solve(problem, starts=4, workers=1).policy
     by_opacity = opaq.measure(about(problem, of), most_opaque, sequences=0).uncertainty.value
-    found = solve(about(problem, of), num_starts=4, processes=1).measurement
+    found = solve(about(problem, of), starts=4, workers=1).measurement
     assert found.feasible
     assert found.uncertainty.value >= by_opacity - 1e-6
 
@@ -50,7 +50,7 @@ def test_at_least_as_good_as_what_opacity_gives(scenario: str, of: Uncertainty) 
 def test_convergence_at_a_kink_is_not_claimed_without_proof() -> None:
     """What is called converged passes the test of a supergradient, which bounds every direction's gain."""
     for scenario in ("two-sink", "graph-published"):
-        found = solve(about(opaq.load_problem(scenario), GuessError()), num_starts=2, processes=1)
+        found = solve(about(opaq.load_problem(scenario), GuessError()), starts=2, workers=1)
         assert found.status in (Status.CONVERGED, Status.COMPLETED, Status.STOPPED)
         if found.status is Status.CONVERGED:
             assert found.optimality is not None
@@ -62,7 +62,7 @@ def test_convergence_at_a_kink_is_not_claimed_without_proof() -> None:
 
 
 def test_minimising_one_with_kinks_claims_nothing() -> None:
-    found = solve(about(opaq.load_problem("graph-published"), GuessError(), minimise=True), num_starts=2, processes=1)
+    found = solve(about(opaq.load_problem("graph-published"), GuessError(), minimise=True), starts=2, workers=1)
     assert found.status is Status.COMPLETED
     assert found.optimality is None
     assert found.measurement.guess_error.value < 0.2
@@ -77,13 +77,13 @@ def losing(scale: float = 1.0) -> Problem:
 
 
 def test_losses_of_any_size_give_the_same_policy() -> None:
-    one, other = (solve(losing(scale), num_starts=1, processes=1) for scale in (1.0, 2.0**20))
+    one, other = (solve(losing(scale), starts=1, workers=1) for scale in (1.0, 2.0**20))
     assert other.measurement.uncertainty.value == pytest.approx(2.0**20 * one.measurement.uncertainty.value, rel=1e-9)
     assert np.array_equal(one.pi, other.pi)
 
 
 def test_the_answer_says_what_was_maximised() -> None:
-    found = solve(losing(), num_starts=1, processes=1)
+    found = solve(losing(), starts=1, workers=1)
     plain = solution_to_dict(found)
     assert plain["objective"]["direction"] == "maximise"
     assert plain["objective"]["of"] == "expected_loss"
@@ -92,7 +92,7 @@ def test_the_answer_says_what_was_maximised() -> None:
     reached = plain["starts"][0]["expected_loss"]  # before the polish, which only adds to it
     assert 0.9 * plain["expected_loss"] <= reached <= plain["expected_loss"] + 1e-9
     assert "maximised" in solution_page(found).text()
-    plain = solution_to_dict(solve(opaq.load_problem("two-sink"), num_starts=1, processes=1))
+    plain = solution_to_dict(solve(opaq.load_problem("two-sink"), starts=1, workers=1))
     assert plain["objective"]["of"] == "opacity"
     assert plain["starts"][0]["opacity"] == pytest.approx(plain["opacity"]["value"], abs=1e-6)
 

@@ -14,7 +14,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_search(tmp_path, m
     monkeypatch.setattr(runs, "write_bytes", full)
     steps = []
     solution = opaq.solve(
-        opaq.load_problem("two-sink"), num_starts=1, folder=tmp_path / "run", on_step=steps.append, sequences=0
+        opaq.load_problem("two-sink"), starts=1, run_folder=tmp_path / "run", on_step=steps.append, sequences=0
     )
     assert solution.measurement.opacity.value > 0.4
     assert any("No space left" in step.unstored for step in steps)

@@ -92,7 +92,7 @@ def test_converged_means_that_no_move_of_probability_gains(seed):
     process = compile_problem(problem).process
     top, middle = largest_return(process), expected_return(process, process.uniform())
     task = Task(return_at_least=0.4 * middle + 0.6 * top) if seed % 2 else Task()
-    found = solve(replace(problem, task=task), num_starts=2, processes=1)
+    found = solve(replace(problem, task=task), starts=2, workers=1)
     if found.status is Status.CONVERGED:
         assert found.optimality.holds
         assert largest_gain(found, found.optimality.multipliers) <= 3 * found.optimality.tolerance
@@ -102,7 +102,7 @@ def test_converged_means_that_no_move_of_probability_gains(seed):
 
 def test_a_solve_that_stalls_near_the_boundary_does_not_claim_convergence():
     """Before: "converged" with a gradient of 2e-5 in logits, while moving probability gained 8e-3 bits per unit."""
-    found = solve(grid(6, return_at_least=0.3), num_starts=1, processes=1)
+    found = solve(grid(6, return_at_least=0.3), starts=1, workers=1)
     assert found.status in (Status.CONVERGED, Status.SETTLED, Status.STOPPED)
     small = largest_gain(found, found.optimality.multipliers) <= 3 * found.optimality.tolerance
     assert small or found.status is not Status.CONVERGED
@@ -143,7 +143,7 @@ def test_polish_leaves_a_corner():
     """Two-sink, no task: at both ends of the only choice the gradient in logits vanishes."""
     problem = replace(opaq.load_problem("two-sink"), task=Task())
     objective = Objective(compile_problem(problem))
-    best = solve(problem, num_starts=2).measurement.opacity.value
+    best = solve(problem, starts=2).measurement.opacity.value
     for theta in (np.array([30.0, -30.0]), np.array([-30.0, 30.0])):
         logits = np.zeros(objective.process.num_slots)
         logits[: theta.size] = theta
@@ -169,13 +169,13 @@ def test_polish_never_returns_less_and_never_breaks_the_task():
 
 def test_sampled_gradients_and_cut_graphs_claim_no_convergence():
     problem = opaq.load_problem("graph-published")
-    sampled = solve(problem, num_starts=1, gradients="sampled", samples=100, processes=1)
+    sampled = solve(problem, starts=1, gradients="sampled", samples=100, workers=1)
     assert sampled.status is not Status.CONVERGED
-    cut = solve(problem, num_starts=1, budget=opaq.Budget(nodes=3), gradients="exact", processes=1)
+    cut = solve(problem, starts=1, max_beliefs=3, gradients="exact", workers=1)
     assert cut.status is not Status.CONVERGED
     if cut.status is Status.COMPLETED:
         assert "budget" in cut.status_text
-    completed = solve(problem, num_starts=1, solver=PrimalDual(iterations=5))
+    completed = solve(problem, starts=1, solver=PrimalDual(iterations=5))
     assert completed.status is Status.COMPLETED
     assert completed.optimality.gradient_norm >= 0.0
     assert not completed.optimality.holds
@@ -185,7 +185,7 @@ def test_a_task_that_asks_for_the_largest_return_is_met():
     """Before: "no policy found that meets the task"."""
     problem = grid(6, ("state", "time"))
     top = largest(problem)
-    found = solve(replace(problem, task=Task(return_at_least=top)), num_starts=2, processes=1)
+    found = solve(replace(problem, task=Task(return_at_least=top)), starts=2, workers=1)
     assert found.measurement.feasible
     assert found.status is not Status.NOT_FOUND
 
@@ -234,7 +234,7 @@ def test_a_class_too_weak_for_the_task_is_told_as_such():
     problem = grid(6, ("state", "time"))
     top = largest(problem)
     blind = replace(problem, policy_class=PolicyClass(("state",)), task=Task(return_at_least=top - 1e-7))
-    found = solve(blind, num_starts=2, processes=1)
+    found = solve(blind, starts=2, workers=1)
     if not found.measurement.feasible:
         assert found.status is Status.NOT_FOUND
         assert "in its class" in found.status_text
@@ -260,7 +260,7 @@ def test_a_sampled_search_says_how_far_its_estimates_still_moved():
     problem = random_problem(
         np.random.default_rng(1), secret="last_state", conditions=("state", "time"), horizon=8, budget=10**12
     )
-    found = solve(replace(problem, task=Task()), gradients="sampled", sequences=0, time=60, processes=1)
+    found = solve(replace(problem, task=Task()), gradients="sampled", sequences=0, time_limit=60, workers=1)
     values = [step.score for step in found.trace[-5:]]
     assert found.status is Status.COMPLETED
     assert "not known to be an optimum" in found.status_text
@@ -269,7 +269,7 @@ def test_a_sampled_search_says_how_far_its_estimates_still_moved():
 
 
 def test_a_search_that_runs_the_iterations_asked_for_says_how_far_it_still_moved():
-    found = solve("two-sink", num_starts=1, solver=PrimalDual(iterations=8))
+    found = solve("two-sink", starts=1, solver=PrimalDual(iterations=8))
     low, high = (f(step.score for step in found.trace[-5:]) for f in (min, max))
     assert f"in the last 5 of 8 steps the opacity still moved between {low:.4f} and {high:.4f}" in found.status_text
 
@@ -320,7 +320,7 @@ def test_a_free_memory_is_not_left_at_the_optimum_that_most_starts_end_in():
         rng, secret=str(rng.choice(["last_state", "visited", "initial_state"])), conditions=("state",), horizon=3,
         watches_actions=False, budget=1500,
     )  # fmt: skip
-    found = solve(replace(drawn, task=Task()), memory_nodes=2, sequences=0, processes=1)
+    found = solve(replace(drawn, task=Task()), memory_nodes=2, sequences=0, workers=1)
     assert found.measurement.opacity.value > 0.946
 
 
@@ -330,19 +330,19 @@ def test_infeasible_is_said_only_beyond_rounding(number: int) -> None:
     problem, _ = bounded_model(number)
     most = float(largest_exact_return(problem))
     stated = replace(problem, task=Task(most))
-    found = solve(stated, num_starts=1, processes=1, time=1.0, seed=0)
+    found = solve(stated, starts=1, workers=1, time_limit=1.0, seed=0)
     assert found.status is not Status.INFEASIBLE
     assert found.measurement.feasible or found.status is Status.NOT_FOUND
-    beyond = solve(replace(problem, task=Task(most + 1.0)), num_starts=1, processes=1, time=1.0, seed=0)
+    beyond = solve(replace(problem, task=Task(most + 1.0)), starts=1, workers=1, time_limit=1.0, seed=0)
     assert beyond.status is Status.INFEASIBLE
 
 
 def test_a_threshold_below_all_tolerances_is_out_of_reach_of_nothing() -> None:
     problem = opaq.load_problem("two-sink")
     nothing = replace(problem.mdp, rewards=floats(np.zeros(problem.mdp.num_choices)))
-    assert solve(replace(problem, mdp=nothing, task=Task(1e-13)), processes=1).status is Status.INFEASIBLE
+    assert solve(replace(problem, mdp=nothing, task=Task(1e-13)), workers=1).status is Status.INFEASIBLE
     little = replace(problem.mdp, rewards=floats(problem.mdp.rewards * 1e-13))
-    found = solve(replace(problem, mdp=little, task=Task(1e-13)), num_starts=1, processes=1)
+    found = solve(replace(problem, mdp=little, task=Task(1e-13)), starts=1, workers=1)
     assert found.measurement.feasible
     assert found.measurement.expected_return >= 1e-13 * (1 - 1e-12)
 
@@ -350,8 +350,8 @@ def test_a_threshold_below_all_tolerances_is_out_of_reach_of_nothing() -> None:
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
 def test_a_policy_measured_to_meet_the_task_is_never_called_a_miss(share: float) -> None:
     """Thresholds within the tolerance of measurements, beyond what the search itself asks for."""
-    largest = solve(opaq.load_problem("two-sink"), num_starts=1).attainable[0].largest
+    largest = solve(opaq.load_problem("two-sink"), starts=1).attainable[0].largest
     problem = replace(opaq.load_problem("two-sink"), task=Task(return_at_least=largest * (1 + share * 1e-12)))
-    solution = solve(problem, num_starts=1)
+    solution = solve(problem, starts=1)
     assert solution.measurement.feasible
     assert solution.status not in (Status.NOT_FOUND, Status.INFEASIBLE)

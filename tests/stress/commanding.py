@@ -46,7 +46,7 @@ from stress.extremes import Case, extreme_model
 SECONDS = 0.4  # for a call that takes a time limit
 SENSORS = ("null", "A", "B", "A+B")
 TINY_THRESHOLDS = (0.0, 5e-324, -5e-324, 1e-300, 1e-16, -1e-13)
-_QUICK = SolveOptions(num_starts=1, processes=1, sequences=1)
+_QUICK = SolveOptions(starts=1, workers=1, sequences=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _solve(problem: Problem, policy: Policy | None) -> None:
 
 
 def _certify(problem: Problem, policy: Policy | None) -> None:
-    certificate = certify(problem, policy, time=SECONDS)
+    certificate = certify(problem, policy, time_limit=SECONDS)
     _print(certificate_to_dict(certificate), certificate_page(certificate))
 
 
@@ -165,12 +165,12 @@ def _report(problem: Problem, policy: Policy | None) -> None:
 
 
 def _sensors(problem: Problem, policy: Policy | None) -> None:
-    ranking = sensors(problem, policy, fixed=True, processes=1)
+    ranking = sensors(problem, policy, fixed=True, workers=1)
     _print(ranking_to_dict(ranking), render_ranking(ranking))
 
 
 def _best_sensors(problem: Problem, policy: Policy | None) -> None:
-    ranking = sensors(problem, policy, options=_QUICK, changes=["x0.5"], time=SECONDS)
+    ranking = sensors(problem, policy, options=_QUICK, changes=["x0.5"], time_limit=SECONDS)
     _print(ranking_to_dict(ranking), render_ranking(ranking))
 
 
@@ -182,7 +182,7 @@ def _replay(problem: Problem, policy: Policy | None) -> None:
 
 
 def _frontier(problem: Problem, policy: Policy | None) -> None:
-    front = frontier(problem, points=3, options=_QUICK, time=SECONDS)
+    front = frontier(problem, points=3, options=_QUICK, time_limit=SECONDS)
     _print(frontier_to_dict(front), render_frontier(front))
 
 

@@ -85,7 +85,9 @@ class Originals:
     def make(cls, folder: Path) -> Originals:
         """A real run, a policy and a model archive."""
         run, policy, umb = folder / "run", folder / "policy.json", folder / "model.umb"
-        done = say("solve", "two-sink", "--starts", "2", "--run", str(run), "--policy-out", str(policy), "--json")
+        done = say(
+            "solve", "two-sink", "--starts", "2", "--run-folder", str(run), "--save-policy", str(policy), "--json"
+        )
         assert done.code == 0, done.err
         problem = opaq.load_problem("two-sink")
         write_umb(umb, problem.mdp, observer=problem.observer)

@@ -96,7 +96,7 @@ def slow_measurement(folder: Path, horizon: int = 17) -> tuple[str, ...]:
 
 def kill_and_resume(reference: Undisturbed, folder: Path, rng: Random, *, processes: int) -> Trial:
     """kill -9 at random instants, resuming each time; the answer must be that of a run left alone."""
-    begin = (*reference.arguments, "--run", str(folder), "--processes", str(processes))
+    begin = (*reference.arguments, "--run-folder", str(folder), "--workers", str(processes))
     ending = stopped(begin, signal.SIGKILL, rng.uniform(LAUNCH, reference.seconds))
     instant, arguments = ending.instant, begin
     for _ in range(rng.choice((0, 0, 1, 2))):
@@ -110,7 +110,7 @@ def interrupt_solve(
     reference: Undisturbed, folder: Path, rng: Random, number: signal.Signals, *, processes: int, patience: Patience
 ) -> Trial:
     """A signal at a random instant of solve; afterwards the run is resumed and must end as if left alone."""
-    begin = (*reference.arguments, "--run", str(folder), "--processes", str(processes))
+    begin = (*reference.arguments, "--run-folder", str(folder), "--workers", str(processes))
     ending = stopped(begin, number, rng.uniform(LAUNCH, reference.seconds))
     complaints = [*_misbehaviour(ending, reference, patience), *_differs(reference, folder, begin)]
     return _trial(f"{number.name} solve", ending, complaints)

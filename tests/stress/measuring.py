@@ -70,7 +70,7 @@ def measurement_differences(problem: Problem, policy: Policy | None, *, seed: in
     """Exact, interval and sampled measurement against the truth."""
     truth = oracles.enumerate_truth(problem, policy)
     found = exact_differences(problem, truth, measure(problem, policy, mode="exact"))
-    interval = measure(problem, policy, mode="interval", width=0.0, nodes=2, sequences=0)
+    interval = measure(problem, policy, mode="interval", width=0.0, max_beliefs=2, sequences=0)
     found["interval"] = max(
         _outside(oracles.opacity(truth.joint), interval.opacity.lower, interval.opacity.upper),
         _outside(oracles.guess_error(truth.joint), interval.guess_error.lower, interval.guess_error.upper),

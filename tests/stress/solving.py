@@ -67,7 +67,7 @@ def try_solve(number: int) -> Solved:
     problem, num_starts = random_task(number)
     kinds = kinds_of(problem, Case.of(number))
     try:
-        solution = solve(problem, num_starts=num_starts, processes=1, seed=number)
+        solution = solve(problem, starts=num_starts, workers=1, seed=number)
     except Exception as error:
         return Solved(number, kinds, "error", {}, (f"{type(error).__name__}: {error}",))
     truth = oracles.enumerate_truth(problem, solution.policy)

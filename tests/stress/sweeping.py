@@ -20,7 +20,7 @@ over:
   task.return_at_least: [{thresholds}]
   horizon: [{horizons}]
   policy.conditions_on: [[state], [state, time]]
-solve: {{num_starts: {starts}}}
+solve: {{starts: {starts}}}
 """
 
 
@@ -43,7 +43,7 @@ def write_plan(folder: Path, thresholds: int, horizons: int, *, starts: int = 2)
 
 def run_sweep(plan: Path, folder: Path, *options: str) -> tuple[int, str]:
     """A sweep left alone: its exit code and what it said."""
-    done = subprocess.run([*_DRIVER, str(plan), "--to", str(folder), *options], capture_output=True, text=True)
+    done = subprocess.run([*_DRIVER, str(plan), "--output", str(folder), *options], capture_output=True, text=True)
     return done.returncode, done.stderr
 
 
@@ -79,7 +79,7 @@ def killed_on_ray(
     plan: Path, folder: Path, cluster: RayCluster, *, every: float, drivers: tuple[float, ...], rng: Random
 ) -> tuple[Kills, list[str]]:
     """A Ray worker killed every so many seconds, the driver when such shares of the points are done, until all are."""
-    killed, complaints, options = Kills(), list[str](), ("--on", cluster.address)
+    killed, complaints, options = Kills(), list[str](), ("--executor", cluster.address)
     driver, waiting, next_kill = _launched(plan, folder, options, cluster.environment), list(drivers), monotonic()
     while driver.poll() is None:
         sleep(0.1)
@@ -106,7 +106,7 @@ def local_workers(driver: int) -> list[int]:
 def _launched(
     plan: Path, folder: Path, options: tuple[str, ...], environment: dict[str, str] | None = None
 ) -> subprocess.Popen[str]:
-    command = [*_DRIVER, str(plan), "--to", str(folder), *options]
+    command = [*_DRIVER, str(plan), "--output", str(folder), *options]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
 
 

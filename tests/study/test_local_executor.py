@@ -46,17 +46,17 @@ def test_a_late_task_is_ended_and_a_dead_worker_is_replaced() -> None:
     executor = LocalExecutor(1)
     try:
         assert executor.free() == 1
-        executor.submit(7, task("grid-last-state", num_starts=500), limit=0.5)
+        executor.submit(7, task("grid-last-state", starts=500), limit=0.5)
         assert executor.free() == 0
         late = ended(executor)
         assert (late.key, late.ending, late.explanation) == (7, "late", "it took longer than 0.5 s")
-        executor.submit(8, task("grid-last-state", num_starts=500), limit=None)
+        executor.submit(8, task("grid-last-state", starts=500), limit=None)
         while not (workers := local_workers(os.getpid())):
             sleep(0.01)  # it has no name before its program is loaded
         kill(workers[0])
         lost = ended(executor)
         assert (lost.key, lost.ending, lost.explanation) == (8, "lost", "its process was ended by SIGKILL")
-        executor.submit(9, task(num_starts=1), limit=60.0)
+        executor.submit(9, task(starts=1), limit=60.0)
         done = ended(executor)
         assert (done.key, done.ending) == (9, "answered")
         assert done.answer["answer"]["status"] == "converged"
@@ -66,10 +66,10 @@ def test_a_late_task_is_ended_and_a_dead_worker_is_replaced() -> None:
 
 def test_killed_drivers_and_workers_change_nothing(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, 3, 2)
-    alone = opaq.sweep(plan, to=tmp_path / "alone", on=InlineExecutor())
+    alone = opaq.sweep(plan, output=tmp_path / "alone", executor=InlineExecutor())
     assert len(alone.points) == 12
     killed, complaints = killed_sweep(
-        plan, tmp_path / "killed", "--processes", "2", kills=3, every=(0.0, 0.2), rng=Random(1)
+        plan, tmp_path / "killed", "--workers", "2", kills=3, every=(0.0, 0.2), rng=Random(1)
     )
     assert complaints == []
     assert len(killed.drivers) + len(killed.workers) == 3
@@ -80,7 +80,7 @@ def test_killed_drivers_and_workers_change_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path: Path) -> None:
     plan, out = write_plan(tmp_path, 6, 2, starts=4), tmp_path / "out"
-    command = [sys.executable, "-m", "opaq", "sweep", str(plan), "--to", str(out), "--json", "--processes", "2"]
+    command = [sys.executable, "-m", "opaq", "sweep", str(plan), "--output", str(out), "--json", "--workers", "2"]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = monotonic() + PATIENCE
     while counts_or_none(out).get("done", 0) == 0 and monotonic() < until:
@@ -98,7 +98,7 @@ def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path:
         assert journal.execute("SELECT count(*) FROM attempts WHERE ending = 'running'").fetchone() == (0,)
     done = {point.name for point in opaq.load_study(out).points if point.status}
     executor = InlineExecutor()
-    opaq.sweep(plan, to=out, on=executor)
+    opaq.sweep(plan, output=out, executor=executor)
     assert len(executor.begun) == 24 - len(done)
     assert audit(out) == []
 
@@ -112,7 +112,7 @@ def counts_or_none(folder: Path) -> dict[str, int]:
 
 def test_two_points_on_two_processes_begin_together(tmp_path: Path) -> None:
     plan = {"opaq-sweep": 1, "problem": "two-sink", "over": {"task.return_at_least": [0.1, 0.2]}}
-    opaq.sweep(plan, to=tmp_path, processes=2)
+    opaq.sweep(plan, output=tmp_path, workers=2)
     with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as journal:
         begun = journal.execute("SELECT begun FROM attempts ORDER BY attempt").fetchall()
         ended_first = journal.execute("SELECT min(ended) FROM attempts").fetchone()[0]

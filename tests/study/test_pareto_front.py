@@ -269,7 +269,7 @@ def test_a_request_to_stop_leaves_the_points_so_far() -> None:
 
 
 def test_a_time_limit_leaves_the_points_so_far() -> None:
-    front = opaq.frontier("two-sink", points=500, time=2.0)
+    front = opaq.frontier("two-sink", points=500, time_limit=2.0)
     assert 1 <= len(front.points) < 500
     assert not front.complete
     assert not front.interrupted
@@ -285,7 +285,7 @@ def test_no_time_at_all_is_said() -> None:
 def test_the_number_of_cores_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opaq.study.front.frontier.FEW_BELIEFS", 0)  # threads, though they do not pay here
     problem = small(np.random.default_rng(6))
-    one, two = (opaq.frontier(problem, points=4, processes=count) for count in (1, 2))
+    one, two = (opaq.frontier(problem, points=4, workers=count) for count in (1, 2))
     assert [point.policy for point in one.points] == [point.policy for point in two.points]
 
 

@@ -30,14 +30,14 @@ PLAN = {"opaq-sweep": 1, "problem": "two-sink", "over": {"horizon": [2, 3]}}
 @pytest.mark.parametrize("address", ["ray://127.0.0.1:1", "ray://x", "ray://:3"])
 def test_a_cluster_that_is_not_there_is_said_at_once(address: str, tmp_path: Path) -> None:
     with pytest.raises(opaq.InputError, match=r"nobody answers: Connection refused|is no address; write ray://HOST"):
-        opaq.sweep(PLAN, to=tmp_path, on=address)
+        opaq.sweep(PLAN, output=tmp_path, executor=address)
 
 
 @with_ray
 def test_a_dead_cluster_of_the_environment_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with pytest.raises(opaq.InputError, match=r"^127\.0\.0\.1:1: nobody answers: Connection refused"):
-        opaq.sweep(PLAN, to=tmp_path, on="ray")
+        opaq.sweep(PLAN, output=tmp_path, executor="ray")
 
 
 @with_ray
@@ -56,7 +56,7 @@ def test_a_cluster_that_does_not_answer_is_said_within_15_seconds(
             (tmp_path / "ray" / "ray_current_cluster").write_text(address)
         begun = monotonic()
         with pytest.raises(opaq.InputError, match=rf"{address}: is lost: .*RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"):
-            opaq.sweep(PLAN, to=tmp_path / "out", on=f"ray://{address}" if named == "on" else "ray")
+            opaq.sweep(PLAN, output=tmp_path / "out", executor=f"ray://{address}" if named == "on" else "ray")
         assert monotonic() - begun < 20
 
 
@@ -68,14 +68,14 @@ def test_the_extra_brings_rays_client() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="ray is installed")
 def test_without_ray_it_is_said_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(opaq.InputError, match=r"pip install 'opaq\[ray\]'"):
-        opaq.sweep(PLAN, to=tmp_path, on="ray")
+        opaq.sweep(PLAN, output=tmp_path, executor="ray")
 
 
 @with_ray
 @pytest.mark.skipif(not os.environ.get("OPAQ_RAY_CLUSTER"), reason="a cluster takes a minute: set OPAQ_RAY_CLUSTER=1")
 def test_killed_ray_workers_change_nothing_and_a_dead_head_is_said(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, 3, 2, starts=8)
-    opaq.sweep(plan, to=tmp_path / "alone", on=InlineExecutor())
+    opaq.sweep(plan, output=tmp_path / "alone", executor=InlineExecutor())
     with ray_cluster(2) as cluster:
         folder = tmp_path / "killed"
         killed, complaints = killed_on_ray(plan, folder, cluster, every=3.0, drivers=(0.3,), rng=Random(0))
@@ -83,9 +83,9 @@ def test_killed_ray_workers_change_nothing_and_a_dead_head_is_said(tmp_path: Pat
         assert killed.drivers
         assert audit(folder, tmp_path / "alone") == []
         long = write_plan(tmp_path, 20, 4, starts=40)
-        command = [sys.executable, "-m", "opaq", "sweep", str(long), "--to", str(tmp_path / "long")]
+        command = [sys.executable, "-m", "opaq", "sweep", str(long), "--output", str(tmp_path / "long")]
         driver = subprocess.Popen(
-            [*command, "--on", cluster.address], stderr=subprocess.PIPE, text=True, env=cluster.environment
+            [*command, "--executor", cluster.address], stderr=subprocess.PIPE, text=True, env=cluster.environment
         )
         with pytest.raises(subprocess.TimeoutExpired):
             driver.wait(timeout=25)

@@ -156,7 +156,7 @@ def test_a_request_to_stop_leaves_the_trials_so_far() -> None:
         seen.append(trial)
         stop.request()
 
-    ranking = opaq.sensors(opaq.build_problem(GRID), fixed=True, stop=stop, on_trial=noted, processes=1)
+    ranking = opaq.sensors(opaq.build_problem(GRID), fixed=True, stop=stop, on_trial=noted, workers=1)
     assert ranking.interrupted
     assert not ranking.complete
     assert len(ranking.trials) == len(seen) == 1

@@ -27,13 +27,13 @@ PLAN: dict[str, Any] = {
     "opaq-sweep": 1,
     "problem": "two-sink",
     "over": {"task.return_at_least": [0.2, 0.4, 9], "policy.conditions_on": [["state"], ["state", "time"]]},
-    "solve": {"num_starts": 1},
+    "solve": {"starts": 1},
 }
-SHORT = {"num_starts": 1, "solver": "primal-dual", "iterations": 20}
+SHORT = {"starts": 1, "solver": "primal-dual", "iterations": 20}
 
 
 def swept(folder: Path, executor: InlineExecutor | None = None, **more: Any) -> opaq.Study:
-    return opaq.sweep(PLAN, to=folder, on=executor or InlineExecutor(), **more)
+    return opaq.sweep(PLAN, output=folder, executor=executor or InlineExecutor(), **more)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_each_point_is_what_solving_it_gives(alone: Path) -> None:
         spec["policy"] = {"conditions_on": point.parameters["policy.conditions_on"]}
         spec["task"] = {"return_at_least": point.parameters["task.return_at_least"]}
         problem = opaq.build_problem(spec)
-        direct = opaq.solve(problem, num_starts=1)
+        direct = opaq.solve(problem, starts=1)
         assert point.opacity == direct.measurement.opacity
         assert point.expected_return == direct.measurement.expected_return
         saved = opaq.load_policy(alone / str(point.policy_file), problem)
@@ -77,7 +77,7 @@ def test_the_table_has_a_row_per_point(alone: Path) -> None:
 def test_text_in_the_table_is_never_a_formula(tmp_path: Path) -> None:
     names = ["=1+1", "+a", "-a", "@a", "-2", "plain"]
     over = {"name": names, "task.return_at_least": [-0.5]}
-    opaq.sweep(PLAN | {"over": over, "solve": SHORT}, to=tmp_path, on=InlineExecutor())
+    opaq.sweep(PLAN | {"over": over, "solve": SHORT}, output=tmp_path, executor=InlineExecutor())
     with open(tmp_path / "results.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == ["'=1+1", "'+a", "'-a", "'@a", "-2", "plain"]
@@ -97,7 +97,7 @@ def test_the_table_as_a_dataframe(alone: Path) -> None:
 def test_points_along_a_threshold_begin_from_the_harder_one(tmp_path: Path) -> None:
     plan = PLAN | {"over": {"task.return_at_least": [0.5, 1.5, 1.2]}}
     executor = InlineExecutor()
-    study = opaq.sweep(plan, to=tmp_path, on=executor)
+    study = opaq.sweep(plan, output=tmp_path, executor=executor)
     assert executor.begun == [0, 1, 2]
     assert [point.warm_from for point in study.points] == [None, None, "0002"]
     assert study.answer("0003")["starts"][0]["kind"] == "warm"
@@ -160,18 +160,18 @@ def test_failed_points_are_solved_again_when_asked(alone: Path, tmp_path: Path) 
 
 def test_solving_a_failed_point_again_repairs_those_that_begin_from_it(tmp_path: Path) -> None:
     plan = PLAN | {"over": {"task.return_at_least": [1.5, 1.4, 1.3, 1.2, 1.1]}, "solve": SHORT}
-    opaq.sweep(plan, to=tmp_path / "alone", on=InlineExecutor())
+    opaq.sweep(plan, output=tmp_path / "alone", executor=InlineExecutor())
     lost = Ended(0, "lost", None, "its process was ended by SIGKILL")
     executor = InlineExecutor(lambda count: lost if executor.begun[-1] == 0 else None)
-    damaged = opaq.sweep(plan, to=tmp_path / "killed", on=executor)
+    damaged = opaq.sweep(plan, output=tmp_path / "killed", executor=executor)
     assert [point.warm_from for point in damaged.points] == [None, None, "0002", None, "0004"]
     stop = opaq.Stop()
     again = InlineExecutor(lambda count: stop.request() if count == 2 else None)
-    partly = opaq.sweep(plan, to=tmp_path / "killed", on=again, retry=True, stop=stop)
+    partly = opaq.sweep(plan, output=tmp_path / "killed", executor=again, retry=True, stop=stop)
     assert again.begun == [0, 1]
     assert [point.name for point in partly.unfinished] == ["0003"]  # what it began from is no more
     rest = InlineExecutor()
-    repaired = opaq.sweep(plan, to=tmp_path / "killed", on=rest)
+    repaired = opaq.sweep(plan, output=tmp_path / "killed", executor=rest)
     assert rest.begun == [2]
     assert [point.warm_from for point in repaired.points] == [None, "0001", "0002", None, "0004"]
     assert audit(tmp_path / "killed", tmp_path / "alone") == []
@@ -181,9 +181,9 @@ def test_solving_a_failed_point_again_repairs_those_that_begin_from_it(tmp_path:
 def test_a_point_that_fails_again_leaves_the_others_alone(tmp_path: Path) -> None:
     plan = PLAN | {"over": {"task.return_at_least": [1.5, 1.4, 1.3]}, "solve": SHORT}
     late = Ended(0, "late", None, "it took longer than 1 s")
-    opaq.sweep(plan, to=tmp_path, on=InlineExecutor(lambda count: late if count == 1 else None))
+    opaq.sweep(plan, output=tmp_path, executor=InlineExecutor(lambda count: late if count == 1 else None))
     again = InlineExecutor(lambda count: late)
-    assert len(opaq.sweep(plan, to=tmp_path, on=again, retry=True).failed) == 1
+    assert len(opaq.sweep(plan, output=tmp_path, executor=again, retry=True).failed) == 1
     assert again.begun == [0]
 
 
@@ -200,36 +200,36 @@ def test_a_model_file_that_changes_fails_the_points_that_would_mix_two_models(tm
     def change(count: int) -> None:
         model.write_text(text.format(*((0.5, 0.5) if count == 1 else (0.9, 0.1))))
 
-    study = opaq.sweep(plan, to=tmp_path / "out", on=InlineExecutor(change))
+    study = opaq.sweep(plan, output=tmp_path / "out", executor=InlineExecutor(change))
     assert [point.status for point in study.points] == ["converged", "failed", "failed"]
     assert (
         "problem: is not as it was when the sweep was begun: a file that it names has changed" in study.points[1].error
     )
-    page = opaq.report(study, to=tmp_path / "page.html", points=1)
+    page = opaq.report(study, output=tmp_path / "page.html", points=1)
     assert "1 could not be made (problem: is not as it was when the sweep was begun" in page.html
     with pytest.raises(opaq.InputError, match="problem: is not as it was"):
-        opaq.sweep(plan, to=tmp_path / "out", on=InlineExecutor(), retry=True)
+        opaq.sweep(plan, output=tmp_path / "out", executor=InlineExecutor(), retry=True)
     model.write_text(text.format(0.5, 0.5))
-    restored = opaq.sweep(plan, to=tmp_path / "out", on=InlineExecutor(), retry=True)
+    restored = opaq.sweep(plan, output=tmp_path / "out", executor=InlineExecutor(), retry=True)
     assert [point.opacity.value for point in restored.points] == [1.0, 1.0, 1.0]
 
 
 def test_a_fault_in_one_point_does_not_stop_the_others(tmp_path: Path) -> None:
     plan = PLAN | {"over": {"horizon": [2, 3]}, "time": 60}
     broken = Ended(0, "answered", {"error": "MemoryError", "seconds": 1.0, "versions": {}})
-    study = opaq.sweep(plan, to=tmp_path, on=InlineExecutor(lambda count: broken if count == 1 else None))
+    study = opaq.sweep(plan, output=tmp_path, executor=InlineExecutor(lambda count: broken if count == 1 else None))
     assert [point.status for point in study.points] == ["failed", "converged"]
 
 
 def test_bounds_are_recorded_when_asked_for(tmp_path: Path) -> None:
-    study = opaq.sweep(PLAN | {"over": {"horizon": [2]}, "certify": 5}, to=tmp_path, on=InlineExecutor())
+    study = opaq.sweep(PLAN | {"over": {"horizon": [2]}, "certify": 5}, output=tmp_path, executor=InlineExecutor())
     (point,) = study.points
     assert point.upper_bound >= point.opacity.value
     assert point.gap == pytest.approx(point.upper_bound - point.opacity.lower)
 
 
 def test_a_problem_may_be_an_object(alone: Path, tmp_path: Path) -> None:
-    study = opaq.sweep(PLAN | {"problem": opaq.load_problem("two-sink")}, to=tmp_path, on=InlineExecutor())
+    study = opaq.sweep(PLAN | {"problem": opaq.load_problem("two-sink")}, output=tmp_path, executor=InlineExecutor())
     assert [point.opacity for point in study.points] == [point.opacity for point in opaq.load_study(alone).points]
 
 
@@ -239,7 +239,7 @@ def test_a_problem_may_be_an_object(alone: Path, tmp_path: Path) -> None:
         ({"over": {"horizon": [2]}}, r"over\.horizon: .* in the folder, \[2\] now; use another folder"),
         ({"over": {"horizon": [2]}}, r"over\.task\.return_at_least: \[.*\] in the folder, not there now"),
         ({"over": {"horizon": [*range(2, 90), 97]}}, r"over\.horizon: .* in the folder, .*\[2, 3, .* now"),
-        ({"solve": {"num_starts": 2}}, r"solve\.num_starts: 1 in the folder, 2 now"),
+        ({"solve": {"starts": 2}}, r"solve\.starts: 1 in the folder, 2 now"),
         ({"problem": "graph"}, "problem: is not as it was when the sweep was begun"),
         ({"certify": True}, r"certify: 0.0 in the folder, 60.0 now"),
     ],
@@ -247,12 +247,12 @@ def test_a_problem_may_be_an_object(alone: Path, tmp_path: Path) -> None:
 def test_the_folder_of_another_plan_is_refused(alone: Path, change: dict[str, Any], words: str) -> None:
     before = results(alone)
     with pytest.raises(opaq.InputError, match=words):
-        opaq.sweep(PLAN | change, to=alone, on=InlineExecutor())
+        opaq.sweep(PLAN | change, output=alone, executor=InlineExecutor())
     assert results(alone) == before
 
 
 def test_another_time_limit_is_not_another_plan(alone: Path) -> None:
-    assert opaq.sweep(PLAN | {"time": 99}, to=alone, on=InlineExecutor(), time=50).points
+    assert opaq.sweep(PLAN | {"time": 99}, output=alone, executor=InlineExecutor(), time_limit=50).points
 
 
 def test_two_sweeps_on_one_folder(tmp_path: Path) -> None:
@@ -391,5 +391,5 @@ def test_the_journal_keeps_one_result_per_point(alone: Path) -> None:
 @pytest.mark.parametrize("on", ["lokal", "ray://", "ray:/x"])
 def test_an_unknown_executor_is_refused(on: str, tmp_path: Path) -> None:
     with pytest.raises(opaq.InputError, match="use local, ray or ray://HOST:PORT"):
-        opaq.sweep(PLAN, to=tmp_path / "out", on=on)
+        opaq.sweep(PLAN, output=tmp_path / "out", executor=on)
     assert not (tmp_path / "out").exists()

@@ -67,7 +67,7 @@ def test_sensors_are_kept_changed_removed_and_added() -> None:
 
 def test_the_points_are_the_product_and_the_list() -> None:
     plan = {"over": {"horizon": [2, 3], "seed": [0, 1]}, "points": [{"horizon": 5}, {"horizon": 2, "seed": 1}]}
-    points = points_of(**plan, solve={"num_starts": 1})
+    points = points_of(**plan, solve={"starts": 1})
     assert [dict(point.parameters) for point in points] == [
         {"horizon": 2, "seed": 0},
         {"horizon": 2, "seed": 1},
@@ -76,7 +76,7 @@ def test_the_points_are_the_product_and_the_list() -> None:
         {"horizon": 5},
     ]
     assert [point.options.get("seed") for point in points] == [0, 1, 0, 1, None]
-    assert all(point.options["num_starts"] == 1 for point in points)
+    assert all(point.options["starts"] == 1 for point in points)
     assert len({point.fingerprint for point in points}) == 5
 
 
@@ -159,10 +159,10 @@ problem: two-sink
 over:
   horizon: [2, -1, 3]
   policy.conditions_on: [[state], [stat]]
-  solve.num_starts: [1, 0]
+  solve.starts: [1, 0]
 """
     said = faults_of(text, tmp_path)
-    first = 'point 0002 (horizon 2, policy.conditions_on ["state"], solve.num_starts 0): solve.num_starts: '
+    first = 'point 0002 (horizon 2, policy.conditions_on ["state"], solve.starts 0): solve.starts: '
     assert said[0].startswith(first)
     assert said[0].endswith("(and in 5 other points); give a whole number, from 1 to 10000 (line 6)")
     assert any("unknown condition 'stat'" in line and "(line 5)" in line for line in said)
@@ -207,6 +207,6 @@ def test_a_problem_file_is_not_a_plan(tmp_path: Path) -> None:
 def test_the_schema_says_what_the_reader_says() -> None:
     validator = jsonschema.Draft202012Validator(plan_schema())
     plan = {"opaq-sweep": 1, "problem": "two-sink", "over": {"horizon": [2, 3]}, "sensors": {"A": ["keep", None]}}
-    validator.validate(plan | {"certify": True, "time": 5, "warm": False, "solve": {}, "points": [{"seed": 1}]})
+    validator.validate(plan | {"certify": True, "time_limit": 5, "warm": False, "solve": {}, "points": [{"seed": 1}]})
     for wrong in ({"over": {"horizon": 3}}, {"sensors": {"A": [3]}}, {"points": [{}]}, {"extra": 1}, {"opaq-sweep": 2}):
         assert not validator.is_valid(plan | wrong)

@@ -178,9 +178,9 @@ def certify(
     policy: Policy | str | os.PathLike[str] | None = None,
     *,
     gap: float = 0.01,
-    time: float = DEFAULT_TIME,
-    budget: Budget | None = None,
-    aware: bool = False,
+    time_limit: float = DEFAULT_TIME,
+    max_memory: float = 4.0,
+    observation_aware: bool = False,
     machines: tuple[ObservationMachine, ...] | None = None,
     stop: Stop | None = None,
     on_progress: Callable[[BoundStep], None] | None = None,
@@ -191,10 +191,10 @@ def certify(
     policy: one to compare with, an object or the name of a file; measured exactly, or to an interval.
     gap: how close the bound should come to the policy's value, in its unit; the work ends there. Without a policy the
         work ends when the bound cannot fall by more than this on the finest machine that fits.
-    time: seconds for all of it; a problem that takes longer to compile gets the bound that needs no search.
-    budget: the memory that may be used; belief graphs keep to all of it.
-    aware: whether policies that see the observations are to be bounded; by default only where `policy` is one of them:
-        without them the bound is tighter.
+    time_limit: seconds for all of it; a problem that takes longer to compile gets the bound that needs no search.
+    max_memory: the memory that may be used, in GiB; belief graphs keep to all of it.
+    observation_aware: whether policies that see the observations are to be bounded; by default only where `policy` is
+        one of them: without them the bound is tighter.
     machines: the observation machines to use, in this order; chosen by size unless given.
     stop: ends the work with the best bound so far when it is requested; without one, Ctrl-C raises KeyboardInterrupt.
     on_progress: called with the state of the search now and then.
@@ -202,35 +202,38 @@ def certify(
     certificate and for a policy that does not fit, BudgetError when the problem itself is too large, StoppedError when
     `stop` is requested before the problem is compiled.
     """
-    check_numbers({"gap": (gap, 0, math.inf), "time": (time, 0, math.inf)})
+    check_numbers(
+        {"gap": (gap, 0, math.inf), "time_limit": (time_limit, 0, math.inf), "max_memory": (max_memory, 0, 2**30)}
+    )
     check_types(
         {
-            "budget": (budget, Budget, "an opaq.Budget"),
-            "aware": (aware, is_flag, "True or False"),
+            "observation_aware": (observation_aware, is_flag, "True or False"),
             "machines": (machines, _are_machines, "a tuple of observation machines"),
             "stop": (stop, Stop, "an opaq.Stop"),
             "on_progress": (on_progress, callable, "a function"),
         },
-        optional=("budget", "machines", "stop", "on_progress"),
+        optional=("machines", "stop", "on_progress"),
     )
     begun = perf_counter()
     stated = as_problem(problem)
     chosen = None if policy is None else as_policy(policy, stated)
     check_certifiable(stated)
-    aware = aware or (chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions))
+    aware = observation_aware or (
+        chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions)
+    )
     with interruptible(stop, keep_answer=False) as asked:
         search = _CertificateSearch.of(
             stated,
             chosen,
             gap=gap,
-            deadline=begun + time,
-            budget=budget or Budget(),
+            deadline=begun + time_limit,
+            budget=Budget(memory=round(max_memory * 2**30)),
             aware=aware,
             stop=asked,
             on_progress=on_progress or _say_nothing,
         )
-        with asked.limit(max(begun + time - perf_counter(), 0.0)):
-            status = search.run(machines, deadline=begun + time)
+        with asked.limit(max(begun + time_limit - perf_counter(), 0.0)):
+            status = search.run(machines, deadline=begun + time_limit)
     return search.certificate(status, perf_counter() - begun)
 
 
@@ -416,7 +419,9 @@ def _measure_policy(
     limit = max(0.5 * time if policy is not None else min(0.1 * time, _SHOWN_SECONDS), _LEAST_SECONDS)
     refused = () if policy is not None else (BudgetError,)
     with suppress(StoppedError, *refused), stop.stage(limit):
-        return measure(problem, policy, nodes=budget.nodes, memory=budget.memory, sequences=0, stop=stop)
+        return measure(
+            problem, policy, max_beliefs=budget.nodes, max_memory=budget.memory / 2**30, sequences=0, stop=stop
+        )
     return None
 
 
@@ -444,8 +449,8 @@ def with_bound(
         certificate = certify(
             problem,
             best.policy,
-            time=time,
-            aware=any(condition.sees_observations for condition in conditions),
+            time_limit=time,
+            observation_aware=any(condition.sees_observations for condition in conditions),
             stop=stop,
             on_progress=on_progress,
         )

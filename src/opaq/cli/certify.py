@@ -9,7 +9,7 @@ import typer
 
 from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shared_options import drop_unset, in_bytes
+from opaq.cli.shared_options import drop_unset
 from opaq.cli.shell import INTERRUPTED, MISSES_TASK, expect_answer, faults_in, page_width, print_answer
 
 if TYPE_CHECKING:
@@ -26,19 +26,21 @@ def command(
         float | None,
         typer.Option(min=0, help="Stop when bound and policy are this close (default: 0.01)."),
     ] = None,
-    time: Annotated[
+    time_limit: Annotated[
         float | None, shared.time_limit("Seconds after which the best bound so far is the answer (default: 60).")
     ] = None,
-    memory: shared.Memory = None,
-    aware: Annotated[bool, typer.Option("--aware", help="Bound policies that see the observations, too.")] = False,
-    any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
+    max_memory: shared.MaxMemory = None,
+    observation_aware: Annotated[
+        bool, typer.Option("--observation-aware", help="Bound policies that see the observations, too.")
+    ] = False,
+    ignore_model_mismatch: shared.IgnoreModelMismatch = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
     """Prove how much any policy could hide, whatever it remembers.
 
-    With a policy, the answer says how far it is at most from the best possible. Ctrl-C, and --time when it is over, end
-    the work with the best bound so far.
+    With a policy, the answer says how far it is at most from the best possible. Ctrl-C, and --time-limit
+    when it is over, end the work with the best bound so far.
     Exit codes: 0 done, 1 no policy meets the task, 2 bad input, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
     import json
@@ -49,17 +51,15 @@ def command(
     from opaq.cli.terminal_tables import render_page
 
     expect_answer()
-    stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
+    stated, chosen = read_inputs(problem, policy, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
-        from opaq.beliefs.graph import Budget
         from opaq.certificates.certify import DEFAULT_TIME, certify
         from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.reports.answer_pages import certificate_page
         from opaq.reports.certificate_text import certificate_to_dict
 
         compile_kernels()
-    budget = None if memory is None else Budget(memory=in_bytes(memory))
-    limit = DEFAULT_TIME if time is None else time
+    limit = DEFAULT_TIME if time_limit is None else time_limit
     with (
         interrupts.computing() as stop,
         ProgressPrinter("certifying", quiet=quiet, limit=limit) as progress,
@@ -68,10 +68,10 @@ def command(
         certificate = certify(
             stated,
             chosen,
-            aware=aware,
+            observation_aware=observation_aware,
             stop=stop,
             on_progress=rung_progress(progress),
-            **drop_unset({"gap": gap, "time": time, "budget": budget}),
+            **drop_unset({"gap": gap, "time_limit": time_limit, "max_memory": max_memory}),
         )
     if as_json:
         print_answer(json.dumps(certificate_to_dict(certificate), indent=2))

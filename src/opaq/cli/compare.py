@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,25 +21,28 @@ if TYPE_CHECKING:
 _LAST_SECONDS, _LAST_SHARE = 20.0, 0.2  # for the certificate; of the time where it is limited
 
 
+@shared.takes_solve_options(
+    "solver", "gradients", "samples", "starts", "start", "seed", "max_beliefs", "max_memory", "workers"
+)
 def command(
     problem: shared.ProblemName,
     classes: Annotated[
         str | None,
         typer.Option(help='The classes to compare, e.g. "state; state,time; memory:2" (default: all that apply).'),
     ] = None,
-    policy_out: Annotated[
+    save_policies: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the policy of every class to this folder.")
     ] = None,
-    starts: shared.Starts = None,
-    seed: shared.Seed = None,
-    time: Annotated[float | None, shared.time_limit("Seconds for all classes together, shared among them.")] = None,
-    processes: shared.Processes = None,
+    time_limit: Annotated[
+        float | None, shared.time_limit("Seconds for all classes together, shared among them.")
+    ] = None,
     certify: Annotated[
         bool, typer.Option(help="Prove what no policy of any class exceeds: the last line of the table.")
     ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite policy files.")] = False,
+    overwrite: shared.Overwrite = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
+    **options: Any,
 ) -> None:
     """Compare what policies can hide that look at the state, at the time, or keep a memory.
 
@@ -67,7 +70,7 @@ def command(
 
         chosen = default_classes(stated) if classes is None else named_classes(_split_classes(classes), stated)
         names = [class_name(policy_class) for policy_class in chosen]
-        folder = PolicyFolder.prepare(policy_out, names, stated, overwrite=force)
+        folder = PolicyFolder.prepare(save_policies, names, stated, overwrite=overwrite)
         compile_kernels(derivatives=True)
 
     def done(rung: ClassResult) -> None:
@@ -86,18 +89,16 @@ def command(
             on_step=_ClassProgress(progress, stated, names),
             on_rung=done,
             stop=stop,
-            num_starts=starts,
-            seed=seed,
-            time=None if time is None else time * (1.0 - _LAST_SHARE * certify),
-            processes=processes,
+            time_limit=None if time_limit is None else time_limit * (1.0 - _LAST_SHARE * certify),
+            **options,
         )
     if certify and not comparison.interrupted:
-        comparison = _add_bound(comparison, stated, time, quiet=quiet)
-    if policy_out is not None and folder.written:
-        print_note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {policy_out}")
+        comparison = _add_bound(comparison, stated, time_limit, quiet=quiet)
+    if save_policies is not None and folder.written:
+        print_note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {save_policies}")
     code = deliver(comparison, folder, problem_file=problem, as_json=as_json)
     if not (quiet or as_json or comparison.interrupted):
-        written = policy_out if policy_out is not None and not folder.unwritten else None
+        written = save_policies if save_policies is not None and not folder.unwritten else None
         print_next_command(after_compare(problem, stated, comparison, folder=written))
     raise typer.Exit(code)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from opaq.cli import shared_options as shared
 from opaq.cli.interrupts import BEGUN
 from opaq.cli.shell import print_note, warn
 from opaq.errors import Faults
@@ -19,7 +20,7 @@ def command(
     constant: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A constant of a PRISM or JANI model.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """Turn files into other formats: yaml, json, umb, dot, hoa; policies into csv, txt, storm.json, drn."""
     from opaq.cli.progress import ProgressPrinter
@@ -31,11 +32,11 @@ def command(
     format = format_of(source)
     if constants and (format is None or not format.takes("constants")):
         raise typer.BadParameter("only PRISM and JANI models have constants", param_hint="--constant")
-    check_writable(target, overwrite=force)
+    check_writable(target, overwrite=overwrite)
     faults = Faults()
     with ProgressPrinter("converting", since=BEGUN):
         stated = None if problem is None else load_problem(problem)
-        notes = convert(source, target, problem=stated, constants=constants, overwrite=force, faults=faults)
+        notes = convert(source, target, problem=stated, constants=constants, overwrite=overwrite, faults=faults)
     warn(faults.warnings, source)
     for line in (*notes, f"wrote {target}"):
         print_note(line)

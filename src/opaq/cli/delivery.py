@@ -99,7 +99,7 @@ def _report(
                 text=_text(source),
                 solution=solution,
                 certificate=certificate,
-                time=_REPORT_SECONDS,
+                time_limit=_REPORT_SECONDS,
                 stop=stop,
             )
         made.save(path, overwrite=overwrite)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from opaq.cli import shared_options as shared
 from opaq.cli.shell import print_answer, print_note
 from opaq.cli.terminal_tables import on_terminal, table
 
@@ -15,24 +16,26 @@ def command(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="The scenario to show; without it, all are listed.")
     ] = None,
-    to: Annotated[Path | None, typer.Option("--to", help="Write it to this file or into this folder.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write it to this file or into this folder.")
+    ] = None,
+    overwrite: shared.Overwrite = False,
 ) -> None:
     """List the bundled scenarios, show one, or copy it out to change it."""
     from opaq import load
     from opaq.files import write_text
 
     if name is None:
-        if to is not None:
-            raise typer.BadParameter("name the scenario to copy", param_hint="--to")
+        if output is not None:
+            raise typer.BadParameter("name the scenario to copy", param_hint="--output")
         print_answer(_listing({known: load.describe_scenario(known) for known in load.scenario_names()}))
         return
     text = load.scenario_text(name)
-    if to is None:
+    if output is None:
         print_answer(text)
         return
-    target = to / f"{name}.yaml" if to.is_dir() else to
-    write_text(target, text, overwrite=force)
+    target = output / f"{name}.yaml" if output.is_dir() else output
+    write_text(target, text, overwrite=overwrite)
     print_note(f"wrote {target}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,30 +15,32 @@ if TYPE_CHECKING:
     from opaq.study.front.frontier import FrontierPoint
 
 
+@shared.takes_solve_options("conditions", "seed")
 def command(
     problem: shared.ProblemName,
     against: Annotated[
         str | None, typer.Option(help="The requirement whose threshold varies (default: the return).")
     ] = None,
     points: Annotated[int, typer.Option(min=2, max=1000, help="How many points, the ends included.")] = 12,
-    conditions: shared.Conditions = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Prove at every point what no policy exceeds (up to 60 s each).")
     ] = False,
-    seed: shared.Seed = None,
-    time: Annotated[float | None, shared.time_limit("Seconds after which the points so far are the answer.")] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="At most so many points at a time.")] = None,
+    time_limit: Annotated[
+        float | None, shared.time_limit("Seconds after which the points so far are the answer.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="At most so many points at a time.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the front to this file (.pdf, .svg or .png).")] = None,
-    policies: Annotated[
+    save_policies: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the policy of every point to this folder.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
+    overwrite: shared.Overwrite = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
+    **options: Any,
 ) -> None:
     """Tell how much can be hidden for how much return: the Pareto front.
 
-    Points go where the front bends. Ctrl-C, and --time when it is over, end the work with the points so far.
+    Points go where the front bends. Ctrl-C, and --time-limit when it is over, end the work with the points so far.
     Exit codes: 0 done, 1 no policy meets the other requirements, 2 bad input, 3 not all points are there and
     converged, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
@@ -53,7 +55,7 @@ def command(
         from opaq.reports.layout import with_objective_unit
         from opaq.study.front.frontier import frontier
 
-        files = FrontFiles.prepare(plot, policies, stated, source=problem, count=points, overwrite=force)
+        files = FrontFiles.prepare(plot, save_policies, stated, source=problem, count=points, overwrite=overwrite)
         compile_kernels(derivatives=True)
 
     def done(point: FrontierPoint) -> None:
@@ -66,11 +68,10 @@ def command(
             stated,
             against=against or "return",
             points=points,
-            conditions=conditions,
             certify=certify,
-            seed=seed,
-            time=time,
-            processes=processes,
+            **options,
+            time_limit=time_limit,
+            workers=workers,
             stop=stop,
             on_point=done,
             on_progress=progress.show,

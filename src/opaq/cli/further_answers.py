@@ -23,7 +23,7 @@ class FurtherAnswers:
 
     problem: Problem
     policy: Policy | None
-    time: float | None  # seconds for the report and all of these
+    time_limit: float | None  # seconds for the report and all of these
     stop: Stop
     progress: ProgressPrinter
     begun: float = field(default_factory=perf_counter)
@@ -37,7 +37,7 @@ class FurtherAnswers:
 
     def share(self, parts: int) -> float | None:
         """The seconds for the next of so many parts: what the others did not use is shared by those to come."""
-        return None if self.time is None else max(self.time - (perf_counter() - self.begun), 0.0) / parts
+        return None if self.time_limit is None else max(self.time_limit - (perf_counter() - self.begun), 0.0) / parts
 
     def computed(self, kinds: Sequence[str]) -> dict[str, Any]:
         """Kind -> the answer."""
@@ -60,11 +60,16 @@ class FurtherAnswers:
         self.progress.show("", label="certifying")
         with self.stop.part() as stop:  # its time limit must not end what comes next
             time = DEFAULT_TIME if seconds is None else seconds
-            return certify(self.problem, self.policy, time=time, stop=stop, on_progress=rung_progress(self.progress))
+            return certify(
+                self.problem, self.policy, time_limit=time, stop=stop, on_progress=rung_progress(self.progress)
+            )
 
     def _compare(self, seconds: float | None) -> Any:
         self.progress.show("", label="comparing")
         with self.stop.part() as stop:
             return compare(
-                self.problem, time=seconds, stop=stop, on_rung=lambda rung: self.progress.show(f"{rung.name} done")
+                self.problem,
+                time_limit=seconds,
+                stop=stop,
+                on_rung=lambda rung: self.progress.show(f"{rung.name} done"),
             )

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def read_inputs(
-    problem: str, policy: Path | None, *, any_model: bool | None = None, quiet: bool
+    problem: str, policy: Path | None, *, ignore_model_mismatch: bool | None = None, quiet: bool
 ) -> tuple[Problem, Policy | None]:
     """The problem, and the policy if one is named; warnings are shown, whether or not there are faults beside them.
 
-    any_model: whether a policy of another model is taken; None: the command has no option for that.
+    ignore_model_mismatch: whether a policy of another model is taken; None: the command has no option for that.
     """
     from opaq.load import load_policy, load_problem
 
@@ -34,8 +34,10 @@ def read_inputs(
             stated = load_problem(problem, faults=faults)
             if policy is None:
                 return stated, None
-            with _naming_option(known=any_model is not None):
-                return stated, load_policy(policy, stated, any_model=any_model or False, faults=policy_faults)
+            with _naming_option(known=ignore_model_mismatch is not None):
+                return stated, load_policy(
+                    policy, stated, ignore_model_mismatch=ignore_model_mismatch or False, faults=policy_faults
+                )
     finally:
         warn(faults.warnings, problem)
         warn(policy_faults.warnings, str(policy))
@@ -66,6 +68,6 @@ def _naming_option(*, known: bool) -> Iterator[None]:
     except InputError as error:
         from opaq.spec.policy_table import ANY_MODEL
 
-        option = ", or give --any-model" if known else ""
+        option = ", or give --ignore-model-mismatch" if known else ""
         faults = [replace(fault, advice=fault.advice.replace(ANY_MODEL, option)) for fault in error.faults]
         raise InputError(faults, error.source, example=error.example) from None

@@ -11,7 +11,7 @@ import typer
 from opaq.cli import shared_options as shared
 from opaq.cli.grid_option import Grid, GridTime, check_grid, with_grid
 from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shared_options import drop_unset, in_bytes, without_effect
+from opaq.cli.shared_options import drop_unset, without_effect
 from opaq.cli.shell import INTERRUPTED, expect_answer, faults_in, page_width, print_answer
 from opaq.errors import InputError
 
@@ -47,13 +47,15 @@ def command(
     ] = None,
     width: Annotated[float | None, typer.Option(min=0, help="The widest interval to accept, in bits.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="How many runs to sample.")] = None,
-    nodes: shared.Nodes = None,
+    max_beliefs: shared.MaxBeliefs = None,
     mass: Annotated[float | None, typer.Option(min=0, max=1, help="The most probability to drop on purpose.")] = None,
-    memory: shared.Memory = None,
-    time: Annotated[float | None, shared.time_limit("Seconds after which to tell what is certain by then.")] = None,
+    max_memory: shared.MaxMemory = None,
+    time_limit: Annotated[
+        float | None, shared.time_limit("Seconds after which to tell what is certain by then.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
-    any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
+    ignore_model_mismatch: shared.IgnoreModelMismatch = False,
     grid: Grid = False,
     grid_time: GridTime = None,
     as_json: shared.AsJson = False,
@@ -61,8 +63,8 @@ def command(
 ) -> None:
     """Tell the opacity and the return of a policy.
 
-    Ctrl-C, and --time when it is over, end the work with what is certain by then: an interval, or an estimate from
-    fewer runs.
+    Ctrl-C, and --time-limit when it is over, end the work with what is certain by then: an interval, or an estimate
+    from fewer runs.
     """
     import json
 
@@ -71,11 +73,18 @@ def command(
     from opaq.cli.progress import ProgressPrinter
     from opaq.cli.terminal_tables import render_page
 
-    options = {"width": width, "samples": samples, "nodes": nodes, "mass": mass, "seed": seed, "sequences": sequences}
-    options |= {"memory": None if memory is None else in_bytes(memory), "time": time}
+    options = {
+        "width": width,
+        "samples": samples,
+        "max_beliefs": max_beliefs,
+        "mass": mass,
+        "seed": seed,
+        "sequences": sequences,
+    }
+    options |= {"max_memory": max_memory, "time_limit": time_limit}
     _check(mode, options)
     expect_answer()
-    stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
+    stated, chosen = read_inputs(problem, policy, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
     check_grid(stated, problem, grid=grid, time=grid_time, as_json=as_json)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.kernel_warmup import compile_kernels
@@ -88,7 +97,7 @@ def command(
         compile_kernels()
     with (
         interrupts.computing() as stop,
-        ProgressPrinter("measuring", quiet=quiet, limit=time) as progress,
+        ProgressPrinter("measuring", quiet=quiet, limit=time_limit) as progress,
         faults_in(problem if policy is None else str(policy)),
     ):
         measurement = measure(
@@ -107,7 +116,9 @@ def command(
     if stop.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not (quiet or as_json):
-        print_next_command(after_measure(problem, stated, measurement, policy=policy, any_model=any_model))
+        print_next_command(
+            after_measure(problem, stated, measurement, policy=policy, ignore_model_mismatch=ignore_model_mismatch)
+        )
 
 
 def _check(mode: Mode | None, options: Mapping[str, Any]) -> None:

@@ -31,23 +31,23 @@ def print_next_command(command: str) -> None:
 
 
 def after_measure(
-    source: str, problem: Problem, measurement: Measurement, *, policy: Path | None, any_model: bool
+    source: str, problem: Problem, measurement: Measurement, *, policy: Path | None, ignore_model_mismatch: bool
 ) -> str:
     """Look for a better policy, or prove how good this one is."""
     if problem.task.over == "forever":
         return _simulate(source, policy)
     if policy is None:
-        return command_line("solve", source, policy_out=free_name())
+        return command_line("solve", source, save_policy=free_name())
     if not measurement.feasible or not certifiable(problem):
-        return command_line("solve", source, warm=policy, policy_out=free_name())
-    return command_line("certify", source, policy=policy, any_model=any_model)
+        return command_line("solve", source, initial_policy=policy, save_policy=free_name())
+    return command_line("certify", source, policy=policy, ignore_model_mismatch=ignore_model_mismatch)
 
 
 def after_solve(
     source: str,
     problem: Problem,
     *,
-    policy_out: Path | None,
+    policy_file: Path | None,
     run: Path | None,
     asked: Mapping[str, Any],
     certificate: Certificate | None,
@@ -57,17 +57,17 @@ def after_solve(
     run: the folder of the run, if it is kept; asked: the options that decided the answer.
     """
     certify = certificate is None and certifiable(problem)
-    if policy_out is not None:
-        return command_line("certify", source, policy=policy_out) if certify else _look(source, policy_out)
+    if policy_file is not None:
+        return command_line("certify", source, policy=policy_file) if certify else _look(source, policy_file)
     if run is not None:
-        return command_line("solve", None, resume=run, policy_out=free_name(), certify=certify)
-    return command_line("solve", source, **drop_unset(asked), policy_out=free_name(), certify=certify)
+        return command_line("solve", None, resume=run, save_policy=free_name(), certify=certify)
+    return command_line("solve", source, **drop_unset(asked), save_policy=free_name(), certify=certify)
 
 
 def after_certify(source: str, certificate: Certificate, *, policy: Path | None) -> str:
     """Look for a policy that comes closer to the bound, or look at the one that is close."""
     if policy is None:
-        return command_line("solve", source, policy_out=free_name())
+        return command_line("solve", source, save_policy=free_name())
     gap = certificate.relative_gap
     if gap is not None and gap <= _SMALL_GAP:
         return _look(source, policy)
@@ -87,8 +87,8 @@ def after_compare(source: str, problem: Problem, comparison: Comparison, *, fold
         known = comparison.bound is not None or not certifiable(problem)
         return _look(source, policy) if known else command_line("certify", source, policy=policy)
     if _WITHOUT_NUMBER in best.name:
-        return command_line("compare", source, classes=best.name.replace(" ", ""), policy_out="policies")
-    return command_line("solve", source, conditions=best.name.replace(" ", ""), policy_out=free_name())
+        return command_line("compare", source, classes=best.name.replace(" ", ""), save_policies="policies")
+    return command_line("solve", source, conditions=best.name.replace(" ", ""), save_policy=free_name())
 
 
 def after_simulate(source: str, *, policy: Path | None) -> str:

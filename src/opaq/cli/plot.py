@@ -47,9 +47,9 @@ class Width(StrEnum):
 _USED = {
     What.POLICY: {"policy", "time"},
     What.BELIEFS: {"policy", "time", "run", "seed", "over"},
-    What.TRACE: {"from"},
-    What.LADDER: {"from"},
-    What.FRONTIER: {"from"},
+    What.TRACE: {"answer"},
+    What.LADDER: {"answer"},
+    What.FRONTIER: {"answer"},
 }
 _SOURCE = {What.TRACE: "solve", What.LADDER: "compare", What.FRONTIER: "frontier"}  # whose answer is drawn
 
@@ -60,7 +60,7 @@ def command(
         str | None,
         typer.Argument(
             metavar="PROBLEM",
-            help="A problem file or the name of a scenario; beside --from, its name is the title.",
+            help="A problem file or the name of a scenario; beside --answer, its name is the title.",
             show_default=False,
         ),
     ] = None,
@@ -68,9 +68,11 @@ def command(
         Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .pdf, .svg or .png.")
     ] = ...,  # type: ignore[assignment]  # required
     policy: shared.PolicyFile = None,
-    from_: Annotated[
+    answer: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="What --json printed, or the folder of a run (solve --run)."),
+        typer.Option(
+            "--answer", metavar="FILE", help="What --json printed, or the folder of a run (solve --run-folder)."
+        ),
     ] = None,
     time: Annotated[
         str | None, typer.Option(metavar="T[,T...]", help="The times to show, such as 3 or 0,4,8: a panel each.")
@@ -85,7 +87,7 @@ def command(
     ] = Width.SINGLE,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="A line above the figure.")] = None,
     dpi: Annotated[int | None, typer.Option(min=30, max=2400, help="Pixels per inch of a .png (default: 300).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    overwrite: shared.Overwrite = False,
     quiet: shared.Quiet = False,
 ) -> None:
     """Draw a figure for a paper, and print the name of its file.
@@ -97,20 +99,20 @@ def command(
     from opaq.files import check_writable
     from opaq.reports.figures.style import ending_of, save_figure
 
-    options = {"policy": policy, "from": from_, "time": time, "run": run, "seed": seed, "over": over}
+    options = {"policy": policy, "answer": answer, "time": time, "run": run, "seed": seed, "over": over}
     _check(what, problem, options)
     expect_answer()
     ending = ending_of(output)
     if dpi is not None and ending != ".png":
         raise InputError([Fault("--dpi", f"has no effect on {ending}", "it belongs to .png")])
-    check_writable(output, overwrite=force)
+    check_writable(output, overwrite=overwrite)
     shape = {"column": column.value, "title": title}
-    if from_ is not None:
-        figure = _of_answer(what, from_, problem, shape)
+    if answer is not None:
+        figure = _of_answer(what, answer, problem, shape)
     else:
         figure = _of_problem(what, str(problem), policy, drop_unset(options | {"policy": None}), shape, quiet=quiet)
     with ProgressPrinter("drawing", quiet=quiet):
-        save_figure(figure, output, dpi=dpi, overwrite=force)
+        save_figure(figure, output, dpi=dpi, overwrite=overwrite)
     print_answer(str(output))
 
 
@@ -122,9 +124,9 @@ def _check(what: What, problem: str | None, options: Mapping[str, Any]) -> None:
         for name, value in options.items()
         if value is not None and name not in _USED[what]
     ]
-    if what in _SOURCE and options["from"] is None:
+    if what in _SOURCE and options["answer"] is None:
         faults.append(
-            Fault("--from", "is missing", f"make the file first: opaq {_SOURCE[what]} PROBLEM --json > answer.json")
+            Fault("--answer", "is missing", f"make the file first: opaq {_SOURCE[what]} PROBLEM --json > answer.json")
         )
     if what not in _SOURCE and problem is None:
         faults.append(Fault("PROBLEM", "is missing", "give a problem file or the name of a scenario"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from opaq.study.sensors import SensorRanking, SensorTrial
 
 
+@shared.takes_solve_options("conditions", "seed")
 def command(
     problem: shared.ProblemName,
     policy: Annotated[
@@ -45,19 +46,20 @@ def command(
         str | None,
         typer.Option(help="The observation when no sensor fires, if no sensors are stated."),
     ] = None,
-    conditions: shared.Conditions = None,
-    seed: shared.Seed = None,
-    time: Annotated[float | None, shared.time_limit("Seconds after which the trials so far are the answer.")] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="At most so many trials at a time.")] = None,
+    time_limit: Annotated[
+        float | None, shared.time_limit("Seconds after which the trials so far are the answer.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="At most so many trials at a time.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the costs to this file (.pdf, .svg or .png).")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+    overwrite: shared.Overwrite = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
+    **options: Any,
 ) -> None:
     """Tell which sensor costs the most opacity: each one removed, each one's rate changed.
 
     The problem is solved again for every change, beginning at the best policy so far; with --fixed the policy stays the
-    same. Ctrl-C, and --time when it is over, end the work with the trials so far.
+    same. Ctrl-C, and --time-limit when it is over, end the work with the trials so far.
     Exit codes: 0 done, 1 the task is infeasible, 2 bad input, 3 trials are missing, 74 no stdout,
     130 interrupted, 143 by SIGTERM.
     """
@@ -65,10 +67,10 @@ def command(
     from opaq.cli.progress import ProgressPrinter
 
     expect_answer()
-    if fixed and conditions is not None:
+    if fixed and options["conditions"] is not None:
         raise InputError([Fault("--conditions", "has no effect with --fixed", "it belongs to a search")])
     if plot is not None:
-        _check_plot(plot, overwrite=force)
+        _check_plot(plot, overwrite=overwrite)
     stated, chosen = read_inputs(problem, policy, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.kernel_warmup import compile_kernels
@@ -88,15 +90,14 @@ def command(
             fixed=fixed,
             changes=CHANGES if change is None else [word for word in change.split(",") if word.strip()],
             null=null,
-            conditions=conditions,
-            seed=seed,
-            time=time,
-            processes=processes,
+            **options,
+            time_limit=time_limit,
+            workers=workers,
             stop=stop,
             on_trial=done,
             on_progress=progress.show,
         )
-    failed = plot is not None and not _draw_figure(ranking, stated, plot, overwrite=force)
+    failed = plot is not None and not _draw_figure(ranking, stated, plot, overwrite=overwrite)
     _show(ranking, as_json=as_json)
     raise typer.Exit(BAD_INPUT if failed else _code(ranking))
 

@@ -26,13 +26,14 @@ def command(
         ),
     ],
     policy: shared.PolicyFile = None,
-    to: Annotated[
-        Path | None, typer.Option("-o", "--to", metavar="FILE", help="The HTML file (default: NAME-report.html here).")
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="The HTML file (default: NAME-report.html here)."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    overwrite: shared.Overwrite = False,
     runs: Annotated[int | None, typer.Option(min=1, max=200, help="How many sampled runs to replay.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes the runs repeatable.")] = None,
-    time: Annotated[
+    time_limit: Annotated[
         float | None, shared.time_limit("Seconds for all of it; what is not done by then is left out.")
     ] = None,
     certify: Annotated[bool, typer.Option("--certify", help="Prove how far from the best possible it is.")] = False,
@@ -40,7 +41,7 @@ def command(
     with_answers: Annotated[
         list[Path] | None,
         typer.Option(
-            "--with", metavar="FILE", help="An answer of solve, certify or compare (--json), or a run folder."
+            "--answers", metavar="FILE", help="An answer of solve, certify or compare (--json), or a run folder."
         ),
     ] = None,
     points: Annotated[
@@ -52,14 +53,14 @@ def command(
     policies: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Of a front: its policies, if it does not name them.")
     ] = None,
-    any_model: Annotated[bool, typer.Option("--any-model", help="Take a policy made for another model.")] = False,
+    ignore_model_mismatch: shared.IgnoreModelMismatch = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
     """Write a page that shows what a policy hides: one HTML file that opens offline; its path is the answer.
 
     Of a sweep or a front the page shows all points; their own reports go to the folder NAME-points beside it.
-    Ctrl-C, and --time when it is over, end the work with what is known by then.
+    Ctrl-C, and --time-limit when it is over, end the work with what is known by then.
     Exit codes: 0 done, 2 bad input, 3 no time for anything, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
     from opaq.cli.inputs import read_inputs
@@ -67,21 +68,23 @@ def command(
     from opaq.files import check_writable
 
     expect_answer()
-    if to is not None:
-        _refuse_stdout(to)
-        check_writable(to, overwrite=force)
+    if output is not None:
+        _refuse_stdout(output)
+        check_writable(output, overwrite=overwrite)
 
     from opaq.cli.study_pages import is_study, number_of_points, refuse, refuse_unknown
 
     of_policy: dict[str, object]
     of_points, of_policy = {"--points": points, "--policies": policies}, {"--policy": policy, "--certify": certify}
-    of_policy |= {"--compare": compare, "--with": with_answers, "--any-model": any_model}
+    of_policy |= {"--compare": compare, "--answers": with_answers, "--ignore-model-mismatch": ignore_model_mismatch}
     if is_study(problem):
         refuse(of_policy, chosen="a study", advice="its points have policies of their own")
-        target = to or Path(default_name(Path(problem).resolve().stem))
-        options = {"points": number_of_points(points), "policies": policies, "force": force, "quiet": quiet}
+        target = output or Path(default_name(Path(problem).resolve().stem))
+        options = {"points": number_of_points(points), "policies": policies, "overwrite": overwrite, "quiet": quiet}
         raise typer.Exit(
-            _study(problem, target, options | drop_unset({"runs": runs, "seed": seed, "time": time}), as_json)
+            _study(
+                problem, target, options | drop_unset({"runs": runs, "seed": seed, "time_limit": time_limit}), as_json
+            )
         )
     refuse_unknown(problem)
     refuse(of_points, chosen="a problem", advice="it belongs to sweeps and fronts")
@@ -92,10 +95,10 @@ def command(
     answers, files = read_answers(paths)
     _refuse_twice(answers, certify=certify, compare=compare)
     policy = policy or policy_file(paths)
-    stated, chosen = read_inputs(problem, policy, any_model=any_model, quiet=quiet)
-    if to is None:
-        to = Path(default_name(stated.name))
-        check_writable(to, overwrite=force)
+    stated, chosen = read_inputs(problem, policy, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
+    if output is None:
+        output = Path(default_name(stated.name))
+        check_writable(output, overwrite=overwrite)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.cli.further_answers import FurtherAnswers
         from opaq.load import problem_text
@@ -109,13 +112,13 @@ def command(
         naming_files(files),
         faults_in(problem),
     ):
-        further = FurtherAnswers(stated, chosen, time=time, stop=stop, progress=progress)
+        further = FurtherAnswers(stated, chosen, time_limit=time_limit, stop=stop, progress=progress)
         wanted = further.wanted(certify=certify, compare=compare)
         made = make_report(
             stated,
             chosen,
             text=problem_text(problem),
-            time=further.share(1 + len(wanted)),
+            time_limit=further.share(1 + len(wanted)),
             stop=stop,
             on_progress=progress.show,
             further=lambda: further.computed(wanted),
@@ -124,8 +127,8 @@ def command(
         )
     for note_on in further.left_out:
         print_note(note_on)
-    made.save(to, overwrite=force)
-    print_answer(_summary(made.data, to) if as_json else str(to))
+    made.save(output, overwrite=overwrite)
+    print_answer(_summary(made.data, output) if as_json else str(output))
     if stop.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -155,7 +158,7 @@ def _refuse_twice(answers: dict[str, Any], *, certify: bool, compare: bool) -> N
     """What is to be computed is not also given."""
     asked = {"certificate": ("--certify", certify), "comparison": ("--compare", compare)}
     faults = [
-        Fault(flag, f"a {kind} is given by --with already", "leave one of them out")
+        Fault(flag, f"a {kind} is given by --answers already", "leave one of them out")
         for kind, (flag, wanted) in asked.items()
         if wanted and kind in answers
     ]

@@ -33,7 +33,7 @@ def read_answers(paths: Sequence[Path]) -> tuple[dict[str, Any], dict[str, Path]
         kind = kind_of_answer(answer)
         if kind is None:
             found = "holds no answer of solve, certify or compare"
-            faults.error(str(path), found, "give what they print with --json, or the folder of solve --run")
+            faults.error(str(path), found, "give what they print with --json, or the folder of solve --run-folder")
         elif kind in answers:
             faults.error(str(path), f"holds a second {kind}", "name one of each kind")
         else:

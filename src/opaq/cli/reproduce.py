@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from opaq.cli import shared_options as shared
 from opaq.cli.shell import BAD_INPUT, expect_answer, print_answer, print_faults, print_note
 from opaq.errors import InputError
 
@@ -20,14 +21,14 @@ def command(
             "graph-published, baseline, or all.",
         ),
     ] = "all",
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder for results and pictures.")] = Path(
-        "reproduction"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for results and pictures.")
+    ] = Path("reproduction"),
     quick: Annotated[
         bool, typer.Option("--quick", help="A tenth of the paper's iterations, two starts of lagrangian.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Makes the runs repeatable.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    overwrite: shared.Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run the paper's experiments again: published figures, the paper's algorithm, lagrangian, the default solver."""
@@ -43,8 +44,8 @@ def command(
         print_faults(error)
 
     effort = ReproductionSettings(seed=seed, quick=quick, tell=print_note)
-    outcomes = reproduce_into(to, names_of(name), effort, overwrite=force, on_failure=tell_failure)
-    print_note("not all results could be written" if lost else f"wrote results and pictures to {to}")
+    outcomes = reproduce_into(output, names_of(name), effort, overwrite=overwrite, on_failure=tell_failure)
+    print_note("not all results could be written" if lost else f"wrote results and pictures to {output}")
     print_answer(results_json(outcomes, effort) if as_json else render_outcomes(outcomes))
     if lost:
         raise typer.Exit(BAD_INPUT)

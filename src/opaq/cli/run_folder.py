@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opaq.cli.shared_options import drop_unset, flag
-from opaq.cli.solving import FIELD_OF, defaults, solve_options
+from opaq.cli.solving import RECORDED, defaults, solve_options
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import write_text
 from opaq.load import save_policy
@@ -46,7 +46,7 @@ class RunFolder:
         if record.asked is None:
             found = "was begun by a program, not by this command"
             raise InputError(
-                [Fault("", found, "go on with it as it was begun: opaq.solve(..., folder=...)")], str(path)
+                [Fault("", found, "go on with it as it was begun: opaq.solve(..., run_folder=...)")], str(path)
             )
         recorded = _check_options(record.asked["options"], path)
         _refuse_changes(recorded, drop_unset(options), path)
@@ -91,14 +91,13 @@ class RunFolder:
 
 def _check_options(options: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """The options of a record, all there and each of its type."""
-    wrong = sorted(set(options) ^ set(FIELD_OF))
-    if not isinstance(options.get("warm"), str | None):
-        wrong.append("warm")
+    wrong = sorted(set(options) ^ set(RECORDED))
+    if not isinstance(options.get("initial_policy"), str | None):
+        wrong.append("initial_policy")
     try:
         solve_options(options)
     except InputError as error:
-        recorded_as = {field: name for name, field in FIELD_OF.items()}
-        wrong += [recorded_as.get(fault.where, fault.where) for fault in error.faults]
+        wrong += [fault.where for fault in error.faults]
     if wrong:
         found = f"its record does not hold the options of this version ({', '.join(wrong)})"
         raise InputError([Fault("", found, "begin the run again in another folder")], str(path))
@@ -111,7 +110,7 @@ def _refuse_changes(recorded: Mapping[str, Any], asked: Mapping[str, Any], path:
         Fault(
             flag(name),
             f"{_word(options.get(name))} in the run, {_word(value)} now",
-            "leave it out to go on with the run, or begin a new one with --run",
+            "leave it out to go on with the run, or begin a new one with --run-folder",
         )
         for name, value in asked.items()
         if options.get(name) != value

@@ -2,63 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from opaq.errors import Fault
-from opaq.solvers.options import LIMITS, GradientChoice, StartChoice, default_of
+from opaq.solvers.options import OPTIONS, SolveOptions
 
 _LARGEST_SHOWN = 10_000  # larger limits are left to the library: in the help they would be noise
 _LEAST = 0.001  # seconds, or GiB
 
 
-def of_solve(name: str, text: str) -> Any:
-    """An option of a solve: limits and default are those of the field of SolveOptions."""
-    least, most = LIMITS.get(name, (None, None))
-    shown = most if most is not None and most <= _LARGEST_SHOWN else None
-    default = default_of(name)
-    words = "" if default is None else f" (default: {default})"
-    return typer.Option(min=least, max=shown, help=f"{text}{words}.")
+def _option_of_solve(name: str) -> Any:
+    """Return the type and the option of one field of SolveOptions: its limits, its help and its default.
+
+    None stands for "not given", so that the default stays the library's.
+    """
+    declared = OPTIONS[name]
+    least, most = declared.metadata["least"], declared.metadata["most"]
+    most = most if least is not None and most <= _LARGEST_SHOWN else None
+    least = _LEAST if name in ("time_limit", "max_memory") else least
+    text, default = declared.metadata["help"], declared.default
+    text = text if default is None or "default" in text else f"{text} (default: {default})"
+    kind = get_type_hints(SolveOptions)[name]
+    return Annotated[kind | None, typer.Option(min=least, max=most, help=f"{text}.")]
+
+
+def takes_solve_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the named options of a solve; it receives them as keywords, None where not given."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option_of_solve(name))
+            for name in names
+        ]
+        shown_last = [each for each in own if each.name in _LAST]
+        first = [each for each in own if each.name not in _LAST]
+        ordered = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *added, *shown_last)]
+        command.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+_LAST = ("overwrite", "grid", "grid_time", "as_json", "quiet")  # options that the help lists after all others
 
 
 # Of every command that computes.
 ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")]
 PolicyFile = Annotated[Path | None, typer.Option(help="A policy file; uniform without it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite files that exist.")]
+IgnoreModelMismatch = Annotated[
+    bool, typer.Option("--ignore-model-mismatch", help="Take a policy made for another model.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, and no next command.")]
-Nodes = Annotated[int | None, typer.Option(min=1, help="The most beliefs to keep at a time.")]
-Memory = Annotated[float | None, typer.Option(min=_LEAST, help="The most memory for beliefs, in GiB.")]
-
-# Of a solve: None stands for "not given", the defaults are the library's.
-Conditions = Annotated[
-    str | None,
-    typer.Option(help="What the policy looks at, such as state,time (default: as the problem says)."),
-]
-MemoryNodes = Annotated[int | None, of_solve("memory_nodes", "Give the policy a memory of so many nodes, free to use")]
-SolverName = Annotated[
-    str | None, of_solve("solver", "The method: natural gradient, lagrangian, or primal-dual, the paper's")
-]
-GradientKind = Annotated[
-    GradientChoice | None, of_solve("gradients", "Exact, sampled as in the paper, or auto: exact where the graph fits")
-]
-Samples = Annotated[int | None, of_solve("samples", "Runs of a sampled gradient")]
-Starts = Annotated[int | None, of_solve("num_starts", "How many starts (default: by need)")]
-StartKind = Annotated[StartChoice | None, of_solve("start", "Where the starts begin")]
-Iterations = Annotated[int | None, of_solve("iterations", "Iterations of primal-dual")]
-Eta = Annotated[float | None, of_solve("eta", "Policy step size of primal-dual")]
-Kappa = Annotated[float | None, of_solve("kappa", "Multiplier step size of primal-dual")]
-Exponent = Annotated[
-    float | None, of_solve("exponent", "Steps of primal-dual fall as k^-exponent and 1/k; 0 keeps them")
-]
-Seed = Annotated[int | None, of_solve("seed", "The same seed gives the same answer")]
-Processes = Annotated[int | None, of_solve("processes", "At most so many starts side by side (default: one per core)")]
+MaxBeliefs = Annotated[int | None, typer.Option(min=1, help="The most beliefs to keep at a time.")]
+MaxMemory = Annotated[float | None, typer.Option(min=_LEAST, help="The most memory for beliefs, in GiB.")]
 
 
 def time_limit(text: str) -> Any:
-    """An option for a time limit, whose end a command describes."""
+    """Return an option for a time limit, whose end a command describes."""
     return typer.Option(min=_LEAST, help=text)
 
 
@@ -84,8 +93,3 @@ def without_effect(
 def flag(name: str) -> str:
     """An option as it is written on the command line."""
     return f"--{name.replace('_', '-')}"
-
-
-def in_bytes(gibibytes: float) -> int:
-    """An amount of memory; more than any machine has is as good as no limit."""
-    return round(min(gibibytes, 2.0**20) * 2**30)

@@ -123,7 +123,7 @@ def warn(faults: Iterable[Fault], source: str) -> None:
 
 def print_faults(error: InputError) -> None:
     """Show the faults of an input, one line each, and the example if there is one."""
-    lines = [line.replace(OVERWRITE, "use --force to overwrite it") for line in error.lines()]
+    lines = [line.replace(OVERWRITE, "use --overwrite to overwrite it") for line in error.lines()]
     for line in lines[:MOST_FAULTS]:
         print_note(line)
     if len(lines) > MOST_FAULTS:

@@ -21,44 +21,30 @@ if TYPE_CHECKING:
     from opaq.solvers.solve import Solution
 
 
+@shared.takes_solve_options(
+    "conditions", "memory_nodes", "solver", "gradients", "samples", "starts", "start", "iterations", "eta", "kappa",
+    "exponent", "seed", "time_limit", "max_beliefs", "max_memory", "workers",
+)  # fmt: skip
 def command(
-    context: typer.Context,
     problem: Annotated[
         str | None, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")
     ] = None,
-    policy_out: Annotated[Path | None, typer.Option(help="Write the policy found to this file.")] = None,
+    save_policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the policy to this file.")] = None,
     report_out: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write a report of the policy to this HTML file.")
     ] = None,
-    conditions: shared.Conditions = None,
-    memory_nodes: shared.MemoryNodes = None,
-    solver: shared.SolverName = None,
-    gradients: shared.GradientKind = None,
-    samples: shared.Samples = None,
-    starts: shared.Starts = None,
-    start: shared.StartKind = None,
-    warm: Annotated[Path | None, typer.Option(help="A policy file to begin from.")] = None,
-    iterations: shared.Iterations = None,
-    eta: shared.Eta = None,
-    kappa: shared.Kappa = None,
-    exponent: shared.Exponent = None,
-    seed: shared.Seed = None,
-    time: Annotated[
-        float | None, shared.time_limit("Seconds after which the best policy so far is the answer.")
-    ] = None,
-    nodes: shared.Nodes = None,
-    memory: shared.Memory = None,
-    processes: shared.Processes = None,
+    initial_policy: Annotated[Path | None, typer.Option(metavar="FILE", help="A policy file to begin from.")] = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Prove how far from the best possible the policy is at most (up to 60 s).")
     ] = False,
-    run: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the policy file and the report.")] = False,
+    run_folder: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep checkpoints in this folder.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Go on with the run in this folder.")] = None,
+    overwrite: shared.Overwrite = False,
     grid: Grid = False,
     grid_time: GridTime = None,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
+    **options: Any,
 ) -> None:
     """Find the most opaque policy that does the task.
 
@@ -69,14 +55,14 @@ def command(
     from opaq.cli.solving import asked_options
     from opaq.files import check_writable
 
-    asked = asked_options(context.params)
+    asked = asked_options(options, initial_policy)
     _check(problem, resume, asked)
     expect_answer()
-    if policy_out is not None:
-        check_writable(policy_out, overwrite=force)
+    if save_policy is not None:
+        check_writable(save_policy, overwrite=overwrite)
     if report_out is not None:
-        check_writable(report_out, overwrite=force)
-    folder = _folder(problem, run, resume, asked)
+        check_writable(report_out, overwrite=overwrite)
+    folder = _folder(problem, run_folder, resume, asked)
     stated = _read(folder, quiet=quiet)
     check_grid(stated, folder.source, grid=grid, time=grid_time, as_json=as_json)
     if certify:
@@ -86,7 +72,7 @@ def command(
     folder.begin()
     for line in folder.notes:
         print_note(line)
-    solution = _solve(stated, folder, processes=processes, time=time, quiet=quiet)
+    solution = _solve(stated, folder, workers=options["workers"], time_limit=options["time_limit"], quiet=quiet)
     _warn(solution, folder.source)
     certificate, interrupted = _certify(stated, solution, folder.source, quiet=quiet) if certify else (None, False)
 
@@ -98,9 +84,9 @@ def command(
         certificate=certificate,
         interrupted=interrupted,
         folder=folder,
-        policy_out=policy_out,
+        policy_out=save_policy,
         report_out=report_out,
-        overwrite=force,
+        overwrite=overwrite,
         as_json=as_json,
         grid=grid,
         grid_time=grid_time,
@@ -108,7 +94,7 @@ def command(
     )
     ended_early = interrupted or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)
     if not (quiet or as_json or ended_early):
-        _hint(context, folder, stated, solution, certificate)
+        _hint(folder, stated, solution, certificate, save_policy)
     raise typer.Exit(code)
 
 
@@ -122,15 +108,14 @@ def _warn(solution: Solution, source: str) -> None:
 
 
 def _hint(
-    context: typer.Context,
     folder: RunFolder,
     problem: Problem,
     solution: Solution,
     certificate: Certificate | None,
+    policy_file: Path | None,
 ) -> None:
     """What to do next, and that a clock may help."""
     from opaq.cli.next_step import after_solve, cannot_improve, print_next_command, with_a_clock
-    from opaq.cli.solving import FIELD_OF
 
     clock = with_a_clock(folder.source, problem.horizon, solution.policy.policy_class)
     if clock and not cannot_improve(problem, solution.measurement):
@@ -139,9 +124,9 @@ def _hint(
         after_solve(
             folder.source,
             problem,
-            policy_out=context.params["policy_out"],
+            policy_file=policy_file,
             run=folder.path,
-            asked={name: context.params[name] for name in FIELD_OF},
+            asked=folder.options,
             certificate=certificate,
         )
     )
@@ -163,7 +148,7 @@ def _folder(problem: str | None, run: Path | None, resume: Path | None, asked: M
     if resume is None:
         return RunFolder.create(run, problem or "", asked)
     if run is not None and run.absolute() != resume.absolute():
-        raise InputError([Fault("--run", "a resumed run keeps its own folder", "leave --run out")])
+        raise InputError([Fault("--run-folder", "a resumed run keeps its own folder", "leave --run-folder out")])
     return RunFolder.open(resume, asked)
 
 
@@ -182,8 +167,8 @@ def _solve(
     problem: Problem,
     folder: RunFolder,
     *,
-    processes: int | None,
-    time: float | None,
+    workers: int | None,
+    time_limit: float | None,
     quiet: bool,
 ) -> Solution:
     from opaq.cli.progress import ProgressPrinter, solver_progress
@@ -195,15 +180,15 @@ def _solve(
         compile_kernels(derivatives=True)
     with (
         interrupts.computing() as stop,
-        ProgressPrinter("solving", quiet=quiet, limit=time) as progress,
+        ProgressPrinter("solving", quiet=quiet, limit=time_limit) as progress,
         faults_in(folder.source),
     ):
         return solve_as_asked(
             problem,
             folder.options,
             folder=folder.path,
-            processes=processes,
-            time=time,
+            workers=workers,
+            time_limit=time_limit,
             on_step=solver_progress(progress, problem),
             stop=stop,
         )

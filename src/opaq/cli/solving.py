@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opaq.cli.shared_options import drop_unset, flag, in_bytes, without_effect
+from opaq.cli.shared_options import drop_unset, flag, without_effect
 from opaq.errors import Fault, InputError
-from opaq.solvers.options import SolveOptions, default_of
+from opaq.solvers.options import OPTIONS, SolveOptions, default_of
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
@@ -16,45 +16,25 @@ if TYPE_CHECKING:
     from opaq.solvers.solve import Solution
     from opaq.stop import Stop
 
-# The options that decide the answer, as they are recorded -> the field of SolveOptions (warm is a file, and no field).
-FIELD_OF = {
-    "conditions": "conditions",
-    "memory_nodes": "memory_nodes",
-    "solver": "solver",
-    "gradients": "gradients",
-    "samples": "samples",
-    "starts": "num_starts",
-    "start": "start",
-    "warm": None,
-    "iterations": "iterations",
-    "eta": "eta",
-    "kappa": "kappa",
-    "exponent": "exponent",
-    "seed": "seed",
-    "nodes": "nodes",
-    "memory": "memory",
-}
+# The options of a solve that do not decide the answer, and are not recorded; an initial policy is recorded beside them.
+_UNRECORDED = ("time_limit", "workers", "mass", "sequences")
+RECORDED = (*(name for name in OPTIONS if name not in _UNRECORDED), "initial_policy")
 
 
-def asked_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a command line that decide the answer, as they are recorded: None where not given."""
-    asked = {name: parameters[name] for name in FIELD_OF}
-    if asked["warm"] is not None:
-        asked["warm"] = str(asked["warm"].absolute())
-    if asked["memory"] is not None:
-        asked["memory"] = in_bytes(asked["memory"])
-    return asked
+def asked_options(options: Mapping[str, Any], initial_policy: Path | None) -> dict[str, Any]:
+    """Return the options that decide the answer, as they are recorded: None where not given."""
+    first = None if initial_policy is None else str(initial_policy.absolute())
+    return {name: first if name == "initial_policy" else options[name] for name in RECORDED}
 
 
 def solve_options(asked: Mapping[str, Any]) -> SolveOptions:
-    """The same as the library's options. Raises InputError with every fault."""
-    named = {name: asked.get(name) for name, field in FIELD_OF.items() if field is not None}
-    return SolveOptions.from_dict({str(FIELD_OF[name]): value for name, value in drop_unset(named).items()})
+    """Return the same as the library's options. Raises InputError with every fault."""
+    return SolveOptions.from_dict(drop_unset({name: value for name, value in asked.items() if name in OPTIONS}))
 
 
 def defaults() -> dict[str, Any]:
-    """What options stand for when they are not given, where that is one value."""
-    return drop_unset({name: default_of(field) for name, field in FIELD_OF.items() if field is not None})
+    """Return what options stand for when they are not given, where that is one value."""
+    return drop_unset({name: default_of(name) for name in RECORDED if name in OPTIONS})
 
 
 def refuse_idle_options(asked: Mapping[str, Any]) -> None:
@@ -84,8 +64,8 @@ def solve_as_asked(
     asked: Mapping[str, Any],
     *,
     folder: Path | None,
-    processes: int | None,
-    time: float | None,
+    workers: int | None,
+    time_limit: float | None,
     on_step: Callable[[Progress], None],
     stop: Stop,
 ) -> Solution:
@@ -95,10 +75,10 @@ def solve_as_asked(
     return solve(
         problem,
         options=solve_options(asked),
-        warm=asked["warm"],
-        processes=processes,
-        time=time,
-        folder=folder,
+        initial_policy=asked["initial_policy"],
+        workers=workers,
+        time_limit=time_limit,
+        run_folder=folder,
         on_step=on_step,
         stop=stop,
     )

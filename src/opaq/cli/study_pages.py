@@ -52,7 +52,7 @@ def number_of_points(text: str | None) -> Any:
 
 
 def write_study(
-    name: str, to: Path, *, points: Any, policies: Path | None, force: bool, quiet: bool, **options: Any
+    name: str, to: Path, *, points: Any, policies: Path | None, overwrite: bool, quiet: bool, **options: Any
 ) -> tuple[Mapping[str, Any], bool]:
     """Write the pages; the data of the first, and whether the work was interrupted."""
     from opaq.cli.interrupts import BEGUN, interrupts
@@ -70,7 +70,7 @@ def write_study(
             compile_kernels()
     with interrupts.computing() as stop, ProgressPrinter("reporting", quiet=quiet) as progress, faults_in(str(to)):
         made = study_report(
-            source, to=to, points=points, overwrite=force, stop=stop, on_progress=progress.show, **options
+            source, output=to, points=points, overwrite=overwrite, stop=stop, on_progress=progress.show, **options
         )
     if made.data["reports"]["text"] and not quiet:
         print_note(made.data["reports"]["text"])

@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 
 def command(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan: a problem, and what is varied in it.")],
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results go; a sweep that was begun there goes on.")],
-    on: Annotated[str, typer.Option(metavar="local|ray|ray://HOST:PORT", help="Where points are solved.")] = "local",
-    processes: Annotated[
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FOLDER", help="Where results go; a sweep that was begun there goes on."
+        ),
+    ],
+    executor: Annotated[
+        str, typer.Option(metavar="local|ray|ray://HOST:PORT", help="Where points are solved.")
+    ] = "local",
+    workers: Annotated[
         int | None, typer.Option(min=1, help="At most so many points side by side (default: one per core).")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Solve points again that failed before.")] = False,
-    time: Annotated[float | None, shared.time_limit("Seconds per point (default: as the plan says).")] = None,
+    time_limit: Annotated[float | None, shared.time_limit("Seconds per point (default: as the plan says).")] = None,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -49,11 +56,11 @@ def command(
             with interrupts.computing() as stop:
                 study = sweep(
                     plan,
-                    to=to,
-                    on=on,
-                    processes=processes,
+                    output=output,
+                    executor=executor,
+                    workers=workers,
                     retry=retry,
-                    time=time,
+                    time_limit=time_limit,
                     on_progress=_sweep_progress(progress),
                     stop=stop,
                     faults=faults,

@@ -427,10 +427,10 @@ def measure(
     width: float = 1e-3,
     samples: int | None = None,
     seed: int = 0,
-    nodes: int | None = None,
+    max_beliefs: int | None = None,
     mass: float = 0.0,
-    memory: int | None = None,
-    time: float | None = None,
+    max_memory: float | None = None,
+    time_limit: float | None = None,
     sequences: int | None = None,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -443,13 +443,13 @@ def measure(
     interval is narrower than `width` or the budget is used up; "sampled" estimates from `samples` runs (10,000, or
     fewer where runs are long); "auto" is exact whenever the whole graph fits the budget, and otherwise takes an
     interval narrower than `width` or, if there is none, the better of interval and estimate.
-    nodes (the most beliefs kept per level), mass (the most probability dropped on purpose) and memory (bytes, 4 GiB)
-    bound the belief graph; without `nodes` and `time`, "auto" gives up the whole graph after some 20 seconds of work.
-    What kept an answer from being exact is its `exactness_limit`. time (seconds) bounds the work: what is certain by
-    then is the answer, an interval or an estimate from fewer runs. `sequences` of the most revealing and the most
-    confusing observations are chosen (3, none for horizons above 1,000). `seed` makes what is sampled repeatable.
-    `stop` ends the work as `time` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt as
-    soon as the compiled code has returned. `on_progress` is called with words that say how far the work is.
+    max_beliefs (the most kept per level), mass (the most probability dropped on purpose) and max_memory (GiB; 4) bound
+    the belief graph; without `max_beliefs` and `time_limit`, "auto" gives up the whole graph after some 20 seconds of
+    work. What kept an answer from being exact is its `exactness_limit`. time_limit (seconds) bounds the work: what is
+    certain by then is the answer, an interval or an estimate from fewer runs. `sequences` of the most revealing and the
+    most confusing observations are chosen (3, none for horizons above 1,000). `seed` makes what is sampled repeatable.
+    `stop` ends the work as `time_limit` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt
+    as soon as the compiled code has returned. `on_progress` is called with words that say how far the work is.
     Raises InputError when an argument or the policy does not fit, BudgetError when "exact" cannot be had, and
     StoppedError when the work ended before anything was known.
     """
@@ -460,14 +460,14 @@ def measure(
             "width": (width, 0, math.inf),
             "samples": (samples, 1, 10**12),
             "seed": (seed, 0, 2**64),
-            "nodes": (nodes, 1, 10**12),
+            "max_beliefs": (max_beliefs, 1, 10**12),
             "mass": (mass, 0, 1),
-            "memory": (memory, 1, 2**60),
-            "time": (time, 0, math.inf),
+            "max_memory": (max_memory, 0, 2**30),
+            "time_limit": (time_limit, 0, math.inf),
             "sequences": (sequences, 0, 10**6),
         },
-        whole=("samples", "seed", "nodes", "memory", "sequences"),
-        optional=("samples", "nodes", "memory", "time", "sequences"),
+        whole=("samples", "seed", "max_beliefs", "sequences"),
+        optional=("samples", "max_beliefs", "max_memory", "time_limit", "sequences"),
     )
     check_types(
         {"stop": (stop, Stop, "an opaq.Stop"), "on_progress": (on_progress, callable, "a function")},
@@ -475,7 +475,7 @@ def measure(
     )
     stated = as_problem(problem)
     chosen = None if policy is None else as_policy(policy, stated)
-    with interruptible(stop, keep_answer=False) as asked, asked.limit(time):
+    with interruptible(stop, keep_answer=False) as asked, asked.limit(time_limit):
         product = compile_problem(stated, chosen.policy_class if chosen is not None else None, stop=asked)
         return measure_product(
             product,
@@ -484,8 +484,8 @@ def measure(
             width=width,
             samples=samples,
             rng=np.random.default_rng(seed),
-            budget=_budget(nodes, mass, memory),
-            time=None if time is None else time - (perf_counter() - begun),
+            budget=_budget(max_beliefs, mass, max_memory),
+            time=None if time_limit is None else time_limit - (perf_counter() - begun),
             sequences=sequences,
             begun=begun,
             stop=asked,
@@ -604,10 +604,11 @@ def _tolerance(product: Product, pi: FloatArray, index: int, value: float) -> fl
     return tolerance_of(process, payoff, paid_in_all(process, pi, payoff, forever=forever), forever=forever)
 
 
-def _budget(nodes: int | None, mass: float, memory: int | None) -> Budget:
+def _budget(nodes: int | None, mass: float, gibibytes: float | None) -> Budget:
     """What is not given is limited by memory and, unless there is a time limit, by the work for a whole graph."""
     standard = Budget(mass=mass)
-    standard = replace(standard, memory=memory or standard.memory)
+    if gibibytes is not None:
+        standard = replace(standard, memory=round(gibibytes * 2**30))
     if nodes is not None:
         return replace(standard, nodes=nodes)
     return replace(standard, whole_nodes=_NO_LIMIT, whole_work=_WHOLE_WORK)

@@ -79,9 +79,7 @@ def _prepare(folder: Path, names: Sequence[str], overwrite: bool) -> None:
     planned = ["results.md", "results.json", *(f"{stem}{ending}" for stem in stems for ending in ENDINGS)]
     there = [file for file in planned if (folder / file).exists()]
     if there and not overwrite:
-        faults = [
-            Fault(file, "exists already", "use --force to overwrite it, or --to another folder") for file in there
-        ]
+        faults = [Fault(file, "exists already", "use --overwrite, or --output another folder") for file in there]
         raise InputError(faults, str(folder))
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -115,7 +115,7 @@ class ReproductionSettings:
         """The augmented Lagrangian on exact gradients, from many starts; quick: two starts."""
         printer = _StepPrinter(f"{problem.name}: lagrangian", self.tell)
         starts = 2 if self.quick else None
-        found = solve(problem, solver="lagrangian", num_starts=starts, seed=self.seed, on_step=printer, sequences=0)
+        found = solve(problem, solver="lagrangian", starts=starts, seed=self.seed, on_step=printer, sequences=0)
         return _whole(found)
 
     def by_paper(self, problem: Problem, settings: Settings) -> Solution:
@@ -128,7 +128,7 @@ class ReproductionSettings:
             solver=solver,
             gradients="sampled",
             samples=settings.samples,
-            num_starts=1,
+            starts=1,
             start="random",
             seed=self.seed,
             on_step=printer,

@@ -97,8 +97,8 @@ def _warnings(measurement: Measurement) -> list[str]:
 
 
 _ADVICE = {
-    "beliefs": "allow more beliefs at a time (opaq measure --nodes)",
-    "memory": "allow more memory for beliefs (opaq measure --memory)",
+    "beliefs": "allow more beliefs at a time (opaq measure --max-beliefs)",
+    "memory": "allow more memory for beliefs (opaq measure --max-memory)",
     "time": "allow more time (opaq measure --time; half of it goes to the exact answer)",
     "work": "give a time limit that allows it (opaq measure --time; half of it goes to the exact answer)",
     "interrupted": "let it go on (opaq measure)",

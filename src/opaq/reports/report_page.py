@@ -58,20 +58,20 @@ def report_of_policy(
     problem: Problem | str | os.PathLike[str],
     policy: Policy | str | os.PathLike[str] | None = None,
     *,
-    to: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
     solution: Answer | None = None,
     certificate: Answer | None = None,
     comparison: Answer | None = None,
     runs: int | None = None,
     seed: int = 0,
     overwrite: bool = False,
-    time: float | None = None,
+    time_limit: float | None = None,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Report:
     """The report of one policy: the arguments are those of `report`."""
-    if to is not None:
-        check_writable(to, overwrite=overwrite)
+    if output is not None:
+        check_writable(output, overwrite=overwrite)
     stated = as_problem(problem)
     made = make_report(
         stated,
@@ -82,12 +82,12 @@ def report_of_policy(
         comparison=comparison,
         runs=runs,
         seed=seed,
-        time=time,
+        time_limit=time_limit,
         stop=stop,
         on_progress=on_progress,
     )
-    if to is not None:
-        made.save(to, overwrite=overwrite)
+    if output is not None:
+        made.save(output, overwrite=overwrite)
     return made
 
 
@@ -101,25 +101,25 @@ def make_report(
     comparison: Answer | None = None,
     runs: int | None = None,
     seed: int = 0,
-    time: float | None = None,
+    time_limit: float | None = None,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
     further: Callable[[], Mapping[str, Answer]] | None = None,
 ) -> Report:
     """The same for a problem that has been read; `text` is its file, where there is one.
 
-    further: called when all that `time` is for is done; gives a certificate, a comparison, both or none, by name.
+    further: called when all that `time_limit` is for is done; gives a certificate, a comparison, both or none, by name.
     """
     begun = perf_counter()
-    limits = {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time": (time, 0, math.inf)}
-    check_numbers(limits, whole=("runs", "seed"), optional=("runs", "time"))
+    limits = {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time_limit": (time_limit, 0, math.inf)}
+    check_numbers(limits, whole=("runs", "seed"), optional=("runs", "time_limit"))
     answers = GivenAnswers.of(solution, certificate, comparison)
     chosen = _policy(policy, solution)
     tell = on_progress or (lambda words: None)
     with interruptible(stop, keep_answer=False) as asked:
-        with asked.part(time) as limited:
+        with asked.part(time_limit) as limited:
             product, pi = _compile(problem, chosen, solution, limited)
-            left = None if time is None else _MEASURING * (time - (perf_counter() - begun))
+            left = None if time_limit is None else _MEASURING * (time_limit - (perf_counter() - begun))
             measurement = _measure(product, pi, solution, time=left, stop=limited, tell=tell)
             tell("replaying runs")
             stated = _problem_text(problem) if text is None else text

@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opaq.beliefs.graph import Budget
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_types
 from opaq.load import as_problem
@@ -21,7 +20,7 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement
 from opaq.product.compile import compile_problem
 from opaq.solvers.loop import Progress
-from opaq.solvers.options import SolveOptions
+from opaq.solvers.options import SolveOptions, with_solve_options
 from opaq.solvers.policy_classes import class_name, contains, default_classes, lift, named_classes
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Solver, Status
@@ -99,20 +98,17 @@ class Comparison(NotebookView, ContentEq):
         return data_frame(lines, tuple(lines[0]) if lines else ("class", "opacity"))
 
 
+@with_solve_options("conditions", "memory_nodes")
 def compare(
     problem: Problem | str | os.PathLike[str],
     *,
     classes: Sequence[PolicyClass | str] | None = None,
     options: SolveOptions | None = None,
     solver: Solver | str | None = None,
-    num_starts: int | None = None,
-    seed: int | None = None,
-    processes: int | None = None,
-    budget: Budget | None = None,
-    time: float | None = None,
     on_step: Callable[[str, Progress], None] | None = None,
     on_rung: Callable[[ClassResult], None] | None = None,
     stop: Stop | None = None,
+    **changes: Any,
 ) -> Comparison:
     """The best policy found of every class in a ladder, each search beginning from the best coarser policy as well.
 
@@ -120,8 +116,8 @@ def compare(
     classes: policy classes or their names, such as "state,time", "last_states:2" or "memory:2" (a memory of two nodes,
     free to use). By default: the state, with the automaton of a language secret or the start where there are several,
     each of these with a clock, free memories of 2 and 3 nodes, and the problem's own class.
-    options, solver, num_starts, seed, processes, budget: as in `solve`, for every class.
-    time: seconds for the whole ladder; each class may use its share of what is left. When time is over, `stop` is
+    options, solver, `changes` (starts, seed, workers, max_beliefs and so on): as in `solve`, for every class.
+    time_limit: seconds for the whole ladder; each class may use its share of what is left. When time is over, `stop` is
     requested or, without a stop, after Ctrl-C, the answer is what there is: a class whose search was ended tells the
     best policy so far, and `unreached` names those that were not begun. StoppedError (KeyboardInterrupt after Ctrl-C)
     is raised only when there is no policy at all.
@@ -133,20 +129,19 @@ def compare(
     objects = {
         "classes": (classes, (str | PolicyClass | Sequence), "a list of policy classes or their names"),
         "options": (options, SolveOptions, "an opaq.SolveOptions"),
-        "budget": (budget, Budget, "an opaq.Budget"),
         "on_step": (on_step, callable, "a function"),
         "on_rung": (on_rung, callable, "a function"),
         "stop": (stop, Stop, "an opaq.Stop"),
     }
     check_types(objects, optional=objects)
-    chosen = (options or SolveOptions()).changed(num_starts=num_starts, seed=seed, processes=processes, time=time)
+    chosen = (options or SolveOptions()).changed(**changes)
     stated = as_problem(problem)
     listed = [classes] if isinstance(classes, str | PolicyClass) else classes
     wanted = default_classes(stated) if listed is None else named_classes(listed, stated)
     _check(stated, wanted)
     with interruptible(stop) as asked:
-        search = _Ladder(stated, asked, solver=solver, budget=budget, options=chosen, on_step=on_step)
-        return search.climb(wanted, chosen.time, on_rung)
+        search = _Ladder(stated, asked, solver=solver, options=chosen, on_step=on_step)
+        return search.climb(wanted, chosen.time_limit, on_rung)
 
 
 def _check(problem: Problem, classes: Sequence[PolicyClass]) -> None:
@@ -164,7 +159,6 @@ class _Ladder:
     problem: Problem
     stop: Stop
     solver: Solver | str | None
-    budget: Budget | None
     options: SolveOptions
     on_step: Callable[[str, Progress], None] | None
     rungs: list[ClassResult] = field(default_factory=list)
@@ -215,10 +209,9 @@ class _Ladder:
             solution = solve(
                 self.problem,
                 policy_class=policy_class,
-                options=replace(self.options, time=None, sequences=0),
+                options=replace(self.options, time_limit=None, sequences=0),
                 solver=self.solver,
-                budget=self.budget,
-                warm=lifted,
+                initial_policy=lifted,
                 on_step=None if on_step is None else lambda progress: on_step(name, progress),
                 stop=self.stop,
             )

@@ -60,7 +60,7 @@ class Objective:
     product: Product
     gradients: Gradients = "exact"
     samples: int = 2000
-    budget: Budget = field(default_factory=lambda: Budget(nodes=default_of("nodes")))
+    budget: Budget = field(default_factory=lambda: Budget(nodes=default_of("max_beliefs")))
     stop: Stop = field(default_factory=Stop)  # when requested, evaluations raise StoppedError
     sizes: FloatArray | None = None  # [requirement]: how far its return can vary; None: 1 for each
 

@@ -269,7 +269,7 @@ def option_parts(
     parts = _solver_parts(rounds) | {"gradients": objective.gradients}
     if objective.gradients == "sampled":
         parts["samples"] = int(objective.samples)
-    parts |= {"starts": options.num_starts, "start": options.start, "seed": int(options.seed)}
+    parts |= {"starts": options.starts, "start": options.start, "seed": int(options.seed)}
     parts["warm policy"] = None if warm is None else digest(np.asarray(warm))
     budget = objective.budget
     return parts | {f"budget.{field.name}": _plain(getattr(budget, field.name)) for field in fields(budget)}

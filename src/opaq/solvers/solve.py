@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,12 +34,11 @@ from opaq.solvers.loop import Progress, StartResult
 from opaq.solvers.objective import Objective
 from opaq.solvers.optimality import LEAST_PROBABILITY, Optimality, with_least
 from opaq.solvers.options import (
-    GradientChoice,
     Gradients,
     SolveOptions,
-    StartChoice,
     available_cores,
     refuse_sampled_gradients,
+    with_solve_options,
 )
 from opaq.solvers.policy_classes import checked_class, chosen_class, has_many_optima
 from opaq.solvers.race import RaceResult, run_race
@@ -97,7 +96,7 @@ class Search:
         attainable = tuple(_attainable(objective))
         settings = {name: getattr(options, name) for name in factory.options}
         many = has_many_optima(policy_class)
-        plan = factory.plan(PlanRequest(gradients, beliefs, options.num_starts, settings, many_optima=many))
+        plan = factory.plan(PlanRequest(gradients, beliefs, options.starts, settings, many_optima=many))
         return cls(
             problem=problem,
             policy_class=policy_class,
@@ -139,7 +138,7 @@ class Search:
         """How many threads run starts; one where the belief graph is small."""
         if self.beliefs <= _FEW_BELIEFS:
             return 1
-        return available_cores() if self.options.processes is None else self.options.processes
+        return available_cores() if self.options.workers is None else self.options.workers
 
     def _starts(self) -> list[Start]:
         """The starts of all waves; among mixed ones of the first wave is one that meets the task, if it can be."""
@@ -358,50 +357,40 @@ class Solution(NotebookView):
         return data_frame(lines, ("start", "kind", "status", of, "standard_error", "feasible", "iterations", "seconds"))
 
 
+@with_solve_options()
 def solve(
     problem: Problem | str | os.PathLike[str],
     *,
     options: SolveOptions | None = None,
     policy_class: PolicyClass | None = None,
     solver: Solver | str | None = None,
-    gradients: GradientChoice | None = None,
-    samples: int | None = None,
-    conditions: str | None = None,
-    memory_nodes: int | None = None,
-    num_starts: int | None = None,
-    start: StartChoice | None = None,
-    warm: Policy | str | os.PathLike[str] | None = None,
-    seed: int | None = None,
-    processes: int | None = None,
-    budget: Budget | None = None,
-    time: float | None = None,
-    folder: str | os.PathLike[str] | None = None,
-    sequences: int | None = None,
-    iterations: int | None = None,
-    eta: float | None = None,
-    kappa: float | None = None,
-    exponent: float | None = None,
+    initial_policy: Policy | str | os.PathLike[str] | None = None,
+    run_folder: str | os.PathLike[str] | None = None,
     on_step: Callable[[Progress], None] | None = None,
     stop: Stop | None = None,
+    **changes: Any,
 ) -> Solution:
-    """The most opaque policy found that meets the task (the least opaque one with task.minimise).
+    """Return the most opaque policy found that meets the task (the least opaque one with task.minimise).
 
     problem: an object, the name of a file, or the name of a scenario.
-    options: a `SolveOptions`, which has the defaults; every other keyword that is given takes precedence over it.
+    options: a `SolveOptions`, which has the defaults; `changes` are fields of it that are given as keywords and take
+        precedence: conditions, memory_nodes, gradients, samples, starts, start, seed, max_beliefs, max_memory, mass,
+        time_limit, workers, sequences, iterations, eta, kappa and exponent.
     policy_class: what the policy may look at (the problem's own class by default); in words by `conditions`
-    ("state,time") and `memory_nodes` (a memory of so many nodes, free to use).
+        ("state,time") and `memory_nodes` (a memory of so many nodes, free to use).
     solver: "natural", "lagrangian", "primal-dual" (the paper's), another registered name, or a strategy with its
-    settings, such as `opaq.PrimalDual(eta=0.5)`. iterations, eta, kappa and exponent are settings of "primal-dual".
+        settings, such as `opaq.PrimalDual(eta=0.5)`. iterations, eta, kappa and exponent are settings of "primal-dual".
     gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: at most 400, growing from 100;
-    primal-dual: 2,000, as in the paper), or "auto": exact where the whole graph fits the budget.
-    num_starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
-    begin: "mixed", "random", "uniform" or "return-optimal"; a `warm` policy (or its file) is the first of them.
-    seed: the same seed gives the same answer; `processes`: at most so many starts run at a time (every core by
-    default), which changes nothing else.
-    budget: how much of the belief graph may be kept; what does not fit makes scores lower bounds.
-    time: seconds after which the best policy so far is the answer; so it is when `stop` is requested or, without a
-    stop, after Ctrl-C. Only when there is no policy yet, StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
-    folder: keeps checkpoints; a solve with the same arguments and folder goes on where it was stopped.
+        primal-dual: 2,000, as in the paper), or "auto": exact where the whole graph fits the budget.
+    starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
+        begin: "mixed", "random", "uniform" or "return-optimal"; an `initial_policy` (or its file) is the first of them.
+    seed: the same seed gives the same answer; `workers`: at most so many starts run at a time (every core by
+        default), which changes nothing else.
+    max_beliefs, max_memory (GiB), mass: how much of the belief graph may be kept; what does not fit makes scores lower
+        bounds.
+    time_limit: seconds after which the best policy so far is the answer; so it is when `stop` is requested or, without
+        a stop, after Ctrl-C. Only when there is no policy yet, StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
+    run_folder: keeps checkpoints; a solve with the same arguments and folder goes on where it was stopped.
     sequences: how many telling observation sequences the measurement shows. on_step is called after every step.
 
     The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
@@ -409,40 +398,21 @@ def solve(
     begun = perf_counter()
     objects = {
         "options": (options, SolveOptions, "an opaq.SolveOptions"),
-        "budget": (budget, Budget, "an opaq.Budget"),
-        "folder": (folder, str | os.PathLike, "the name of a folder"),
+        "run_folder": (run_folder, str | os.PathLike, "the name of a folder"),
         "on_step": (on_step, callable, "a function"),
         "stop": (stop, Stop, "an opaq.Stop"),
     }
     check_types(objects, optional=objects)
     named = {"solver": solver} if isinstance(solver, str) else {}
-    limits = {} if budget is None else {"nodes": budget.nodes, "memory": budget.memory, "mass": budget.mass}
-    chosen = (options or SolveOptions()).changed(
-        **named,
-        **limits,
-        gradients=gradients,
-        samples=samples,
-        conditions=conditions,
-        memory_nodes=memory_nodes,
-        num_starts=num_starts,
-        start=start,
-        seed=seed,
-        processes=processes,
-        time=time,
-        sequences=sequences,
-        iterations=iterations,
-        eta=eta,
-        kappa=kappa,
-        exponent=exponent,
-    )
+    chosen = (options or SolveOptions()).changed(**named, **changes)
     stated = as_problem(problem)
     factory = factory_of(chosen.solver if solver is None or named else solver)
     _check(stated, factory, chosen)
     wanted = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
     wanted = wanted if policy_class is None else checked_class(policy_class, stated)
-    first = None if warm is None else as_policy(warm, stated)
-    path = None if folder is None else Path(folder)
-    with interruptible(stop) as asked, asked.limit(chosen.time):
+    first = None if initial_policy is None else as_policy(initial_policy, stated)
+    path = None if run_folder is None else Path(run_folder)
+    with interruptible(stop) as asked, asked.limit(chosen.time_limit):
         search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=asked)
         return _run(search, path, on_step=on_step, begun=begun)
 

@@ -38,19 +38,19 @@ _MOST_MISSPELT = 3  # unknown names; with more of them the policy is for another
 
 
 def policy_from_dict(
-    data: Any, problem: Problem, *, any_model: bool = False, faults: Faults | None = None, path: str = ""
+    data: Any, problem: Problem, *, ignore_model_mismatch: bool = False, faults: Faults | None = None, path: str = ""
 ) -> Policy:
     """A policy for a problem from the mapping of a policy file; rows that are missing are not looked for.
 
     data: the mapping.
     problem: the problem that the policy is for.
-    any_model: whether a policy that says it was made for another model is read all the same.
+    ignore_model_mismatch: whether a policy that says it was made for another model is read all the same.
     faults: collects every fault instead of raising InputError; the policy is then None when it is unusable.
     path: what faults call the file.
     """
 
     def read(cursor: Cursor) -> Policy | None:
-        if _is_of_another_model(cursor, problem, any_model=any_model):
+        if _is_of_another_model(cursor, problem, ignore_model_mismatch=ignore_model_mismatch):
             return None
         fields = POLICY_FILE.open(cursor)
         return None if fields is None else _read_policy(fields, problem)
@@ -214,14 +214,14 @@ def _seen_names(problem: Problem) -> tuple[str, ...] | None:
     return problem.observer.seen_names if isinstance(problem.observer, Observer) else None
 
 
-def _is_of_another_model(cursor: Cursor, problem: Problem, *, any_model: bool) -> bool:
+def _is_of_another_model(cursor: Cursor, problem: Problem, *, ignore_model_mismatch: bool) -> bool:
     """Whether a policy is for another model, by what it says or by the names it uses: one fault, not one per row."""
     data = cursor.value
     if not isinstance(data, Mapping):
         return False
     unknown = _unknown_names(data.get("rows"), cursor.names)
     listed = " and ".join(f"{len(names):,} unknown {kind}s ({some(names)})" for kind, names in unknown.items() if names)
-    if not any_model and data.get("model") is not None and data["model"] != model_fingerprint(problem.mdp):
+    if not ignore_model_mismatch and data.get("model") is not None and data["model"] != model_fingerprint(problem.mdp):
         known = "its names are those of this problem: start, transitions, rewards or labels differ"
         finding = f"the policy was made for another model: {f'it names {listed}' if listed else known}"
         cursor.child("model", None).error(finding, f"use its own problem{ANY_MODEL}")

@@ -305,8 +305,8 @@ def sensors(
     null: str | None = None,
     conditions: str | None = None,
     options: SolveOptions | None = None,
-    time: float | None = None,
-    processes: int | None = None,
+    time_limit: float | None = None,
+    workers: int | None = None,
     seed: int | None = None,
     stop: Stop | None = None,
     on_trial: Callable[[SensorTrial], None] | None = None,
@@ -326,9 +326,9 @@ def sensors(
         there is none of that name, the observation that most states can show. Stated sensors have their own.
     conditions: what the policies look at that are searched; the problem's own class by default.
     options: a `SolveOptions` for every search; the keywords take precedence over it.
-    time: seconds for all of it; the trials there are by then are the answer. So they are when `stop` is requested or,
-        without a stop, after Ctrl-C.
-    processes: at most so many trials at a time (one per core by default), which changes nothing else.
+    time_limit: seconds for all of it; the trials there are by then are the answer. So they are when `stop` is
+        requested or, without a stop, after Ctrl-C.
+    workers: at most so many trials at a time (one per core by default), which changes nothing else.
     seed: the same seed gives the same answer.
     on_trial: called with every trial that is done. on_progress: called with words that say how far the work is.
 
@@ -347,7 +347,9 @@ def sensors(
         optional=("null", "options", "stop", "on_trial", "on_progress"),
     )
     tried = [Change.of(change) for change in ([changes] if isinstance(changes, str) else changes)]
-    chosen = (options or SolveOptions()).changed(conditions=conditions, time=time, processes=processes, seed=seed)
+    chosen = (options or SolveOptions()).changed(
+        conditions=conditions, time_limit=time_limit, workers=workers, seed=seed
+    )
     stated = as_problem(problem)
     first = None if policy is None else as_policy(policy, stated)
     policy_class = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
@@ -356,9 +358,9 @@ def sensors(
     _check(stated, policy_class, fixed)
     named = sensors_of(stated.observer, null=null)
     begun = perf_counter()
-    with interruptible(stop) as asked, asked.limit(chosen.time):
-        settings = replace(chosen, time=None, sequences=0)
-        ranking = _Ranking(stated, named, policy_class, fixed, settings, asked, chosen.time, begun)
+    with interruptible(stop) as asked, asked.limit(chosen.time_limit):
+        settings = replace(chosen, time_limit=None, sequences=0)
+        ranking = _Ranking(stated, named, policy_class, fixed, settings, asked, chosen.time_limit, begun)
         return ranking.ranked(first, tried, on_trial, on_progress or _say_nothing)
 
 
@@ -444,7 +446,7 @@ class _Ranking:
         self, named: list[tuple[str, Change | None]], base: _Answer, on_progress: Callable[[str], None]
     ) -> Iterator[SensorTrial]:
         """The trials, as many at a time as there are cores."""
-        at_once = self.options.processes or available_cores()
+        at_once = self.options.workers or available_cores()
         with ThreadPoolExecutor(at_once) as pool:
             for done in range(0, len(named), at_once):
                 if self.stop.requested:
@@ -479,12 +481,12 @@ class _Ranking:
         kept = self._measured(problem, policy, stop) if self._stays(policy) and (self.fixed or not first) else None
         if self.fixed and kept is not None:
             return _Answer(kept, policy, None, perf_counter() - begun)
-        options = self.options if first else replace(self.options, num_starts=self.options.num_starts or _WARM_STARTS)
+        options = self.options if first else replace(self.options, starts=self.options.starts or _WARM_STARTS)
         solution = solve(
             problem,
             policy_class=self.policy_class,
-            options=replace(options, processes=None if first else 1),
-            warm=policy if self._stays(policy) else None,
+            options=replace(options, workers=None if first else 1),
+            initial_policy=policy if self._stays(policy) else None,
             stop=stop,
         )
         seconds, status = perf_counter() - begun, solution.status

@@ -31,12 +31,12 @@ _MOST_REASONS = 3  # of reports that could not be made
 def study_report(
     source: StudySource,
     *,
-    to: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
     points: Points = None,
     runs: int | None = None,
     seed: int = 0,
     overwrite: bool = False,
-    time: float | None = None,
+    time_limit: float | None = None,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Report:
@@ -46,11 +46,11 @@ def study_report(
     there are none. Those that are made count, whatever ends the work.
     """
     wanted = _number_of_reports(points)
-    check_numbers({"time": (time, 0, math.inf)}, optional=("time",))
+    check_numbers({"time_limit": (time_limit, 0, math.inf)}, optional=("time_limit",))
     data = source.data()
-    if to is None:
+    if output is None:
         return _page(data, {}, "")
-    page = Path(to)
+    page = Path(output)
     check_writable(page, overwrite=overwrite)
     chosen = _choose_points(data, source.with_policy(), wanted)
     folder = points_folder(page)
@@ -58,7 +58,7 @@ def study_report(
         _make_folder(folder, overwrite=overwrite)
     with interruptible(stop, keep_answer=False) as asked:
         maker = _Reports(source, data, folder, runs, seed, asked, on_progress or (lambda words: None))
-        files = maker.make(chosen, _USUAL_SECONDS if time is None else time)
+        files = maker.make(chosen, _USUAL_SECONDS if time_limit is None else time_limit)
         made = _page(data, files, _words(data, source.with_policy(), chosen, files, maker.reasons))
         made.save(page, overwrite=overwrite)
     return made
@@ -114,7 +114,7 @@ class _Reports:
                     certificate=inputs.certificate,
                     runs=self._runs,
                     seed=self._seed,
-                    time=left,
+                    time_limit=left,
                     stop=stop,
                 )
         except StoppedError:

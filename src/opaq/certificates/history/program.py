@@ -165,7 +165,7 @@ def history_program(
     uncertainty: str = "shannon",
     max_histories: int = 20_000,
     gap: float = 1e-4,
-    time: float | None = None,
+    time_limit: float | None = None,
     stop: Stop | None = None,
 ) -> HistoryOptimum:
     """The largest uncertainty that any policy reaches which sees s_0 .. s_t and meets the task, as a proven interval.
@@ -174,9 +174,9 @@ def history_program(
     uncertainty: "shannon" (opacity, bits) or "guess_error" (probability that the best guess of the secret is wrong).
     max_histories: the most histories, after merging exchangeable ones; Clarabel takes seconds for some thousands.
     gap: the width of the interval at which the search ends.
-    time: seconds after which the interval so far is the answer; so it is when `stop` is requested or, without a stop,
-    after Ctrl-C. A policy is measured for up to ten seconds more. Only when there is no interval yet, StoppedError
-    (KeyboardInterrupt after Ctrl-C) is raised.
+    time_limit: seconds after which the interval so far is the answer; so it is when `stop` is requested or, without a
+    stop, after Ctrl-C. A policy is measured for up to ten seconds more. Only when there is no interval yet,
+    StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
 
     The problem's own policy class plays no part. Raises InputError when the task asks for the least opacity or for an
     endless return, BudgetError when there are too many histories, StoppedError when there was no time for any interval,
@@ -184,15 +184,19 @@ def history_program(
     """
     begun = perf_counter()
     choose("uncertainty", uncertainty, tuple(UNCERTAINTIES))
-    limits = {"max_histories": (max_histories, 1, 10**9), "gap": (gap, 0, math.inf), "time": (time, 0, math.inf)}
-    check_numbers(limits, whole=("max_histories",), optional=("time",))
+    limits = {
+        "max_histories": (max_histories, 1, 10**9),
+        "gap": (gap, 0, math.inf),
+        "time_limit": (time_limit, 0, math.inf),
+    }
+    check_numbers(limits, whole=("max_histories",), optional=("time_limit",))
     check_types({"stop": (stop, Stop, "an opaq.Stop")}, optional=("stop",))
     stated = as_problem(problem)
     _check(stated)
     require_convex()
-    with interruptible(stop) as asked, asked.stage(time):
+    with interruptible(stop) as asked, asked.stage(time_limit):
         search = _HistorySearch(stated, UNCERTAINTIES[uncertainty], max_histories, asked)
-        deadline = math.inf if time is None else begun + time
+        deadline = math.inf if time_limit is None else begun + time_limit
         return search.run(gap, deadline=deadline, begun=begun)
 
 

@@ -34,7 +34,7 @@ def climb_histories(ladder: BoundSearch, problem: Problem, *, seconds: float) ->
             uncertainty=name,
             max_histories=_MOST_HISTORIES,
             gap=min(ladder.wanted / 10.0, 1e-4),
-            time=seconds,
+            time_limit=seconds,
             stop=ladder.stop,
         )
     except (BudgetError, InputError):

@@ -110,8 +110,8 @@ def frontier(
     conditions: str | None = None,
     certify: bool = False,
     options: SolveOptions | None = None,
-    time: float | None = None,
-    processes: int | None = None,
+    time_limit: float | None = None,
+    workers: int | None = None,
     seed: int | None = None,
     stop: Stop | None = None,
     on_point: Callable[[FrontierPoint], None] | None = None,
@@ -125,11 +125,12 @@ def frontier(
     points: how many, the ends included: the most opaque policy of all, and the largest value attainable. The others go
         where the tangents and the chords of the points so far differ most.
     conditions: what the policies look at ("state,time"); the problem's own class by default.
-    certify: prove at every point what no policy exceeds there, up to 60 s for each (half of `time`, where it is given).
+    certify: prove at every point what no policy exceeds there, up to 60 s for each (half of `time_limit`, if
+        there is one).
     options: a `SolveOptions` for every point; the keywords take precedence over it.
-    time: seconds for all of it; the points there are by then are the answer. So they are when `stop` is requested
+    time_limit: seconds for all of it; the points there are by then are the answer. So they are when `stop` is requested
         or, without a stop, after Ctrl-C. StoppedError (KeyboardInterrupt after Ctrl-C) only if there is none yet.
-    processes: at most so many points at a time (two by default, if there are the cores), which changes nothing else.
+    workers: at most so many points at a time (two by default, if there are the cores), which changes nothing else.
     seed: the same seed gives the same points.
     on_point: called with every point when it is found (its figures may improve later, when its neighbours are known).
     on_progress: called with words that say how far the work is; from several threads.
@@ -149,15 +150,17 @@ def frontier(
         },
         optional=("options", "stop", "on_point", "on_progress"),
     )
-    chosen = (options or SolveOptions()).changed(conditions=conditions, time=time, processes=processes, seed=seed)
+    chosen = (options or SolveOptions()).changed(
+        conditions=conditions, time_limit=time_limit, workers=workers, seed=seed
+    )
     stated = as_problem(problem)
     _check(stated, certify)
     policy_class = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
     begun = perf_counter()
-    with interruptible(stop) as asked, asked.limit(chosen.time):
-        settings = replace(chosen, time=None, sequences=0)
+    with interruptible(stop) as asked, asked.limit(chosen.time_limit):
+        settings = replace(chosen, time_limit=None, sequences=0)
         search = FrontSearch.prepare(stated, policy_class, settings, against=against, stop=asked)
-        front = _Front(search, points, asked, begun, chosen.time, certify, on_point, on_progress)
+        front = _Front(search, points, asked, begun, chosen.time_limit, certify, on_point, on_progress)
         return replace(front.frontier(), stated=stated)
 
 
@@ -284,7 +287,7 @@ class _Front:
                 except StoppedError:
                     return None
 
-        cores = self.search.search.options.processes or available_cores()
+        cores = self.search.search.options.workers or available_cores()
         if min(cores, len(jobs)) < 2 or self.search.search.beliefs <= FEW_BELIEFS:
             return [run(job) for job in jobs]
         with ThreadPoolExecutor(min(cores, len(jobs))) as pool:
@@ -366,7 +369,7 @@ class _Front:
         problem = with_threshold(self.search.search.problem, self.search.payoff, point.threshold)
         try:
             with self.stop.part() as stop:
-                return certify(problem, point.policy, time=min(left, _CERTIFY_SECONDS), stop=stop)
+                return certify(problem, point.policy, time_limit=min(left, _CERTIFY_SECONDS), stop=stop)
         except StoppedError:
             return None
 

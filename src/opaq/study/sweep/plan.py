@@ -113,7 +113,7 @@ def _key(holder: Mapping[Any, Any], rest: str) -> tuple[Any, str]:
 VERSION = 1
 MOST_POINTS = 100_000
 CERTIFY_SECONDS = 60.0  # of a certificate, where the plan does not say
-_RUN_OPTIONS = ("processes",)  # options of a solve that belong to the run of a sweep
+_RUN_OPTIONS = ("workers",)  # options of a solve that belong to the run of a sweep
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -129,7 +129,7 @@ class SweepPlan:
     listed: tuple[Mapping[str, Any], ...]  # further points, path -> value
     solve: Mapping[str, Any]  # options of every solve
     certify: float  # seconds for a certificate per point; 0: none
-    time: float | None  # seconds per point
+    time_limit: float | None  # seconds per point
     warm: bool  # whether points along a threshold begin from their neighbour's policy
     lines: Mapping[str, int]  # of the plan file
     source: str  # its name
@@ -191,7 +191,7 @@ def _make(fields: Fields, folder: Path, lines: Mapping[str, int], source: str) -
     _check_version(fields)
     problem = _problem(fields.at("problem"), folder) if "problem" in fields else None
     over, sensors, listed = (fields.read(name) for name in ("over", "sensors", "points"))
-    solve, certify, time, warm = (fields.read(name) for name in ("solve", "certify", "time", "warm"))
+    solve, certify, time, warm = (fields.read(name) for name in ("solve", "certify", "time_limit", "warm"))
     _check_paths(fields)
     if not any(fields.at(name).value for name in ("over", "sensors", "points")):
         fields.cursor.error("has no points", "give values under 'over', or a list of points under 'points'")
@@ -360,7 +360,9 @@ PLAN: Record[Any] = Record(
         ),
         Key("solve", ValueType("a mapping", _solve, {"type": "object"}), "Options of every solve.", default={}),
         Key("certify", ValueType("`true`, `false` or seconds", _seconds, _SECONDS), "A bound per point.", default=0.0),
-        Key("time", number(0.001, 1e8), "Seconds per point; what takes much longer is ended and counts as failed."),
+        Key(
+            "time_limit", number(0.001, 1e8), "Seconds per point; what takes much longer is ended and counts as failed."
+        ),
         Key("warm", FLAG, "Whether points along a threshold begin from their neighbour's policy.", default=True),
     ),
     example="{opaq-sweep: 1, problem: two-sink, over: {horizon: [2, 3], seed: [0, 1]}}",

@@ -172,7 +172,7 @@ def refuse_changed(problem: Problem, options: SolveOptions, fingerprint: str) ->
 
 def _fingerprint(problem: str, options: SolveOptions) -> str:
     """The fingerprint of all that decides the answer of a point; `problem` is that of its problem."""
-    decided = {name: value for name, value in options.to_dict().items() if name not in ("time", "processes")}
+    decided = {name: value for name, value in options.to_dict().items() if name not in ("time_limit", "workers")}
     return digest({"problem": problem, "options": decided})
 
 
@@ -251,14 +251,14 @@ GRACE = 5.0  # seconds beyond its limit that a point has to come to its end, bef
 
 def task_of(plan: SweepPlan, point: SweepPoint, *, time: float | None, warm: Any) -> dict[str, Any]:
     """All that solving a point takes, as plain data; `warm` is the content of a policy file, or None."""
-    options = {**point.options, "processes": 1}
-    limits = [limit for limit in (time, options.get("time")) if limit is not None]
+    options = {**point.options, "workers": 1}
+    limits = [limit for limit in (time, options.get("time_limit")) if limit is not None]
     return {
         "kind": "point",
         "problem": spec_of(plan, point.parameters),
         "fingerprint": point.fingerprint,
         "folder": str(plan.folder.absolute()),
-        "options": options | {"time": min(limits, default=None)},
+        "options": options | {"time_limit": min(limits, default=None)},
         "certify": plan.certify,
         "warm": warm,
     }
@@ -266,7 +266,7 @@ def task_of(plan: SweepPlan, point: SweepPoint, *, time: float | None, warm: Any
 
 def limit_of(task: Mapping[str, Any]) -> float | None:
     """Seconds after which the worker of a task is ended; None: never."""
-    time = task["options"]["time"]
+    time = task["options"]["time_limit"]
     return None if time is None else time + task["certify"] + GRACE
 
 
@@ -288,12 +288,12 @@ def solve_point(task: Mapping[str, Any]) -> dict[str, Any]:
     options = SolveOptions.from_dict(task["options"])
     refuse_changed(problem, options, task["fingerprint"])
     warm = None if task["warm"] is None else policy_from_dict(task["warm"], problem)
-    solution = solve(problem, options=options, warm=warm, stop=Stop())
+    solution = solve(problem, options=options, initial_policy=warm, stop=Stop())
     figures: dict[str, Any] = {}
     if task["certify"] > 0 and solution.measurement.feasible:
         from opaq.certificates.certify import certify
 
-        figures = certificate_figures(certify(problem, solution.policy, time=task["certify"], stop=Stop()))
+        figures = certificate_figures(certify(problem, solution.policy, time_limit=task["certify"], stop=Stop()))
     return {
         "answer": solution_to_dict(solution) | figures,
         "policy": policy_to_dict(solution.policy, problem=problem),

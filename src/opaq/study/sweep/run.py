@@ -44,11 +44,11 @@ class SweepProgress:
 def sweep(
     plan: str | os.PathLike[str] | Mapping[str, Any],
     *,
-    to: str | os.PathLike[str],
-    on: str | Executor = "local",
-    processes: int | None = None,
+    output: str | os.PathLike[str],
+    executor: str | Executor = "local",
+    workers: int | None = None,
     retry: bool = False,
-    time: float | None = None,
+    time_limit: float | None = None,
     on_progress: Callable[[SweepProgress], None] | None = None,
     stop: Stop | None = None,
     faults: Faults | None = None,
@@ -56,13 +56,13 @@ def sweep(
     """Solve every point of a plan, on this machine or on a Ray cluster, and record each result in a folder.
 
     plan: the name of a plan file, or a mapping with its keys, whose problem may also be a Problem.
-    to: the folder, made if need be; a sweep that was begun there goes on. One of another plan is refused.
-    on: "local" (processes on this machine), "ray" (the Ray cluster of this machine, or a new one for this sweep),
+    output: the folder, made if need be; a sweep that was begun there goes on. One of another plan is refused.
+    executor: "local" (processes on this machine), "ray" (the Ray cluster of this machine, or a new one for this sweep),
     "ray://HOST:PORT" (that cluster), or an executor of one's own. The results are the same, bit for bit.
-    processes: at most so many points side by side (every core by default).
+    workers: at most so many points side by side (every core by default).
     retry: whether points that failed before are solved again, and with them those that would have begun from them;
     otherwise they are left as they are.
-    time: seconds per point, in place of the plan's; a point much longer at it is ended and counts as failed.
+    time_limit: seconds per point, in place of the plan's; a point much longer at it is ended and counts as failed.
     on_progress: called when something has happened.
     stop: ends the sweep when it is requested; without one, Ctrl-C does, and raises KeyboardInterrupt. A sweep that was
     ended or killed goes on when it is run again: what is done is never done again.
@@ -71,11 +71,11 @@ def sweep(
     A point that fails is recorded with its reason and never stops the others. Raises InputError with every fault of
     the plan and of the problem of any point before anything runs, and when the folder cannot be written.
     """
-    limits = {"processes": (processes, 1, 10**6), "time": (time, 0.001, 1e8)}
-    check_numbers(limits, whole=("processes",), optional=limits)
+    limits = {"workers": (workers, 1, 10**6), "time_limit": (time_limit, 0.001, 1e8)}
+    check_numbers(limits, whole=("workers",), optional=limits)
     check_types(
         {
-            "to": (to, str | os.PathLike, "the name of a folder"),
+            "output": (output, str | os.PathLike, "the name of a folder"),
             "retry": (retry, is_flag, "True or False"),
             "on_progress": (on_progress, callable, "a function"),
             "stop": (stop, Stop, "an opaq.Stop"),
@@ -84,16 +84,16 @@ def sweep(
         optional=("on_progress", "stop", "faults"),
     )
     with interruptible(stop, keep_answer=False) as asked:
-        return _swept(plan, Path(to), on, processes, retry, time, on_progress, asked, faults)
+        return _swept(plan, Path(output), executor, workers, retry, time_limit, on_progress, asked, faults)
 
 
 def _swept(
     plan: object,
     folder: Path,
-    on: str | Executor,
-    processes: int | None,
+    executor: str | Executor,
+    workers: int | None,
     retry: bool,
-    time: float | None,
+    time_limit: float | None,
     on_progress: Callable[[SweepProgress], None] | None,
     stop: Stop,
     faults: Faults | None,
@@ -101,15 +101,15 @@ def _swept(
     """Check everything, hold the folder, and work."""
     stated = read_plan(plan, faults=faults)
     points = sweep_points(stated, stop=stop, faults=faults)
-    executor = executor_name(on)
+    name = executor_name(executor)
     make_folders(folder)
     with lock_folder(folder):
         open_folder(folder, stated, points, plan)
         with Journal.open(folder) as journal:
-            run = _Run(folder, journal, stated, points, time=time, on_progress=on_progress)
-            run.begin(executor, retry=retry)
+            run = _Run(folder, journal, stated, points, time=time_limit, on_progress=on_progress)
+            run.begin(name, retry=retry)
             if run.todo and not stop.requested:
-                run.work(lambda: open_executor(on, processes), stop)
+                run.work(lambda: open_executor(executor, workers), stop)
             return study_of(folder, journal, interrupted=stop.requested)
 
 
@@ -127,7 +127,7 @@ class _Run:
         on_progress: Callable[[SweepProgress], None] | None,
     ) -> None:
         self._folder, self._journal, self._plan, self._points = folder, journal, plan, points
-        self._time = plan.time if time is None else time
+        self._time = plan.time_limit if time is None else time
         self._on_progress = on_progress
         self._session = 0
         self._statuses = {point: result.status for point, result in journal.results().items()}
