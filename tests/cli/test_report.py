@@ -61,8 +61,8 @@ def test_runs_seed_and_json(opaq, tmp_path: Path) -> None:
 
 def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
     solved = opaq(
-        "solve", "two-sink", "--starts", "2", "--certify", "--json", "-q", "--save-policy", "p.json", "--run-folder", "run",
-        "--report", "solved.html",
+        "solve", "two-sink", "--starts", "2", "--certify", "--json", "-q", "--save-policy", "p.json",
+        "--run-folder", "run", "--report", "solved.html",
     )  # fmt: skip
     assert solved.returncode == 0
     (tmp_path / "s.json").write_text(solved.stdout)
