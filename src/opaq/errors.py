@@ -21,15 +21,15 @@ class Fault:
     """One finding: where it is, what was found there, what to do about it."""
 
     where: str
-    found: str
+    message: str
     advice: str = ""
     line: int | None = None
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
+        where = f"{self.where}: " if self.where else ""
         line = f" (line {self.line})" if self.line is not None else ""
         advice = f"; {self.advice}" if self.advice else ""
-        return f"{place}{self.found}{advice}{line}"
+        return f"{where}{self.message}{advice}{line}"
 
 
 class OpaqError(Exception):
@@ -73,13 +73,13 @@ class Faults:
     errors: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
 
-    def error(self, where: str, found: str, advice: str = "") -> None:
+    def error(self, where: str, message: str, advice: str = "") -> None:
         """Note something that makes the input unusable."""
-        self.errors.append(Fault(where, found, advice))
+        self.errors.append(Fault(where, message, advice))
 
-    def warn(self, where: str, found: str, advice: str = "") -> None:
+    def warn(self, where: str, message: str, advice: str = "") -> None:
         """Note something the user should know and that does not stop the work."""
-        self.warnings.append(Fault(where, found, advice))
+        self.warnings.append(Fault(where, message, advice))
 
     def raise_if_any(self, source: str = "") -> None:
         """Raise InputError with every error noted so far."""
@@ -94,7 +94,7 @@ _FORMULA = tuple("=+-@\t\r＝＋－＠")
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?")
 
 
-def escape_mark(name: str, mark: str) -> str:
+def escape_separator(name: str, mark: str) -> str:
     """A name to be joined with others by a mark: the mark inside it, and every backslash, with a backslash in front.
 
     The first mark without a backslash of its own then ends the name, so that different lists of names never look alike.
@@ -102,7 +102,7 @@ def escape_mark(name: str, mark: str) -> str:
     return name.replace("\\", "\\\\").replace(mark, f"\\{mark}")
 
 
-def printable(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """The text on one line: control, bidirectional, line-break and other invisible characters spelt out as escapes.
 
     Everything that Unicode calls a control (Cc, C1 included), format (Cf, the bidirectional ones included), surrogate,
@@ -115,8 +115,8 @@ def printable(text: str) -> str:
 
 def spreadsheet_cell(text: str) -> str:
     """A name as a cell of a CSV file: printable, and with an apostrophe in front where a formula could begin."""
-    shown = printable(text)
-    return f"'{shown}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else shown
+    cell = escape_invisible(text)
+    return f"'{cell}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else cell
 
 
 _MOST_COMPARED = 5_000  # comparing a misspelt name with more names than this takes too long
@@ -184,13 +184,13 @@ def check_path(name: str, path: object, what: str = "a file") -> None:
 def whole_fault(value: object, *, low: int, high: int) -> str | None:
     """What is wrong with a value that should be a whole number from `low` to `high`; None if nothing is."""
     if not is_int(value):
-        return f"is {shown(value)}, not a whole number"
+        return f"is {describe_value(value)}, not a whole number"
     if not low <= int(value) <= high:  # type: ignore[call-overload]
         return f"is {value}, not a whole number from {low:,} to {high:,}"
     return None
 
 
-def shown(value: object) -> str:
+def describe_value(value: object) -> str:
     """A value as it is named in a message."""
     if value is None:
         return "empty"
@@ -207,7 +207,7 @@ def shown(value: object) -> str:
     return "an array" if type(value).__module__ == "numpy" else f"of type {type(value).__name__}"
 
 
-def some(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """The first few names, for a message."""
     listed = list(names)
     rest = f" and {len(listed) - _MOST_SHOWN:,} more" if len(listed) > _MOST_SHOWN else ""

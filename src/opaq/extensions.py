@@ -172,8 +172,8 @@ def add_format(format: Format) -> None:
     options = tuple(option.name for option in format.options)
     offered = [key.name for key in imported_part.OPTIONS]
     if unknown := [name for name in options if name not in offered]:
-        found = f"'{unknown[0]}' is no option that problem files have"
-        raise InputError([Fault(f"format '{format.name}'", found, f"use some of {', '.join(offered)}")])
+        message = f"'{unknown[0]}' is no option that problem files have"
+        raise InputError([Fault(f"format '{format.name}'", message, f"use some of {', '.join(offered)}")])
     registry.register_format(format)
     if format.holds == "model" and format.reader:
         imported_part.add_imported(format.name, f"The file of {format.title}.", options)
@@ -210,12 +210,12 @@ def _check_kind(union: Union[Any], kind: Kind[Any]) -> None:
     name = kind.key.name
     _refuse_taken(union.title, [name], [key.name for key in union.record.keys])
     if kind.of is None or kind.parts is None:
-        found = "has no class, or cannot be written"
-        raise InputError([Fault(f"{union.title} '{name}'", found, "give the kind `of` and `parts`")])
+        message = "has no class, or cannot be written"
+        raise InputError([Fault(f"{union.title} '{name}'", message, "give the kind `of` and `parts`")])
     for other in union.kinds.values():
         if other.of is not None and issubclass(kind.of, other.of):
-            found = f"{kind.of.__name__} is written as '{other.key.name}' already"
-            raise InputError([Fault(f"{union.title} '{name}'", found, "give it a class of its own")])
+            message = f"{kind.of.__name__} is written as '{other.key.name}' already"
+            raise InputError([Fault(f"{union.title} '{name}'", message, "give it a class of its own")])
 
 
 def _refuse_taken(point: str, names: Iterable[str], taken: Iterable[str]) -> None:

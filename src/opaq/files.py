@@ -32,10 +32,10 @@ def read_bytes(path: str | os.PathLike[str], *, max_bytes: int, advice: str = ""
             size = _regular_size(os.fstat(file.fileno()))
             content = _read_limited(file, size, max_bytes) if size <= max_bytes else None
     except (OSError, ValueError) as error:
-        raise InputError([_unreadable(error)], source) from None
+        raise InputError([_read_fault(error)], source) from None
     if content is None:
-        found = f"has {size:,} bytes" if size > max_bytes else f"has more than {max_bytes:,} bytes"
-        raise InputError([Fault("", f"{found}; the limit is {max_bytes:,}", advice)], source)
+        size_text = f"has {size:,} bytes" if size > max_bytes else f"has more than {max_bytes:,} bytes"
+        raise InputError([Fault("", f"{size_text}; the limit is {max_bytes:,}", advice)], source)
     return content
 
 
@@ -45,7 +45,7 @@ def check_file(path: str | os.PathLike[str]) -> None:
         with _open_file(path) as file:
             _regular_size(os.fstat(file.fileno()))
     except (OSError, ValueError) as error:
-        raise InputError([_unreadable(error)], os.fspath(path)) from None
+        raise InputError([_read_fault(error)], os.fspath(path)) from None
 
 
 def _open_file(path: str | os.PathLike[str]) -> FileIO:
@@ -74,7 +74,7 @@ def _read_limited(file: FileIO, size: int, max_bytes: int) -> bytes | None:
     return content if len(content) <= max_bytes else None
 
 
-def _unreadable(error: OSError | ValueError) -> Fault:
+def _read_fault(error: OSError | ValueError) -> Fault:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return Fault("", "no such file", "check the name and the current folder")
     if isinstance(error, IsADirectoryError):
@@ -94,7 +94,7 @@ def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = Fal
 def write_bytes(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
     """The same for bytes. Raises InputError when the file is there and may not be overwritten, or cannot be written."""
     with _system_errors(path) as target:
-        temporary, mode = _temporary(target, path, overwrite)
+        temporary, mode = _plan_replacement(target, path, overwrite)
         try:
             _write_through(temporary, data, mode)
             os.replace(temporary, target)
@@ -110,7 +110,7 @@ def check_writable(path: str | os.PathLike[str], *, overwrite: bool = False) -> 
     A disk that fills up meanwhile is not foreseen.
     """
     with _system_errors(path) as target:
-        temporary, mode = _temporary(target, path, overwrite)
+        temporary, mode = _plan_replacement(target, path, overwrite)
         try:
             _write_through(temporary, bytes(_PROBE), mode)
         finally:
@@ -125,12 +125,12 @@ def _system_errors(path: str | os.PathLike[str]) -> Iterator[Path]:
         target = Path(os.path.realpath(path))  # through a link: replace what it points to, not the link
         yield target
     except OSError as error:
-        raise InputError([_unwritable(error, target)], os.fspath(path)) from None
+        raise InputError([_write_fault(error, target)], os.fspath(path)) from None
     except ValueError:  # a NUL, or characters that no file name can hold
         raise InputError([Fault("", "is not a file name")], os.fspath(path)) from None
 
 
-def _temporary(target: Path, path: str | os.PathLike[str], overwrite: bool) -> tuple[Path, int | None]:
+def _plan_replacement(target: Path, path: str | os.PathLike[str], overwrite: bool) -> tuple[Path, int | None]:
     """The file to write first, and the permissions of the one it replaces, if that is there and may be replaced."""
     mode = _existing_mode(target)
     if mode is not None and not overwrite:
@@ -141,14 +141,14 @@ def _temporary(target: Path, path: str | os.PathLike[str], overwrite: bool) -> t
 def _existing_mode(target: Path) -> int | None:
     """The permissions of a file that is there already; only regular files may be replaced."""
     try:
-        found = target.stat().st_mode
+        mode = target.stat().st_mode
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found):
+    if stat.S_ISDIR(mode):
         raise IsADirectoryError
-    if not stat.S_ISREG(found):
+    if not stat.S_ISREG(mode):
         raise OSError(0, "not a regular file")
-    return stat.S_IMODE(found)
+    return stat.S_IMODE(mode)
 
 
 def _write_through(path: Path, data: bytes, mode: int | None) -> None:
@@ -182,7 +182,7 @@ def _sync(descriptor: int) -> None:
             raise
 
 
-def _unwritable(error: OSError, target: Path) -> Fault:
+def _write_fault(error: OSError, target: Path) -> Fault:
     if isinstance(error, IsADirectoryError):
         return Fault("", "is a folder, not a file")
     if isinstance(error, FileNotFoundError | NotADirectoryError) and not target.parent.is_dir():
@@ -194,7 +194,7 @@ def _unwritable(error: OSError, target: Path) -> Fault:
     return Fault("", f"cannot be written: {error.strerror or error}")
 
 
-LOCK_FILE = "lock"
+_LOCK_FILE = "lock"
 _HELD = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 _LOCKED_BYTE = 1 << 30  # on Windows: far behind the process id, which others may read
 
@@ -206,13 +206,13 @@ def lock_folder(folder: Path) -> Iterator[None]:
     The lock belongs to an open file and not to the file's existence: nothing has to be cleaned up after a crash. On
     a file system without locks nothing is locked.
     """
-    descriptor = _open(folder / LOCK_FILE)
+    descriptor = _open_lock(folder / _LOCK_FILE)
     try:
         try:
             _lock(descriptor)
         except OSError as error:
             if error.errno in _HELD:
-                raise _is_locked(folder) from None
+                raise _lock_fault(folder) from None
         else:
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode())
@@ -221,19 +221,19 @@ def lock_folder(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _open(path: Path) -> int:
+def _open_lock(path: Path) -> int:
     try:
         return os.open(
             path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666
         )
     except OSError as error:
-        found = f"cannot be written: {error.strerror or error}"
-        raise InputError([Fault("", found, "use a folder you may write to")], str(path)) from None
+        message = f"cannot be written: {error.strerror or error}"
+        raise InputError([Fault("", message, "use a folder you may write to")], str(path)) from None
 
 
-def _is_locked(folder: Path) -> InputError:
+def _lock_fault(folder: Path) -> InputError:
     try:
-        holder = (folder / LOCK_FILE).read_bytes()[:20].decode().strip()
+        holder = (folder / _LOCK_FILE).read_bytes()[:20].decode().strip()
     except (OSError, UnicodeDecodeError):
         holder = ""
     who = f"another process ({holder})" if holder.isdigit() else "another process"

@@ -25,18 +25,39 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(cache=cache, **options)(function)
+            return _skip_unreadable(numba.njit(cache=cache, **options)(function))
         except RuntimeError:  # no folder for the cache
             folder = _substitute_folder()
         if folder is None:
             return numba.njit(**options)(function)
-        stated, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder  # read where a function is decorated
+        configured, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder  # read where a function is decorated
         try:
-            return numba.njit(cache=cache, **options)(function)
+            return _skip_unreadable(numba.njit(cache=cache, **options)(function))
         finally:
-            numba.config.CACHE_DIR = stated
+            numba.config.CACHE_DIR = configured
 
     return decorate
+
+
+def _skip_unreadable(kernel: Any) -> Any:
+    """Let a compiled function take an index of its machine code that cannot be read as an empty one.
+
+    The index names argument types by module and class. After an update of opaq that moved or renamed such a class,
+    numba fails to unpickle an older index instead of compiling again.
+    """
+    file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    load_index = getattr(file, "_load_index", None)
+    if load_index is None:  # no cache, or another numba that keeps it otherwise
+        return kernel
+
+    def load_readable_index() -> Any:
+        try:
+            return load_index()
+        except (ImportError, AttributeError):
+            return {}
+
+    file._load_index = load_readable_index  # type: ignore[union-attr]
+    return kernel
 
 
 @once

@@ -13,7 +13,7 @@ import oracles
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import secret_distribution
 from opaq.opacity.filtering import belief, sequence_probability
-from opaq.opacity.sequences import ObservedSequence, observed_sequences
+from opaq.opacity.sequences import ObservedSequence, rank_sequences
 from opaq.product.compile import Product, compile_problem
 from random_problems import SECRETS, random_policy, random_problem
 
@@ -22,7 +22,7 @@ MANY = 10_000
 
 def shown(product: Product, pi: np.ndarray, *, budget: Budget | None = None) -> list[ObservedSequence]:
     prior = secret_distribution(product.process, pi)
-    revealing, confusing = observed_sequences(product, pi, prior, count=MANY, budget=budget or Budget())
+    revealing, confusing = rank_sequences(product, pi, prior, count=MANY, budget=budget or Budget())
     return [*revealing, *confusing]
 
 
@@ -126,7 +126,7 @@ def test_a_prior_that_underflowed_gives_finite_numbers() -> None:
     pi = product.policy_vector(None)
     prior = np.zeros(product.process.num_secrets)
     with np.errstate(all="raise", under="ignore"):
-        for sequences in observed_sequences(product, pi, prior, count=MANY, budget=Budget()):
+        for sequences in rank_sequences(product, pi, prior, count=MANY, budget=Budget()):
             assert sequences
             assert all(np.isfinite(sequence.bits) for sequence in sequences)
 

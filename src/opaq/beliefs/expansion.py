@@ -8,21 +8,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.beliefs.kernels import IMPOSSIBLE, STEP, Arcs, Nodes, NumberArray, SettledArcs, ShortArray, longer
+from opaq.beliefs.graph import IMPOSSIBLE, STEP, Arcs, Nodes, NumberArray, SettledArcs, ShortArray, enlarge
 from opaq.kernel_cache import njit
 from opaq.model.arrays import FloatArray, IndexArray, IntArray
 
-HashArray = NDArray[np.uint64]
+_HashArray = NDArray[np.uint64]
 
 
 @njit(cache=True)
-def _taller(table, size):
+def _enlarge_rows(table, size):
     taller = np.empty((size, table.shape[1]), table.dtype)
     taller[: table.shape[0]] = table
     return taller
 
 
-class GrowingLevel(NamedTuple):
+class _GrowingLevel(NamedTuple):
     """The nodes of a level under construction, with room for more."""
 
     start: IntArray  # [node + 1]
@@ -33,14 +33,14 @@ class GrowingLevel(NamedTuple):
     parent: IntArray  # [node]
     observation: ShortArray  # [node]
     runs: IntArray  # [node]
-    hashes: HashArray  # [node, 2]
+    hashes: _HashArray  # [node, 2]
 
 
 @njit(cache=True)
-def new_level(nodes):
+def _new_level(nodes):
     """Room for four children per node; memory that is never touched costs nothing."""
     room, entries = 4 * nodes.mass.size + 16, 4 * nodes.pair.size + 64
-    level = GrowingLevel(
+    level = _GrowingLevel(
         np.empty(room + 1, np.int64),
         np.empty(entries, np.uint32),
         np.empty(entries, nodes.belief.dtype),
@@ -56,25 +56,25 @@ def new_level(nodes):
 
 
 @njit(cache=True)
-def larger_level(level, nodes, entries):
+def _enlarge_level(level, nodes, entries):
     """The same level with twice the room for so many nodes and entries, where it has less."""
     nodes = 2 * nodes if nodes > level.mass.size else level.mass.size
     entries = 2 * entries if entries > level.pair.size else level.pair.size
-    return GrowingLevel(
-        longer(level.start, nodes + 1),
-        longer(level.pair, entries),
-        longer(level.belief, entries),
-        longer(level.mass, nodes),
-        longer(level.best, nodes),
-        longer(level.parent, nodes),
-        longer(level.observation, nodes),
-        longer(level.runs, nodes),
-        _taller(level.hashes, nodes),
+    return _GrowingLevel(
+        enlarge(level.start, nodes + 1),
+        enlarge(level.pair, entries),
+        enlarge(level.belief, entries),
+        enlarge(level.mass, nodes),
+        enlarge(level.best, nodes),
+        enlarge(level.parent, nodes),
+        enlarge(level.observation, nodes),
+        enlarge(level.runs, nodes),
+        _enlarge_rows(level.hashes, nodes),
     )
 
 
 @njit(cache=True)
-def num_new_entries(num_seen, work):
+def _count_new_entries(num_seen, work):
     """How many entries the children of a node have together, one child per observation seen."""
     entries = 0
     for index in range(num_seen):
@@ -83,38 +83,38 @@ def num_new_entries(num_seen, work):
 
 
 @njit(cache=True)
-def new_arcs(num_nodes):
+def _new_arcs(num_nodes):
     """Room for the arcs from so many nodes, four each."""
     room = 4 * num_nodes + 16
     return Arcs(np.zeros(num_nodes + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.float64))
 
 
 @njit(cache=True)
-def larger_arcs(arcs, needed):
+def _enlarge_arcs(arcs, needed):
     """The same arcs with room for twice as many as needed."""
-    return Arcs(arcs.start, longer(arcs.child, 2 * needed), longer(arcs.weight, 2 * needed))
+    return Arcs(arcs.start, enlarge(arcs.child, 2 * needed), enlarge(arcs.weight, 2 * needed))
 
 
 @njit(cache=True)
-def new_settled_arcs():
+def _new_settled_arcs():
     """Room for some settled continuations."""
     return SettledArcs(np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.float64))
 
 
 @njit(cache=True)
-def enlarge_settled_arcs(known, needed):
+def _enlarge_settled_arcs(known, needed):
     """The same continuations with room for twice as many as needed."""
     room = 2 * needed
     return SettledArcs(
-        longer(known.node, room),
-        longer(known.observation, room),
-        longer(known.value, room),
-        longer(known.mass, room),
+        enlarge(known.node, room),
+        enlarge(known.observation, room),
+        enlarge(known.value, room),
+        enlarge(known.mass, room),
     )
 
 
 @njit(cache=True)
-def add_node(level, child, first, last, work):
+def _add_node(level, child, first, last, work):
     """Write the belief of a new node behind the others."""
     fill = level.start[child]
     for at in range(first, last):
@@ -125,7 +125,7 @@ def add_node(level, child, first, last, work):
 
 
 @njit(cache=True)
-def name_node(level, child, observation, hashed, check):
+def _initialise_node(level, child, observation, hashed, check):
     """What a new node begins with."""
     level.mass[child] = 0.0
     level.best[child] = -1.0
@@ -136,7 +136,7 @@ def name_node(level, child, observation, hashed, check):
 
 
 @njit(cache=True)
-def add_mass(level, child, node, share, likeliest, runs):
+def _add_mass(level, child, node, share, likeliest, runs):
     """One more arc leads to a child: its mass, its runs, and whether the likeliest sequence comes this way."""
     level.mass[child] += share
     level.runs[child] += runs
@@ -146,7 +146,7 @@ def add_mass(level, child, node, share, likeliest, runs):
 
 
 @njit(cache=True)
-def add_settled_arc(known, index, node, observation, value, mass):
+def _add_settled_arc(known, index, node, observation, value, mass):
     """A continuation that settles the secret."""
     known.node[index] = node
     known.observation[index] = observation
@@ -155,7 +155,7 @@ def add_settled_arc(known, index, node, observation, value, mass):
 
 
 @njit(cache=True)
-def trim_level(level, count, arcs, num_arcs, known, num_known, sampled):
+def _cut_unused_room(level, count, arcs, num_arcs, known, num_known, sampled):
     """The level and how it was reached, without the room that was not used."""
     entries = level.start[count]
     nodes = Nodes(
@@ -198,7 +198,7 @@ def predict(nodes, node, moves, pairs, work):
 
 
 @njit(cache=True, inline="always")
-def look_ahead(nodes, node, moves, pairs, settled, work):
+def _predict_observations(nodes, node, moves, pairs, settled, work):
     """What may be seen after a node: P(x', o' | node), by observation, in the scratch arrays.
 
     Returns how many observations were seen; observation o has fill[o] entries in its segment. The reader sets
@@ -233,7 +233,7 @@ def look_ahead(nodes, node, moves, pairs, settled, work):
 
 
 @njit(cache=True)
-def draw_runs(draws, num_seen, work):
+def _draw_runs(draws, num_seen, work):
     """Distribute sampled runs over the observations seen, by their chances; rounding errors go to the likeliest."""
     likeliest = 0
     for index in range(num_seen):
@@ -294,7 +294,7 @@ def _rehash(size, hashes, count):
 
 
 @njit(cache=True)
-def _slot_of(table, hashes, hashed, check):
+def _find_slot(table, hashes, hashed, check):
     """Where a belief stands in the hash table, or the empty slot where it belongs."""
     mask = np.uint64(table.size - 1)
     slot = (hashed >> _TOP) & mask
@@ -328,7 +328,7 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
     nodes expanded is returned.
     """
     num_nodes, sampled = nodes.mass.size, draws.size > 0
-    level, arcs, known, table = new_level(nodes), new_arcs(num_nodes), new_settled_arcs(), _new_table(num_nodes)
+    level, arcs, known, table = _new_level(nodes), _new_arcs(num_nodes), _new_settled_arcs(), _new_table(num_nodes)
     count, num_arcs, num_known, drawn, reached, settled_mass = 0, 0, 0, 0, num_nodes, 0.0
     for node in range(num_nodes):
         used = room.per_entry * level.start[count] + room.per_node * count
@@ -336,17 +336,17 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
             reached = node
             arcs.start[node + 1 :] = num_arcs
             break
-        num_seen = look_ahead(nodes, node, moves, pairs, settled, work)
+        num_seen = _predict_observations(nodes, node, moves, pairs, settled, work)
         if sampled:
-            draw_runs(draws[drawn : drawn + nodes.runs[node]], num_seen, work)
+            _draw_runs(draws[drawn : drawn + nodes.runs[node]], num_seen, work)
             drawn += nodes.runs[node]
-        num_entries = level.start[count] + num_new_entries(num_seen, work)
+        num_entries = level.start[count] + _count_new_entries(num_seen, work)
         if count + num_seen > level.mass.size or num_entries > level.pair.size:
-            level = larger_level(level, count + num_seen, num_entries)
+            level = _enlarge_level(level, count + num_seen, num_entries)
         if keep_arcs and num_known + num_seen > known.node.size:
-            known = enlarge_settled_arcs(known, num_known + num_seen)
+            known = _enlarge_settled_arcs(known, num_known + num_seen)
         if keep_arcs and num_arcs + num_seen > arcs.child.size:
-            arcs = larger_arcs(arcs, num_arcs + num_seen)
+            arcs = _enlarge_arcs(arcs, num_arcs + num_seen)
         for index in range(num_seen):
             observation = work.seen[index]
             first = pairs.segment[observation]
@@ -360,27 +360,27 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
             if work.settled[observation] >= 0:
                 settled_mass += share.real
                 if keep_arcs:
-                    add_settled_arc(known, num_known, node, observation, work.settled[observation], share.real)
+                    _add_settled_arc(known, num_known, node, observation, work.settled[observation], share.real)
                     num_known += 1
                 continue
             hashed, check = _normalise(first, last, chance, pairs, work)
-            slot = _slot_of(table, level.hashes, hashed, check)
+            slot = _find_slot(table, level.hashes, hashed, check)
             child = int(table[slot])
             if child < 0:
                 child = count
                 count += 1
                 table[slot] = child
-                add_node(level, child, first, last, work)
-                name_node(level, child, observation, hashed, check)
+                _add_node(level, child, first, last, work)
+                _initialise_node(level, child, observation, hashed, check)
                 if 2 * count > table.size:
                     table = _rehash(4 * table.size, level.hashes, count)
-            add_mass(level, child, node, share, nodes.best[node] * chance.real, work.runs[observation])
+            _add_mass(level, child, node, share, nodes.best[node] * chance.real, work.runs[observation])
             if keep_arcs:
                 arcs.child[num_arcs] = child
                 arcs.weight[num_arcs] = factor
                 num_arcs += 1
         arcs.start[node + 1] = num_arcs
-    made, arcs, known = trim_level(level, count, arcs, num_arcs, known, num_known, sampled)
+    made, arcs, known = _cut_unused_room(level, count, arcs, num_arcs, known, num_known, sampled)
     return made, arcs, known, reached, settled_mass
 
 

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.graph import Budget, Chain, Graph
-from opaq.beliefs.kernels import BITS, IMPOSSIBLE, STEP, ByteArray, ChainEdges, NumberArray, longer
+from opaq.beliefs.graph import BITS, IMPOSSIBLE, STEP, Budget, ByteArray, Chain, ChainEdges, Graph, NumberArray, enlarge
 from opaq.beliefs.leaf_rows import LeafRows, cell_values
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unroll import unroll
@@ -26,7 +25,7 @@ from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
 
-class GraphShape(NamedTuple):
+class _GraphShape(NamedTuple):
     """The nodes of all levels, one level after the other, without their numbers."""
 
     entry_start: IndexArray  # [node + 1]
@@ -39,7 +38,7 @@ class GraphShape(NamedTuple):
     cell: IndexArray  # the (observation, secret value) cells that may follow a leaf
 
 
-class Links(NamedTuple):
+class _Links(NamedTuple):
     """From a state to the cells of the last observation, one step ahead: P(o, z | x) is a sum over edges and pairs."""
 
     start: IndexArray  # [state + 2]: the links of every state, the source's last
@@ -67,7 +66,7 @@ class Buffers(NamedTuple):
     link_slope: NumberArray  # [link]: d value / d that
 
 
-def make_links(process: HiddenProcess) -> Links:
+def _make_links(process: HiddenProcess) -> _Links:
     """What every edge adds to the cells that its state leads to."""
     pairs, num_edges = process.pairs, process.edge_target.size
     owner = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
@@ -75,7 +74,7 @@ def make_links(process: HiddenProcess) -> Links:
     num_cells = pairs.cell_observation.size
     codes, link = np.unique(owner[edge] * num_cells + pairs.cell[pair], return_inverse=True)
     counts = np.bincount(codes // num_cells, minlength=process.num_states + 1)
-    return Links(
+    return _Links(
         start=indices(np.concatenate(([0], np.cumsum(counts)))),
         cell=indices(codes % num_cells),
         observation=indices(pairs.cell_observation),
@@ -85,7 +84,7 @@ def make_links(process: HiddenProcess) -> Links:
     )
 
 
-def make_shape(graph: Graph, chain: Chain, links: Links) -> GraphShape:
+def _make_shape(graph: Graph, chain: Chain, links: _Links) -> _GraphShape:
     """All levels of a graph as one; arcs to dropped nodes are left out."""
     sizes = [level.num_nodes for level in graph.levels]
     first = np.concatenate(([0], np.cumsum(sizes)))
@@ -98,8 +97,8 @@ def make_shape(graph: Graph, chain: Chain, links: Links) -> GraphShape:
         children.append(level.arcs.child[kept] + first[depth])
     arc_counts.append(np.zeros(sizes[-1], dtype=np.int64))
     pair = np.concatenate([level.nodes.pair for level in graph.levels])
-    cell_start, cell = followers(graph.last, links, chain.pairs, chain.work)
-    return GraphShape(
+    cell_start, cell = _list_leaf_cells(graph.last, links, chain.pairs, chain.work)
+    return _GraphShape(
         entry_start=indices(np.concatenate(([0], np.cumsum(counts)))),
         state=indices(chain.pairs.state[pair]),
         emission=chain.pairs.value[pair],
@@ -112,7 +111,7 @@ def make_shape(graph: Graph, chain: Chain, links: Links) -> GraphShape:
 
 
 @njit(cache=True, nogil=True)
-def followers(leaves, links, pairs, work):
+def _list_leaf_cells(leaves, links, pairs, work):
     """The cells that may follow each leaf: (cell_start, cell)."""
     num_leaves = leaves.mass.size
     cell_start = np.zeros(num_leaves + 1, np.int64)
@@ -127,7 +126,7 @@ def followers(leaves, links, pairs, work):
                     continue
                 work.listed[cell] = True
                 if num_cells == cells.size:
-                    cells = longer(cells, 2 * num_cells)
+                    cells = enlarge(cells, 2 * num_cells)
                 cells[num_cells] = cell
                 num_cells += 1
         for index in range(cell_start[leaf], num_cells):
@@ -140,7 +139,7 @@ _TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged 
 
 
 @njit(cache=True)
-def _weigh(first, last, states, emission, predicted, weights):
+def _project_child(first, last, states, emission, predicted, weights):
     """The chance of a child's observation, and the random projection of the belief it leads to, not normalised."""
     chance = predicted[0] * 0.0
     seen = predicted[0] * 0.0
@@ -160,7 +159,7 @@ def _fill_belief(first, last, states, emission, predicted, scale, belief):
 
 
 @njit(cache=True, nogil=True)
-def sweep_forward(shape, moves, weights, buffers, stop):
+def _sweep_forward(shape, moves, weights, buffers, stop):
     """Beliefs and masses of all nodes; False where two beliefs that were merged are no longer proportional."""
     belief, mass, filled, predicted = buffers.belief, buffers.mass, buffers.filled, buffers.predicted
     mass[:] = 0.0
@@ -177,14 +176,14 @@ def sweep_forward(shape, moves, weights, buffers, stop):
         for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
             child = shape.child[arc]
             first, last = shape.entry_start[child], shape.entry_start[child + 1]
-            chance, seen = _weigh(first, last, shape.state, shape.emission, predicted, weights)
+            chance, seen = _project_child(first, last, shape.state, shape.emission, predicted, weights)
             if chance.real < IMPOSSIBLE:
                 continue
             if not filled[child]:
                 _fill_belief(first, last, shape.state, shape.emission, predicted, 1.0 / chance, belief)
                 buffers.projection[child] = seen / chance
                 filled[child] = True
-            elif _apart(seen / chance - buffers.projection[child]):
+            elif _differ(seen / chance - buffers.projection[child]):
                 _clear(shape, node, moves, predicted)
                 return False
             mass[child] += mass[node] * chance
@@ -196,7 +195,7 @@ def sweep_forward(shape, moves, weights, buffers, stop):
 
 
 @njit(cache=True)
-def _apart(difference):
+def _differ(difference):
     """Whether two projections differ by more than rounding; derivatives count too (written so that NaN differs)."""
     return not (abs(difference.real) <= _TOLERANCE and abs(difference.imag) <= _TOLERANCE * STEP)
 
@@ -246,7 +245,7 @@ def _add_link_slopes(links, moves, buffers, slope):
 
 
 @njit(cache=True, nogil=True)
-def entropy_step(shape, links, moves, buffers, slope, stop):
+def _entropy_step(shape, links, moves, buffers, slope, stop):
     """After the last observation: the expected H(Z | y), and the adjoints of the leaves; adds to d value / d flow.
 
     See last_observation.last_step for the derivative. Cells of no mass count as 0, with derivative 0.
@@ -265,7 +264,7 @@ def entropy_step(shape, links, moves, buffers, slope, stop):
 
 
 @njit(cache=True, nogil=True)
-def fill_leaves(shape, links, moves, buffers, masses, stop):
+def _fill_leaf_masses(shape, links, moves, buffers, masses, stop):
     """P(o, z | leaf) of every cell that may follow a leaf, as shape.cell lists them."""
     _fill_links(links, moves, buffers)
     for leaf in range(shape.cell_start.size - 1):
@@ -278,7 +277,7 @@ def fill_leaves(shape, links, moves, buffers, masses, stop):
 
 
 @njit(cache=True, nogil=True)
-def slope_step(shape, links, moves, buffers, cell_slope, slope, stop):
+def _slope_step(shape, links, moves, buffers, cell_slope, slope, stop):
     """The adjoints of the leaves from the slope by the mass of every cell that follows; adds to d value / d flow."""
     for leaf in range(shape.cell_start.size - 1):
         if stop[0] != 0:
@@ -346,7 +345,7 @@ def _clear(shape, node, moves, predicted):
 
 
 @njit(cache=True, nogil=True)
-def sweep_backward(shape, moves, buffers, slope, stop):
+def _sweep_backward(shape, moves, buffers, slope, stop):
     """Adjoints of all entries from those of the last level; adds d value / d flow to `slope`."""
     adjoint, expected = buffers.adjoint, buffers.expected
     for node in range(shape.first_leaf - 1, -1, -1):
@@ -368,8 +367,8 @@ class FrozenGraph:
     """The belief graph of one process, to be evaluated at many policies near the one it was built for."""
 
     process: HiddenProcess
-    shape: GraphShape
-    links: Links
+    shape: _GraphShape
+    links: _Links
     weights: FloatArray  # [state]: the random projection
     positive: BoolArray  # [edge]: which flows are positive
     leaf: Leaf | None  # what is evaluated; None: opacity
@@ -394,8 +393,8 @@ class FrozenGraph:
         chain = Chain.of(process, pi, stop=stop)
         graph = unroll(chain, steps=process.horizon, budget=budget, keep=True)
         chain.stop.check()
-        links = make_links(process)
-        shape = make_shape(graph, chain, links)
+        links = _make_links(process)
+        shape = _make_shape(graph, chain, links)
         compiled = leaf is None or leaf.compiled == "opacity"
         return cls(
             process=process,
@@ -404,7 +403,7 @@ class FrozenGraph:
             weights=1.0 + np.random.default_rng(0x0BAC).random(process.num_states + 1),
             positive=np.real(chain.moves.flow) > 0.0,
             leaf=leaf,
-            rows=None if compiled else _rows(process, shape),
+            rows=None if compiled else _leaf_rows(process, shape),
             num_nodes=graph.num_nodes,
             dropped_mass=graph.dropped_mass,
         )
@@ -437,16 +436,16 @@ class FrozenGraph:
         if not np.array_equal(np.real(moves.flow) > 0.0, self.positive):
             return None
         cell = stop.cell()
-        fits = sweep_forward(self.shape, moves, self.weights, buffers, cell)
+        fits = _sweep_forward(self.shape, moves, self.weights, buffers, cell)
         stop.check()
         if not fits:
             return None
         slope = np.zeros(moves.flow.size, moves.flow.dtype)
         if self.leaf is None or self.rows is None:
-            value = entropy_step(self.shape, self.links, moves, buffers, slope, cell)
+            value = _entropy_step(self.shape, self.links, moves, buffers, slope, cell)
         else:
             value = self._leaf_step(self.leaf, self.rows, moves, buffers, slope, cell)
-        sweep_backward(self.shape, moves, buffers, slope, cell)
+        _sweep_backward(self.shape, moves, buffers, slope, cell)
         stop.check()
         return self._with_certain(pi, float(value), self.process.edge_slots.T @ slope)
 
@@ -455,9 +454,9 @@ class FrozenGraph:
     ) -> float:
         """The expected excess of a leaf, and the adjoints there; adds to `slope`."""
         masses = np.zeros(rows.num_entries, moves.flow.dtype)
-        fill_leaves(self.shape, self.links, moves, buffers, masses, cell)
+        _fill_leaf_masses(self.shape, self.links, moves, buffers, masses, cell)
         amounts, slopes = rows.evaluate(leaf, masses)
-        slope_step(self.shape, self.links, moves, buffers, slopes, slope, cell)
+        _slope_step(self.shape, self.links, moves, buffers, slopes, slope, cell)
         return float(np.real(buffers.mass[self.shape.first_leaf :]) @ amounts)
 
     def _with_certain(self, pi: Any, value: float, slope: Any) -> tuple[float, Any]:
@@ -468,6 +467,6 @@ class FrozenGraph:
         return value + float(np.real(mean)), slope + mean_slope
 
 
-def _rows(process: HiddenProcess, shape: GraphShape) -> LeafRows:
+def _leaf_rows(process: HiddenProcess, shape: _GraphShape) -> LeafRows:
     observation = process.pairs.cell_observation[shape.cell].astype(np.int64)
     return LeafRows.of(shape.cell_start.astype(np.int64), cell_values(process)[shape.cell], observation)

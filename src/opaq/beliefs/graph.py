@@ -1,22 +1,155 @@
-"""The belief graph: every distinct belief the observer can hold, level by level.
+"""What the compiled inner loops of the belief graph work on. Cost follows the support of the beliefs.
 
-For one observation sequence y the observer's belief is alpha_y(x) = P(y, x_t = x). Opacity is a sum over y of a
-positively homogeneous function of alpha_y, so sequences with proportional beliefs share one node that carries their
-total mass, and one backward sweep gives the whole gradient.
+Beliefs are stored sparsely: node n owns the entries start[n] .. start[n + 1] - 1, and an entry names a *pair* (state,
+observation that the state just emitted), so that its state, its observation and E(o | x) are all at hand. Every
+kernel works for real and for complex numbers: an imaginary part of size STEP carries a derivative along a direction
+(the complex-step method), which turns the gradient code into Hessian-vector products.
+
+Zero is a value, never a mark: products of small probabilities underflow to 0. What has been visited is recorded in
+flags of its own, and every buffer is sized by what can be visited once. Kernels that loop over nodes read `work.stop`
+and return early when it is set; they say how many nodes they dealt with.
+
+The loops themselves: prediction (one step ahead), expansion (the next level), last_observation (values and adjoints),
+payment (returns). A compiled function is kept on disk by the time of its own file: after an edit of a function that
+another file's kernel calls, remove the __pycache__ folders. Functions called per node or arc are left to LLVM to
+inline: numba's own inlining counts a reference to every array of a tuple argument at each call.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, cast
 
-from opaq.beliefs import kernels
-from opaq.beliefs.kernels import Arcs, ChainEdges, Nodes, SettledArcs
+import numpy as np
+from numpy.typing import NDArray
+
 from opaq.errors import check_numbers
-from opaq.model.arrays import FloatArray
+from opaq.kernel_cache import njit
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
+
+ShortArray = NDArray[np.int32]
+ByteArray = NDArray[np.uint8]
+NumberArray = NDArray[np.float64] | NDArray[np.complex128]
+
+STEP = 1e-20  # size of the imaginary part that carries a derivative
+IMPOSSIBLE = 1e-290  # observations less likely than this are left out: dividing by less overflows
+BITS = 1.0 / math.log(2.0)
+
+
+class ChainEdges(NamedTuple):
+    """The Markov chain under a policy: edges by state, the source last."""
+
+    start: IndexArray  # [state + 2]
+    target: IndexArray  # [edge]
+    flow: NumberArray  # [edge], real or complex
+
+
+class Nodes(NamedTuple):
+    """The distinct beliefs of one level."""
+
+    start: IntArray  # [node + 1]
+    pair: IndexArray  # [entry]
+    belief: NumberArray  # [entry]: P(x | y), summing to 1 over a node; real or complex
+    mass: NumberArray  # [node]: P(y), summed over the sequences of the node; real or complex
+    best: FloatArray  # [node]: probability of its likeliest sequence
+    parent: IntArray  # [node]: the node which that sequence comes from
+    observation: ShortArray  # [node]: the last observation
+    runs: IntArray  # [node]: how many sampled runs passed (0 when nothing is sampled)
+
+
+class Room(NamedTuple):
+    """The memory for two levels under construction: bytes in all, and what an entry and a node take of them."""
+
+    total: int
+    per_entry: int
+    per_node: int
+
+
+class Arcs(NamedTuple):
+    """From the nodes of one level to those of the next; weight is empty where every weight is 1."""
+
+    start: IntArray  # [node + 1]
+    child: IntArray  # [arc]
+    weight: FloatArray  # [arc]
+
+
+class SettledArcs(NamedTuple):
+    """Continuations after which the secret is settled, whatever comes."""
+
+    node: IntArray
+    observation: IntArray
+    value: IntArray
+    mass: FloatArray
+
+
+class Scratch(NamedTuple):
+    """Working memory, clean between nodes, and the byte that asks a kernel to stop."""
+
+    predicted: NumberArray  # [state]
+    marked: BoolArray  # [state]: whether it is among the touched ones
+    touched: IndexArray  # [state]: the marked states
+    chance: NumberArray  # [observation]: P(o | node)
+    fill: IntArray  # [observation]: how many entries it has; 0 between nodes
+    settled: IntArray  # [observation]
+    runs: IntArray  # [observation]
+    seen: IndexArray  # [observation]: those with entries
+    pair: IndexArray  # [pair]: entries, a segment per observation
+    value: NumberArray  # [pair]
+    listed: BoolArray  # [cell]: whether it is among the listed cells; False between nodes
+    cells: IndexArray  # [cell]: the listed cells
+    cell_mass: NumberArray  # [cell]
+    surprise: NumberArray  # [cell]
+    largest: FloatArray  # [observation]
+    expected: NumberArray  # [state]: 0 between nodes
+    stop: ByteArray  # [1]: not 0 when the work should end
+
+
+def _zeros_like(size: int, like: NumberArray) -> NumberArray:
+    """Zeros, real or complex as the others are."""
+    return cast(NumberArray, np.zeros(size, like.dtype))
+
+
+def new_scratch(
+    *,
+    num_states: int,
+    num_observations: int,
+    num_pairs: int,
+    num_cells: int,
+    like: NumberArray,
+    stop: ByteArray,
+) -> Scratch:
+    """Working memory for the kernels; `like` tells real from complex numbers."""
+    return Scratch(
+        predicted=_zeros_like(num_states + 1, like),
+        marked=np.zeros(num_states + 1, np.bool_),
+        touched=np.zeros(num_states + 1, np.uint32),
+        chance=_zeros_like(num_observations, like),
+        fill=np.zeros(num_observations, np.int64),
+        settled=np.zeros(num_observations, np.int64),
+        runs=np.zeros(num_observations, np.int64),
+        seen=np.zeros(num_observations, np.uint32),
+        pair=np.zeros(num_pairs, np.uint32),
+        value=_zeros_like(num_pairs, like),
+        listed=np.zeros(num_cells, np.bool_),
+        cells=np.zeros(num_cells, np.uint32),
+        cell_mass=_zeros_like(num_cells, like),
+        surprise=_zeros_like(num_cells, like),
+        largest=np.zeros(num_observations, np.float64),
+        expected=_zeros_like(num_states + 1, like),
+        stop=stop,
+    )
+
+
+@njit(cache=True)
+def enlarge(array: Any, size: int) -> Any:
+    """The array with room for more."""
+    longer = np.empty(size, array.dtype)
+    longer[: array.size] = array
+    return longer
+
 
 Limit = Literal["beliefs", "memory", "work"]
 DROPPED = -1  # the child of an arc whose node was dropped
@@ -110,7 +243,7 @@ class Chain:
     process: HiddenProcess
     moves: ChainEdges
     pairs: Pairs
-    work: kernels.Scratch
+    work: Scratch
     stop: Stop
 
     @classmethod
@@ -119,7 +252,7 @@ class Chain:
         stop = stop or Stop()
         moves = ChainEdges(*process.edges, process.flow(pi))
         pairs = process.pairs
-        work = kernels.scratch(
+        work = new_scratch(
             num_states=process.num_states,
             num_observations=process.num_observations,
             num_pairs=pairs.state.size,

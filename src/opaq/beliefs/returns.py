@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.kernels import ChainEdges, longer
+from opaq.beliefs.graph import ChainEdges, enlarge
 from opaq.kernel_cache import njit
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Payoff
@@ -15,7 +15,7 @@ from opaq.stop import Stop
 
 
 @njit(cache=True, nogil=True)
-def push_forward(start, moves, reward, discount, steps, stop):
+def _forward_kernel(start, moves, reward, discount, steps, stop):
     """sum over t = 0 .. steps of discount^t E[reward(x_t)], and the distribution of the last state.
 
     `stop` is the byte that asks to stop; what is returned then means nothing.
@@ -42,7 +42,7 @@ def push_forward(start, moves, reward, discount, steps, stop):
 
 
 @njit(cache=True, nogil=True)
-def pay(start, moves, reward, final, discount, horizon):
+def _payoff_kernel(start, moves, reward, final, discount, horizon):
     """Expected payoff of a chain, its derivatives by flow and by reward, and the expected visits of every state.
 
     One sweep forward, one back, over the states that can be reached at each time. `start` is P(x_0 = x); edges of the
@@ -96,8 +96,8 @@ def _visits_by_time(start, moves, horizon):
     first[1] = count
     for time in range(horizon):
         if count + size > state_at.size:
-            state_at = longer(state_at, 2 * (count + size))
-            visit_at = longer(visit_at, 2 * (count + size))
+            state_at = enlarge(state_at, 2 * (count + size))
+            visit_at = enlarge(visit_at, 2 * (count + size))
         for index in range(first[time], first[time + 1]):
             state = state_at[index]
             for edge in range(moves.start[state], moves.start[state + 1]):
@@ -121,7 +121,7 @@ EQUAL = 1e-12  # of their size: a return this close to its threshold meets it
 _UNIT = 2.0**-53
 
 
-def moves(process: HiddenProcess, flow: Any) -> Any:
+def transition_matrix(process: HiddenProcess, flow: Any) -> Any:
     """P_pi as a sparse matrix [state, next state], the source left out."""
     from scipy.sparse import csr_array
 
@@ -148,7 +148,7 @@ def secret_distribution(process: HiddenProcess, pi: FloatArray, *, stop: Stop | 
 def secret_slope(process: HiddenProcess, pi: Any, worth: FloatArray) -> tuple[Any, Any]:
     """The mean of worth[Z] over the secret values, and its derivative by the policy vector."""
     unpaid = np.zeros(process.num_states)
-    value, slope, _, _ = pay(
+    value, slope, _, _ = _payoff_kernel(
         start_distribution(process), _chain(process, pi), unpaid, worth[process.secret], 1.0, process.horizon
     )
     return value, process.edge_slots.T @ slope
@@ -172,7 +172,7 @@ def _push_forward(
     """The discounted sum of a reward of the states, and the distribution of the last state."""
     stop = stop or Stop()
     start, chain = start_distribution(process), _chain(process, pi)
-    total, last = push_forward(start, chain, reward, discount, process.horizon, stop.cell())
+    total, last = _forward_kernel(start, chain, reward, discount, process.horizon, stop.cell())
     stop.check()
     return total, last
 
@@ -184,7 +184,7 @@ def _chain(process: HiddenProcess, pi: Any) -> ChainEdges:
 def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:
     """V, its derivative by the policy vector, and the expected visits of every policy row."""
     payoff = payoff or process.payoffs[0]
-    value, slope, paid, visits = pay(
+    value, slope, paid, visits = _payoff_kernel(
         start_distribution(process),
         _chain(process, pi),
         payoff.slots @ pi,
@@ -209,11 +209,14 @@ def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
     from scipy.sparse.linalg import splu
 
     payoff = process.payoffs[0]
-    system = eye_array(process.num_states, format="csc") - payoff.discount * moves(process, process.flow(pi)).tocsc()
+    system = (
+        eye_array(process.num_states, format="csc")
+        - payoff.discount * transition_matrix(process, process.flow(pi)).tocsc()
+    )
     return float(start_distribution(process) @ splu(system.tocsc()).solve(payoff.slots @ pi))
 
 
-def paid_in_all(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forever: bool = False) -> float:
+def absolute_payoff(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forever: bool = False) -> float:
     """E[sum over t of |discount^t R(x_t, a_t)|]: the size of what is added up, whatever cancels.
 
     forever: for the return of an endless run.
@@ -224,7 +227,7 @@ def paid_in_all(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forev
     return expected_return(process, pi, unsigned)
 
 
-def most_paid_in_all(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
+def largest_absolute_payoff(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
     """What the size of what is added up is at most, for any policy."""
     most = float(np.abs(payoff.slots.data).max(initial=0.0))
     if forever:
@@ -245,7 +248,7 @@ def rounding_share(process: HiddenProcess, *, forever: bool = False) -> float:
     return 1.01 * _UNIT * (times * (actions + sources + 8) + process.num_states)
 
 
-def tolerance_of(process: HiddenProcess, payoff: Payoff, paid: float, *, forever: bool = False) -> float:
+def threshold_tolerance(process: HiddenProcess, payoff: Payoff, paid: float, *, forever: bool = False) -> float:
     """How far below its threshold a computed return may be and still meet it.
 
     Relative to the threshold, and to what rounding can take from the sum where payments cancel. paid: their size.
@@ -254,7 +257,7 @@ def tolerance_of(process: HiddenProcess, payoff: Payoff, paid: float, *, forever
     return EQUAL * abs(payoff.threshold or 0.0) + share * paid
 
 
-def most_tolerance(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
+def largest_tolerance(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
     """How far below its threshold the exact return of a policy can be at most whose computed return meets it."""
-    paid = most_paid_in_all(process, payoff, forever=forever)
-    return tolerance_of(process, payoff, paid, forever=forever) + rounding_share(process, forever=forever) * paid
+    paid = largest_absolute_payoff(process, payoff, forever=forever)
+    return threshold_tolerance(process, payoff, paid, forever=forever) + rounding_share(process, forever=forever) * paid

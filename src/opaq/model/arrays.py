@@ -23,7 +23,7 @@ class ShortRepr:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name}={brief(getattr(self, name))}" for name in _names(self))
+        parts = ", ".join(f"{name}={_brief(getattr(self, name))}" for name in _names(self))
         return _abbreviate(f"{type(self).__name__}({parts})", _LONGEST)
 
 
@@ -35,31 +35,31 @@ class ContentEq(ShortRepr):
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(same(getattr(self, name), getattr(other, name)) for name in _names(self))
+        return all(_same(getattr(self, name), getattr(other, name)) for name in _names(self))
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, *(_hash_value(getattr(self, name)) for name in _names(self))))
 
 
-def same(one: Any, other: Any) -> bool:
+def _same(one: Any, other: Any) -> bool:
     """Whether two values are equal: arrays entry by entry, mappings key by key."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.array_equal(np.asarray(one), np.asarray(other))
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(_same, one, other))
     return bool(one == other)
 
 
-def brief(value: Any) -> str:
+def _brief(value: Any) -> str:
     """A value in a few words."""
     if isinstance(value, np.ndarray):
         return f"array[{'x'.join(map(str, value.shape))}]"
     if isinstance(value, Mapping):
         return f"{{{len(value)}}}" if value else "{}"
     if isinstance(value, tuple | list | frozenset):
-        text = f"({', '.join(map(brief, value))})" if len(value) <= 4 else ""
+        text = f"({', '.join(map(_brief, value))})" if len(value) <= 4 else ""
         return text if text and len(text) <= _LONGEST_PART else f"({len(value)} items)"
     if is_dataclass(value):
         text = repr(value)
@@ -130,11 +130,11 @@ class SparseRows(ContentEq):
         columns = np.asarray(columns, dtype=np.int64)
         values = np.asarray(values, dtype=np.float64)
         kept = values != 0
-        places, inverse = np.unique(rows[kept] * shape[1] + columns[kept], return_inverse=True)
-        summed = np.bincount(inverse, weights=values[kept], minlength=places.size)
-        counts = np.bincount(places // max(shape[1], 1), minlength=shape[0])
+        positions, inverse = np.unique(rows[kept] * shape[1] + columns[kept], return_inverse=True)
+        summed = np.bincount(inverse, weights=values[kept], minlength=positions.size)
+        counts = np.bincount(positions // max(shape[1], 1), minlength=shape[0])
         starts = np.concatenate(([0], np.cumsum(counts)))
-        return cls(ints(starts), ints(places % max(shape[1], 1)), floats(summed), shape[1])
+        return cls(ints(starts), ints(positions % max(shape[1], 1)), floats(summed), shape[1])
 
     @classmethod
     def from_dense(cls, matrix: Any) -> SparseRows:
@@ -150,8 +150,8 @@ class SparseRows(ContentEq):
 
     def row(self, index: int) -> tuple[IntArray, FloatArray]:
         """The columns and values of one row."""
-        place = slice(int(self.starts[index]), int(self.starts[index + 1]))
-        return self.columns[place], self.values[place]
+        entries = slice(int(self.starts[index]), int(self.starts[index + 1]))
+        return self.columns[entries], self.values[entries]
 
     def row_of_entry(self) -> IntArray:
         """The row of every entry."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from opaq.errors import Faults, shown, suggestion, whole_fault
+from opaq.errors import Faults, describe_value, suggestion, whole_fault
 from opaq.lexer import InLine, Tokens
 from opaq.model.checks import Checked, Checks
 
@@ -157,20 +157,13 @@ def _is_one(state: object, last: int) -> bool:
     return whole_fault(state, low=0, high=last) is None
 
 
-def _check_accepting(accepting: object, last: int, checks: Checks) -> None:
-    if not isinstance(accepting, frozenset | set) or not all(_is_one(state, last) for state in accepting):
-        checks.error("accepting", "is not a set of states", f"number them from 0 to {last:,}")
-    else:
-        checks.put("accepting", frozenset(map(int, accepting)))
-
-
 def _check_edges(edges: object, last: int, checks: Checks) -> None:
     if not isinstance(edges, tuple | list):
-        checks.error("edges", f"is {shown(edges)}, not a tuple of edges")
+        checks.error("edges", f"is {describe_value(edges)}, not a tuple of edges")
         return
     for index, edge in enumerate(edges):
         if not isinstance(edge, Edge) or not isinstance(edge.guard, Guard):
-            checks.error(f"edges[{index}]", f"is {shown(edge)}, not an Edge with a Guard")
+            checks.error(f"edges[{index}]", f"is {describe_value(edge)}, not an Edge with a Guard")
         elif not _is_one(edge.source, last) or not _is_one(edge.target, last):
             checks.error(f"edges[{index}]", f"joins states {edge.source} and {edge.target}, not 0 to {last:,}")
     checks.put("edges", tuple(edges))

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from opaq.errors import Faults
 from opaq.model.arrays import IntArray, SparseRows
 from opaq.model.checks import Checked, Checks
@@ -48,7 +46,7 @@ class Memory(Checked):
         checks.finish()
 
 
-def holds(fine: Memory, coarse: Memory) -> bool:
+def _memory_refines(fine: Memory, coarse: Memory) -> bool:
     """Whether a memory can do what another does: the same machine, or a free one of at least as many nodes.
 
     Node n of the larger free memory stands for node n modulo the size of the smaller one.
@@ -56,33 +54,19 @@ def holds(fine: Memory, coarse: Memory) -> bool:
     if fine.free != coarse.free:
         return False
     if coarse.free:
-        size = len(coarse.nodes)
-        return len(fine.nodes) >= size and _same(_fold_columns(fine.start, size), coarse.start)
-    return (
-        fine.nodes == coarse.nodes
-        and _same(fine.start, coarse.start)
-        and np.array_equal(fine.update_of, coarse.update_of)
-        and _same(fine.updates, coarse.updates)
-    )
-
-
-def _fold_columns(rows: SparseRows, size: int) -> SparseRows:
-    """The same rows with every column counted modulo a size."""
-    columns = rows.columns % size
-    return SparseRows.from_entries(rows.row_of_entry(), columns, rows.values, shape=(rows.num_rows, size))
-
-
-def _same(one: SparseRows, other: SparseRows) -> bool:
-    pairs = ((one.starts, other.starts), (one.columns, other.columns), (one.values, other.values))
-    return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+        start, size = fine.start, len(coarse.nodes)
+        entries = (start.row_of_entry(), start.columns % size, start.values)
+        folded = SparseRows.from_entries(*entries, shape=(start.num_rows, size))
+        return len(fine.nodes) >= size and folded == coarse.start
+    return fine == coarse
 
 
 def check_memory(memory: Memory, faults: Faults, where: str, *, num_states: int, num_actions: int) -> None:
     """Note when a machine does not fit a model."""
     expected = (len(memory.nodes), num_states, num_actions)
     if memory.update_of.shape != expected:
-        found, wanted = (" x ".join(map(str, shape)) for shape in (memory.update_of.shape, expected))
-        faults.error(f"{where}.update", f"has shape {found}, not {wanted}")
+        actual, wanted = (" x ".join(map(str, shape)) for shape in (memory.update_of.shape, expected))
+        faults.error(f"{where}.update", f"has shape {actual}, not {wanted}")
     if memory.start.num_rows != num_states:
         faults.error(f"{where}.start", f"has {memory.start.num_rows:,} entries, not {num_states:,}")
 
@@ -197,7 +181,7 @@ class MemoryNode(Condition):
 
     def project_to(self, coarse: Condition) -> Projection | None:
         """Node n of a larger memory stands for node n modulo the size of the smaller one."""
-        if not isinstance(coarse, MemoryNode) or not holds(self.memory, coarse.memory):
+        if not isinstance(coarse, MemoryNode) or not _memory_refines(self.memory, coarse.memory):
             return None
         nodes = coarse.memory.nodes
         stands_for = {node: nodes[index % len(nodes)] for index, node in enumerate(self.memory.nodes)}

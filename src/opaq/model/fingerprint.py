@@ -21,10 +21,15 @@ Parts = dict[str, Any]  # the name of a part, in words -> a number, a short text
 
 def digest(value: Any) -> str:
     """ "sha256:..." of any value made of dataclasses, arrays, mappings, sequences, names and numbers."""
-    content = hashlib.sha256(b"opaq-1")
-    for part in _pieces(value):
-        content.update(len(part).to_bytes(8, "little"))
-        content.update(part)
+    return _hash(b"opaq-1", _pieces(value))
+
+
+def _hash(version: bytes, pieces: Iterable[bytes]) -> str:
+    """Return "sha256:..." over pieces of bytes, each behind its length so that pieces cannot run into each other."""
+    content = hashlib.sha256(version)
+    for piece in pieces:
+        content.update(len(piece).to_bytes(8, "little"))
+        content.update(piece)
     return f"sha256:{content.hexdigest()}"
 
 
@@ -111,24 +116,16 @@ def _floats(values: Any) -> bytes:
     """Floats as whole numbers of 40 bits and exponents; -0.0 is 0.0, and what is not finite stands apart."""
     values = np.asarray(values, dtype=np.float64) + 0.0
     finite = np.isfinite(values)
-    mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
-    whole = np.rint(mantissa * 2.0**_BITS).astype(np.int64)
-    carried = np.abs(whole) == 2**_BITS
-    whole, exponent = np.where(carried, whole // 2, whole), np.where(carried, exponent + 1, exponent)
     odd = np.where(finite, 0, np.where(np.isnan(values), 1, np.where(values > 0, 2, 3)))
-    return _whole(whole) + _whole(np.where(whole == 0, 0, exponent)) + _whole(odd)
+    return _round_floats(np.where(finite, values, 0.0)) + _whole(odd)
 
 
 def model_fingerprint(mdp: MDP) -> str:
     """ "sha256:..." over names, start, transitions, rewards and labels; the same on every platform."""
-    digest = hashlib.sha256(b"opaq-model-1")
-    for part in _parts(mdp):
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return f"sha256:{digest.hexdigest()}"
+    return _hash(b"opaq-model-1", _model_pieces(mdp))
 
 
-def _parts(mdp: MDP) -> Iterable[bytes]:
+def _model_pieces(mdp: MDP) -> Iterable[bytes]:
     """Every part of a model in a fixed order, as bytes."""
     yield from _names(mdp.states)
     yield from _names(mdp.actions)

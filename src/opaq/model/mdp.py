@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.errors import Fault, shown
+from opaq.errors import Fault, describe_value
 from opaq.model.arrays import (
     SLACK,
     BoolArray,
@@ -84,11 +84,11 @@ class MDP(Checked):
 
     def labels_of(self) -> tuple[frozenset[str], ...]:
         """The labels of every state."""
-        found: list[set[str]] = [set() for _ in self.states]
+        by_state: list[set[str]] = [set() for _ in self.states]
         for label, states in self.labels.items():
             for state in states:
-                found[state].add(label)
-        return tuple(frozenset(labels) for labels in found)
+                by_state[state].add(label)
+        return tuple(frozenset(labels) for labels in by_state)
 
 
 def positions(names: tuple[str, ...]) -> dict[str, int]:
@@ -148,12 +148,12 @@ def _check_choices(mdp: MDP, checks: Checks) -> IntArray | None:
 def _check_earnings(mdp: MDP, checks: Checks) -> None:
     """Rewards and labels."""
     _check_amounts(mdp, "rewards", checks.floats("rewards", (mdp.num_choices,)), checks)
-    labels = _named(mdp.labels, "labels", checks)
+    labels = _check_mapping(mdp.labels, "labels", checks)
     for name, states in labels.items():
         labels[name] = checks.ints(f"labels.{name}", None, most=mdp.num_states, what="state", value=states)
         if labels[name] is not None and (np.diff(labels[name]) <= 0).any():
             checks.error(f"labels.{name}", "is not a list of states that ascend", "use np.unique")
-    earned = _named(mdp.named_rewards, "named_rewards", checks)
+    earned = _check_mapping(mdp.named_rewards, "named_rewards", checks)
     for name, amounts in earned.items():
         earned[name] = checks.floats(f"named_rewards.{name}", (mdp.num_choices,), amounts)
         _check_amounts(mdp, f"named_rewards.{name}", earned[name], checks)
@@ -161,14 +161,14 @@ def _check_earnings(mdp: MDP, checks: Checks) -> None:
     checks.put("named_rewards", ReadOnlyDict(earned))
 
 
-def _named(value: object, path: str, checks: Checks) -> dict[str, Any]:
+def _check_mapping(value: object, path: str, checks: Checks) -> dict[str, Any]:
     """The entries of a mapping from names."""
     if not isinstance(value, Mapping):
-        checks.error(path, f"is {shown(value)}, not a mapping")
+        checks.error(path, f"is {describe_value(value)}, not a mapping")
         return {}
     for name in value:
         if not isinstance(name, str) or not name:
-            checks.error(path, f"the key {shown(name)} is not a name")
+            checks.error(path, f"the key {describe_value(name)} is not a name")
     return dict(value)
 
 

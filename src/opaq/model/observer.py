@@ -8,15 +8,15 @@ from typing import Protocol
 
 import numpy as np
 
-from opaq.errors import Fault, Faults, InputError, escape_mark
+from opaq.errors import Fault, Faults, InputError, escape_separator
 from opaq.model.arrays import ContentEq, FloatArray, IntArray, SparseRows, expand_rows, ints
 from opaq.model.checks import Checked, Checks
 
 JOINS = "+"
 NULL = "null"
-MAX_OUTCOMES = 1_024  # in one state
-MAX_PAIRS = 20_000_000  # states x sensors
-MAX_ENTRIES = 20_000_000  # outcomes of all states together
+_MAX_OUTCOMES = 1_024  # in one state
+_MAX_PAIRS = 20_000_000  # states x sensors
+_MAX_ENTRIES = 20_000_000  # outcomes of all states together
 _FEWER = "let fewer sensors overlap or give no false alarms"
 
 
@@ -69,37 +69,39 @@ class SensorSet(ContentEq):
         return {one.name: dict.fromkeys(one.covers.tolist(), float(one.detects)) for one in self.sensors}
 
 
-def _faults(stated: SensorSet) -> list[Fault]:
+def _faults(sensor_set: SensorSet) -> list[Fault]:
     """What makes the sensors unusable: names, states, rates, and how many outcomes they have together."""
-    if not stated.sensors:
+    if not sensor_set.sensors:
         return [Fault("sensors", "is empty", "list at least one sensor")]
-    faults = [fault for sensor in stated.sensors for fault in _faults_of(sensor, stated)]
-    names = stated.names
+    faults = [fault for sensor in sensor_set.sensors for fault in _sensor_faults(sensor, sensor_set)]
+    names = sensor_set.names
     repeated = dict.fromkeys(name for name in names if names.count(name) > 1) if len({*names}) < len(names) else ()
     faults += [Fault(f"sensors.{name}", "names several sensors", "rename one") for name in repeated]
-    pairs = len(names) * stated.num_states
-    if pairs > MAX_PAIRS:
-        found = f"{len(names):,} sensors for {stated.num_states:,} states are {pairs:,} pairs, more than {MAX_PAIRS:,}"
-        faults.append(Fault("sensors", found, "use fewer sensors, or emissions"))
+    pairs = len(names) * sensor_set.num_states
+    if pairs > _MAX_PAIRS:
+        message = (
+            f"{len(names):,} sensors for {sensor_set.num_states:,} states are {pairs:,} pairs, more than {_MAX_PAIRS:,}"
+        )
+        faults.append(Fault("sensors", message, "use fewer sensors, or emissions"))
     return faults
 
 
-def _faults_of(sensor: Sensor, stated: SensorSet) -> Iterable[Fault]:
+def _sensor_faults(sensor: Sensor, sensor_set: SensorSet) -> Iterable[Fault]:
     where = f"sensors.{sensor.name}"
     if not sensor.name or JOINS in sensor.name:
         yield Fault(where, f"'{sensor.name}' cannot name a sensor", f"'{JOINS}' joins the sensors that fire together")
-    if sensor.name == stated.null:
+    if sensor.name == sensor_set.null:
         yield Fault(where, "is also the name for no sensor at all", "rename it or set 'null'")
-    if sensor.covers.size and not (sensor.covers[0] >= 0 and sensor.covers[-1] < stated.num_states):
-        yield Fault(f"{where}.covers", f"states are numbered from 0 to {stated.num_states - 1:,}", "change it")
+    if sensor.covers.size and not (sensor.covers[0] >= 0 and sensor.covers[-1] < sensor_set.num_states):
+        yield Fault(f"{where}.covers", f"states are numbered from 0 to {sensor_set.num_states - 1:,}", "change it")
     for key, rate in (("detects", sensor.detects), ("false_alarm", sensor.false_alarm)):
         if not 0 <= rate <= 1:
             yield Fault(f"{where}.{key}", f"{rate} is no probability", "use a number from 0 to 1")
 
 
-def _combine(stated: SensorSet, states: Sequence[object]) -> tuple[tuple[str, ...], SparseRows]:
+def _combine(sensor_set: SensorSet, states: Sequence[object]) -> tuple[tuple[str, ...], SparseRows]:
     """Observations and emission: the joint outcomes; states with the same coverage share their distribution."""
-    patterns, pattern_of = _patterns(stated)
+    patterns, pattern_of = _patterns(sensor_set)
     _refuse_many_outcomes(patterns, pattern_of, states)
     joint = [_outcomes(pattern) for pattern in patterns]
     fired = sorted({outcome for row in joint for outcome in row}, key=lambda outcome: (len(outcome), outcome))
@@ -108,40 +110,40 @@ def _combine(stated: SensorSet, states: Sequence[object]) -> tuple[tuple[str, ..
     starts = np.concatenate(([0], np.cumsum([row.size for row in columns])))
     owner, entry = expand_rows(starts, pattern_of)
     chances = np.array([share for row in joint for share in row.values()])
-    listed = stated.names
-    names = tuple(JOINS.join(listed[sensor] for sensor in outcome) or stated.null for outcome in fired)
-    shape = (stated.num_states, len(names))
+    listed = sensor_set.names
+    names = tuple(JOINS.join(listed[sensor] for sensor in outcome) or sensor_set.null for outcome in fired)
+    shape = (sensor_set.num_states, len(names))
     return names, SparseRows.from_entries(owner, np.concatenate(columns)[entry], chances[entry], shape=shape)
 
 
 def _refuse_many_outcomes(patterns: FloatArray, pattern_of: IntArray, states: Sequence[object]) -> None:
     """Raise InputError where a state, or all of them together, would have too many joint outcomes."""
     uncertain = np.count_nonzero((patterns > 0) & (patterns < 1), axis=1)
-    crowded = np.flatnonzero(2.0 ** uncertain[pattern_of] > MAX_OUTCOMES)
+    crowded = np.flatnonzero(2.0 ** uncertain[pattern_of] > _MAX_OUTCOMES)
     if crowded.size:
         outcomes = 2 ** int(uncertain[pattern_of[crowded[0]]])
         rest = f" ({crowded.size:,} such states)" if crowded.size > 1 else ""
         state = f"state '{states[crowded[0]]}'"
-        found = f"{state} would have {outcomes:,} joint outcomes, more than {MAX_OUTCOMES:,}{rest}"
-        raise InputError([Fault("sensors", found, _FEWER)])
+        message = f"{state} would have {outcomes:,} joint outcomes, more than {_MAX_OUTCOMES:,}{rest}"
+        raise InputError([Fault("sensors", message, _FEWER)])
     total = int((2**uncertain)[pattern_of].sum())
-    if total > MAX_ENTRIES:
-        found = f"all states together would have {total:,} joint outcomes, more than {MAX_ENTRIES:,}"
-        raise InputError([Fault("sensors", found, _FEWER)])
+    if total > _MAX_ENTRIES:
+        message = f"all states together would have {total:,} joint outcomes, more than {_MAX_ENTRIES:,}"
+        raise InputError([Fault("sensors", message, _FEWER)])
 
 
-def _patterns(stated: SensorSet) -> tuple[FloatArray, IntArray]:
+def _patterns(sensor_set: SensorSet) -> tuple[FloatArray, IntArray]:
     """[pattern, sensor]: the probabilities to fire that occur, and the pattern of every state.
 
     States are compared by which sensors cover them, packed into bits: sorting rows of numbers takes far longer.
     """
-    covered = np.zeros((stated.num_states, len(stated.sensors)), dtype=bool)
-    for index, sensor in enumerate(stated.sensors):
+    covered = np.zeros((sensor_set.num_states, len(sensor_set.sensors)), dtype=bool)
+    for index, sensor in enumerate(sensor_set.sensors):
         covered[sensor.covers, index] = True
     packed = np.packbits(covered, axis=1)
     keys = packed.view(f"V{packed.shape[1]}").reshape(-1)
     _, first, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
-    detects, false_alarm = np.array([(sensor.detects, sensor.false_alarm) for sensor in stated.sensors]).T
+    detects, false_alarm = np.array([(sensor.detects, sensor.false_alarm) for sensor in sensor_set.sensors]).T
     return np.where(covered[first], detects, false_alarm), pattern_of.reshape(-1)
 
 
@@ -199,19 +201,19 @@ class Observer(Checked):
         elif self.action_signs != ():
             checks.error("action_signs", "are given, but not when they are shown", "give action_emission")
         for table, kind in tables.items():
-            shown = names[kind]
-            if shown is not None:
-                checks.distributions(table, num_rows=None, num_columns=len(shown), column=kind.removesuffix("s"))
+            column_names = names[kind]
+            if column_names is not None:
+                checks.distributions(table, num_rows=None, num_columns=len(column_names), column=kind.removesuffix("s"))
         if self.sensors is not None:
             checks.type("sensors", SensorSet, "a SensorSet")
         checks.finish()
-        stated = self.sensors
-        if stated is None:
+        sensors = self.sensors
+        if sensors is None:
             return
-        same = self.emission is stated.emission or self.emission == stated.emission
-        if not same or self.observations != stated.observations or self.after_action is not None:
-            found = "the observations or emissions are not those of the stated sensors"
-            raise InputError([Fault("observer.sensors", found, "change the sensors, or set sensors=None")])
+        same = self.emission is sensors.emission or self.emission == sensors.emission
+        if not same or self.observations != sensors.observations or self.after_action is not None:
+            message = "the observations or emissions are not those of the stated sensors"
+            raise InputError([Fault("observer.sensors", message, "change the sensors, or set sensors=None")])
 
     def __repr__(self) -> str:
         also = ", sees actions" if self.action_emission is not None else ""
@@ -228,18 +230,18 @@ class Observer(Checked):
         if not self.action_signs:
             return self.observations
         suffixes = ["", *(f"/{sign}" for sign in self.action_signs)]
-        return tuple(escape_mark(name, "/") + suffix for name in self.observations for suffix in suffixes)
+        return tuple(escape_separator(name, "/") + suffix for name in self.observations for suffix in suffixes)
 
 
-def with_tables(observer: ObserverKind, *, needed_by: str) -> Observer:
+def require_tables(observer: ObserverKind, *, needed_by: str) -> Observer:
     """The observer, if it is one of tables; InputError for another kind.
 
     needed_by: what can only hold tables, for the message.
     """
     if isinstance(observer, Observer):
         return observer
-    found = f"is of the kind {type(observer).__name__}, which is no table of emissions by state"
-    raise InputError([Fault("observer", found, f"{needed_by} needs one: use emissions or sensors")])
+    message = f"is of the kind {type(observer).__name__}, which is no table of emissions by state"
+    raise InputError([Fault("observer", message, f"{needed_by} needs one: use emissions or sensors")])
 
 
 def check_observer(

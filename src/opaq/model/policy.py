@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opaq.display import NotebookView, data_frame
-from opaq.errors import Fault, Faults, InputError, is_int, is_number, shown
+from opaq.errors import Fault, Faults, InputError, describe_value, is_int, is_number
 from opaq.model.arrays import ContentEq, divisor, probability_fault, sum_fault
 from opaq.model.checks import Checked, Checks, ReadOnlyDict
 from opaq.model.conditions import (
@@ -57,15 +57,15 @@ class PolicyClass(ContentEq):
         for name, given in {"conditions_on": conditions_on, "conditions": conditions}.items():
             optional = given is None and name == "conditions_on"
             if not optional and (isinstance(given, str | Mapping) or not isinstance(given, Iterable)):
-                raise InputError([Fault(name, f"is {shown(given)}", "give a tuple of words: ('state',)")])
+                raise InputError([Fault(name, f"is {describe_value(given)}", "give a tuple of words: ('state',)")])
         sized: dict[str, Condition] = {}
         if not is_int(last_states) or last_states != 0:
             sized[LastStates.key] = LastStates(last_states)
         if memory is not None:
             sized[MemoryNode.key] = MemoryNode(memory)
         known = PLAIN | {one.key: one for one in conditions} | sized
-        stated = (sized.get(one.key, one) for one in conditions) if conditions_on is None else conditions_on
-        chosen = tuple(_condition(one, known) for one in stated)
+        requested = (sized.get(one.key, one) for one in conditions) if conditions_on is None else conditions_on
+        chosen = tuple(_condition(one, known) for one in requested)
         for index, one in enumerate(chosen):
             if one.key in [other.key for other in chosen[:index]]:
                 raise InputError([Fault("conditions_on", f"'{one.key}' is listed twice", "keep one of them")])
@@ -90,19 +90,19 @@ class PolicyClass(ContentEq):
         return next((one.memory for one in self.conditions if isinstance(one, MemoryNode)), None)
 
 
-def _condition(stated: str | Condition, known: Mapping[str, Condition]) -> Condition:
+def _condition(condition: str | Condition, known: Mapping[str, Condition]) -> Condition:
     """A condition, or the one a word stands for."""
-    if isinstance(stated, Condition):
-        return stated
-    if isinstance(stated, str) and stated in known:
-        return known[stated]
+    if isinstance(condition, Condition):
+        return condition
+    if isinstance(condition, str) and condition in known:
+        return known[condition]
     needs = {
         LastStates.key: "give last_states, how many",
         MemoryNode.key: "give memory, the machine",
         Observations.key: "give the condition itself, such as Observations(2)",
     }
-    advice = needs.get(str(stated), f"the words are {', '.join([*PLAIN, *needs])}")
-    raise InputError([Fault("conditions_on", f"unknown condition {shown(stated)}", advice)])
+    advice = needs.get(str(condition), f"the words are {', '.join([*PLAIN, *needs])}")
+    raise InputError([Fault("conditions_on", f"unknown condition {describe_value(condition)}", advice)])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -121,7 +121,7 @@ class Policy(NotebookView, Checked):
         checks.type("rows", Mapping, "a mapping {row key: {action: probability}}")
         checks.finish()
         faults = Faults()
-        rows = {key: _checked_row(self.policy_class, key, row, faults) for key, row in self.rows.items()}
+        rows = {key: _check_row(self.policy_class, key, row, faults) for key, row in self.rows.items()}
         faults.raise_if_any()
         object.__setattr__(self, "rows", ReadOnlyDict(rows))
 
@@ -144,7 +144,7 @@ def row_name(policy_class: PolicyClass, key: RowKey) -> str:
     return ", ".join(f"{name}={part}" for name, part in zip(policy_class.conditions_on, key, strict=True))
 
 
-def _checked_row(policy_class: PolicyClass, key: Any, row: Any, faults: Faults) -> ReadOnlyDict | None:
+def _check_row(policy_class: PolicyClass, key: Any, row: Any, faults: Faults) -> ReadOnlyDict | None:
     """A row that is a distribution, scaled to sum to 1 and read-only; what else it is gets noted."""
     keys = policy_class.conditions_on
     if not isinstance(key, tuple) or len(key) != len(keys) or not all(map(_is_part, key)):
@@ -163,12 +163,12 @@ def _checked_row(policy_class: PolicyClass, key: Any, row: Any, faults: Faults) 
 def _row_fault(row: Any) -> tuple[str, str, str] | None:
     """What is wrong with a row: at which action, what, and what to do; None if it is a distribution."""
     if not isinstance(row, Mapping):
-        return "", f"is {shown(row)}, not a mapping {{action: probability}}", ""
+        return "", f"is {describe_value(row)}, not a mapping {{action: probability}}", ""
     for action, share in row.items():
         if not isinstance(action, str):
-            return "", f"the key {shown(action)} is not the name of an action", ""
+            return "", f"the key {describe_value(action)} is not the name of an action", ""
         if type(share) is not float and not is_number(share):
-            return f": {action}", f"is {shown(share)}, not a number", ""
+            return f": {action}", f"is {describe_value(share)}, not a number", ""
         if share < 0:
             return f": {action}", *probability_fault(share)
     total = math.fsum(row.values())

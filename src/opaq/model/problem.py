@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from opaq.display import NotebookView
-from opaq.errors import Faults, is_number, shown, suggestion
+from opaq.errors import Faults, describe_value, is_number, suggestion
 from opaq.model.arrays import ContentEq, IntArray
 from opaq.model.automaton import Automaton, check_guards
 from opaq.model.checks import Checked, Checks
@@ -94,14 +94,16 @@ class Task(ContentEq):
         checks.word("over", ("horizon", "forever"))
         checks.flag("minimise")
         if not all(hasattr(self.of, name) for name in ("name", "title", "unit", "over")):
-            checks.error("of", f"is {shown(self.of)}, not an uncertainty", "give Shannon(), GuessError() or another")
+            checks.error(
+                "of", f"is {describe_value(self.of)}, not an uncertainty", "give Shannon(), GuessError() or another"
+            )
         if not isinstance(requirements, tuple | list):
-            checks.error("requirements", f"is {shown(requirements)}, not a tuple of requirements")
+            checks.error("requirements", f"is {describe_value(requirements)}, not a tuple of requirements")
         else:
             checks.put("requirements", tuple(requirements))
             for index, requirement in enumerate(requirements):
                 if not isinstance(requirement, Requirement):
-                    checks.error(f"requirements[{index}]", f"is {shown(requirement)}, not a requirement")
+                    checks.error(f"requirements[{index}]", f"is {describe_value(requirement)}, not a requirement")
         checks.finish()
 
 
@@ -125,7 +127,7 @@ class Problem(NotebookView, Checked):
         checks = Checks(self, "")
         checks.type("mdp", MDP, "an MDP")
         if not hasattr(self.observer, "observations"):
-            checks.error("observer", f"is {shown(self.observer)}, not an observer")
+            checks.error("observer", f"is {describe_value(self.observer)}, not an observer")
         checks.type("secret", Secret, "a secret")
         checks.whole("horizon", low=0, high=MAX_HORIZON)
         discount = discount_fault(self.discount)
@@ -150,7 +152,7 @@ class Problem(NotebookView, Checked):
 def discount_fault(discount: object) -> str | None:
     """What is wrong with a discount; None if nothing is."""
     if not is_number(discount):
-        return f"is {shown(discount)}, not a number"
+        return f"is {describe_value(discount)}, not a number"
     fits = 0 < discount <= 1  # type: ignore[operator]
     return None if fits else f"is {discount:g}, not a number above 0 and up to 1"
 

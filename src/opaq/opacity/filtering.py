@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.returns import moves, start_distribution
-from opaq.errors import Fault, InputError, check_types, shown
+from opaq.beliefs.returns import start_distribution, transition_matrix
+from opaq.errors import Fault, InputError, check_types, describe_value
 from opaq.model.arrays import SLACK, FloatArray
 from opaq.model.checks import is_masked
 from opaq.product.compile import Product
@@ -22,10 +22,10 @@ def observable_operator(product: Product, pi: FloatArray, observation: str) -> A
     """
     from scipy.sparse import diags_array
 
-    pi = _checked_vector(product, pi)
+    pi = _check_vector(product, pi)
     process = product.process
     (emitted,) = _emissions(product, [observation])
-    return (moves(process, process.flow(pi)).T @ diags_array(emitted)).tocsr()
+    return (transition_matrix(process, process.flow(pi)).T @ diags_array(emitted)).tocsr()
 
 
 def belief(product: Product, pi: FloatArray, observations: Sequence[str]) -> FloatArray:
@@ -48,9 +48,9 @@ def filter_states(product: Product, pi: FloatArray, observations: Sequence[str])
 
     Scaled at every step, so that long sequences do not underflow. Impossible from some time on: beliefs of 0 there.
     """
-    pi, process = _checked_vector(product, pi), product.process
+    pi, process = _check_vector(product, pi), product.process
     _check_length(product, observations)
-    onward = moves(process, process.flow(pi)).T.tocsr()
+    onward = transition_matrix(process, process.flow(pi)).T.tocsr()
     now, log_probability = start_distribution(process), 0.0
     steps = []
     for time, emitted in enumerate(_emissions(product, observations)):
@@ -69,8 +69,8 @@ def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[st
     """
     *_, (now, _) = filter_states(product, pi, observations)
     process = product.process
-    now = _possible(now, observations)
-    onward = moves(process, process.flow(pi)).T.tocsr()
+    now = _check_possible(now, observations)
+    onward = transition_matrix(process, process.flow(pi)).T.tocsr()
     for _ in range(process.horizon + 1 - len(observations)):
         now = onward @ now
     weights = np.bincount(process.secret, weights=now, minlength=process.num_secrets)
@@ -82,24 +82,26 @@ def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str
 
     product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
     """
-    pi, process = _checked_vector(product, pi), product.process
+    pi, process = _check_vector(product, pi), product.process
     _check_length(product, observations)
-    onward = moves(process, process.flow(pi))
+    onward = transition_matrix(process, process.flow(pi))
     likelihood = np.ones(process.num_states)
     for steps, emitted in enumerate(reversed(_emissions(product, observations))):
         likelihood = (onward @ likelihood if steps else likelihood) * emitted
         likelihood /= max(float(likelihood.max()), np.finfo(np.float64).tiny)  # only ratios matter
-    joint = _possible(start_distribution(process) * likelihood, observations)
+    joint = _check_possible(start_distribution(process) * likelihood, observations)
     states = product.problem.mdp.states
     weights = np.bincount(product.state_of, weights=joint, minlength=len(states)) / joint.sum()
-    begun = np.flatnonzero(product.problem.mdp.start)
-    return {states[state]: float(weights[state]) for state in begun}
+    starts = np.flatnonzero(product.problem.mdp.start)
+    return {states[state]: float(weights[state]) for state in starts}
 
 
 def _emissions(product: Product, observations: Sequence[str]) -> list[FloatArray]:
     """E(o | x) over product states for each observation."""
-    known = {name: place for place, name in enumerate(product.observations)}
-    faults = [_unknown(product, place, name) for place, name in enumerate(observations) if str(name) not in known]
+    known = {name: index for index, name in enumerate(product.observations)}
+    faults = [
+        _unknown_observation(product, index, name) for index, name in enumerate(observations) if str(name) not in known
+    ]
     if faults:
         raise InputError(faults)
     by_observation = product.process.emission.scipy().tocsc()
@@ -107,21 +109,21 @@ def _emissions(product: Product, observations: Sequence[str]) -> list[FloatArray
     return [columns[name] for name in observations]
 
 
-def _unknown(product: Product, place: int, name: str) -> Fault:
+def _unknown_observation(product: Product, index: int, name: str) -> Fault:
     close = get_close_matches(str(name), product.observations, n=1)
     advice = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(product.observations[:20])}"
-    return Fault(f"observations[{place}]", f"the observer has no observation '{name}'", advice)
+    return Fault(f"observations[{index}]", f"the observer has no observation '{name}'", advice)
 
 
-def _checked_vector(product: Product, pi: FloatArray) -> FloatArray:
+def _check_vector(product: Product, pi: FloatArray) -> FloatArray:
     """The policy vector, if it is one of a compiled problem."""
     check_types({"product": (product, Product, "an opaq.Product, as compile_problem returns it")})
     size = product.process.num_slots
     vector = np.asarray(pi)
     fits = not is_masked(pi) and vector.dtype.kind in "fiu" and vector.shape == (size,) and (vector >= 0).all()
     if not fits or np.abs(np.add.reduceat(vector, product.process.row_start[:-1]) - 1).max(initial=0.0) > SLACK:
-        found = f"is {shown(pi)}" if vector.shape != (size,) else "is no distribution in some row"
-        raise InputError([Fault("pi", found, f"give {size:,} probabilities, as Product.policy_vector returns them")])
+        message = f"is {describe_value(pi)}" if vector.shape != (size,) else "is no distribution in some row"
+        raise InputError([Fault("pi", message, f"give {size:,} probabilities, as Product.policy_vector returns them")])
     return vector
 
 
@@ -129,12 +131,12 @@ def _check_length(product: Product, observations: Sequence[str]) -> None:
     check_types({"observations": (observations, Sequence, "a list of observations")})
     most = product.process.horizon + 1
     if not 1 <= len(observations) <= most:
-        found = f"{len(observations)} observations, but a run shows o_0 .. o_{most - 1}"
-        raise InputError([Fault("observations", found, f"give 1 to {most}")])
+        message = f"{len(observations)} observations, but a run shows o_0 .. o_{most - 1}"
+        raise InputError([Fault("observations", message, f"give 1 to {most}")])
 
 
-def _possible(weights: FloatArray, observations: Sequence[str]) -> FloatArray:
+def _check_possible(weights: FloatArray, observations: Sequence[str]) -> FloatArray:
     if weights.sum() <= 0.0:
-        found = f"the sequence {' '.join(observations)} has probability 0 under this policy"
-        raise InputError([Fault("observations", found, "posteriors exist only for sequences that can occur")])
+        message = f"the sequence {' '.join(observations)} has probability 0 under this policy"
+        raise InputError([Fault("observations", message, "posteriors exist only for sequences that can occur")])
     return weights

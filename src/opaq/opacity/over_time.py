@@ -85,17 +85,17 @@ def knowledge_over_time(
     and an estimate from sampled runs where it does not. None where the work was asked to stop, or is too much.
     """
     try:
-        whole = _whole(process, pi, measurement, stop)
+        whole = _build_whole_graph(process, pi, measurement, stop)
         if whole is not None:
-            return _both(process, pi, measurement, whole, whole, stop)
+            return _choose_levels(process, pi, measurement, whole, whole, stop)
         sampled = _sample_levels(process, pi, rng, stop)
-        part = _part(process, pi, stop) if measurement.opacity.method != "sampled" else None
-        return _both(process, pi, measurement, part, sampled, stop)
+        part = _build_partial_graph(process, pi, stop) if measurement.opacity.method != "sampled" else None
+        return _choose_levels(process, pi, measurement, part, sampled, stop)
     except StoppedError:
         return None, None
 
 
-def _both(
+def _choose_levels(
     process: HiddenProcess,
     pi: FloatArray,
     measurement: Measurement,
@@ -115,7 +115,9 @@ def _both(
     return over or _over_time(measurement, second, spread), _confidences(second, spread[-1][1])
 
 
-def _whole(process: HiddenProcess, pi: FloatArray, measurement: Measurement, stop: Stop) -> _BeliefLevels | None:
+def _build_whole_graph(
+    process: HiddenProcess, pi: FloatArray, measurement: Measurement, stop: Stop
+) -> _BeliefLevels | None:
     """The whole graph, where it is known to be small and its beliefs are quickly turned to the secret."""
     if measurement.opacity.method != "exact" or measurement.num_nodes > _MOST_NODES:
         return None
@@ -129,7 +131,7 @@ def _whole(process: HiddenProcess, pi: FloatArray, measurement: Measurement, sto
     return _BeliefLevels(graph, "exact", f"exact: every belief of the observer, {graph.num_nodes:,} of them")
 
 
-def _part(process: HiddenProcess, pi: FloatArray, stop: Stop) -> _BeliefLevels | None:
+def _build_partial_graph(process: HiddenProcess, pi: FloatArray, stop: Stop) -> _BeliefLevels | None:
     """What matters most of a large graph."""
     if backward_cost(process) > _OPERATIONS:
         return None
@@ -193,19 +195,19 @@ def _over_time(
         squares = np.array([weight @ entropy**2 for weight, (entropy, _) in zip(weights, spread, strict=True)])
         margin = _TWO_SIDED * np.sqrt(np.maximum(squares - opacity**2, 0.0) / max(levels.runs - 1, 1))
         lower, upper = opacity - margin, opacity + margin
-    most, (least, largest) = measurement.secret_entropy, _ends(measurement.opacity)
+    most, (least, largest) = measurement.secret_entropy, _bounds_of(measurement.opacity)
     return OpacityOverTime(
         levels.method,
-        levels.explanation + _better_end(measurement, levels),
-        opacity=_falling(opacity, measurement.opacity.value, most),
-        lower=_falling(lower, least, most),
-        upper=_falling(upper, largest, most),
-        guess_error=_falling(error, measurement.guess_error.value, 1.0),
+        levels.explanation + _describe_last_point(measurement, levels),
+        opacity=_make_nonincreasing(opacity, measurement.opacity.value, most),
+        lower=_make_nonincreasing(lower, least, most),
+        upper=_make_nonincreasing(upper, largest, most),
+        guess_error=_make_nonincreasing(error, measurement.guess_error.value, 1.0),
         samples=levels.runs or None,
     )
 
 
-def _better_end(measurement: Measurement, levels: _BeliefLevels) -> str:
+def _describe_last_point(measurement: Measurement, levels: _BeliefLevels) -> str:
     """What is to be said of the last time where the measurement knows it exactly and the levels do not."""
     if levels.method == "exact" or measurement.opacity.method != "exact":
         return ""
@@ -213,7 +215,7 @@ def _better_end(measurement: Measurement, levels: _BeliefLevels) -> str:
     return f"; {what} exact, as measured"
 
 
-def _ends(amount: Amount) -> tuple[float, float]:
+def _bounds_of(amount: Amount) -> tuple[float, float]:
     """What is certain of an amount, or where it lies with 95% if it is an estimate."""
     if amount.standard_error is None:
         return amount.lower, amount.upper
@@ -221,7 +223,7 @@ def _ends(amount: Amount) -> tuple[float, float]:
     return max(amount.lower, amount.value - margin), min(amount.upper, amount.value + margin)
 
 
-def _falling(values: FloatArray, last: float, most: float) -> FloatArray:
+def _make_nonincreasing(values: FloatArray, last: float, most: float) -> FloatArray:
     """The values with the last one known better; knowing more never raises an uncertainty."""
     falling = np.minimum.accumulate(np.minimum(values, most))
     return np.append(np.maximum(falling[:-1], last), last)

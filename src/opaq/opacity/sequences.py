@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph
-from opaq.beliefs.unroll import Futures, unroll
+from opaq.beliefs.secret_prediction import SecretPredictions
+from opaq.beliefs.unroll import unroll
 from opaq.model.arrays import ContentEq, FloatArray, expand_rows
 from opaq.product.compile import Product
 from opaq.stop import Stop
@@ -36,7 +37,7 @@ class ObservedSequence(ContentEq):
     num_sequences: int | None = None  # how many sequences share the belief; None: not counted
 
 
-def observed_sequences(
+def rank_sequences(
     product: Product,
     pi: FloatArray,
     prior: FloatArray,
@@ -58,15 +59,15 @@ def observed_sequences(
     graph = unroll(chain, steps=process.horizon + 1, budget=budget, keep=True, samples=samples, rng=rng)
     chain.stop.check()
     leaves = graph.last
-    last = Futures.of(process, np.real(chain.moves.flow), steps=0)
-    posterior = last.outlook(leaves, process.horizon, np.arange(leaves.mass.size), pair_state=chain.pairs.state)
+    last = SecretPredictions.of(process, np.real(chain.moves.flow), steps=0)
+    posterior = last.predict(leaves, process.horizon, np.arange(leaves.mass.size), pair_state=chain.pairs.state)
     complete = not samples and graph.dropped_mass == 0.0
-    counts = _sequence_counts(graph) if complete else None
+    counts = _count_sequences(graph) if complete else None
     candidates = _Candidates(product, chain, graph, posterior, prior, counts)
     return candidates.revealing(count), candidates.confusing(count)
 
 
-def _sequence_counts(graph: Graph) -> list[FloatArray]:
+def _count_sequences(graph: Graph) -> list[FloatArray]:
     """How many observation sequences lead to every node of every level of a graph of which nothing is missing."""
     counts: list[FloatArray] = [np.ones(1)]
     for level in graph.levels[1:]:
@@ -88,16 +89,19 @@ class _Candidates:
 
     def confusing(self, count: int) -> tuple[ObservedSequence, ...]:
         mass, bits = np.real(self.graph.last.mass), self._entropy()
-        return tuple(self._leaf(leaf, bits[leaf]) for leaf in _top(mass * bits, mass, count))
+        return tuple(self._leaf_sequence(leaf, bits[leaf]) for leaf in _largest(mass * bits, mass, count))
 
     def revealing(self, count: int) -> tuple[ObservedSequence, ...]:
         mass, bits = np.real(self.graph.last.mass), self._divergence()
-        ranked = [(mass[leaf] * bits[leaf], self._leaf(leaf, bits[leaf])) for leaf in _top(mass * bits, mass, count)]
+        ranked = [
+            (mass[leaf] * bits[leaf], self._leaf_sequence(leaf, bits[leaf]))
+            for leaf in _largest(mass * bits, mass, count)
+        ]
         for depth, level in enumerate(self.graph.levels):
             known, gained = level.known, -_log2(self.prior[level.known.value])
             ranked += [
-                (known.mass[entry] * gained[entry], self._settled(depth, entry, gained[entry]))
-                for entry in _top(known.mass * gained, known.mass, count)
+                (known.mass[entry] * gained[entry], self._settled_sequence(depth, entry, gained[entry]))
+                for entry in _largest(known.mass * gained, known.mass, count)
             ]
         return tuple(sequence for _, sequence in sorted(ranked, key=lambda pair: -pair[0])[:count])
 
@@ -115,7 +119,7 @@ class _Candidates:
         owner = np.repeat(np.arange(size), np.diff(self.posterior.indptr))
         return np.asarray(np.bincount(owner, weights=terms, minlength=size))
 
-    def _leaf(self, leaf: int, bits: float) -> ObservedSequence:
+    def _leaf_sequence(self, leaf: int, bits: float) -> ObservedSequence:
         """A leaf; `bits` are those per unit of its probability."""
         depth, nodes = len(self.graph.levels) - 1, self.graph.last
         row = self.posterior[[leaf]].toarray().reshape(-1)
@@ -131,7 +135,7 @@ class _Candidates:
             num_sequences=self._count(depth, leaf),
         )
 
-    def _settled(self, depth: int, entry: int, bits: float) -> ObservedSequence:
+    def _settled_sequence(self, depth: int, entry: int, bits: float) -> ObservedSequence:
         """A continuation after which the secret is certain; its belief is not part of the graph."""
         known = self.graph.levels[depth].known
         node, observation = int(known.node[entry]), int(known.observation[entry])
@@ -156,8 +160,8 @@ class _Candidates:
         owner, edge = expand_rows(process.edge_start, pairs.state[nodes.pair[entries]].astype(np.int64))
         ahead = np.real(nodes.belief[entries][owner] * self.chain.moves.flow[edge])
         source, pair = expand_rows(pairs.start.astype(np.int64), process.edge_target[edge])
-        shown = pairs.observation[pair] == observation
-        return float(ahead[source[shown]] @ pairs.value[pair[shown]])
+        emits = pairs.observation[pair] == observation
+        return float(ahead[source[emits]] @ pairs.value[pair[emits]])
 
     def _count(self, depth: int, node: int) -> int | None:
         if self.counts is None or not self.counts[depth][node] < _COUNTABLE:
@@ -166,19 +170,19 @@ class _Candidates:
 
     def _path(self, depth: int, node: int) -> tuple[str, ...]:
         """The likeliest observations that lead to a node."""
-        found = []
+        reversed_names = []
         while depth > 0:
             nodes = self.graph.levels[depth].nodes
-            found.append(self.product.observations[nodes.observation[node]])
+            reversed_names.append(self.product.observations[nodes.observation[node]])
             node, depth = int(nodes.parent[node]), depth - 1
-        return tuple(reversed(found))
+        return tuple(reversed(reversed_names))
 
 
 def _log2(p: FloatArray) -> FloatArray:
     return np.log2(np.maximum(p, _TINY))
 
 
-def _top(shares: FloatArray, mass: FloatArray, count: int) -> list[int]:
+def _largest(shares: FloatArray, mass: FloatArray, count: int) -> list[int]:
     """The indices of the largest shares, largest first; what is no more than a rounding error is not listed."""
     real = np.where(mass > _NOISE, shares, 0.0)
     order = np.argsort(-real, kind="stable")[:count]

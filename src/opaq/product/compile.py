@@ -27,8 +27,8 @@ from opaq.product.trackers import (
     choice_model,
     condition_machine,
     free_memory_of,
+    lift_to_choices,
     rank,
-    reads_actions,
     track_condition,
     track_requirement,
 )
@@ -66,7 +66,7 @@ class Product:
         """The policy as a flat vector over slots; None means uniform. Raises InputError on rows that do not fit."""
         if policy is None:
             return self.process.uniform()
-        return _vector(self, policy)
+        return _policy_to_vector(self, policy)
 
     def policy(self, pi: FloatArray) -> Policy:
         """The way back: a vector over slots as a policy in the user's names."""
@@ -81,7 +81,7 @@ class Product:
         }
 
 
-def _vector(product: Product, policy: Policy) -> FloatArray:
+def _policy_to_vector(product: Product, policy: Policy) -> FloatArray:
     """A policy table as a vector over slots."""
     if policy.policy_class.conditions_on != product.policy_class.conditions_on:
         raise InputError([_other_class(product, policy)])
@@ -93,7 +93,7 @@ def _vector(product: Product, policy: Policy) -> FloatArray:
         if probabilities is not None:
             pi[first:last] = [probabilities.get(action, 0.0) for action in row_actions]
             _check_row(faults, row_name(product.policy_class, key), probabilities, row_actions)
-        elif _indifferent(product.process, int(first), int(last)):
+        elif _actions_are_equal(product.process, int(first), int(last)):
             pi[first:last] = 1.0 / (last - first)
         else:
             missing.append(row_name(product.policy_class, key))
@@ -118,8 +118,8 @@ def _missing_rows(names: list[str]) -> Fault:
     """One fault for all rows that a policy lacks."""
     if len(names) == 1:
         return Fault(f"policy row {names[0]}", "the policy has no row for this case, which can occur", "add the row")
-    shown = "; ".join(names[:_MOST_SHOWN]) + ("; ..." if len(names) > _MOST_SHOWN else "")
-    return Fault("policy", f"has no row for {len(names):,} cases that can occur: {shown}", "add the rows")
+    listed = "; ".join(names[:_MOST_SHOWN]) + ("; ..." if len(names) > _MOST_SHOWN else "")
+    return Fault("policy", f"has no row for {len(names):,} cases that can occur: {listed}", "add the rows")
 
 
 def _other_class(product: Product, policy: Policy) -> Fault:
@@ -127,7 +127,7 @@ def _other_class(product: Product, policy: Policy) -> Fault:
     return Fault("policy", f"conditions on {', '.join(theirs)}, but the problem was compiled for {', '.join(mine)}")
 
 
-def _indifferent(process: HiddenProcess, first: int, last: int) -> bool:
+def _actions_are_equal(process: HiddenProcess, first: int, last: int) -> bool:
     """Whether all actions of a row do and pay the same, so that its probabilities cannot matter."""
     if last - first == 1:
         return True
@@ -139,7 +139,7 @@ def _indifferent(process: HiddenProcess, first: int, last: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyRows:
+class _PolicyRows:
     """The rows of a policy over product states; a slot is one action of one row."""
 
     keys: tuple[RowKey, ...]
@@ -158,9 +158,9 @@ class PolicyRows:
         return self.row_start[self.of_state[states]] + self.choice_rank[choices]
 
 
-def policy_rows(
+def _policy_rows(
     mdp: MDP, state: IntArray, nodes: Sequence[IntArray], *, words: Sequence[Callable[[int], KeyPart]]
-) -> PolicyRows:
+) -> _PolicyRows:
     """The rows of a policy that looks at some columns of the product.
 
     state: [product state] -> model state.
@@ -178,7 +178,7 @@ def policy_rows(
     rank = np.arange(mdp.num_choices) - np.repeat(mdp.choice_start[:-1], counts)
     keys = tuple(_key(row, words) for row in distinct.tolist()) if nodes else ((),)
     row_start = np.concatenate(([0], np.cumsum(counts[representative])))
-    return PolicyRows(keys, of_state, row_start, mdp.choice_action[choice], rank)
+    return _PolicyRows(keys, of_state, row_start, mdp.choice_action[choice], rank)
 
 
 def _key(nodes: list[int], words: Sequence[Callable[[int], KeyPart]]) -> RowKey:
@@ -204,9 +204,9 @@ def _enabled_actions(mdp: MDP, state: int) -> IntArray:
     return mdp.choice_action[mdp.choice_start[state] : mdp.choice_start[state + 1]]
 
 
-def assemble(
+def _assemble(
     states: ProductStates,
-    rows: PolicyRows,
+    rows: _PolicyRows,
     *,
     emission: SparseRows,
     secret: IntArray,
@@ -237,7 +237,7 @@ def assemble(
         emission=emission,
         pairs=Pairs.of(emission, secret),
         secret=ints(secret),
-        settled=ints(_determined_secrets(secret, edge_start, target)),
+        settled=ints(_find_settled_secrets(secret, edge_start, target)),
         row=ints(rows.of_state),
         row_start=ints(rows.row_start),
         num_observations=emission.num_columns,
@@ -252,7 +252,7 @@ def _sum_by_state(states: IntArray, values: FloatArray) -> tuple[IntArray, Float
     return distinct, np.bincount(inverse.reshape(-1), weights=values, minlength=distinct.size).astype(np.float64)
 
 
-def _determined_secrets(secret: IntArray, edge_start: IntArray, edge_target: IntArray) -> IntArray:
+def _find_settled_secrets(secret: IntArray, edge_start: IntArray, edge_target: IntArray) -> IntArray:
     """The value every continuation ends with, or -1: states that cannot reach another value than their own."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
@@ -270,20 +270,20 @@ def _determined_secrets(secret: IntArray, edge_start: IntArray, edge_target: Int
     return settled
 
 
-def return_payoff(problem: Problem, mdp: MDP, *, state: IntArray, rows: PolicyRows) -> Payoff:
+def return_payoff(problem: Problem, mdp: MDP, *, state: IntArray, rows: _PolicyRows) -> Payoff:
     """The return of the model's rewards; `mdp` is the model of choices."""
     slots = _per_slot(mdp, mdp.rewards, state, rows)
     return Payoff("return", slots, np.zeros(state.size), problem.discount, problem.task.return_at_least)
 
 
-def requirement_payoffs(
+def _requirement_payoffs(
     problem: Problem,
     mdp: MDP,
     trackers: Sequence[RequirementTracker],
     *,
     nodes: Sequence[IntArray | None],
     state: IntArray,
-    rows: PolicyRows,
+    rows: _PolicyRows,
 ) -> tuple[Payoff, ...]:
     """What is asked for beside the return.
 
@@ -300,7 +300,7 @@ def requirement_payoffs(
     return tuple(payoffs)
 
 
-def _per_slot(mdp: MDP, rewards: FloatArray, state: IntArray, rows: PolicyRows) -> csr_array:
+def _per_slot(mdp: MDP, rewards: FloatArray, state: IntArray, rows: _PolicyRows) -> csr_array:
     """R(x, slot) as a sparse matrix."""
     from scipy.sparse import csr_array
 
@@ -333,13 +333,13 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *
     else:
         _check_class(policy_class, problem)
     plan = _Plan.of(problem, policy_class)
-    mdp, observer = choice_model(problem.mdp, plan.memory), plan.setting.observer
+    mdp, observer = choice_model(problem.mdp, plan.memory), plan.context.observer
     states = explore(mdp, plan.machines(), depth=_depth(problem), stop=stop or Stop())
     followed = zip(plan.conditions, plan.condition_parts(), strict=True)
     looked_at = [condition.nodes(states.nodes[part]) for condition, part in followed]
-    rows = policy_rows(mdp, states.state, looked_at, words=[one.word for one in plan.conditions])
-    secret, secret_values = _secret(plan.setting.secret, states.nodes[SECRET], states.state)
-    process = assemble(
+    rows = _policy_rows(mdp, states.state, looked_at, words=[one.word for one in plan.conditions])
+    secret, secret_values = _secret(plan.context.secret, states.nodes[SECRET], states.state)
+    process = _assemble(
         states,
         rows,
         emission=observer.emission(states.nodes[OBSERVER], states.state),
@@ -372,7 +372,7 @@ def _check_class(policy_class: PolicyClass, problem: Problem) -> None:
 class _Plan:
     """The trackers of a problem and a policy class, and the parts of the product that they need."""
 
-    setting: TrackerContext
+    context: TrackerContext
     policy_class: PolicyClass
     conditions: tuple[ConditionTracker, ...]
     requirements: tuple[RequirementTracker, ...]
@@ -380,21 +380,21 @@ class _Plan:
 
     @classmethod
     def of(cls, problem: Problem, policy_class: PolicyClass) -> _Plan:
-        setting = TrackerContext.of(problem, policy_class)
-        conditions = tuple(track_condition(one, setting) for one in policy_class.conditions)
+        context = TrackerContext.of(problem, policy_class)
+        conditions = tuple(track_condition(one, context) for one in policy_class.conditions)
         requirements = tuple(track_requirement(one, problem) for one in problem.task.requirements)
-        return cls(setting, policy_class, conditions, requirements, free_memory_of(conditions))
+        return cls(context, policy_class, conditions, requirements, free_memory_of(conditions))
 
     def machines(self) -> dict[str, Machine]:
         """What the secret, the observer, the policy and the task need, and no more: part -> machine."""
-        setting = self.setting
-        stated = {SECRET: setting.secret.machine, OBSERVER: setting.observer.machine}
+        context = self.context
+        always = {SECRET: context.secret.machine, OBSERVER: context.observer.machine}
         required = zip(self.requirement_parts(), self.requirements, strict=True)
         watching = {part: one.machine for part, one in required if one.machine is not None}
         return {
-            **{part: reads_actions(machine, self.memory) for part, machine in stated.items()},
+            **{part: lift_to_choices(machine, self.memory) for part, machine in always.items()},
             **self._condition_machines(),
-            **{part: reads_actions(machine, self.memory) for part, machine in watching.items()},
+            **{part: lift_to_choices(machine, self.memory) for part, machine in watching.items()},
         }
 
     def _condition_machines(self) -> dict[str, Machine]:
@@ -423,11 +423,11 @@ def _secret(tracker: SecretTracker, nodes: IntArray, states: IntArray) -> tuple[
     return numbered.reshape(-1), tuple(tracker.values[value] for value in occurring)
 
 
-def _payoffs(plan: _Plan, mdp: MDP, states: ProductStates, rows: PolicyRows) -> tuple[Payoff, ...]:
+def _payoffs(plan: _Plan, mdp: MDP, states: ProductStates, rows: _PolicyRows) -> tuple[Payoff, ...]:
     """The return first, then the other requirements."""
-    problem, state = plan.setting.problem, states.state
+    problem, state = plan.context.problem, states.state
     nodes = [states.nodes.get(part) for part in plan.requirement_parts()]
-    further = requirement_payoffs(problem, mdp, plan.requirements, nodes=nodes, state=state, rows=rows)
+    further = _requirement_payoffs(problem, mdp, plan.requirements, nodes=nodes, state=state, rows=rows)
     return return_payoff(problem, mdp, state=state, rows=rows), *further
 
 
@@ -442,10 +442,10 @@ def possible_secrets(product: Product) -> tuple[str, ...]:
     the product are taken to be possible.
     """
     process = product.process
-    reached = _followers(product, np.array([process.num_states]))  # the start comes after all states
+    reached = _next_states(product, np.array([process.num_states]))  # the start comes after all states
     work = 0
     for _ in range(process.horizon):
-        after = _followers(product, reached)
+        after = _next_states(product, reached)
         work += after.size + _STEP
         if np.array_equal(after, reached):
             break
@@ -455,7 +455,7 @@ def possible_secrets(product: Product) -> tuple[str, ...]:
     return tuple(product.secret_values[value] for value in np.unique(process.secret[reached]))
 
 
-def _followers(product: Product, states: IntArray) -> IntArray:
+def _next_states(product: Product, states: IntArray) -> IntArray:
     """The states one step later, ascending."""
     _, edges = expand_rows(product.process.edge_start, states)
     return np.unique(product.process.edge_target[edges])

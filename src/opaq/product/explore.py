@@ -15,7 +15,7 @@ from opaq.model.mdp import MDP
 from opaq.product.machine import MAX_EDGES, STATE, Machine
 from opaq.stop import Stop
 
-MAX_STATES = 5_000_000
+_MAX_STATES = 5_000_000
 
 
 class Transitions(NamedTuple):
@@ -75,10 +75,10 @@ def explore(mdp: MDP, parts: Mapping[str, Machine], *, depth: int | None, stop: 
 
 def _check_size(num_states: int, num_edges: int) -> None:
     """Refuse a product before memory is taken for it."""
-    if num_states > MAX_STATES or num_edges > MAX_EDGES:
+    if num_states > _MAX_STATES or num_edges > MAX_EDGES:
         raise BudgetError(
             f"the product of model, secret and policy memory has at least {num_states:,} states and {num_edges:,} "
-            f"transitions; the limits are {MAX_STATES:,} and {MAX_EDGES:,}; use a shorter horizon or a policy that "
+            f"transitions; the limits are {_MAX_STATES:,} and {MAX_EDGES:,}; use a shorter horizon or a policy that "
             "remembers less"
         )
 

@@ -75,7 +75,7 @@ def track_secret(secret: Secret, mdp: MDP, horizon: int) -> SecretTracker:
     raise TypeError(f"no tracker is registered for secrets of type {type(secret).__name__}")
 
 
-def automaton_machine(automaton: Automaton, mdp: MDP) -> AutomatonMachine:
+def _automaton_machine(automaton: Automaton, mdp: MDP) -> AutomatonMachine:
     """The machine of an automaton over the labels of a model."""
     alphabet, letter_of = letters(mdp)
     return AutomatonMachine(table(automaton, alphabet), letter_of, automaton.initial, automaton.reads == "left")
@@ -117,7 +117,7 @@ def _(secret: Visited, mdp: MDP, horizon: int) -> SecretTracker:
 @track_secret.register
 def _(secret: Language, mdp: MDP, horizon: int) -> SecretTracker:
     automaton = secret.automaton
-    machine, names = automaton_machine(automaton, mdp), automaton.states
+    machine, names = _automaton_machine(automaton, mdp), automaton.states
     if secret.reveal == "progress":
         return SecretTracker(machine, names, lambda nodes, states: nodes, names)
     accepts = np.isin(np.arange(len(names)), list(automaton.accepting)).astype(np.int64)
@@ -153,9 +153,9 @@ def _(observer: Observer, mdp: MDP) -> ObserverTracker:
 
     def emission(kinds: IntArray, states: IntArray) -> SparseRows:
         last_action = np.where(kinds > 0, example[kinds - 1], -1)
-        owner, shown, chance = _joint_entries(observer, mdp.num_states, states, last_action)
+        owner, observation, chance = _joint_entries(observer, mdp.num_states, states, last_action)
         case, entry = expand_rows(signs.starts, kinds[owner])
-        joint = shown[case] * signs.num_columns + signs.columns[entry]
+        joint = observation[case] * signs.num_columns + signs.columns[entry]
         weights = chance[case] * signs.values[entry]
         return SparseRows.from_entries(owner[case], joint, weights, shape=(states.size, len(names)))
 
@@ -166,10 +166,7 @@ def _state_tracker(observer: Observer) -> ObserverTracker:
     """Of an observer who sees the state alone."""
 
     def emission(nodes: IntArray, states: IntArray) -> SparseRows:
-        table = observer.emission
-        owner, entry = expand_rows(table.starts, states)
-        shape = (states.size, len(observer.observations))
-        return SparseRows.from_entries(owner, table.columns[entry], table.values[entry], shape=shape)
+        return _take_rows(observer.emission, states)
 
     return ObserverTracker(StatelessMachine(), observer.observations, emission)
 
@@ -220,7 +217,7 @@ def _signs(emission: SparseRows | None, example: IntArray) -> SparseRows:
     return SparseRows.from_entries(rows, columns, values, shape=(example.size + 1, emission.num_columns + 1))
 
 
-def record_observations(observer: ObserverTracker, length: int) -> ObserverTracker:
+def _record_observations(observer: ObserverTracker, length: int) -> ObserverTracker:
     """The same observer, its last `length` observations kept in the product."""
     window = Window(length, len(observer.observations))
 
@@ -228,11 +225,11 @@ def record_observations(observer: ObserverTracker, length: int) -> ObserverTrack
         shape = (nodes.size, window.num_things)
         return SparseRows.from_entries(np.arange(nodes.size), window.newest(nodes), np.ones(nodes.size), shape=shape)
 
-    return ObserverTracker(ObservationRecorder(observer, window), observer.observations, emission, window)
+    return ObserverTracker(_ObservationRecorder(observer, window), observer.observations, emission, window)
 
 
 @dataclass(frozen=True, slots=True)
-class ObservationRecorder:
+class _ObservationRecorder:
     """Node: that of the observer's own machine times the number of windows, plus the window of what was drawn."""
 
     observer: ObserverTracker
@@ -246,23 +243,23 @@ class ObservationRecorder:
     def begin(self, states: IntArray) -> Branches:
         """The machine's start, and o_0."""
         moved = self.observer.machine.begin(states)
-        return self._seen(moved, states, np.zeros_like(states))
+        return self._append_observation(moved, states, np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """The machine's step, and o_{t+1}."""
         held, windows = np.divmod(nodes, self.window.size)
         moved = self.observer.machine.step(held, source, action, target)
-        return self._seen(moved, target, windows)
+        return self._append_observation(moved, target, windows)
 
-    def _seen(self, moved: Branches, states: IntArray, windows: IntArray) -> Branches:
+    def _append_observation(self, moved: Branches, states: IntArray, windows: IntArray) -> Branches:
         """Every observation of the states entered, `windows` being what was kept before."""
-        shown = self._drawn(moved.node, states[moved.case])
-        case, held = moved.case[shown.case], moved.node[shown.case]
-        after = self.window.append(windows[case], shown.node)
+        drawn = self._draw_observations(moved.node, states[moved.case])
+        case, held = moved.case[drawn.case], moved.node[drawn.case]
+        after = self.window.append(windows[case], drawn.node)
         kept = after if self.observer.memoryless else held * self.window.size + after
-        return Branches(case, kept, moved.probability[shown.case] * shown.probability)
+        return Branches(case, kept, moved.probability[drawn.case] * drawn.probability)
 
-    def _drawn(self, nodes: IntArray, states: IntArray) -> Branches:
+    def _draw_observations(self, nodes: IntArray, states: IntArray) -> Branches:
         """Every observation; each distinct (node, state) is asked about once."""
         num_states = int(states.max(initial=0)) + 1
         pairs, row = np.unique(nodes * num_states + states, return_inverse=True)
@@ -287,8 +284,8 @@ class TrackerContext:
         """With the trackers of the problem's secret and observer, for policies of a class."""
         secret = track_secret(problem.secret, problem.mdp, problem.horizon)
         observer = track_observer(problem.observer, problem.mdp)
-        needed = [_length(one, problem) for one in policy_class.conditions if isinstance(one, Observations)]
-        return cls(problem, secret, record_observations(observer, max(needed)) if needed else observer)
+        needed = [_window_length(one, problem) for one in policy_class.conditions if isinstance(one, Observations)]
+        return cls(problem, secret, _record_observations(observer, max(needed)) if needed else observer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,46 +304,46 @@ class ConditionTracker:
 
 
 @singledispatch
-def track_condition(condition: Condition, setting: TrackerContext) -> ConditionTracker:
+def track_condition(condition: Condition, context: TrackerContext) -> ConditionTracker:
     """The tracker of a condition; every kind registers its own."""
     raise TypeError(f"no tracker is registered for conditions of type {type(condition).__name__}")
 
 
 @track_condition.register
-def _(condition: CurrentState, setting: TrackerContext) -> ConditionTracker:
-    states = setting.problem.mdp.states
+def _(condition: CurrentState, context: TrackerContext) -> ConditionTracker:
+    states = context.problem.mdp.states
     return ConditionTracker(PresentState(len(states)), states.__getitem__, part=STATE)
 
 
 @track_condition.register
-def _(condition: Time, setting: TrackerContext) -> ConditionTracker:
-    return ConditionTracker(Clock(setting.problem.horizon), int)
+def _(condition: Time, context: TrackerContext) -> ConditionTracker:
+    return ConditionTracker(Clock(context.problem.horizon), int)
 
 
 @track_condition.register
-def _(condition: AutomatonState, setting: TrackerContext) -> ConditionTracker:
-    names = setting.secret.nodes
+def _(condition: AutomatonState, context: TrackerContext) -> ConditionTracker:
+    names = context.secret.nodes
     if not names:
-        found = f"'{condition.key}' needs a secret with an automaton"
-        raise InputError([Fault("policy.conditions_on", found, "use another condition or another secret")])
-    return ConditionTracker(setting.secret.machine, names.__getitem__, part=SECRET)
+        message = f"'{condition.key}' needs a secret with an automaton"
+        raise InputError([Fault("policy.conditions_on", message, "use another condition or another secret")])
+    return ConditionTracker(context.secret.machine, names.__getitem__, part=SECRET)
 
 
 @track_condition.register
-def _(condition: StartState, setting: TrackerContext) -> ConditionTracker:
-    states = setting.problem.mdp.states
+def _(condition: StartState, context: TrackerContext) -> ConditionTracker:
+    states = context.problem.mdp.states
     return ConditionTracker(StateAtTime(0, np.arange(len(states))), states.__getitem__)
 
 
 @track_condition.register
-def _(condition: LastStates, setting: TrackerContext) -> ConditionTracker:
-    states = setting.problem.mdp.states
-    window = Window(_at_most_a_run(condition.count, setting.problem), len(states))
+def _(condition: LastStates, context: TrackerContext) -> ConditionTracker:
+    states = context.problem.mdp.states
+    window = Window(_limit_to_run(condition.count, context.problem), len(states))
     return ConditionTracker(RecentStates(window), lambda node: tuple(states[state] for state in window.things(node)))
 
 
 @track_condition.register
-def _(condition: MemoryNode, setting: TrackerContext) -> ConditionTracker:
+def _(condition: MemoryNode, context: TrackerContext) -> ConditionTracker:
     memory = condition.memory
     if memory.free:
         return ConditionTracker(FreeMemoryMachine(memory), memory.nodes.__getitem__, free_memory=memory)
@@ -354,9 +351,9 @@ def _(condition: MemoryNode, setting: TrackerContext) -> ConditionTracker:
 
 
 @track_condition.register
-def _(condition: Observations, setting: TrackerContext) -> ConditionTracker:
-    observer = setting.observer
-    window = Window(_length(condition, setting.problem), len(observer.observations))
+def _(condition: Observations, context: TrackerContext) -> ConditionTracker:
+    observer = context.observer
+    window = Window(_window_length(condition, context.problem), len(observer.observations))
 
     def word(node: int) -> KeyPart:
         return tuple(observer.observations[observation] for observation in window.things(node))
@@ -364,12 +361,12 @@ def _(condition: Observations, setting: TrackerContext) -> ConditionTracker:
     return ConditionTracker(observer.machine, word, part=OBSERVER, window=window)
 
 
-def _length(condition: Observations, problem: Problem) -> int:
+def _window_length(condition: Observations, problem: Problem) -> int:
     """How many observations are kept."""
-    return problem.horizon + 1 if condition.count == "all" else _at_most_a_run(condition.count, problem)
+    return problem.horizon + 1 if condition.count == "all" else _limit_to_run(condition.count, problem)
 
 
-def _at_most_a_run(count: int, problem: Problem) -> int:
+def _limit_to_run(count: int, problem: Problem) -> int:
     """How many are kept: no more than a run has, where no time after the horizon counts."""
     return count if problem.task.over == "forever" else min(count, problem.horizon + 1)
 
@@ -416,7 +413,7 @@ def _(requirement: Satisfy, problem: Problem) -> RequirementTracker:
     def worth(nodes: IntArray) -> FloatArray:
         return np.isin(nodes, accepting).astype(np.float64)
 
-    machine = automaton_machine(requirement.automaton, problem.mdp)
+    machine = _automaton_machine(requirement.automaton, problem.mdp)
     return RequirementTracker(f"probability of {requirement.name}", machine=machine, worth=worth)
 
 
@@ -441,32 +438,32 @@ def choice_model(mdp: MDP, memory: Memory | None) -> MDP:
         actions=joint_actions(mdp.actions, memory),
         choice_start=ints(mdp.choice_start * count),
         choice_action=ints(mdp.choice_action[choice] * count + node),
-        transitions=_repeat_rows(mdp.transitions, choice),
+        transitions=_take_rows(mdp.transitions, choice),
         rewards=mdp.rewards[choice],
         named_rewards={name: rewards[choice] for name, rewards in mdp.named_rewards.items()},
     )
 
 
-def reads_actions(machine: Machine, memory: Memory | None) -> Machine:
+def lift_to_choices(machine: Machine, memory: Memory | None) -> Machine:
     """A machine that reads the model's actions, made to run in the model of choices."""
     return machine if memory is None else ActionOnly(machine, len(memory.nodes))
 
 
 def condition_machine(condition: ConditionTracker, memory: Memory | None) -> Machine:
     """The machine of a condition in the model of choices; that of the free memory itself reads the next node too."""
-    return reads_actions(condition.machine, memory) if condition.free_memory is None else condition.machine
+    return lift_to_choices(condition.machine, memory) if condition.free_memory is None else condition.machine
 
 
 def _check_size(mdp: MDP, num_nodes: int) -> None:
     """Refuse tables that grow too large with the nodes before they are built."""
-    stated = mdp.transitions.columns.size
-    size = stated * num_nodes
+    entries = mdp.transitions.columns.size
+    size = entries * num_nodes
     if size > MAX_EDGES:
-        growth = f"{num_nodes:,} nodes that the policy chooses make {size:,} transitions of the model's {stated:,}"
+        growth = f"{num_nodes:,} nodes that the policy chooses make {size:,} transitions of the model's {entries:,}"
         raise BudgetError(f"{growth}; the limit is {MAX_EDGES:,}; use fewer nodes")
 
 
-def _repeat_rows(table: SparseRows, rows: IntArray) -> SparseRows:
+def _take_rows(table: SparseRows, rows: IntArray) -> SparseRows:
     owner, entry = expand_rows(table.starts, rows)
     shape = (rows.size, table.num_columns)
     return SparseRows.from_entries(owner, table.columns[entry], table.values[entry], shape=shape)

@@ -16,6 +16,7 @@ from opaq.model.problem import Problem
 from opaq.product.compile import compile_problem
 from opaq.product.machine import Branches, Machine
 from opaq.product.trackers import ConditionTracker, TrackerContext, condition_machine, free_memory_of, track_condition
+from opaq.simulation.sampling import draw_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +62,18 @@ class PolicyExecutor:
         )
 
     @property
-    def listens(self) -> bool:
+    def reads_observations(self) -> bool:
         """Whether the policy looks at what the observer sees, which then has to be said at every time."""
         return any(one.window is not None for one in self.conditions)
 
-    def played(self, situation: AgentState) -> int:
+    def model_action(self, current: AgentState) -> int:
         """The model's action that was chosen; where the policy also chooses its next memory node, without the node."""
-        if situation.action is None:
+        if current.action is None:
             raise ValueError("no action has been chosen")
-        return situation.action // (len(self.choice_index) // len(self.problem.mdp.actions))
+        return current.action // (len(self.choice_index) // len(self.problem.mdp.actions))
 
     def begin(self, state: str, rng: np.random.Generator) -> AgentState:
-        """A run starts; nothing has been heard of what the observer sees."""
+        """A run starts; nothing has been received of what the observer sees."""
         index = self._index(state)
         start = np.array([index])
         nodes = tuple(
@@ -81,39 +82,39 @@ class PolicyExecutor:
         )
         return AgentState(index, nodes)
 
-    def hear(self, situation: AgentState, observation: str | None) -> AgentState:
-        """The same situation once the policy has learnt what the observer sees in it; without need it is not read."""
-        if not self.listens:
-            return situation
-        heard = np.array([self._observation(observation, situation)])
+    def observe(self, current: AgentState, observation: str | None) -> AgentState:
+        """The same current once the policy has learnt what the observer sees in it; without need it is not read."""
+        if not self.reads_observations:
+            return current
+        received = np.array([self._observation(observation, current)])
         nodes = tuple(
-            node if one.window is None else int(one.window.append(np.array([node]), heard)[0])
-            for one, node in zip(self.conditions, situation.nodes, strict=True)
+            node if one.window is None else int(one.window.append(np.array([node]), received)[0])
+            for one, node in zip(self.conditions, current.nodes, strict=True)
         )
-        return AgentState(situation.state, nodes, situation.action)
+        return AgentState(current.state, nodes, current.action)
 
-    def choose(self, situation: AgentState, rng: np.random.Generator, *, likeliest: bool = False) -> AgentState:
-        """The same situation with an action taken: drawn, or the likeliest."""
-        row = self.probabilities(situation)
+    def choose(self, current: AgentState, rng: np.random.Generator, *, likeliest: bool = False) -> AgentState:
+        """The same current with an action taken: drawn, or the likeliest."""
+        row = self.probabilities(current)
         chances = np.fromiter(row.values(), dtype=np.float64)
-        name = list(row)[int(chances.argmax()) if likeliest else _draw(chances, rng)]
-        return AgentState(situation.state, situation.nodes, self.choice_index[name])
+        name = list(row)[int(chances.argmax()) if likeliest else draw_index(chances, rng)]
+        return AgentState(current.state, current.nodes, self.choice_index[name])
 
-    def move(self, situation: AgentState, state: str, rng: np.random.Generator) -> AgentState:
-        """The run goes on to a state; every machine takes its step, observations wait for `hear`."""
-        if situation.action is None:
+    def move(self, current: AgentState, state: str, rng: np.random.Generator) -> AgentState:
+        """The run goes on to a state; every machine takes its step, observations wait for `observe`."""
+        if current.action is None:
             raise ValueError("choose an action before moving on")
         index = self._index(state)
-        source, action, target = (np.array([value]) for value in (situation.state, situation.action, index))
+        source, action, target = (np.array([value]) for value in (current.state, current.action, index))
         nodes = tuple(
             _draw_branch(machine.step(np.array([node]), source, action, target), rng) if one.window is None else node
-            for one, machine, node in zip(self.conditions, self.machines, situation.nodes, strict=True)
+            for one, machine, node in zip(self.conditions, self.machines, current.nodes, strict=True)
         )
         return AgentState(index, nodes)
 
-    def probabilities(self, situation: AgentState) -> Mapping[str, float]:
-        """The policy's row for a situation."""
-        key = tuple(one.word(node) for one, node in zip(self.conditions, situation.nodes, strict=True))
+    def probabilities(self, current: AgentState) -> Mapping[str, float]:
+        """The policy's row for a current."""
+        key = tuple(one.word(node) for one, node in zip(self.conditions, current.nodes, strict=True))
         row = self.rows.get(key)
         if not row:
             name = row_name(self.policy_class, key)
@@ -125,8 +126,8 @@ class PolicyExecutor:
             raise InputError([Fault("", f"unknown state '{state}'", "use the names of the problem's states")])
         return self.state_index[state]
 
-    def _observation(self, observation: str | None, situation: AgentState) -> int:
-        state = self.problem.mdp.states[situation.state]
+    def _observation(self, observation: str | None, current: AgentState) -> int:
+        state = self.problem.mdp.states[current.state]
         if observation is None:
             looks = f"the policy looks at observations, and none is given in state '{state}'"
             raise InputError([Fault("", looks, "give what the observer sees")])
@@ -165,13 +166,13 @@ class Agent:
         if now.action is not None:
             now = self.rules.move(now, state, rng)
         elif self.rules.state_index.get(state) != now.state:
-            began = self.rules.problem.mdp.states[now.state]
-            raise InputError([Fault("", f"the run began in '{began}', but the first action is asked for in '{state}'")])
-        self._now = self.rules.choose(self.rules.hear(now, observation), rng)
-        return self.rules.problem.mdp.actions[self.rules.played(self._now)]
+            first = self.rules.problem.mdp.states[now.state]
+            raise InputError([Fault("", f"the run began in '{first}', but the first action is asked for in '{state}'")])
+        self._now = self.rules.choose(self.rules.observe(now, observation), rng)
+        return self.rules.problem.mdp.actions[self.rules.model_action(self._now)]
 
 
-def numbered_state(observation: Any) -> str:
+def _name_by_number(observation: Any) -> str:
     """The state named by a whole number, as models read from Gymnasium name them."""
     return str(int(observation))
 
@@ -182,7 +183,7 @@ class GymAdapter:
 
     rules: PolicyExecutor
     rng: np.random.Generator
-    state_name: Callable[[Any], str] = numbered_state
+    state_name: Callable[[Any], str] = _name_by_number
     seen_name: Callable[[Any], str] | None = None
 
     @classmethod
@@ -192,7 +193,7 @@ class GymAdapter:
         policy: Policy,
         *,
         rng: np.random.Generator | None = None,
-        state_name: Callable[[Any], str] = numbered_state,
+        state_name: Callable[[Any], str] = _name_by_number,
         seen_name: Callable[[Any], str] | None = None,
     ) -> GymAdapter:
         """For a problem and a policy.
@@ -203,7 +204,7 @@ class GymAdapter:
             observations need it.
         """
         rules = PolicyExecutor.of(problem, policy)
-        if rules.listens and seen_name is None:
+        if rules.reads_observations and seen_name is None:
             looks = "looks at observations, and the environment's do not say what the observer sees"
             raise InputError([Fault("policy", looks, "give seen_name, a function that does")])
         return cls(rules, rng or np.random.default_rng(), state_name, seen_name)
@@ -221,21 +222,16 @@ class GymAdapter:
             self._next(one, None if begins else last, likeliest=deterministic)
             for one, last, begins in zip(observations, before, fresh, strict=True)
         )
-        actions = np.array([self.rules.played(situation) for situation in after], dtype=np.int64)
+        actions = np.array([self.rules.model_action(current) for current in after], dtype=np.int64)
         return (int(actions[0]) if single else actions), after
 
     def _next(self, observation: Any, last: AgentState | None, *, likeliest: bool) -> AgentState:
         state, seen = self.state_name(observation), self.seen_name and self.seen_name(observation)
         now = self.rules.begin(state, self.rng) if last is None else self.rules.move(last, state, self.rng)
-        return self.rules.choose(self.rules.hear(now, seen), self.rng, likeliest=likeliest)
+        return self.rules.choose(self.rules.observe(now, seen), self.rng, likeliest=likeliest)
 
 
 def _draw_branch(branches: Branches, rng: np.random.Generator) -> int:
     """One of the branches of a single case."""
     nodes: IntArray = branches.node
-    return int(nodes[0] if nodes.size == 1 else nodes[_draw(branches.probability, rng)])
-
-
-def _draw(chances: Any, rng: np.random.Generator) -> int:
-    sums = np.cumsum(chances)
-    return int(min(np.searchsorted(sums, rng.random() * sums[-1], side="right"), np.flatnonzero(chances)[-1]))
+    return int(nodes[0] if nodes.size == 1 else nodes[draw_index(branches.probability, rng)])

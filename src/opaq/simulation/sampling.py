@@ -27,7 +27,7 @@ def sample_runs(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.r
     draws = rng.random((count, times, 3))
     slots = process.edge_slots
     emission = process.emission
-    states, chosen, seen = _run(
+    states, chosen, seen = _sample_kernel(
         process.edge_start,
         process.edge_target,
         process.flow(pi),
@@ -64,7 +64,7 @@ def score_gradients(
 def _score_gradient(
     process: HiddenProcess, pi: FloatArray, payoff: Payoff, runs: SampledRuns
 ) -> tuple[float, FloatArray]:
-    gains = _gains(payoff, runs)
+    gains = _run_payoffs(payoff, runs)
     weights = np.repeat(gains, runs.slots.shape[1])
     drawn = np.bincount(runs.slots.reshape(-1), weights=weights, minlength=process.num_slots)
     rows = np.add.reduceat(drawn, process.row_start[:-1])
@@ -72,29 +72,36 @@ def _score_gradient(
     return float(gains.mean()), np.asarray(slope / gains.size)
 
 
-def _gains(payoff: Payoff, runs: SampledRuns) -> FloatArray:
+def _run_payoffs(payoff: Payoff, runs: SampledRuns) -> FloatArray:
     """What every run earned."""
     paid = np.asarray(payoff.slots[runs.states.reshape(-1), runs.slots.reshape(-1)]).reshape(runs.states.shape)
     discounts = payoff.discount ** np.arange(runs.states.shape[1])
     return np.asarray(paid @ discounts + payoff.final[runs.states[:, -1]])
 
 
+def draw_index(weights: Any, rng: np.random.Generator) -> int:
+    """Draw an index by its weight."""
+    sums = np.cumsum(weights)
+    index = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
+    return min(index, int(np.flatnonzero(weights)[-1]))
+
+
 @njit(cache=True, nogil=True)
 def _pick(values, first, last, total, draw):
     """The index of a draw among weights first .. last - 1; rounding errors go to the last that is not 0."""
     left = draw * total
-    for place in range(first, last):
-        left -= values[place]
+    for index in range(first, last):
+        left -= values[index]
         if left < 0.0:
-            return place
-    place = last - 1
-    while place > first and values[place] == 0.0:
-        place -= 1
-    return place
+            return index
+    index = last - 1
+    while index > first and values[index] == 0.0:
+        index -= 1
+    return index
 
 
 @njit(cache=True, nogil=True)
-def _run(
+def _sample_kernel(
     edge_start: Any,
     edge_target: Any,
     flow: Any,
