@@ -1,9 +1,13 @@
-"""Trackers: machines that follow the run for secrets, observers, conditions and requirements.
+"""Trackers: which machine follows a secret, observer, condition or requirement, and what its nodes mean.
 
-A new kind of secret is a data class derived from `Secret` and one function registered here:
+Each of the four kinds has a tracker class (a machine and functions of its nodes) and a `singledispatch` function from
+the data class of `opaq.model` to its tracker. A new kind of secret is a data class derived from `Secret` and one
+function registered here (or by `opaq.extensions.add_secret`):
 
     @track_secret.register
     def _(secret: MySecret, mdp: MDP, horizon: int) -> SecretTracker: ...
+
+Functions of nodes take and return arrays, [case] -> value.
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ from opaq.spec.memory_part import joint_actions
 
 @dataclass(frozen=True, slots=True)
 class SecretTracker:
-    """Z = value(q_T, s_T), where q is the machine's node."""
+    """Follows a secret: Z = value(q_T, s_T), where q is the machine's node."""
 
     machine: Machine
     values: tuple[str, ...]
@@ -71,38 +75,48 @@ class SecretTracker:
 
 @singledispatch
 def track_secret(secret: Secret, mdp: MDP, horizon: int) -> SecretTracker:
-    """The tracker of a secret; every kind registers its own."""
+    """Return the tracker of a secret.
+
+    mdp: the model whose run it reads; horizon: T, for secrets that count from the end.
+    Raises TypeError for a kind that has not registered one.
+    """
     raise TypeError(f"no tracker is registered for secrets of type {type(secret).__name__}")
 
 
 def _automaton_machine(automaton: Automaton, mdp: MDP) -> AutomatonMachine:
-    """The machine of an automaton over the labels of a model."""
+    """Return the machine of an automaton, its table over the label sets that occur in the model."""
     alphabet, letter_of = letters(mdp)
     return AutomatonMachine(table(automaton, alphabet), letter_of, automaton.initial, automaton.reads == "left")
 
 
 @track_secret.register
 def _(secret: LastState, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = class of s_T: no memory is needed."""
     classes = secret.classes
     return SecretTracker(StatelessMachine(), classes.names, lambda nodes, states: classes.of_state[states])
 
 
 @track_secret.register
 def _(secret: InitialState, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = class of s_0, remembered from the start."""
     return _snapshot(0, secret.classes)
 
 
 @track_secret.register
 def _(secret: StateAt, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = class of s_t at a fixed time t."""
     return _snapshot(secret.time, secret.classes)
 
 
 @track_secret.register
 def _(secret: StepsAgo, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = class of s_{T-k}: the state at the fixed time T - k."""
     return _snapshot(horizon - secret.steps, secret.classes)
 
 
 def _snapshot(time: int, classes: StateClasses) -> SecretTracker:
+    """Return the tracker of the class of s_time; node time + c holds class c."""
+
     def value(nodes: IntArray, states: IntArray) -> IntArray:
         return np.maximum(nodes - time, 0)  # nodes still waiting never reach the horizon
 
@@ -111,11 +125,13 @@ def _snapshot(time: int, classes: StateClasses) -> SecretTracker:
 
 @track_secret.register
 def _(secret: Visited, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = "yes" if any of the states was visited."""
     return SecretTracker(VisitFlag(mdp.mask(secret.states)), ("no", "yes"), lambda nodes, states: nodes)
 
 
 @track_secret.register
 def _(secret: Language, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = the automaton's state after the run ("progress"), or whether it accepts ("acceptance")."""
     automaton = secret.automaton
     machine, names = _automaton_machine(automaton, mdp), automaton.states
     if secret.reveal == "progress":
@@ -126,7 +142,7 @@ def _(secret: Language, mdp: MDP, horizon: int) -> SecretTracker:
 
 @dataclass(frozen=True, slots=True)
 class ObserverTracker:
-    """o_t ~ E(o | n_t, s_t), where n is the machine's node."""
+    """Follows an observer: o_t ~ E(o | n_t, s_t), where n is the machine's node."""
 
     machine: Machine
     observations: tuple[str, ...]
@@ -137,13 +153,17 @@ class ObserverTracker:
 
 @singledispatch
 def track_observer(observer: object, mdp: MDP) -> ObserverTracker:
-    """The tracker of an observer; every kind registers its own."""
+    """Return the tracker of an observer; TypeError for a kind that has not registered one."""
     raise TypeError(f"no tracker is registered for observers of type {type(observer).__name__}")
 
 
 @track_observer.register
 def _(observer: Observer, mdp: MDP) -> ObserverTracker:
-    """What the state shows and, when actions are seen, the sign of the last one beside it."""
+    """Track an observer of tables: it sees the state and, where actions are seen, a sign of the last one beside it.
+
+    The machine remembers the kind of the last action; the joint observation (o, sign) has number o * (signs + 1) +
+    sign, where sign 0 means "none".
+    """
     if observer.action_emission is None and observer.after_action is None:
         return _state_tracker(observer)
     kind_of = _action_kinds(observer, mdp)
@@ -163,7 +183,7 @@ def _(observer: Observer, mdp: MDP) -> ObserverTracker:
 
 
 def _state_tracker(observer: Observer) -> ObserverTracker:
-    """Of an observer who sees the state alone."""
+    """Return the tracker of an observer who sees the state alone: E(o | s), no machine."""
 
     def emission(nodes: IntArray, states: IntArray) -> SparseRows:
         return _take_rows(observer.emission, states)
@@ -172,14 +192,17 @@ def _state_tracker(observer: Observer) -> ObserverTracker:
 
 
 def _action_kinds(observer: Observer, mdp: MDP) -> IntArray:
-    """Actions the observer cannot tell apart are of one kind."""
+    """Return [action] -> kind.
+
+    Actions that the observer cannot tell apart are of one kind, which keeps the product small.
+    """
     signatures = [_signature(observer, action, mdp.num_states) for action in range(len(mdp.actions))]
     kind = {signature: number for number, signature in enumerate(dict.fromkeys(signatures))}
     return np.array([kind[signature] for signature in signatures], dtype=np.int64)
 
 
 def _signature(observer: Observer, action: int, num_states: int) -> tuple[bytes, ...]:
-    """All that the observer can see of an action."""
+    """Return bytes that are equal for two actions exactly if the observer sees the same of them in every state."""
     signs, after = observer.action_emission, observer.after_action
     parts = [] if signs is None else [part.tobytes() for part in signs.row(action)]
     if after is not None:
@@ -192,7 +215,10 @@ def _signature(observer: Observer, action: int, num_states: int) -> tuple[bytes,
 def _joint_entries(
     observer: Observer, num_states: int, state: IntArray, action: IntArray
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """What is seen of each state after an action (-1: at the start): (position, observation, probability)."""
+    """Return the emissions of states after actions as (case, observation, probability) entries.
+
+    state, action: [case]; action -1 stands for the start, where no action led to the state.
+    """
     emission, after = observer.emission, observer.after_action
     if after is None:
         owner, entry = expand_rows(emission.starts, state)
@@ -206,7 +232,10 @@ def _joint_entries(
 
 
 def _signs(emission: SparseRows | None, example: IntArray) -> SparseRows:
-    """[kind of last action, sign]: sign 0 is "nothing", shown before the first action or when signs are not seen."""
+    """Return [kind of last action, sign] probabilities; row 0 is "no action yet", sign 0 is "nothing shown".
+
+    emission: [action, sign], None where no signs are seen. example: [kind] -> one action of that kind.
+    """
     if emission is None:
         kinds = example.size + 1
         return SparseRows.from_entries(range(kinds), [0] * kinds, [1.0] * kinds, shape=(kinds, 1))
@@ -218,7 +247,10 @@ def _signs(emission: SparseRows | None, example: IntArray) -> SparseRows:
 
 
 def _record_observations(observer: ObserverTracker, length: int) -> ObserverTracker:
-    """The same observer, its last `length` observations kept in the product."""
+    """Return a tracker of the same observer that keeps its last `length` observations in the product.
+
+    Policies that look at observations need them in the state; emission is then deterministic: the newest one kept.
+    """
     window = Window(length, len(observer.observations))
 
     def emission(nodes: IntArray, states: IntArray) -> SparseRows:
@@ -230,29 +262,29 @@ def _record_observations(observer: ObserverTracker, length: int) -> ObserverTrac
 
 @dataclass(frozen=True, slots=True)
 class _ObservationRecorder:
-    """Node: that of the observer's own machine times the number of windows, plus the window of what was drawn."""
+    """Machine: node = node of the observer's machine * number of windows + window of drawn observations."""
 
     observer: ObserverTracker
     window: Window
 
     @property
     def size(self) -> int:
-        """Nodes of the machine times windows; a memoryless machine's node is not kept."""
+        """Nodes of the observer's machine times windows; a memoryless machine's node is not kept."""
         return self.window.size * (1 if self.observer.memoryless else self.observer.machine.size)
 
     def begin(self, states: IntArray) -> Branches:
-        """The machine's start, and o_0."""
+        """Begin the observer's machine and draw o_0."""
         moved = self.observer.machine.begin(states)
         return self._append_observation(moved, states, np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """The machine's step, and o_{t+1}."""
+        """Step the observer's machine and draw o_{t+1}."""
         held, windows = np.divmod(nodes, self.window.size)
         moved = self.observer.machine.step(held, source, action, target)
         return self._append_observation(moved, target, windows)
 
     def _append_observation(self, moved: Branches, states: IntArray, windows: IntArray) -> Branches:
-        """Every observation of the states entered, `windows` being what was kept before."""
+        """Branch into every observation of the states entered and append it to the windows kept before."""
         drawn = self._draw_observations(moved.node, states[moved.case])
         case, held = moved.case[drawn.case], moved.node[drawn.case]
         after = self.window.append(windows[case], drawn.node)
@@ -260,7 +292,7 @@ class _ObservationRecorder:
         return Branches(case, kept, moved.probability[drawn.case] * drawn.probability)
 
     def _draw_observations(self, nodes: IntArray, states: IntArray) -> Branches:
-        """Every observation; each distinct (node, state) is asked about once."""
+        """Return every possible observation of (node, state) cases; each distinct pair is looked up once."""
         num_states = int(states.max(initial=0)) + 1
         pairs, row = np.unique(nodes * num_states + states, return_inverse=True)
         table = self.observer.emission(*np.divmod(pairs, num_states))
@@ -270,9 +302,9 @@ class _ObservationRecorder:
 
 @dataclass(frozen=True, slots=True)
 class TrackerContext:
-    """What conditions are about: the problem as it is stated, its secret and its observer.
+    """What conditions are about: the problem, and the trackers of its secret and its observer.
 
-    Where a policy looks at observations, the observer's tracker keeps as many of them as it needs.
+    Where a policy looks at observations, the observer's tracker keeps as many of them as the longest condition needs.
     """
 
     problem: Problem
@@ -281,7 +313,7 @@ class TrackerContext:
 
     @classmethod
     def of(cls, problem: Problem, policy_class: PolicyClass) -> TrackerContext:
-        """With the trackers of the problem's secret and observer, for policies of a class."""
+        """Track the problem's secret and observer for policies of a class."""
         secret = track_secret(problem.secret, problem.mdp, problem.horizon)
         observer = track_observer(problem.observer, problem.mdp)
         needed = [_window_length(one, problem) for one in policy_class.conditions if isinstance(one, Observations)]
@@ -290,7 +322,7 @@ class TrackerContext:
 
 @dataclass(frozen=True, slots=True)
 class ConditionTracker:
-    """How one condition is followed through a run, and how policy rows name what it says."""
+    """Follows one condition of a policy, and names what it says in the keys of policy rows."""
 
     machine: Machine
     word: Callable[[int], KeyPart]  # node -> its name in a row key
@@ -299,29 +331,32 @@ class ConditionTracker:
     window: Window | None = None  # of observations: who acts it out is given them, and keeps this instead of a node
 
     def nodes(self, nodes: IntArray) -> IntArray:
-        """What the policy tells apart of the nodes of the part that follows the condition."""
+        """Return what the policy can tell apart: the nodes, or the shorter window that this condition keeps."""
         return nodes if self.window is None else nodes % self.window.size
 
 
 @singledispatch
 def track_condition(condition: Condition, context: TrackerContext) -> ConditionTracker:
-    """The tracker of a condition; every kind registers its own."""
+    """Return the tracker of a condition; TypeError for a kind that has not registered one."""
     raise TypeError(f"no tracker is registered for conditions of type {type(condition).__name__}")
 
 
 @track_condition.register
 def _(condition: CurrentState, context: TrackerContext) -> ConditionTracker:
+    """Follow s_t, which every product has already."""
     states = context.problem.mdp.states
     return ConditionTracker(PresentState(len(states)), states.__getitem__, part=STATE)
 
 
 @track_condition.register
 def _(condition: Time, context: TrackerContext) -> ConditionTracker:
+    """Follow the time by a clock."""
     return ConditionTracker(Clock(context.problem.horizon), int)
 
 
 @track_condition.register
 def _(condition: AutomatonState, context: TrackerContext) -> ConditionTracker:
+    """Follow the state of the secret's automaton, which the product has already; InputError for secrets without one."""
     names = context.secret.nodes
     if not names:
         message = f"'{condition.key}' needs a secret with an automaton"
@@ -331,12 +366,14 @@ def _(condition: AutomatonState, context: TrackerContext) -> ConditionTracker:
 
 @track_condition.register
 def _(condition: StartState, context: TrackerContext) -> ConditionTracker:
+    """Follow s_0."""
     states = context.problem.mdp.states
     return ConditionTracker(StateAtTime(0, np.arange(len(states))), states.__getitem__)
 
 
 @track_condition.register
 def _(condition: LastStates, context: TrackerContext) -> ConditionTracker:
+    """Follow the last k states by a window."""
     states = context.problem.mdp.states
     window = Window(_limit_to_run(condition.count, context.problem), len(states))
     return ConditionTracker(RecentStates(window), lambda node: tuple(states[state] for state in window.things(node)))
@@ -344,6 +381,7 @@ def _(condition: LastStates, context: TrackerContext) -> ConditionTracker:
 
 @track_condition.register
 def _(condition: MemoryNode, context: TrackerContext) -> ConditionTracker:
+    """Follow the node of a memory, with a given update or chosen by the policy."""
     memory = condition.memory
     if memory.free:
         return ConditionTracker(FreeMemoryMachine(memory), memory.nodes.__getitem__, free_memory=memory)
@@ -352,6 +390,7 @@ def _(condition: MemoryNode, context: TrackerContext) -> ConditionTracker:
 
 @track_condition.register
 def _(condition: Observations, context: TrackerContext) -> ConditionTracker:
+    """Follow the last k observations, which the observer's recorder keeps."""
     observer = context.observer
     window = Window(_window_length(condition, context.problem), len(observer.observations))
 
@@ -362,23 +401,26 @@ def _(condition: Observations, context: TrackerContext) -> ConditionTracker:
 
 
 def _window_length(condition: Observations, problem: Problem) -> int:
-    """How many observations are kept."""
+    """Return how many observations a condition keeps; all of them are horizon + 1."""
     return problem.horizon + 1 if condition.count == "all" else _limit_to_run(condition.count, problem)
 
 
 def _limit_to_run(count: int, problem: Problem) -> int:
-    """How many are kept: no more than a run has, where no time after the horizon counts."""
+    """Return how many are kept: at most a run's horizon + 1, unless runs go on for ever."""
     return count if problem.task.over == "forever" else min(count, problem.horizon + 1)
 
 
 def rank(condition: Condition) -> int:
-    """Where machines of its kind stand in the product: states are numbered alike in whatever order conditions come."""
+    """Return where machines of this kind of condition stand in the product.
+
+    Product states are numbered alike in whatever order the conditions of a policy class come.
+    """
     return list(track_condition.registry.values()).index(track_condition.dispatch(type(condition)))
 
 
 @dataclass(frozen=True, slots=True)
 class RequirementTracker:
-    """The sum of discount^t rewards(s_t, a_t) plus worth(n_T) at the end, where n is the machine's node."""
+    """Follows a requirement: V = sum over t of discount^t rewards(s_t, a_t) + worth(n_T), n the machine's node."""
 
     name: str  # of the value, as it is reported
     rewards: FloatArray | None = None  # [choice]; None: nothing is paid on the way
@@ -389,18 +431,20 @@ class RequirementTracker:
 
 @singledispatch
 def track_requirement(requirement: Requirement, problem: Problem) -> RequirementTracker:
-    """The tracker of a requirement; every kind registers its own."""
+    """Return the tracker of a requirement; TypeError for a kind that has not registered one."""
     raise TypeError(f"no tracker is registered for requirements of type {type(requirement).__name__}")
 
 
 @track_requirement.register
 def _(requirement: ReturnAtLeast, problem: Problem) -> RequirementTracker:
+    """V = discounted return of a named reward."""
     rewards = problem.mdp.named_rewards[requirement.reward]
     return RequirementTracker(f"return of {requirement.reward}", rewards, problem.discount)
 
 
 @track_requirement.register
 def _(requirement: Reach, problem: Problem) -> RequirementTracker:
+    """V = probability that some of the states are visited."""
     machine = VisitFlag(problem.mdp.mask(requirement.states))
     name = f"probability of reaching {requirement.name}"
     return RequirementTracker(name, machine=machine, worth=lambda nodes: nodes.astype(np.float64))
@@ -408,6 +452,7 @@ def _(requirement: Reach, problem: Problem) -> RequirementTracker:
 
 @track_requirement.register
 def _(requirement: Satisfy, problem: Problem) -> RequirementTracker:
+    """V = probability that the automaton accepts the run."""
     accepting = list(requirement.automaton.accepting)
 
     def worth(nodes: IntArray) -> FloatArray:
@@ -418,7 +463,7 @@ def _(requirement: Satisfy, problem: Problem) -> RequirementTracker:
 
 
 def free_memory_of(conditions: Iterable[ConditionTracker]) -> Memory | None:
-    """The memory whose next node the policy chooses, if it has one; InputError when it has several."""
+    """Return the memory whose next node the policy chooses, None if there is none; InputError if there are several."""
     memories = [one.free_memory for one in conditions if one.free_memory is not None]
     if len(memories) > 1:
         raise InputError([Fault("policy.conditions_on", "has several free memories", "keep one of them")])
@@ -426,7 +471,11 @@ def free_memory_of(conditions: Iterable[ConditionTracker]) -> Memory | None:
 
 
 def choice_model(mdp: MDP, memory: Memory | None) -> MDP:
-    """The model whose actions are what the policy chooses from: with a free memory, pairs of action and next node."""
+    """Return the model of what the policy chooses from: with a free memory, pairs (action, next node).
+
+    Choice c of the model becomes choices c * k .. c * k + k - 1 for k nodes, with the same transitions and rewards.
+    Without a free memory the model itself is returned. Raises BudgetError when the tables grow too large.
+    """
     if memory is None:
         return mdp
     count = len(memory.nodes)
@@ -445,17 +494,20 @@ def choice_model(mdp: MDP, memory: Memory | None) -> MDP:
 
 
 def lift_to_choices(machine: Machine, memory: Memory | None) -> Machine:
-    """A machine that reads the model's actions, made to run in the model of choices."""
+    """Return a machine that reads the model's actions, wrapped to run in the model of choices of a free memory."""
     return machine if memory is None else ActionOnly(machine, len(memory.nodes))
 
 
 def condition_machine(condition: ConditionTracker, memory: Memory | None) -> Machine:
-    """The machine of a condition in the model of choices; that of the free memory itself reads the next node too."""
+    """Return the machine of a condition in the model of choices.
+
+    That of the free memory itself reads the next node too.
+    """
     return lift_to_choices(condition.machine, memory) if condition.free_memory is None else condition.machine
 
 
 def _check_size(mdp: MDP, num_nodes: int) -> None:
-    """Refuse tables that grow too large with the nodes before they are built."""
+    """Raise BudgetError before tables are built that grow too large with the nodes."""
     entries = mdp.transitions.columns.size
     size = entries * num_nodes
     if size > MAX_EDGES:
@@ -464,6 +516,7 @@ def _check_size(mdp: MDP, num_nodes: int) -> None:
 
 
 def _take_rows(table: SparseRows, rows: IntArray) -> SparseRows:
+    """Return the given rows of a table, in this order and as often as they are named."""
     owner, entry = expand_rows(table.starts, rows)
     shape = (rows.size, table.num_columns)
     return SparseRows.from_entries(owner, table.columns[entry], table.values[entry], shape=shape)
