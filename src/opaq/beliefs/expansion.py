@@ -1,4 +1,13 @@
-"""Compiled: the next level of a belief graph; proportional beliefs become one node."""
+"""Compiled: expand one level of a belief graph into the next; proportional beliefs become one node.
+
+For a node with belief b and mass m, and every observation o that may follow,
+
+    P(x', o | b) = E(o | x') sum over x of b(x) P_pi(x' | x),     P(o | b) = sum over x' of P(x', o | b),
+
+the child has belief P(x', o | b) / P(o | b) and receives the mass m P(o | b). Children are looked up in a hash table by
+two multilinear hashes of their belief, rounded to 38 of 52 bits, so that rounding errors do not keep equal beliefs
+apart. Children whose secret is settled get no node.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +26,14 @@ _HashArray = NDArray[np.uint64]
 
 @njit(cache=True)
 def _enlarge_rows(table, size):
+    """Return a copy of a table with room for `size` rows."""
     taller = np.empty((size, table.shape[1]), table.dtype)
     taller[: table.shape[0]] = table
     return taller
 
 
 class _GrowingLevel(NamedTuple):
-    """The nodes of a level under construction, with room for more."""
+    """The nodes of a level under construction, with room for more; fields as in `Nodes`, and two hashes per node."""
 
     start: IntArray  # [node + 1]
     pair: IndexArray  # [entry]
@@ -38,7 +48,7 @@ class _GrowingLevel(NamedTuple):
 
 @njit(cache=True)
 def _new_level(nodes):
-    """Room for four children per node; memory that is never touched costs nothing."""
+    """Return an empty level with room for four children per node; memory that is never touched costs nothing."""
     room, entries = 4 * nodes.mass.size + 16, 4 * nodes.pair.size + 64
     level = _GrowingLevel(
         np.empty(room + 1, np.int64),
@@ -57,7 +67,7 @@ def _new_level(nodes):
 
 @njit(cache=True)
 def _enlarge_level(level, nodes, entries):
-    """The same level with twice the room for so many nodes and entries, where it has less."""
+    """Return the same level with twice the room for so many nodes and entries, where it has less."""
     nodes = 2 * nodes if nodes > level.mass.size else level.mass.size
     entries = 2 * entries if entries > level.pair.size else level.pair.size
     return _GrowingLevel(
@@ -75,7 +85,7 @@ def _enlarge_level(level, nodes, entries):
 
 @njit(cache=True)
 def _count_new_entries(num_seen, work):
-    """How many entries the children of a node have together, one child per observation seen."""
+    """Return how many entries the children of a node have together, one child per observation seen."""
     entries = 0
     for index in range(num_seen):
         entries += work.fill[work.seen[index]]
@@ -84,26 +94,26 @@ def _count_new_entries(num_seen, work):
 
 @njit(cache=True)
 def _new_arcs(num_nodes):
-    """Room for the arcs from so many nodes, four each."""
+    """Return room for the arcs from so many nodes, four each."""
     room = 4 * num_nodes + 16
     return Arcs(np.zeros(num_nodes + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.float64))
 
 
 @njit(cache=True)
 def _enlarge_arcs(arcs, needed):
-    """The same arcs with room for twice as many as needed."""
+    """Return the same arcs with room for twice as many as needed."""
     return Arcs(arcs.start, enlarge(arcs.child, 2 * needed), enlarge(arcs.weight, 2 * needed))
 
 
 @njit(cache=True)
 def _new_settled_arcs():
-    """Room for some settled continuations."""
+    """Return room for some settled continuations."""
     return SettledArcs(np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.float64))
 
 
 @njit(cache=True)
 def _enlarge_settled_arcs(known, needed):
-    """The same continuations with room for twice as many as needed."""
+    """Return the same settled continuations with room for twice as many as needed."""
     room = 2 * needed
     return SettledArcs(
         enlarge(known.node, room),
@@ -115,7 +125,7 @@ def _enlarge_settled_arcs(known, needed):
 
 @njit(cache=True)
 def _add_node(level, child, first, last, work):
-    """Write the belief of a new node behind the others."""
+    """Write the belief of a new node, entries first .. last - 1 of the scratch segment, behind the others."""
     fill = level.start[child]
     for at in range(first, last):
         level.pair[fill] = work.pair[at]
@@ -126,7 +136,7 @@ def _add_node(level, child, first, last, work):
 
 @njit(cache=True)
 def _initialise_node(level, child, observation, hashed, check):
-    """What a new node begins with."""
+    """Give a new node no mass, no runs, no likeliest sequence, its observation and its two hashes."""
     level.mass[child] = 0.0
     level.best[child] = -1.0
     level.runs[child] = 0
@@ -137,7 +147,7 @@ def _initialise_node(level, child, observation, hashed, check):
 
 @njit(cache=True)
 def _add_mass(level, child, node, share, likeliest, runs):
-    """One more arc leads to a child: its mass, its runs, and whether the likeliest sequence comes this way."""
+    """Add one more arc to a child: its mass, its runs, and the likeliest sequence if it comes this way."""
     level.mass[child] += share
     level.runs[child] += runs
     if likeliest > level.best[child]:
@@ -147,7 +157,7 @@ def _add_mass(level, child, node, share, likeliest, runs):
 
 @njit(cache=True)
 def _add_settled_arc(known, index, node, observation, value, mass):
-    """A continuation that settles the secret."""
+    """Write a continuation that settles the secret at `index`."""
     known.node[index] = node
     known.observation[index] = observation
     known.value[index] = value
@@ -156,7 +166,7 @@ def _add_settled_arc(known, index, node, observation, value, mass):
 
 @njit(cache=True)
 def _cut_unused_room(level, count, arcs, num_arcs, known, num_known, sampled):
-    """The level and how it was reached, without the room that was not used."""
+    """Return nodes, arcs and settled continuations as views without the room that was not used."""
     entries = level.start[count]
     nodes = Nodes(
         level.start[: count + 1],
@@ -177,7 +187,10 @@ def _cut_unused_room(level, count, arcs, num_arcs, known, num_known, sampled):
 
 @njit(cache=True, inline="always")
 def predict(nodes, node, moves, pairs, work):
-    """Where the state may be after a node: P(x' | node) in work.predicted, for the touched states."""
+    """Predict the state after a node: P(x' | node) in work.predicted, for the touched states.
+
+    Returns how many states were touched; they stay marked, and the reader clears work.marked.
+    """
     num_touched = 0
     for entry in range(nodes.start[node], nodes.start[node + 1]):
         state = pairs.state[nodes.pair[entry]]
@@ -199,10 +212,10 @@ def predict(nodes, node, moves, pairs, work):
 
 @njit(cache=True, inline="always")
 def _predict_observations(nodes, node, moves, pairs, settled, work):
-    """What may be seen after a node: P(x', o' | node), by observation, in the scratch arrays.
+    """Predict what may be seen after a node: P(x', o' | node), one segment of the scratch arrays per observation.
 
-    Returns how many observations were seen; observation o has fill[o] entries in its segment. The reader sets
-    fill[o] back to 0.
+    Returns how many observations were seen. Observation o has fill[o] entries in its segment, work.chance[o] = P(o |
+    node) and work.settled[o] = the secret value that all its states agree on, or -1. The reader sets fill[o] back to 0.
     """
     num_touched = predict(nodes, node, moves, pairs, work)
     num_seen = 0
@@ -234,7 +247,10 @@ def _predict_observations(nodes, node, moves, pairs, settled, work):
 
 @njit(cache=True)
 def _draw_runs(draws, num_seen, work):
-    """Distribute sampled runs over the observations seen, by their chances; rounding errors go to the likeliest."""
+    """Distribute sampled runs over the observations seen, by their chances; rounding errors go to the likeliest.
+
+    draws: [run] uniform numbers in [0, 1). Adds to work.runs.
+    """
     likeliest = 0
     for index in range(num_seen):
         if work.chance[work.seen[index]].real > work.chance[work.seen[likeliest]].real:
@@ -264,7 +280,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @njit(cache=True)
 def _digits(value):
-    """A belief entry as a whole number, blind to rounding errors, and to those of its tangent where it has one."""
+    """Return a belief entry as a whole number, blind to rounding errors in it and, where it has one, in its tangent."""
     slope = value.imag * _TANGENT_GRAIN
     tangent = np.int64(math.floor(min(max(slope, -_TANGENT_LIMIT), _TANGENT_LIMIT) + 0.5))
     bits = np.uint64(((np.float64(value.real).view(np.int64) + _HALF) >> _ROUNDED_BITS) + tangent * _TANGENT_KEY)
@@ -274,7 +290,7 @@ def _digits(value):
 
 @njit(cache=True)
 def _new_table(num_nodes):
-    """An empty hash table."""
+    """Return an empty hash table (-1 everywhere) with at least four slots per expected node, a power of two."""
     size = 64
     while size < 4 * num_nodes:
         size *= 2
@@ -283,6 +299,7 @@ def _new_table(num_nodes):
 
 @njit(cache=True)
 def _rehash(size, hashes, count):
+    """Return a larger hash table with all nodes entered again."""
     table = np.full(size, -1, np.int32)
     mask = np.uint64(size - 1)
     for node in range(count):
@@ -295,7 +312,7 @@ def _rehash(size, hashes, count):
 
 @njit(cache=True)
 def _find_slot(table, hashes, hashed, check):
-    """Where a belief stands in the hash table, or the empty slot where it belongs."""
+    """Return the slot of the hash table where a belief stands, or the empty one where it belongs."""
     mask = np.uint64(table.size - 1)
     slot = (hashed >> _TOP) & mask
     child = table[np.int64(slot)]
@@ -307,7 +324,7 @@ def _find_slot(table, hashes, hashed, check):
 
 @njit(cache=True)
 def _normalise(first, last, chance, pairs, work):
-    """Divide a segment by its sum; two hashes of the belief that results."""
+    """Divide a segment by its sum and return two hashes of the belief that results."""
     hashed, check = np.uint64(last - first), np.uint64(last - first)
     scale = 1.0 / chance
     for at in range(first, last):
@@ -320,12 +337,15 @@ def _normalise(first, last, chance, pairs, work):
 
 @njit(cache=True, nogil=True)
 def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
-    """One level of the belief graph from the one before it; proportional beliefs become one node.
+    """Expand one level of the belief graph into the next; proportional beliefs become one node.
 
-    `draws` is empty for the whole graph; with one uniform number per run it follows only sampled observations.
-    Children whose secret is settled whatever comes are not made: nothing about them is uncertain; their mass is
-    returned. Nodes not reached before the memory of `room` is used, or when asked to stop, are left out; the number of
-    nodes expanded is returned.
+    nodes, moves, pairs: the level, the chain and the emissions. settled: [state] secret value certain from there on, or
+        -1.
+    draws: empty for the whole graph; with one uniform number per run only sampled observations are followed, and masses
+        are weighted by count / (runs * P(o | node)).
+    keep_arcs: record arcs and settled continuations, for gradients.
+    room: nodes that are not reached before its memory is used, or when asked to stop, are left out.
+    Returns (nodes, arcs, settled continuations, number of nodes expanded, settled mass).
     """
     num_nodes, sampled = nodes.mass.size, draws.size > 0
     level, arcs, known, table = _new_level(nodes), _new_arcs(num_nodes), _new_settled_arcs(), _new_table(num_nodes)
@@ -386,11 +406,11 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
 
 @njit(cache=True, nogil=True)
 def expand_levels(nodes, moves, pairs, settled, draws, work, steps, max_nodes, room):
-    """Several levels in one call while they stay small: long horizons cost no call per level.
+    """Expand several levels in one call while they stay small: long horizons cost no call per level.
 
-    `draws` has one row per level (no columns: nothing is sampled). Returns the last level that is complete, how many
-    levels were made, how many nodes and entries they have together, and the mass that was settled. A level that was
-    not finished, or that has more than `max_nodes` nodes, is not returned.
+    draws: [level, run], no columns where nothing is sampled.
+    Returns the last level that is complete, how many levels were made, how many nodes and entries they have together,
+    and the settled mass. A level that was not finished, or that has more than `max_nodes` nodes, is not returned.
     """
     num_nodes, num_entries, total_settled = 0, 0, 0.0
     for step in range(steps):

@@ -2,9 +2,17 @@
 
 While every probability that was positive stays positive, the supports of the beliefs, the arcs between them and the
 merges that hold for every policy stay as they are; a sweep then only multiplies numbers, with no hashing and no search.
-Merges that held at the policy the shape was built for by coincidence are found out: at every arc into a node that has
-its belief already, one random projection of the belief is compared with the node's. The shape is not believed but
-checked, and a sweep that finds a mismatch says so instead of giving a number.
+The shape is not believed but checked: merges that held only by coincidence at the policy it was built for are found at
+every arc into a node that has its belief already, where one random projection sum over x of w(x) b(x) is compared with
+the node's. A sweep that finds a mismatch returns None instead of a number.
+
+The last observation needs no nodes: with P(o, z | x) of one step ahead (links), a leaf b contributes
+
+    - sum over (o, z) of P(o, z | b) log2(P(o, z | b) / P(o | b)),
+
+whose derivative by b(x) is - sum over (o, z) of P(o, z | x) log2 P(z | b, o). The backward sweep carries these adjoints
+up: adjoint(x) = sum over x' of P_pi(x' | x) sum over children o of E(o | x') adjoint_child(x'), and the derivative by
+an edge's flow is mass * b(x) * sum over children of E(o | x') adjoint_child(x').
 """
 
 from __future__ import annotations
@@ -39,7 +47,10 @@ class _GraphShape(NamedTuple):
 
 
 class _Links(NamedTuple):
-    """From a state to the cells of the last observation, one step ahead: P(o, z | x) is a sum over edges and pairs."""
+    """From a state to the cells of the last observation, one step ahead.
+
+    P(o, z | x) is the sum over parts, (edge of x, pair of its target) with that cell, of flow[edge] * E(o | target).
+    """
 
     start: IndexArray  # [state + 2]: the links of every state, the source's last
     cell: IndexArray  # [link]
@@ -67,7 +78,7 @@ class Buffers(NamedTuple):
 
 
 def _make_links(process: HiddenProcess) -> _Links:
-    """What every edge adds to the cells that its state leads to."""
+    """Return what every edge adds to the cells that its state leads to."""
     pairs, num_edges = process.pairs, process.edge_target.size
     owner = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
     edge, pair = expand_rows(process.emission.starts, process.edge_target)
@@ -85,7 +96,7 @@ def _make_links(process: HiddenProcess) -> _Links:
 
 
 def _make_shape(graph: Graph, chain: Chain, links: _Links) -> _GraphShape:
-    """All levels of a graph as one; arcs to dropped nodes are left out."""
+    """Return all levels of a graph as one shape; arcs to dropped nodes are left out."""
     sizes = [level.num_nodes for level in graph.levels]
     first = np.concatenate(([0], np.cumsum(sizes)))
     counts = np.concatenate([np.diff(level.nodes.start) for level in graph.levels])
@@ -112,7 +123,7 @@ def _make_shape(graph: Graph, chain: Chain, links: _Links) -> _GraphShape:
 
 @njit(cache=True, nogil=True)
 def _list_leaf_cells(leaves, links, pairs, work):
-    """The cells that may follow each leaf: (cell_start, cell)."""
+    """Return the cells that may follow each leaf: (cell_start [leaf + 1], cell)."""
     num_leaves = leaves.mass.size
     cell_start = np.zeros(num_leaves + 1, np.int64)
     cells = np.empty(2 * leaves.pair.size + 64, np.int32)
@@ -140,7 +151,10 @@ _TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged 
 
 @njit(cache=True)
 def _project_child(first, last, states, emission, predicted, weights):
-    """The chance of a child's observation, and the random projection of the belief it leads to, not normalised."""
+    """Return the chance of a child's observation, and the random projection of its belief before normalising.
+
+    first, last: the child's entries. weights: [state] of the projection.
+    """
     chance = predicted[0] * 0.0
     seen = predicted[0] * 0.0
     for entry in range(first, last):
@@ -153,14 +167,17 @@ def _project_child(first, last, states, emission, predicted, weights):
 
 @njit(cache=True)
 def _fill_belief(first, last, states, emission, predicted, scale, belief):
-    """The belief of a child, from what is predicted."""
+    """Write the belief of a child: predicted * emission * scale, scale being 1 / P(o | parent)."""
     for entry in range(first, last):
         belief[entry] = predicted[states[entry]] * emission[entry] * scale
 
 
 @njit(cache=True, nogil=True)
 def _sweep_forward(shape, moves, weights, buffers, stop):
-    """Beliefs and masses of all nodes; False where two beliefs that were merged are no longer proportional."""
+    """Compute beliefs and masses of all nodes for one policy.
+
+    Returns False where two beliefs that were merged are no longer proportional.
+    """
     belief, mass, filled, predicted = buffers.belief, buffers.mass, buffers.filled, buffers.predicted
     mass[:] = 0.0
     filled[:] = False
@@ -196,13 +213,13 @@ def _sweep_forward(shape, moves, weights, buffers, stop):
 
 @njit(cache=True)
 def _differ(difference):
-    """Whether two projections differ by more than rounding; derivatives count too (written so that NaN differs)."""
+    """Return whether two projections differ by more than rounding; tangents count too, and NaN differs."""
     return not (abs(difference.real) <= _TOLERANCE and abs(difference.imag) <= _TOLERANCE * STEP)
 
 
 @njit(cache=True, inline="always")
 def _fill_links(links, moves, buffers):
-    """P(o, z | x) of every link, and slopes of 0."""
+    """Write P(o, z | x) of every link, and slopes of 0."""
     buffers.link_chance[:] = 0.0
     buffers.link_slope[:] = 0.0
     for edge in range(moves.flow.size):
@@ -212,7 +229,7 @@ def _fill_links(links, moves, buffers):
 
 @njit(cache=True, inline="always")
 def _fill_cells(shape, leaf, links, buffers):
-    """P(o, z | leaf), added to zeros."""
+    """Add P(o, z | leaf) to the cells, which are 0 before."""
     node = shape.first_leaf + leaf
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
@@ -223,7 +240,10 @@ def _fill_cells(shape, leaf, links, buffers):
 
 @njit(cache=True, inline="always")
 def _leaf_adjoint(shape, leaf, links, buffers):
-    """The adjoints of a leaf's entries from the slope by every cell's mass, buffers.surprise; adds to link_slope."""
+    """Write the adjoints of a leaf's entries, given the slope by every cell's mass in buffers.surprise.
+
+    Adds the leaf's part of d value / d P(o, z | x) to buffers.link_slope.
+    """
     node = shape.first_leaf + leaf
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
@@ -238,7 +258,7 @@ def _leaf_adjoint(shape, leaf, links, buffers):
 
 @njit(cache=True, inline="always")
 def _add_link_slopes(links, moves, buffers, slope):
-    """Adds d value / d flow to `slope`, from the slopes of the links."""
+    """Add d value / d flow to `slope` [edge], from the slopes of the links."""
     for edge in range(moves.flow.size):
         for part in range(links.part_start[edge], links.part_start[edge + 1]):
             slope[edge] += links.part_value[part] * buffers.link_slope[links.part_link[part]]
@@ -246,9 +266,9 @@ def _add_link_slopes(links, moves, buffers, slope):
 
 @njit(cache=True, nogil=True)
 def _entropy_step(shape, links, moves, buffers, slope, stop):
-    """After the last observation: the expected H(Z | y), and the adjoints of the leaves; adds to d value / d flow.
+    """Return the expected H(Z | y) in bits after the last observation, and write the adjoints of the leaves.
 
-    See last_observation.last_step for the derivative. Cells of no mass count as 0, with derivative 0.
+    Adds d value / d flow to `slope`. Cells of no mass count as 0, with derivative 0. See `leaves.last_step`.
     """
     _fill_links(links, moves, buffers)
     total = 0.0
@@ -265,7 +285,7 @@ def _entropy_step(shape, links, moves, buffers, slope, stop):
 
 @njit(cache=True, nogil=True)
 def _fill_leaf_masses(shape, links, moves, buffers, masses, stop):
-    """P(o, z | leaf) of every cell that may follow a leaf, as shape.cell lists them."""
+    """Write P(o, z | leaf) of every cell that may follow a leaf, in the order of shape.cell."""
     _fill_links(links, moves, buffers)
     for leaf in range(shape.cell_start.size - 1):
         if stop[0] != 0:
@@ -278,7 +298,7 @@ def _fill_leaf_masses(shape, links, moves, buffers, masses, stop):
 
 @njit(cache=True, nogil=True)
 def _slope_step(shape, links, moves, buffers, cell_slope, slope, stop):
-    """The adjoints of the leaves from the slope by the mass of every cell that follows; adds to d value / d flow."""
+    """Write the adjoints of the leaves, given the slope by the mass of every cell; adds d value / d flow to `slope`."""
     for leaf in range(shape.cell_start.size - 1):
         if stop[0] != 0:
             break
@@ -290,7 +310,7 @@ def _slope_step(shape, links, moves, buffers, cell_slope, slope, stop):
 
 @njit(cache=True, inline="always")
 def _surprises(shape, leaf, links, cell_mass, surprise, chance):
-    """H(Z | y) expected after a leaf, and -log2 P(z | y) in every cell; clears the masses."""
+    """Return the H(Z | y) expected after a leaf, and write -log2 P(z | y) of every cell; clears the masses."""
     first, last = shape.cell_start[leaf], shape.cell_start[leaf + 1]
     for index in range(first, last):
         cell = shape.cell[index]
@@ -313,7 +333,7 @@ def _surprises(shape, leaf, links, cell_mass, surprise, chance):
 
 @njit(cache=True, inline="always")
 def _accumulate_adjoint(shape, node, moves, buffers, slope):
-    """The adjoints of a node's entries, given what is expected of every next state; adds to d value / d flow."""
+    """Write the adjoints of a node's entries, given what is expected of every next state; adds d value / d flow."""
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
         weight = buffers.mass[node] * buffers.belief[entry]
@@ -327,7 +347,7 @@ def _accumulate_adjoint(shape, node, moves, buffers, slope):
 
 @njit(cache=True, inline="always")
 def _predict(shape, node, moves, belief, predicted):
-    """P(x' | node), added to zeros."""
+    """Add P(x' | node) to `predicted`, which is 0 before."""
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
         weight = belief[entry]
@@ -337,7 +357,7 @@ def _predict(shape, node, moves, belief, predicted):
 
 @njit(cache=True, inline="always")
 def _clear(shape, node, moves, predicted):
-    """Zeros again where _predict wrote."""
+    """Set `predicted` back to 0 where _predict wrote."""
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
         for edge in range(moves.start[state], moves.start[state + 1]):
@@ -346,7 +366,7 @@ def _clear(shape, node, moves, predicted):
 
 @njit(cache=True, nogil=True)
 def _sweep_backward(shape, moves, buffers, slope, stop):
-    """Adjoints of all entries from those of the last level; adds d value / d flow to `slope`."""
+    """Compute the adjoints of all entries from those of the last level; adds d value / d flow to `slope`."""
     adjoint, expected = buffers.adjoint, buffers.expected
     for node in range(shape.first_leaf - 1, -1, -1):
         if stop[0] != 0:
@@ -386,9 +406,10 @@ class FrozenGraph:
         leaf: Leaf | None = None,
         stop: Stop | None = None,
     ) -> FrozenGraph:
-        """Built at one policy vector; what does not fit the budget there is left out for good.
+        """Build the shape at one policy vector; what does not fit the budget there is left out for good.
 
         leaf: the uncertainty that sweeps evaluate, opacity by default.
+        Raises StoppedError when `stop` is requested meanwhile.
         """
         chain = Chain.of(process, pi, stop=stop)
         graph = unroll(chain, steps=process.horizon, budget=budget, keep=True)
@@ -409,7 +430,7 @@ class FrozenGraph:
         )
 
     def buffers(self, dtype: Any = np.float64) -> Buffers:
-        """Memory for sweeps with real or complex numbers; one sweep at a time may use it."""
+        """Return memory for sweeps with numbers of this type; one sweep at a time may use it."""
         num_nodes, num_entries = self.shape.entry_start.size - 1, self.shape.state.size
         return Buffers(
             belief=np.empty(num_entries, dtype),
@@ -427,8 +448,10 @@ class FrozenGraph:
         )
 
     def sweep(self, pi: Any, buffers: Buffers, *, stop: Stop | None = None) -> tuple[float, Any] | None:
-        """Opacity (or the leaf) and its derivative by the policy vector, or None where the shape does not fit.
+        """Return opacity (or the leaf's mean) and its derivative [slot] by pi; None where the shape does not fit pi.
 
+        pi: [slot] policy vector; complex where it carries a direction, and the derivative is complex then.
+        buffers: of the same number type, from `buffers`.
         Raises StoppedError when `stop` is requested meanwhile.
         """
         stop = stop or Stop()
@@ -452,7 +475,7 @@ class FrozenGraph:
     def _leaf_step(
         self, leaf: Leaf, rows: LeafRows, moves: ChainEdges, buffers: Buffers, slope: Any, cell: ByteArray
     ) -> float:
-        """The expected excess of a leaf, and the adjoints there; adds to `slope`."""
+        """Return the expected excess of a leaf and write the adjoints there; adds to `slope`."""
         masses = np.zeros(rows.num_entries, moves.flow.dtype)
         _fill_leaf_masses(self.shape, self.links, moves, buffers, masses, cell)
         amounts, slopes = rows.evaluate(leaf, masses)
@@ -460,7 +483,7 @@ class FrozenGraph:
         return float(np.real(buffers.mass[self.shape.first_leaf :]) @ amounts)
 
     def _with_certain(self, pi: Any, value: float, slope: Any) -> tuple[float, Any]:
-        """With what a leaf is where the secret is known."""
+        """Add E[c_Z], what a leaf is where the secret is known, to value and slope."""
         if self.leaf is None or not self.leaf.certain.any():
             return value, slope
         mean, mean_slope = secret_slope(self.process, pi, self.leaf.certain)
@@ -468,5 +491,6 @@ class FrozenGraph:
 
 
 def _leaf_rows(process: HiddenProcess, shape: _GraphShape) -> LeafRows:
+    """Return how the cells that follow the leaves form rows, one per (leaf, observation)."""
     observation = process.pairs.cell_observation[shape.cell].astype(np.int64)
     return LeafRows.of(shape.cell_start.astype(np.int64), cell_values(process)[shape.cell], observation)

@@ -1,18 +1,22 @@
-"""What the compiled inner loops of the belief graph work on. Cost follows the support of the beliefs.
+"""The data of the belief graph, as Python and as compiled kernels see it.
 
-Beliefs are stored sparsely: node n owns the entries start[n] .. start[n + 1] - 1, and an entry names a *pair* (state,
-observation that the state just emitted), so that its state, its observation and E(o | x) are all at hand. Every
-kernel works for real and for complex numbers: an imaginary part of size STEP carries a derivative along a direction
-(the complex-step method), which turns the gradient code into Hessian-vector products.
+Level 0 is the root, before anything is seen; level t + 1 holds the distinct normalised beliefs P(x_t | o_0 .. o_t) and
+for each the total mass P(y) of the sequences y that lead to it. Beliefs are stored sparsely: node n owns the entries
+start[n] .. start[n + 1] - 1, and an entry names a *pair* (state, observation that the state just emitted), so that its
+state, its observation and E(o | x) are all at hand. Cost follows the support of the beliefs, not the number of states.
 
-Zero is a value, never a mark: products of small probabilities underflow to 0. What has been visited is recorded in
-flags of its own, and every buffer is sized by what can be visited once. Kernels that loop over nodes read `work.stop`
-and return early when it is set; they say how many nodes they dealt with.
+Conventions of all kernels:
 
-The loops themselves: prediction (one step ahead), expansion (the next level), last_observation (values and adjoints),
-payment (returns). A compiled function is kept on disk by the time of its own file: after an edit of a function that
-another file's kernel calls, remove the __pycache__ folders. Functions called per node or arc are left to LLVM to
-inline: numba's own inlining counts a reference to every array of a tuple argument at each call.
+- They work for real and for complex numbers. An imaginary part of size STEP carries a derivative along a direction (the
+  complex-step method: Im f(x + i h d) / h = f'(x) d without cancellation), which turns gradients into Hessian-vector
+  products.
+- Zero is a value, never a mark: products of small probabilities underflow to 0. What has been visited is recorded in
+  flags of its own, and every buffer is sized by what can be visited once.
+- Kernels that loop over nodes read `work.stop` and return early when it is set; they return how many nodes they dealt
+  with.
+- Machine code is kept on disk by the time of its own file: after an edit of a function that another file's kernel
+  calls, remove the __pycache__ folders. Functions called per node or arc are left to LLVM to inline: numba's own
+  inlining counts a reference to every array of a tuple argument at each call.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ BITS = 1.0 / math.log(2.0)
 
 
 class ChainEdges(NamedTuple):
-    """The Markov chain under a policy: edges by state, the source last."""
+    """The Markov chain under one policy: P_pi(x' | x) on edges ordered by state, those of the source last."""
 
     start: IndexArray  # [state + 2]
     target: IndexArray  # [edge]
@@ -48,7 +52,7 @@ class ChainEdges(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """The distinct beliefs of one level."""
+    """The distinct beliefs of one level, sparsely."""
 
     start: IntArray  # [node + 1]
     pair: IndexArray  # [entry]
@@ -61,7 +65,7 @@ class Nodes(NamedTuple):
 
 
 class Room(NamedTuple):
-    """The memory for two levels under construction: bytes in all, and what an entry and a node take of them."""
+    """Memory for two levels under construction: bytes in all, and how many an entry and a node take of them."""
 
     total: int
     per_entry: int
@@ -69,7 +73,11 @@ class Room(NamedTuple):
 
 
 class Arcs(NamedTuple):
-    """From the nodes of one level to those of the next; weight is empty where every weight is 1."""
+    """Arcs from the nodes of one level to those of the next, ordered by parent.
+
+    With sampled runs, weight is the factor count / (runs of the parent * P(o | parent)); it is empty where every weight
+    is 1.
+    """
 
     start: IntArray  # [node + 1]
     child: IntArray  # [arc]
@@ -77,7 +85,10 @@ class Arcs(NamedTuple):
 
 
 class SettledArcs(NamedTuple):
-    """Continuations after which the secret is settled, whatever comes."""
+    """Continuations (node, observation) after which the secret is certain whatever follows; they get no node.
+
+    Nothing about them is uncertain, so they add nothing to any excess; only their mass P(y) counts.
+    """
 
     node: IntArray
     observation: IntArray
@@ -86,7 +97,7 @@ class SettledArcs(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory, clean between nodes, and the byte that asks a kernel to stop."""
+    """Working memory of kernels, clean between nodes, and the byte that asks a kernel to stop."""
 
     predicted: NumberArray  # [state]
     marked: BoolArray  # [state]: whether it is among the touched ones
@@ -108,7 +119,7 @@ class Scratch(NamedTuple):
 
 
 def _zeros_like(size: int, like: NumberArray) -> NumberArray:
-    """Zeros, real or complex as the others are."""
+    """Return zeros of the same number type, real or complex."""
     return cast(NumberArray, np.zeros(size, like.dtype))
 
 
@@ -121,7 +132,11 @@ def new_scratch(
     like: NumberArray,
     stop: ByteArray,
 ) -> Scratch:
-    """Working memory for the kernels; `like` tells real from complex numbers."""
+    """Return working memory for the kernels of one chain.
+
+    like: any array of the chain; tells real from complex numbers.
+    stop: [1] byte; kernels return early once it is not 0.
+    """
     return Scratch(
         predicted=_zeros_like(num_states + 1, like),
         marked=np.zeros(num_states + 1, np.bool_),
@@ -145,7 +160,7 @@ def new_scratch(
 
 @njit(cache=True)
 def enlarge(array: Any, size: int) -> Any:
-    """The array with room for more."""
+    """Return a copy of an array with room for `size` entries; what is beyond the old ones is not initialised."""
     longer = np.empty(size, array.dtype)
     longer[: array.size] = array
     return longer
@@ -157,12 +172,15 @@ DROPPED = -1  # the child of an arc whose node was dropped
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much of the graph may be kept; what is dropped widens the answer into an interval.
+    """How much of a belief graph may be kept; what is dropped widens the answer into an interval.
 
-    nodes: the most nodes kept on one level; mass: how much probability may be dropped on purpose in all;
-    memory: bytes for the graph; whole_nodes: the most nodes on one level of a graph that is kept whole (None: as
-    `nodes`); whole_work: the most operations for such a graph, entries moved along edges and to observations (None: no
-    limit).
+    nodes: the most nodes kept on one level.
+    mass: how much probability may be dropped on purpose in all, spread evenly over the levels.
+    memory: bytes for the graph.
+    whole_nodes: the most nodes on one level of a graph that must be kept whole (None: as `nodes`).
+    whole_work: the most operations for such a graph, counting entries moved along edges and to observations (None: no
+        limit).
+    Raises InputError for numbers outside their limits.
     """
 
     nodes: int = 500_000
@@ -173,7 +191,7 @@ class Budget:
 
     @property
     def most_whole(self) -> int:
-        """The most nodes on one level of a graph that is kept whole."""
+        """The most nodes on one level of a graph that must be kept whole."""
         return self.nodes if self.whole_nodes is None else self.whole_nodes
 
     def __post_init__(self) -> None:
@@ -189,7 +207,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """The beliefs after one more observation, how the level before leads to them, and what was settled on the way."""
+    """The beliefs after one more observation, the arcs that lead to them, and the continuations settled on the way."""
 
     nodes: Nodes
     arcs: Arcs
@@ -197,12 +215,12 @@ class Level:
 
     @property
     def num_nodes(self) -> int:
-        """How many beliefs there are."""
+        """Number of distinct beliefs."""
         return int(self.nodes.mass.size)
 
     @property
     def num_bytes(self) -> int:
-        """Memory taken."""
+        """Memory taken by all arrays of the level."""
         return sum(int(array.nbytes) for part in (self.nodes, self.arcs, self.known) for array in part)
 
 
@@ -210,7 +228,8 @@ class Level:
 class Graph:
     """A belief graph, or its last level only, and what was left out of it.
 
-    Level 0 is the root, before anything is seen; level t + 1 holds the beliefs after o_0 .. o_t.
+    levels: level 0 is the root; level t + 1 holds the beliefs after o_0 .. o_t. Without `keep` only the last one is
+        there.
     """
 
     levels: tuple[Level, ...]
@@ -222,23 +241,23 @@ class Graph:
 
     @property
     def last(self) -> Nodes:
-        """The nodes of the last level."""
+        """Nodes of the last level."""
         return self.levels[-1].nodes
 
     @property
     def dropped_mass(self) -> float:
-        """The probability of the sequences that were left out."""
+        """Probability of the sequences that were left out."""
         return float(self.dropped[0])
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was left out."""
+        """True if nothing was left out."""
         return self.dropped_mass == 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """A hidden process under one policy, laid out for the kernels."""
+    """A hidden process under one policy, laid out for the kernels, with their working memory."""
 
     process: HiddenProcess
     moves: ChainEdges
@@ -248,7 +267,10 @@ class Chain:
 
     @classmethod
     def of(cls, process: HiddenProcess, pi: Any, *, stop: Stop | None = None) -> Chain:
-        """For one policy vector, real or complex; `stop` ends kernels that run when it is requested."""
+        """Lay out a process under one policy vector [slot], real or complex.
+
+        stop: ends kernels that are running once it is requested; optional.
+        """
         stop = stop or Stop()
         moves = ChainEdges(*process.edges, process.flow(pi))
         pairs = process.pairs

@@ -1,4 +1,11 @@
-"""Expected payoffs of a policy, exactly, and their gradients."""
+"""Expected payoffs of a policy, exactly, their gradients, and how far rounding can put them off.
+
+V = sum over t = 0 .. T of gamma^t E[R(x_t, a_t)] + E[final(x_T)]. One sweep forward gives P(x_t); with W_t(x) the
+payoff still to come, one sweep back gives
+
+    W_t(x) = gamma^t R_pi(x) + sum over x' of P_pi(x' | x) W_{t+1}(x'),
+    dV / dP_pi(x' | x) = sum over t of P(x_t = x) W_{t+1}(x').
+"""
 
 from __future__ import annotations
 
@@ -16,9 +23,9 @@ from opaq.stop import Stop
 
 @njit(cache=True, nogil=True)
 def _forward_kernel(start, moves, reward, discount, steps, stop):
-    """sum over t = 0 .. steps of discount^t E[reward(x_t)], and the distribution of the last state.
+    """Return sum over t = 0 .. steps of discount^t E[reward(x_t)], and the distribution of the last state.
 
-    `stop` is the byte that asks to stop; what is returned then means nothing.
+    start: [state] P(x_0). reward: [state]. stop: the byte that asks to stop; what is returned then means nothing.
     """
     now = start.copy()
     total, worth = 0.0, 1.0
@@ -43,10 +50,10 @@ def _forward_kernel(start, moves, reward, discount, steps, stop):
 
 @njit(cache=True, nogil=True)
 def _payoff_kernel(start, moves, reward, final, discount, horizon):
-    """Expected payoff of a chain, its derivatives by flow and by reward, and the expected visits of every state.
+    """Return the expected payoff of a chain, its derivatives by flow and by reward, and the expected visits per state.
 
-    One sweep forward, one back, over the states that can be reached at each time. `start` is P(x_0 = x); edges of the
-    source are not counted.
+    One sweep forward, one back, over the states that can be reached at each time. start: [state] P(x_0); edges of the
+    source are not counted. reward, final: [state].
     """
     size = start.size
     first, state_at, visit_at = _visits_by_time(start, moves, horizon)
@@ -80,7 +87,10 @@ def _payoff_kernel(start, moves, reward, final, discount, horizon):
 
 @njit(cache=True)
 def _visits_by_time(start, moves, horizon):
-    """The states that can be reached at each time and their probabilities: those of time t from first[t] on."""
+    """Return the states that can be reached at each time, and P(x_t).
+
+    Those of time t are entries first[t] .. first[t + 1] - 1 of `state_at` and `visit_at`.
+    """
     size = start.size
     first = np.zeros(horizon + 2, np.int64)
     state_at = np.empty(4 * size + 16, np.int64)
@@ -122,7 +132,10 @@ _UNIT = 2.0**-53
 
 
 def transition_matrix(process: HiddenProcess, flow: Any) -> Any:
-    """P_pi as a sparse matrix [state, next state], the source left out."""
+    """Return P_pi as a SciPy sparse matrix [state, next state], the source left out.
+
+    flow: [edge], as `HiddenProcess.flow` returns it.
+    """
     from scipy.sparse import csr_array
 
     size = process.num_states
@@ -132,7 +145,7 @@ def transition_matrix(process: HiddenProcess, flow: Any) -> Any:
 
 
 def start_distribution(process: HiddenProcess) -> FloatArray:
-    """P(x_0 = x)."""
+    """Return [state]: P(x_0 = x)."""
     first = int(process.edge_start[process.num_states])
     start = np.zeros(process.num_states)
     start[process.edge_target[first:]] = process.edge_base[first:]
@@ -140,13 +153,16 @@ def start_distribution(process: HiddenProcess) -> FloatArray:
 
 
 def secret_distribution(process: HiddenProcess, pi: FloatArray, *, stop: Stop | None = None) -> FloatArray:
-    """P(Z = z). Raises StoppedError when `stop` is requested meanwhile."""
+    """Return [secret value]: the prior P(Z = z) under a policy. Raises StoppedError when `stop` is requested."""
     _, last = _push_forward(process, pi, np.zeros(process.num_states), 1.0, stop)
     return np.bincount(process.secret, weights=last, minlength=process.num_secrets).astype(np.float64)
 
 
 def secret_slope(process: HiddenProcess, pi: Any, worth: FloatArray) -> tuple[Any, Any]:
-    """The mean of worth[Z] over the secret values, and its derivative by the policy vector."""
+    """Return E[worth[Z]] and its derivative [slot] by the policy vector.
+
+    worth: [secret value].
+    """
     unpaid = np.zeros(process.num_states)
     value, slope, _, _ = _payoff_kernel(
         start_distribution(process), _chain(process, pi), unpaid, worth[process.secret], 1.0, process.horizon
@@ -157,8 +173,9 @@ def secret_slope(process: HiddenProcess, pi: Any, worth: FloatArray) -> tuple[An
 def expected_return(
     process: HiddenProcess, pi: FloatArray, payoff: Payoff | None = None, *, stop: Stop | None = None
 ) -> float:
-    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)], plus E[final(x_T)]; of the return by default.
+    """Return V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)] + E[final(x_T)].
 
+    payoff: one of process.payoffs; the return (the first) unless given.
     Raises StoppedError when `stop` is requested meanwhile.
     """
     payoff = payoff or process.payoffs[0]
@@ -169,7 +186,7 @@ def expected_return(
 def _push_forward(
     process: HiddenProcess, pi: FloatArray, reward: FloatArray, discount: float, stop: Stop | None
 ) -> tuple[float, FloatArray]:
-    """The discounted sum of a reward of the states, and the distribution of the last state."""
+    """Return the discounted sum of a reward [state], and the distribution of the last state."""
     stop = stop or Stop()
     start, chain = start_distribution(process), _chain(process, pi)
     total, last = _forward_kernel(start, chain, reward, discount, process.horizon, stop.cell())
@@ -178,11 +195,12 @@ def _push_forward(
 
 
 def _chain(process: HiddenProcess, pi: Any) -> ChainEdges:
+    """Return the Markov chain under a policy vector."""
     return ChainEdges(*process.edges, process.flow(pi))
 
 
 def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:
-    """V, its derivative by the policy vector, and the expected visits of every policy row."""
+    """Return V, its derivative [slot] by the policy vector, and the expected visits [row] of every policy row."""
     payoff = payoff or process.payoffs[0]
     value, slope, paid, visits = _payoff_kernel(
         start_distribution(process),
@@ -197,14 +215,20 @@ def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) 
 
 
 def return_gradient(process: HiddenProcess, theta: Any, payoff: Payoff | None = None) -> tuple[Any, Any]:
-    """V and its gradient with respect to softmax logits, by one backward sweep (policy gradient theorem)."""
+    """Return V and its gradient [slot] by softmax logits, by one backward sweep (policy gradient theorem).
+
+    theta: [slot] logits; complex logits carry a direction, and the gradient is complex then.
+    """
     pi = process.softmax(theta)
     value, slope, _ = return_slope(process, pi, payoff)
     return value, process.pull_back(pi, slope)
 
 
 def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
-    """The discounted return of an endless run; the product must be compiled for it (task.over: forever)."""
+    """Return the discounted return of an endless run: mu (I - gamma P_pi)^-1 R_pi.
+
+    The product must be compiled for it (task.over: forever).
+    """
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import splu
 
@@ -217,7 +241,7 @@ def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
 
 
 def absolute_payoff(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forever: bool = False) -> float:
-    """E[sum over t of |discount^t R(x_t, a_t)|]: the size of what is added up, whatever cancels.
+    """Return E[sum over t of |discount^t R(x_t, a_t)|] + E[|final|]: the size of what is added up, whatever cancels.
 
     forever: for the return of an endless run.
     """
@@ -228,7 +252,7 @@ def absolute_payoff(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, f
 
 
 def largest_absolute_payoff(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
-    """What the size of what is added up is at most, for any policy."""
+    """Return an upper bound of `absolute_payoff` over all policies."""
     most = float(np.abs(payoff.slots.data).max(initial=0.0))
     if forever:
         return most / (1.0 - payoff.discount)
@@ -237,7 +261,7 @@ def largest_absolute_payoff(process: HiddenProcess, payoff: Payoff, *, forever: 
 
 
 def rounding_share(process: HiddenProcess, *, forever: bool = False) -> float:
-    """How far rounding can put a return from the exact one, as a share of all that is paid: n u for n operations.
+    """Return how far rounding can put a return off, as a share of `absolute_payoff`: n u for n operations.
 
     A term of the sum passes through the actions of a row and the sources of a state at every time, and through the sum
     over states (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
@@ -249,15 +273,16 @@ def rounding_share(process: HiddenProcess, *, forever: bool = False) -> float:
 
 
 def threshold_tolerance(process: HiddenProcess, payoff: Payoff, paid: float, *, forever: bool = False) -> float:
-    """How far below its threshold a computed return may be and still meet it.
+    """Return how far below its threshold a computed return may be and still meet it.
 
-    Relative to the threshold, and to what rounding can take from the sum where payments cancel. paid: their size.
+    Relative to the threshold, and to what rounding can take from the sum where payments cancel.
+    paid: `absolute_payoff` of the policy.
     """
     share = min(EQUAL, 4.0 * rounding_share(process, forever=forever))
     return EQUAL * abs(payoff.threshold or 0.0) + share * paid
 
 
 def largest_tolerance(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
-    """How far below its threshold the exact return of a policy can be at most whose computed return meets it."""
+    """Return how far below its threshold the exact return can be, for any policy whose computed return meets it."""
     paid = largest_absolute_payoff(process, payoff, forever=forever)
     return threshold_tolerance(process, payoff, paid, forever=forever) + rounding_share(process, forever=forever) * paid

@@ -1,7 +1,9 @@
-"""P(Z = z | belief) for many beliefs of many times, without holding a prediction for every time at once.
+"""P(Z = z | belief) before the end of the run, for many beliefs at once.
 
-Backwards, one sweep from the horizon predicts the secret from every state; forwards, every belief is moved on to the
-horizon. The first suits many beliefs and few secret values, the second few beliefs and many values.
+Backwards, one sweep from the horizon predicts the secret from every state: u_T(x, z) = [z(x) = z], u_t = P_pi u_{t+1},
+P(Z = z | b) = sum over x of b(x) u_t(x, z). Forwards, every belief is moved on to the horizon. The first suits many
+beliefs and few secret values, the second few beliefs and many values. `predict_secret` yields blocks without holding a
+prediction for every time; `SecretPredictions` keeps those of the last times for trimming.
 """
 
 from __future__ import annotations
@@ -34,28 +36,30 @@ _PredictionBlocks = Iterator[tuple[int, int, FloatArray]]  # time, first belief,
 def predict_secret(
     process: HiddenProcess, pi: FloatArray, beliefs: Sequence[Any], *, backwards: bool
 ) -> _PredictionBlocks:
-    """P(Z = z | belief) in blocks, in no particular order.
+    """Yield (time, first belief, [belief, secret value]) blocks of P(Z = z | belief), in no particular order of times.
 
     beliefs: for time 0 .. t a sparse matrix [belief, product state], whose rows sum to 1.
-    backwards: by one sweep from the horizon; otherwise every belief is moved on.
+    backwards: by one sweep from the horizon; otherwise every belief is moved on. `backward_cost` and `forward_cost`
+        tell which is cheaper.
     """
     onward = transition_matrix(process, process.flow(pi))
     return _predict_backwards(process, onward, beliefs) if backwards else _predict_forwards(process, onward, beliefs)
 
 
 def backward_cost(process: HiddenProcess) -> float:
-    """How many multiplications the sweep from the horizon takes; infinite where its memory would be too large."""
+    """Return how many multiplications the backward sweep takes; infinite where its memory would be too large."""
     if process.num_states * process.num_secrets > _MOST_CELLS:
         return np.inf
     return float(process.horizon * process.edge_target.size * process.num_secrets)
 
 
 def forward_cost(process: HiddenProcess, num_beliefs: int) -> float:
-    """The same for moving beliefs on to the horizon, of which there are so many at every time."""
+    """Return how many multiplications moving `num_beliefs` beliefs of every time on to the horizon takes."""
     return 0.5 * num_beliefs * process.horizon * (process.horizon + 1) * process.edge_target.size
 
 
 def _predict_backwards(process: HiddenProcess, onward: Any, beliefs: Sequence[Any]) -> _PredictionBlocks:
+    """Yield predictions by one sweep from the horizon, blocks of at most _CELLS_AT_ONCE numbers."""
     prediction = np.zeros((process.num_states, process.num_secrets))
     prediction[np.arange(process.num_states), process.secret] = 1.0
     size = max(1, _CELLS_AT_ONCE // process.num_secrets)
@@ -67,6 +71,7 @@ def _predict_backwards(process: HiddenProcess, onward: Any, beliefs: Sequence[An
 
 
 def _predict_forwards(process: HiddenProcess, onward: Any, beliefs: Sequence[Any]) -> _PredictionBlocks:
+    """Yield predictions by moving blocks of beliefs on to the horizon."""
     from scipy.sparse import csr_array
 
     states = np.arange(process.num_states)
@@ -82,6 +87,7 @@ def _predict_forwards(process: HiddenProcess, onward: Any, beliefs: Sequence[Any
 
 
 def _normalise(rows: FloatArray) -> FloatArray:
+    """Divide rows by their sums."""
     return np.asarray(rows / rows.sum(axis=1, keepdims=True))
 
 
@@ -103,9 +109,10 @@ class SecretPredictions:
         max_entries: int = _MAX_ENTRIES,
         stop: Stop | None = None,
     ) -> SecretPredictions:
-        """Predict backwards from the horizon, all the way or a number of steps, while it stays affordable.
+        """Predict backwards from the horizon, all the way or `steps` steps, while it stays affordable.
 
-        When `stop` is requested, only as far as a moment allows.
+        flow: [edge] of the chain. max_entries: of all predictions together.
+        When `stop` is requested, only as far as a fraction of a second allows.
         """
         from scipy.sparse import csr_array
 
@@ -125,9 +132,11 @@ class SecretPredictions:
     def uncertainty(
         self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any, leaves: Sequence[Leaf] = ()
     ) -> tuple[FloatArray, ...]:
-        """Entropy and guess error of the secret predicted from the chosen nodes (time -1: before the run).
+        """Return [chosen node] arrays: predicted entropy in bits, guess error, then every leaf's excess.
 
-        Then, for every leaf, how far it is above what is left when the secret is known.
+        time: of the nodes' last observation; -1 before the run. Where no prediction reaches back so far, the largest
+            possible values. pair_state: [pair] -> state. The excess of a leaf is how far it is above what is left when
+            the secret is known.
         """
         ahead = self.horizon - time
         if time < 0 or ahead >= len(self.predictions):
@@ -140,7 +149,7 @@ class SecretPredictions:
         return tuple(np.maximum(amounts, 0.0) for amounts in (entropy, error, *further))
 
     def predict(self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any) -> Any:
-        """P(Z = z | node) as a sparse matrix [node, secret value]."""
+        """Return P(Z = z | node) as a sparse matrix [chosen node, secret value]."""
         from scipy.sparse import csr_array
 
         _, entry = expand_rows(nodes.start, chosen)
@@ -152,5 +161,6 @@ class SecretPredictions:
 
 
 def _row_totals(matrix: Any, values: FloatArray) -> FloatArray:
+    """Return the sums of values over the rows of a sparse matrix whose entries they replace."""
     owner = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     return np.bincount(owner, weights=values, minlength=matrix.shape[0]).astype(np.float64)

@@ -1,4 +1,13 @@
-"""Building the belief graph of a chain, level by level, within a budget."""
+"""Build the belief graph of a chain, level by level, within a budget.
+
+Dropping nodes is a certificate: a node of mass m whose secret has predicted entropy h adds between 0 and m h bits,
+    since later observations only lower the expected entropy (H(Z | Y) <= H(Z | node)). So
+
+    H_kept <= H(Z | Y) <= H_kept + sum over dropped nodes of m h,
+
+and the same holds for the guess error and every other uncertainty. `Graph.dropped` is that sum: mass, opacity, guess
+error, then every further leaf.
+"""
 
 from __future__ import annotations
 
@@ -34,30 +43,30 @@ class Trimmer:
 
     @property
     def nothing(self) -> FloatArray:
-        """What it costs to drop nothing."""
+        """The cost of dropping nothing: zeros [3 + leaf]."""
         return np.zeros(3 + len(self.leaves))
 
     @property
     def may_skip_ahead(self) -> bool:
-        """Whether small levels need no look: nothing is dropped on purpose, and no level is kept."""
+        """True if small levels need no check: nothing is dropped on purpose, and no level is kept."""
         return not self.keep and (self.sampled or self.whole or self.budget.mass == 0.0)
 
     @property
     def max_nodes(self) -> int:
-        """The most nodes of a level."""
+        """The most nodes of a level; no limit for sampled runs."""
         if self.sampled:
             return _NO_LIMIT
         return self.budget.most_whole if self.whole else self.budget.nodes
 
     def room(self, used: int) -> Room:
-        """The memory that the next level may take before expansion stops."""
+        """Return the memory that the next level may take before expansion stops, `used` bytes being taken already."""
         total = _NO_LIMIT if self.sampled else max(self.budget.memory - used, _LEAST_BYTES)
         return Room(total, _BYTES_WITH_ARCS, 0) if self.keep else Room(total, _BYTES_PER_ENTRY, _BYTES_PER_NODE)
 
     def check_limits(self, level: Level, used: int, *, complete: bool) -> Limit | None:
-        """Return what stops a graph of which nothing may be dropped at this level; None: the level fits.
+        """Return the limit that a level of a graph of which nothing may be dropped exceeds; None: it fits.
 
-        complete: whether every node before the level was expanded.
+        used: bytes of the levels before. complete: whether every node before the level was expanded.
         """
         if not complete:
             return "memory"
@@ -66,11 +75,15 @@ class Trimmer:
         return None if level.num_nodes <= 1 or level.num_bytes <= self._share(used) else "memory"
 
     def _share(self, used: int) -> int:
-        """Bytes for one level: of what is left, kept levels leave the next one its half."""
+        """Return the bytes for one level: half of what is left, so that kept levels leave the next one its half."""
         return max((self.budget.memory - used) // 2, 1)
 
     def trim(self, level: Level, time: int, used: int) -> tuple[Level, FloatArray]:
-        """Drop the nodes that matter least until the level fits."""
+        """Drop the nodes that matter least until the level fits; return the level and what that cost.
+
+        The nodes with the least mass times predicted entropy go first. time: of the level's last observation. used:
+        bytes of the levels before.
+        """
         if self.sampled:
             return level, self.nothing
         allowance, share = self.budget.mass / (self.chain.process.horizon + 1), self._share(used)
@@ -87,10 +100,11 @@ class Trimmer:
         return _take_nodes(level, order[:count]), costs[order[count:]].sum(axis=0)
 
     def cost(self, nodes: Nodes, time: int, chosen: IntArray) -> FloatArray:
-        """What dropping the chosen nodes costs."""
+        """Return what dropping the chosen nodes costs: [3 + leaf], zeros for none."""
         return self._costs(nodes, time, chosen).sum(axis=0) if chosen.size else self.nothing
 
     def _costs(self, nodes: Nodes, time: int, chosen: IntArray) -> FloatArray:
+        """Return [chosen node, 3 + leaf]: mass, then mass times every predicted uncertainty."""
         if self._predictions is None:
             entries = max(self.budget.memory // (8 * _BYTES_A_PREDICTION), 1024)
             flow, stop = np.real(self.chain.moves.flow), self.chain.stop
@@ -103,7 +117,7 @@ class Trimmer:
 
 
 def _take_nodes(level: Level, chosen: IntArray) -> Level:
-    """The level with only these nodes, in this order."""
+    """Return the level with only the chosen nodes, in this order; arcs to the others lead to DROPPED."""
     nodes, arcs = level.nodes, level.arcs
     _, entry = expand_rows(nodes.start, chosen)
     counts = nodes.start[chosen + 1] - nodes.start[chosen]
@@ -131,7 +145,7 @@ _TINY_MASS = 1e-300
 
 
 def _make_root(chain: Chain, samples: int) -> Level:
-    """Before anything is seen: the source for certain."""
+    """Return level 0, before anything is seen: the source for certain, with mass 1 and all sampled runs."""
     one: NumberArray = np.ones_like(chain.moves.flow[:1])
     source = np.array([chain.pairs.state.size - 1], dtype=np.uint32)
     zero, zero32 = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int32)
@@ -139,7 +153,7 @@ def _make_root(chain: Chain, samples: int) -> Level:
 
 
 def _level_without_arcs(nodes: Nodes) -> Level:
-    """A level of which only the nodes are known."""
+    """Return a level of which only the nodes are known."""
     nothing = np.zeros(0, dtype=np.int64)
     return Level(nodes, Arcs(nothing, nothing, _NO_NUMBERS), SettledArcs(nothing, nothing, nothing, _NO_NUMBERS))
 
@@ -156,13 +170,16 @@ def unroll(
     rng: np.random.Generator | None = None,
     on_level: OnLevel | None = None,
 ) -> Graph:
-    """The belief graph after `steps` observations; with `samples`, only what that many sampled runs visit.
+    """Build the belief graph after `steps` observations.
 
-    `keep` keeps every level, for gradients and for naming sequences. With `whole`, the first level that does not fit
-    the budget (or very many levels that do) ends the work: the graph returned is not whole then, and says which limit
-    it met. When the chain's stop is requested, what has not been expanded counts as dropped, for opacity, guess error
-    and the `leaves`. A graph of sampled runs is never trimmed.
-    `on_level` is told (levels done, nodes so far).
+    budget: nodes, mass and memory that may be kept; the default budget unless given.
+    keep: keep every level and its arcs, for gradients and for naming sequences; otherwise the last level only.
+    whole: the first level that does not fit the budget (or very many levels that do) ends the work: the graph returned
+        is not whole then, and `limit` says why.
+    leaves: further uncertainties whose dropped part is added up.
+    samples, rng: follow only the observations that so many sampled runs make; such a graph is never trimmed.
+    on_level: called with (levels done, nodes so far).
+    When the chain's stop is requested, what has not been expanded counts as dropped.
     """
     trimmer = Trimmer(chain, budget or Budget(), keep, leaves=tuple(leaves), whole=whole, sampled=samples > 0)
     level = _make_root(chain, samples)
@@ -210,7 +227,7 @@ def unroll(
 
 
 def _check_total_size(chain: Chain, budget: Budget, num_nodes: int, num_entries: int) -> Limit | None:
-    """What all levels together exceed."""
+    """Return the limit that all levels together exceed, if any."""
     if num_nodes > _MOST_LEVELS * budget.most_whole:
         return "beliefs"
     if budget.whole_work is None:
@@ -220,7 +237,7 @@ def _check_total_size(chain: Chain, budget: Budget, num_nodes: int, num_entries:
 
 
 def _draw_uniforms(level: Level, rng: np.random.Generator | None, *, levels: int) -> FloatArray:
-    """One uniform number per sampled run and level; none where nothing is sampled."""
+    """Return [level, run]: one uniform number per sampled run and level, no columns where nothing is sampled."""
     runs = int(level.nodes.runs.sum()) if rng is not None else 0
     return rng.random((levels, runs)) if rng is not None and runs else np.zeros((levels, 0))
 
@@ -228,7 +245,7 @@ def _draw_uniforms(level: Level, rng: np.random.Generator | None, *, levels: int
 def _expand_once(
     chain: Chain, level: Level, rng: np.random.Generator | None, *, keep: bool, room: Room
 ) -> tuple[Level, int, float]:
-    """The next level, how many nodes of this one were expanded, and the mass that was settled."""
+    """Return the next level, how many nodes of this one were expanded, and the mass that was settled."""
     draws, settled = _draw_uniforms(level, rng, levels=1)[0], chain.process.settled
     *parts, reached, mass = expand(level.nodes, chain.moves, chain.pairs, settled, draws, chain.work, keep, room)
     return Level(*parts), int(reached), float(mass)
@@ -237,7 +254,7 @@ def _expand_once(
 def _expand_small_levels(
     chain: Chain, level: Level, trimmer: Trimmer, rng: np.random.Generator | None, *, steps: int
 ) -> tuple[Level, int, int, int, float]:
-    """Several levels at once while they are small: the last one, how many, their nodes and entries, settled mass."""
+    """Expand several small levels: the last one, how many, their nodes and entries, and the settled mass."""
     draws = _draw_uniforms(level, rng, levels=steps)
     nodes, made, num_nodes, num_entries, settled = expand_levels(
         level.nodes,
