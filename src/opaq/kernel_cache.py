@@ -1,4 +1,4 @@
-"""Compiled kernels, and where their machine code is kept between processes.
+"""Compile kernels by numba, and keep their machine code between processes.
 
 numba keeps it beside the source, or in the user's cache folder. Where neither can be written, as in a read-only
 container, it refuses to compile at all; here a temporary folder stands in, or every process compiles for itself.
@@ -21,7 +21,10 @@ _COSTS = "compiling takes up to a minute; set NUMBA_CACHE_DIR to a folder that l
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit`, with the machine code kept wherever a folder can be written."""
+    """Return a decorator like `numba.njit`, with the machine code kept wherever a folder can be written.
+
+    cache: keep it between processes. options: of numba.njit, e.g. nogil=True.
+    """
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
@@ -62,7 +65,7 @@ def _skip_unreadable(kernel: Any) -> Any:
 
 @once
 def _substitute_folder() -> str | None:
-    """The temporary folder for machine code, None where there is none either; says once what that costs."""
+    """Return the temporary folder for machine code, None where there is none either; warns once what that costs."""
     folder = _private_folder()
     kept = "every process compiles them" if folder is None else f"they are kept in {folder} while that exists"
     # Without a handler of the application's, this is one line on stderr.
@@ -75,7 +78,10 @@ def _substitute_folder() -> str | None:
 
 
 def _private_folder() -> str | None:
-    """A folder of this user alone among the temporary ones: what it holds is run, so nobody else may write there."""
+    """Return a temporary folder of this user alone, None where there is none.
+
+    What it holds is run as code, so nobody else may be able to write there.
+    """
     try:
         user = os.geteuid()
         folder = Path(tempfile.gettempdir()) / f"opaq-kernels-{user}"

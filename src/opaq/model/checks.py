@@ -1,7 +1,8 @@
-"""What makes a part of a model valid, wherever it comes from: a file, arrays, or another part changed in Python.
+"""Checks that make every part of a model valid, wherever it comes from: a file, arrays, or `dataclasses.replace`.
 
-Every part checks itself once, when it is made (`Checked`), and a problem that its parts fit each other. Arrays and
-mappings are closed for writing then, so that what was checked stays so.
+Every part checks itself once, when it is made (`Checked`), and a problem checks that its parts fit each other. Arrays
+and mappings are closed for writing then, so that what was checked stays so. A `Checks` collects all faults of one
+object and raises them together.
 """
 
 from __future__ import annotations
@@ -56,26 +57,33 @@ class ReadOnlyDict(dict[Any, Any]):
 
 
 class Checks:
-    """The faults of one object that is being made, by the paths that a problem file has for its fields."""
+    """Collects the faults of one object that is being made, by the paths that a problem file has for its fields.
+
+    Each method checks one field, notes what is wrong, and puts the cleaned value (plain type, read-only array) in
+    place. Methods that return a value return None when something was wrong.
+    """
 
     def __init__(self, target: object, path: str) -> None:
         self._target, self._path = target, path
         self.faults = Faults()
 
     def at(self, field: str) -> str:
-        """The path of a field."""
+        """Return the path of a field."""
         return f"{self._path}.{field}" if self._path else field
 
     def error(self, field: str, finding: str, advice: str = "") -> None:
-        """Note what is wrong with a field."""
+        """Note what is wrong with a field, and what to do about it."""
         self.faults.error(self.at(field), finding, advice)
 
     def put(self, field: str, value: Any) -> None:
-        """Give a field of the frozen object its final value."""
+        """Give a field of the frozen object its final value.
+
+        Only while the object is being made; nobody else has seen it yet.
+        """
         object.__setattr__(self._target, field, value)
 
     def type(self, field: str, kind: type | tuple[type, ...], words: str) -> bool:
-        """Whether a field is of a class; `words` say which one."""
+        """Check that a field is an instance of a class; return whether it is. words: names the class in the message."""
         value = getattr(self._target, field)
         if isinstance(value, kind):
             return True
@@ -83,7 +91,7 @@ class Checks:
         return False
 
     def flag(self, field: str) -> None:
-        """True or false."""
+        """Check that a field is true or false."""
         value = getattr(self._target, field)
         if is_flag(value):
             self.put(field, bool(value))
@@ -91,13 +99,13 @@ class Checks:
             self.error(field, f"is {describe_value(value)}, not true or false")
 
     def word(self, field: str, words: tuple[str, ...]) -> None:
-        """One of a few words."""
+        """Check that a field is one of a few words."""
         value = getattr(self._target, field)
         if not isinstance(value, str) or value not in words:
             self.error(field, f"is {describe_value(value)}, not {' or '.join(map(repr, words))}")
 
     def whole(self, field: str, *, low: int, high: int) -> None:
-        """A whole number from `low` to `high`."""
+        """Check that a field is a whole number from `low` to `high`."""
         value = getattr(self._target, field)
         fault = whole_fault(value, low=low, high=high)
         if fault is None:
@@ -106,7 +114,7 @@ class Checks:
             self.error(field, fault)
 
     def reward(self, field: str) -> None:
-        """A reward or a threshold: a number whose sums and squares stay finite."""
+        """Check that a field is a reward or a threshold: a number whose sums and squares stay finite."""
         value = getattr(self._target, field)
         if not is_number(value):
             self.error(field, f"is {describe_value(value)}, not a number")
@@ -116,7 +124,7 @@ class Checks:
             self.put(field, float(value))
 
     def probability(self, field: str) -> None:
-        """A number from 0 to 1, up to rounding."""
+        """Check that a field is a number from 0 to 1, up to rounding."""
         value = getattr(self._target, field)
         if not is_number(value) or value != value:
             self.error(field, f"is {describe_value(value)}, not a number")
@@ -126,7 +134,11 @@ class Checks:
             self.put(field, float(value))
 
     def names(self, field: str, *, kind: str, most: int) -> tuple[str, ...] | None:
-        """Distinct names; a list becomes a tuple."""
+        """Check that a field lists distinct names, at least one; a list becomes a tuple.
+
+        kind: what is named, in the singular, for messages. most: how many there may be.
+        A name is a text without space around it, of at most 10,000 characters, and not "*".
+        """
         value = getattr(self._target, field)
         if not isinstance(value, tuple | list):
             return self.error(field, f"is {describe_value(value)}, not a tuple of names")
@@ -155,11 +167,14 @@ class Checks:
         return names
 
     def text(self, field: str) -> None:
-        """Any text."""
+        """Check that a field is text."""
         self.type(field, str, "text")
 
     def floats(self, field: str, shape: tuple[int, ...], value: Any = _FIELD_VALUE) -> NDArray[np.float64] | None:
-        """An array of finite numbers of this shape, read-only; `value` is checked in place of the field."""
+        """Check that a field is an array of finite numbers of this shape; return it read-only.
+
+        value: checked instead of what the field holds (for entries of mappings); the field then stays as it is.
+        """
         given = getattr(self._target, field) if value is _FIELD_VALUE else value
         array = self._array(field, given, "fiu", np.float64, shape, "numbers")
         if array is None:
@@ -180,9 +195,10 @@ class Checks:
         axes: int = 1,
         value: Any = _FIELD_VALUE,
     ) -> IntArray | None:
-        """An array of positions below `most`, read-only; `what` is counted.
+        """Check that a field is an array of positions below `most`; return it read-only.
 
-        shape: None takes any with so many `axes`. value: checked in place of the field, which stays as it is.
+        shape: None takes any with `axes` axes. what: the thing that is numbered, for messages. value: checked instead
+            of what the field holds; the field then stays as it is.
         """
         given = getattr(self._target, field) if value is _FIELD_VALUE else value
         array = self._array(field, given, "iu", np.int64, shape, "whole numbers")
@@ -206,9 +222,12 @@ class Checks:
         column: str,
         spell: Callable[[int], str] | None = None,
     ) -> SparseRows | None:
-        """A table of this shape whose rows sum to 1 (scaled where they miss it by rounding), read-only.
+        """Check that a field is SparseRows whose rows sum to 1, scaled where they miss it by rounding.
 
-        num_rows: None takes any number; column: what the columns are; spell: the path of a row below the field.
+        Return it read-only.
+
+        num_rows: None takes any number. column: what the columns are, for messages. spell: gives the path of a row
+            below the field; "[row]" by default.
         """
         table = getattr(self._target, field)
         if not isinstance(table, SparseRows):
@@ -252,12 +271,16 @@ class Checks:
         return checked
 
     def finish(self) -> None:
-        """Raise InputError with every fault."""
+        """Raise InputError with every fault noted so far."""
         self.faults.raise_if_any()
 
     def _array(
         self, field: str, given: Any, kinds: str, dtype: Any, shape: tuple[int, ...] | None, words: str
     ) -> NDArray[Any] | None:
+        """Return a value as a read-only array of a type and shape, or note why it is none.
+
+        kinds: NumPy kind letters that are accepted. words: what the array should hold, for messages.
+        """
         if is_masked(given):
             return self.error(field, *MASKED)
         try:
@@ -276,12 +299,15 @@ MASKED = ("has masked entries, which have no value", "fill them, e.g. with array
 
 
 def is_masked(value: object) -> bool:
-    """Whether the value is a masked array some of whose entries are masked."""
+    """Return whether a value is a masked array some of whose entries are masked."""
     return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The array if nobody can write to it, else a copy closed for writing."""
+    """Return the array if nobody can write to it, else a copy closed for writing.
+
+    A view of an array that can be written to counts as writable.
+    """
     owner = array.base if isinstance(array.base, np.ndarray) else array
     closed = not array.flags.writeable and not owner.flags.writeable
     return array if closed else frozen(np.array(array, order="C"))

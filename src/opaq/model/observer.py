@@ -1,4 +1,9 @@
-"""What the eavesdropper sees: emissions, and the sensors that they follow from where sensors are stated."""
+"""The eavesdropper: what it sees in every state, and the sensors that this follows from where sensors are given.
+
+Independent sensors i that fire with probability p_i(s) give the joint observation of the set F that fired:
+
+    E(F | s) = product over i in F of p_i(s) * product over i not in F of (1 - p_i(s)).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,7 @@ _FEWER = "let fewer sensors overlap or give no false alarms"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sensor(ContentEq):
-    """Fires with probability `detects` in the states that it covers and `false_alarm` elsewhere."""
+    """A sensor: fires with probability `detects` in the states that it covers and `false_alarm` elsewhere."""
 
     name: str
     covers: IntArray  # states, ascending
@@ -35,10 +40,15 @@ class Sensor(ContentEq):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SensorSet(ContentEq):
-    """The sensors of an observer as they are stated; observations and emission follow from them.
+    """Independent sensors; the observations and the emission of an observer follow from them.
 
-    An observation names the sensors that fired, "A+B", or is `null` where none did. Raises InputError when the sensors
-    contradict each other or are too many; it names states by `state_names` where they are given.
+    An observation names the sensors that fired, "A+B", or is `null` where none did.
+
+    sensors: at least one, with distinct names.
+    num_states: of the model.
+    null: what the observer sees where no sensor fires.
+    state_names: for messages; numbers unless given.
+    Raises InputError when the sensors contradict each other, are too many, or have too many joint outcomes.
     """
 
     sensors: tuple[Sensor, ...]
@@ -61,16 +71,16 @@ class SensorSet(ContentEq):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the sensors, as they are listed."""
+        """Names of the sensors, as they are listed."""
         return tuple(sensor.name for sensor in self.sensors)
 
     def coverage(self) -> dict[str, dict[int, float]]:
-        """Sensor -> state that it covers -> the probability that it fires there."""
+        """Return sensor -> state that it covers -> probability that it fires there."""
         return {one.name: dict.fromkeys(one.covers.tolist(), float(one.detects)) for one in self.sensors}
 
 
 def _faults(sensor_set: SensorSet) -> list[Fault]:
-    """What makes the sensors unusable: names, states, rates, and how many outcomes they have together."""
+    """Return what makes the sensors unusable: names, states, rates, or their number."""
     if not sensor_set.sensors:
         return [Fault("sensors", "is empty", "list at least one sensor")]
     faults = [fault for sensor in sensor_set.sensors for fault in _sensor_faults(sensor, sensor_set)]
@@ -87,6 +97,7 @@ def _faults(sensor_set: SensorSet) -> list[Fault]:
 
 
 def _sensor_faults(sensor: Sensor, sensor_set: SensorSet) -> Iterable[Fault]:
+    """Yield what is wrong with one sensor."""
     where = f"sensors.{sensor.name}"
     if not sensor.name or JOINS in sensor.name:
         yield Fault(where, f"'{sensor.name}' cannot name a sensor", f"'{JOINS}' joins the sensors that fire together")
@@ -100,7 +111,7 @@ def _sensor_faults(sensor: Sensor, sensor_set: SensorSet) -> Iterable[Fault]:
 
 
 def _combine(sensor_set: SensorSet, states: Sequence[object]) -> tuple[tuple[str, ...], SparseRows]:
-    """Observations and emission: the joint outcomes; states with the same coverage share their distribution."""
+    """Return observations and emission [state, observation]; states with the same coverage share their distribution."""
     patterns, pattern_of = _patterns(sensor_set)
     _refuse_many_outcomes(patterns, pattern_of, states)
     joint = [_outcomes(pattern) for pattern in patterns]
@@ -117,7 +128,10 @@ def _combine(sensor_set: SensorSet, states: Sequence[object]) -> tuple[tuple[str
 
 
 def _refuse_many_outcomes(patterns: FloatArray, pattern_of: IntArray, states: Sequence[object]) -> None:
-    """Raise InputError where a state, or all of them together, would have too many joint outcomes."""
+    """Raise InputError where a state, or all of them together, would have too many joint outcomes.
+
+    patterns: [pattern, sensor] probabilities to fire. pattern_of: [state] -> pattern. states: names, for messages.
+    """
     uncertain = np.count_nonzero((patterns > 0) & (patterns < 1), axis=1)
     crowded = np.flatnonzero(2.0 ** uncertain[pattern_of] > _MAX_OUTCOMES)
     if crowded.size:
@@ -133,7 +147,7 @@ def _refuse_many_outcomes(patterns: FloatArray, pattern_of: IntArray, states: Se
 
 
 def _patterns(sensor_set: SensorSet) -> tuple[FloatArray, IntArray]:
-    """[pattern, sensor]: the probabilities to fire that occur, and the pattern of every state.
+    """Return the distinct probabilities to fire, [pattern, sensor], and [state] -> pattern.
 
     States are compared by which sensors cover them, packed into bits: sorting rows of numbers takes far longer.
     """
@@ -148,7 +162,7 @@ def _patterns(sensor_set: SensorSet) -> tuple[FloatArray, IntArray]:
 
 
 def _outcomes(fires: FloatArray) -> dict[tuple[int, ...], float]:
-    """Every set of sensors that can fire together, with its probability."""
+    """Return every set of sensors that can fire together, with its probability; fires: [sensor]."""
     outcomes: dict[tuple[int, ...], float] = {(): 1.0}
     for sensor, chance in enumerate(fires.tolist()):
         silent = {outcome: share * (1 - chance) for outcome, share in outcomes.items() if chance < 1}
@@ -161,7 +175,10 @@ MAX_OBSERVATIONS = 5_000_000
 
 
 class ObserverKind(Protocol):
-    """What every kind of observer is: data that name the observations; `opaq.product` knows how each is followed."""
+    """Protocol of observers: data that name the observations.
+
+    `opaq.product.trackers` knows how each kind is followed.
+    """
 
     @property
     def observations(self) -> tuple[str, ...]:
@@ -170,10 +187,15 @@ class ObserverKind(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Observer(Checked):
-    """Sees o_t ~ E(o | s_t) at every time, and, if it watches actions, a noisy sign of a_{t-1} beside it.
+    """An observer of tables: sees o_t ~ E(o | s_t), and a sign of a_{t-1} beside it if it watches actions.
 
-    With `after_action` what is seen in a state depends on the action that led there; `emission` is then for time 0.
-    Sensors that are stated are kept beside the emission that follows from them; InputError when the two disagree.
+    observations: distinct names.
+    emission: [state, observation], rows sum to 1; for every time, or for time 0 where `after_action` is given.
+    action_signs, action_emission: names of the signs of actions, and the probability of each; none before the first
+        action.
+    after_action: E(o | a_{t-1}, s_t), where what is seen in a state depends on the action that led there.
+    sensors: what the emission follows from, kept for reports; InputError when the two disagree.
+
     InputError lists every fault when one is made; arrays are read-only.
     """
 
@@ -188,7 +210,7 @@ class Observer(Checked):
     def of_sensors(
         cls, sensors: SensorSet, action_signs: tuple[str, ...] = (), action_emission: SparseRows | None = None
     ) -> Observer:
-        """See which sensors fire, and what is given of the actions."""
+        """Build the observer who sees which sensors fire, and what is given of the actions."""
         return cls(sensors.observations, sensors.emission, action_signs, action_emission, sensors=sensors)
 
     def __post_init__(self) -> None:
@@ -234,7 +256,7 @@ class Observer(Checked):
 
 
 def require_tables(observer: ObserverKind, *, needed_by: str) -> Observer:
-    """The observer, if it is one of tables; InputError for another kind.
+    """Return the observer if it is one of tables; InputError for another kind.
 
     needed_by: what can only hold tables, for the message.
     """
@@ -247,7 +269,11 @@ def require_tables(observer: ObserverKind, *, needed_by: str) -> Observer:
 def check_observer(
     observer: object, faults: Faults, where: str, *, num_states: int | None, num_actions: int | None
 ) -> None:
-    """Note when an observer of tables does not fit a model; None stands for a size that is not known."""
+    """Note when an observer of tables does not fit a model.
+
+    faults: where errors are noted. where: path of the observer, for messages.
+    num_states, num_actions: of the model; None where not known. Other kinds of observers are not checked.
+    """
     if not isinstance(observer, Observer):
         return
     after, signs = observer.after_action, observer.action_emission
@@ -261,13 +287,13 @@ def check_observer(
 
 
 def sensors_in(name: str) -> list[str]:
-    """The sensors in the name of an observation; a name with an empty part is one sensor."""
+    """Return the sensors in the name of an observation; a name with an empty part is one sensor."""
     parts = name.split(JOINS)
     return parts if all(parts) else [name]
 
 
 def quiet_observation(observer: Observer) -> str:
-    """The observation that names no sensor: "null", else the one that most states can show."""
+    """Return the observation that names no sensor: "null", else the one that most states can show."""
     names = observer.observations
     if NULL in names:
         return NULL
@@ -276,7 +302,7 @@ def quiet_observation(observer: Observer) -> str:
 
 
 def are_sensor_sets(observer: Observer) -> bool:
-    """Whether the names tell: one is "null", or one joins a sensor that also fires alone."""
+    """Return whether observations name sets of sensors: one is "null", or one joins a sensor that also fires alone."""
     names = set(observer.observations)
     joint = [parts for parts in map(sensors_in, names) if len(parts) > 1]
     return NULL in names or any(part in names for parts in joint for part in parts)

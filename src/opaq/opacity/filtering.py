@@ -1,4 +1,12 @@
-"""Observable operators and posteriors of single observation sequences, for study (paper, propositions 1 and 3)."""
+"""Observable operators, filtering, and posteriors of single observation sequences (paper, propositions 1 and 3).
+
+With D_o = diag(E(o | x)) and P_pi[x, x'] = P_pi(x' | x), the unnormalised belief of a sequence is
+
+    alpha(x) = P(o_0 .. o_t, x_t = x) = [D_{o_t} P_pi' .. D_{o_1} P_pi' D_{o_0} mu](x),     P(o_0 .. o_t) = sum of alpha.
+
+All functions take a compiled problem, a policy vector [slot] of it, and observations by name; InputError says what does
+not fit. They are for single sequences; `opaq.beliefs` handles all sequences at once.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +24,7 @@ from opaq.product.compile import Product
 
 
 def observable_operator(product: Product, pi: FloatArray, observation: str) -> Any:
-    """A_o[i, j] = P(x' = i | x = j) E(o | x = j), as a sparse matrix: emit in j, then move to i.
+    """Return A_o[i, j] = P(x' = i | x = j) E(o | x = j) as a sparse matrix: emit in j, then move to i.
 
     product: a compiled problem; pi: a policy vector of it; observation: the name of o.
     """
@@ -29,13 +37,16 @@ def observable_operator(product: Product, pi: FloatArray, observation: str) -> A
 
 
 def belief(product: Product, pi: FloatArray, observations: Sequence[str]) -> FloatArray:
-    """alpha(x) = P(o_0 .. o_t, x_t = x) over product states; 0 where that is too small for a float."""
+    """Return alpha(x) = P(o_0 .. o_t, x_t = x) over product states; 0 where that is too small for a float.
+
+    product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
+    """
     *_, (now, log_probability) = filter_states(product, pi, observations)
     return np.asarray(now * np.exp2(log_probability))
 
 
 def sequence_probability(product: Product, pi: FloatArray, observations: Sequence[str]) -> float:
-    """P(o_0 .. o_t); 0 where that is too small for a float.
+    """Return P(o_0 .. o_t); 0 where that is too small for a float.
 
     product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
     """
@@ -44,9 +55,12 @@ def sequence_probability(product: Product, pi: FloatArray, observations: Sequenc
 
 
 def filter_states(product: Product, pi: FloatArray, observations: Sequence[str]) -> list[tuple[FloatArray, float]]:
-    """For every time t: P(x_t = x | o_0 .. o_t) over product states, and log2 P(o_0 .. o_t).
+    """Return for every time t: P(x_t = x | o_0 .. o_t) over product states, and log2 P(o_0 .. o_t).
 
-    Scaled at every step, so that long sequences do not underflow. Impossible from some time on: beliefs of 0 there.
+    product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
+    Scaled at every step, so that long sequences do not underflow. From the time on at which the sequence becomes
+    impossible, beliefs are 0 and the logarithm is -inf.
+    Raises InputError for an unknown observation, too many of them, or a vector that is no policy.
     """
     pi, process = _check_vector(product, pi), product.process
     _check_length(product, observations)
@@ -63,9 +77,10 @@ def filter_states(product: Product, pi: FloatArray, observations: Sequence[str])
 
 
 def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[str]) -> dict[str, float]:
-    """P(Z = z | o_0 .. o_t); for fewer than all observations, as predicted from those.
+    """Return P(Z = z | o_0 .. o_t) by value; for fewer than all observations, as predicted from those.
 
     product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
+    Raises InputError when the sequence has probability 0.
     """
     *_, (now, _) = filter_states(product, pi, observations)
     process = product.process
@@ -78,9 +93,10 @@ def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[st
 
 
 def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str]) -> dict[str, float]:
-    """P(s_0 | o_0 .. o_t), by Bayes' rule from P(y | s_0) (paper, proposition 3).
+    """Return P(s_0 | o_0 .. o_t) by state, by Bayes' rule from P(y | s_0) (paper, proposition 3).
 
     product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
+    Raises InputError when the sequence has probability 0.
     """
     pi, process = _check_vector(product, pi), product.process
     _check_length(product, observations)
@@ -97,7 +113,7 @@ def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str
 
 
 def _emissions(product: Product, observations: Sequence[str]) -> list[FloatArray]:
-    """E(o | x) over product states for each observation."""
+    """Return per observation E(o | x) over product states; InputError with every unknown name."""
     known = {name: index for index, name in enumerate(product.observations)}
     faults = [
         _unknown_observation(product, index, name) for index, name in enumerate(observations) if str(name) not in known
@@ -110,13 +126,14 @@ def _emissions(product: Product, observations: Sequence[str]) -> list[FloatArray
 
 
 def _unknown_observation(product: Product, index: int, name: str) -> Fault:
+    """Return the fault of an unknown observation, with the nearest name."""
     close = get_close_matches(str(name), product.observations, n=1)
     advice = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(product.observations[:20])}"
     return Fault(f"observations[{index}]", f"the observer has no observation '{name}'", advice)
 
 
 def _check_vector(product: Product, pi: FloatArray) -> FloatArray:
-    """The policy vector, if it is one of a compiled problem."""
+    """Return a policy vector if it is one of the compiled problem: the right length, rows that sum to 1."""
     check_types({"product": (product, Product, "an opaq.Product, as compile_problem returns it")})
     size = product.process.num_slots
     vector = np.asarray(pi)
@@ -128,6 +145,7 @@ def _check_vector(product: Product, pi: FloatArray) -> FloatArray:
 
 
 def _check_length(product: Product, observations: Sequence[str]) -> None:
+    """Raise InputError unless there are 1 to horizon + 1 observations."""
     check_types({"observations": (observations, Sequence, "a list of observations")})
     most = product.process.horizon + 1
     if not 1 <= len(observations) <= most:
@@ -136,6 +154,7 @@ def _check_length(product: Product, observations: Sequence[str]) -> None:
 
 
 def _check_possible(weights: FloatArray, observations: Sequence[str]) -> FloatArray:
+    """Return weights that are not all 0; InputError where the sequence has probability 0."""
     if weights.sum() <= 0.0:
         message = f"the sequence {' '.join(observations)} has probability 0 under this policy"
         raise InputError([Fault("observations", message, "posteriors exist only for sequences that can occur")])

@@ -1,4 +1,9 @@
-"""Which observation sequences give the secret away, and which leave the observer guessing."""
+"""Which observation sequences give the secret away, and which leave the observer guessing.
+
+Opacity and leakage are sums over the leaves of the belief graph: a leaf of mass m and posterior p(z) adds m H(p) bits
+to opacity and m D(p || prior) bits to leakage (D: Kullback-Leibler). Continuations that settle the secret add m (-log2
+prior(z)) to leakage. Leaves are ranked by these shares and named by their likeliest sequence.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +53,16 @@ def rank_sequences(
     rng: np.random.Generator | None = None,
     stop: Stop | None = None,
 ) -> tuple[tuple[ObservedSequence, ...], tuple[ObservedSequence, ...]]:
-    """The most revealing and the most confusing sequences, by their share of leakage and of opacity.
+    """Return the most revealing and the most confusing sequences, by their share of leakage and of opacity.
 
-    They are sought among those that the budget keeps, or among as many sampled ones, and ranked by the probability
-    kept or by the share of the runs. Every probability that is returned is exact. Raises StoppedError when `stop`
-    is requested meanwhile.
+    product, pi: a compiled problem and a policy vector [slot] of it.
+    prior: [secret value] P(Z = z) under the policy.
+    count: how many of each to return.
+    budget: sequences are sought among those that it keeps, and ranked by the probability kept.
+    samples, rng: seek among so many sampled runs instead, ranked by the share of the runs.
+
+    Every probability that is returned is exact, also that of a sampled sequence. Raises StoppedError when `stop` is
+    requested meanwhile.
     """
     process = product.process
     chain = Chain.of(process, pi, stop=stop)
@@ -68,7 +78,7 @@ def rank_sequences(
 
 
 def _count_sequences(graph: Graph) -> list[FloatArray]:
-    """How many observation sequences lead to every node of every level of a graph of which nothing is missing."""
+    """Return [level][node]: how many observation sequences lead to a node of a graph of which nothing is missing."""
     counts: list[FloatArray] = [np.ones(1)]
     for level in graph.levels[1:]:
         per_arc = np.repeat(counts[-1], np.diff(level.arcs.start))
@@ -80,6 +90,11 @@ def _count_sequences(graph: Graph) -> list[FloatArray]:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
+    """The leaves of a belief graph with their posteriors, and the paths that lead to them.
+
+    Names are resolved only for the few leaves that are returned.
+    """
+
     product: Product
     chain: Chain
     graph: Graph
@@ -88,10 +103,12 @@ class _Candidates:
     counts: list[FloatArray] | None  # [level][node]; None: a part of the graph is missing, masses are not known
 
     def confusing(self, count: int) -> tuple[ObservedSequence, ...]:
+        """Return the `count` leaves with the largest share m H(Z | leaf) of opacity."""
         mass, bits = np.real(self.graph.last.mass), self._entropy()
         return tuple(self._leaf_sequence(leaf, bits[leaf]) for leaf in _largest(mass * bits, mass, count))
 
     def revealing(self, count: int) -> tuple[ObservedSequence, ...]:
+        """Return the `count` leaves and settled continuations with the largest share of leakage."""
         mass, bits = np.real(self.graph.last.mass), self._divergence()
         ranked = [
             (mass[leaf] * bits[leaf], self._leaf_sequence(leaf, bits[leaf]))
@@ -106,21 +123,26 @@ class _Candidates:
         return tuple(sequence for _, sequence in sorted(ranked, key=lambda pair: -pair[0])[:count])
 
     def _entropy(self) -> FloatArray:
-        """H(Z | leaf) of every leaf."""
+        """Return [leaf]: H(Z | leaf) in bits."""
         return -self._row_sums(self.posterior.data * _log2(self.posterior.data))
 
     def _divergence(self) -> FloatArray:
-        """How far the posterior of every leaf is from the prior: sum_z p(z | leaf) log2(p(z | leaf) / p(z))."""
+        """Return [leaf]: sum over z of p(z | leaf) log2(p(z | leaf) / p(z)), the leakage per unit of mass."""
         share, prior = self.posterior.data, self.prior[self.posterior.indices]
         return self._row_sums(share * (_log2(share) - _log2(prior)))
 
     def _row_sums(self, terms: FloatArray) -> FloatArray:
+        """Return [leaf]: the sum of terms, one per entry of the posterior."""
         size = self.posterior.shape[0]
         owner = np.repeat(np.arange(size), np.diff(self.posterior.indptr))
         return np.asarray(np.bincount(owner, weights=terms, minlength=size))
 
     def _leaf_sequence(self, leaf: int, bits: float) -> ObservedSequence:
-        """A leaf; `bits` are those per unit of its probability."""
+        """Describe a leaf by its likeliest sequence.
+
+        bits: the leaf's share per unit of probability; multiplied by its mass, or by the probability of the one
+            sequence where the mass is not known.
+        """
         depth, nodes = len(self.graph.levels) - 1, self.graph.last
         row = self.posterior[[leaf]].toarray().reshape(-1)
         likeliest = float(nodes.best[leaf])
@@ -136,7 +158,7 @@ class _Candidates:
         )
 
     def _settled_sequence(self, depth: int, entry: int, bits: float) -> ObservedSequence:
-        """A continuation after which the secret is certain; its belief is not part of the graph."""
+        """Describe a continuation after which the secret is certain; its belief is not part of the graph."""
         known = self.graph.levels[depth].known
         node, observation = int(known.node[entry]), int(known.observation[entry])
         likeliest = float(self.graph.levels[depth - 1].nodes.best[node]) * self._chance(depth - 1, node, observation)
@@ -154,7 +176,7 @@ class _Candidates:
         )
 
     def _chance(self, depth: int, node: int, observation: int) -> float:
-        """P(observation | node): one step of the filter."""
+        """Return P(observation | node) by one step of the filter."""
         nodes, process, pairs = self.graph.levels[depth].nodes, self.product.process, self.chain.pairs
         entries = slice(nodes.start[node], nodes.start[node + 1])
         owner, edge = expand_rows(process.edge_start, pairs.state[nodes.pair[entries]].astype(np.int64))
@@ -164,12 +186,13 @@ class _Candidates:
         return float(ahead[source[emits]] @ pairs.value[pair[emits]])
 
     def _count(self, depth: int, node: int) -> int | None:
+        """Return how many sequences lead to a node; None where that is not known or too large to be exact."""
         if self.counts is None or not self.counts[depth][node] < _COUNTABLE:
             return None
         return int(self.counts[depth][node])
 
     def _path(self, depth: int, node: int) -> tuple[str, ...]:
-        """The likeliest observations that lead to a node."""
+        """Return the likeliest observations that lead to a node."""
         reversed_names = []
         while depth > 0:
             nodes = self.graph.levels[depth].nodes
@@ -179,11 +202,12 @@ class _Candidates:
 
 
 def _log2(p: FloatArray) -> FloatArray:
+    """Return log2 with 0 replaced by the smallest double."""
     return np.log2(np.maximum(p, _TINY))
 
 
 def _largest(shares: FloatArray, mass: FloatArray, count: int) -> list[int]:
-    """The indices of the largest shares, largest first; what is no more than a rounding error is not listed."""
+    """Return the indices of the largest shares, largest first; rounding errors are not listed."""
     real = np.where(mass > _NOISE, shares, 0.0)
     order = np.argsort(-real, kind="stable")[:count]
     return [int(index) for index in order if real[index] > _NOISE]

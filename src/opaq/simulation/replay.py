@@ -1,4 +1,9 @@
-"""What the observer believes along runs: of the state the run is in, and of the secret, after every observation."""
+"""Runs with what the observer sees and comes to believe: the call `opaq.replay`.
+
+After o_0 .. o_t the observer, who knows the model and expects a policy, believes P(x_t | o_0 .. o_t) of the state (by
+filtering) and P(Z | o_0 .. o_t) of the secret of the whole run (by predicting from that belief to the horizon). Runs
+can also be drawn given observations: P(x_0 .. x_t | o_0 .. o_t), by filtering forwards and sampling backwards.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ class BeliefTrace:
 
 
 def trace_beliefs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tuple[BeliefTrace, ...]:
-    """The beliefs of an observer who expects a policy vector, along every run.
+    """Return the beliefs along every run of an observer who expects a policy vector [slot].
 
     Raises InputError when observations have probability 0 under the policy.
     """
@@ -58,7 +63,10 @@ def trace_beliefs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tupl
 
 
 def filter_beliefs(product: Product, pi: FloatArray, observations: Sequence[str]) -> Any:
-    """P(x_t | o_0 .. o_t) as a sparse matrix [time, product state]; InputError where observations cannot occur."""
+    """Return P(x_t | o_0 .. o_t) as a sparse matrix [time, product state].
+
+    observations: names of o_0 .. o_t. Raises InputError where they have probability 0 under the policy.
+    """
     rows = []
     for time, (now, log_probability) in enumerate(filter_states(product, pi, observations)):
         if not np.isfinite(log_probability):
@@ -69,14 +77,14 @@ def filter_beliefs(product: Product, pi: FloatArray, observations: Sequence[str]
 
 
 def _group_by_time(beliefs: Sequence[Any]) -> list[tuple[list[int], Any]]:
-    """For every time: the runs that have a belief then, and their beliefs as rows."""
+    """Return for every time the runs that have a belief then, and their beliefs as rows."""
     longest = max((belief.shape[0] for belief in beliefs), default=0)
     numbers = [[run for run, belief in enumerate(beliefs) if time < belief.shape[0]] for time in range(longest)]
     return [(runs, csr_array(vstack([beliefs[run][[time]] for run in runs]))) for time, runs in enumerate(numbers)]
 
 
 def _sum_over_model_states(product: Product, beliefs: Any) -> Any:
-    """Beliefs over product states as beliefs over the model's states."""
+    """Return beliefs [time, model state] from beliefs [time, product state]."""
     shape = (product.process.num_states, product.problem.mdp.num_states)
     entries = (np.ones(shape[0]), (np.arange(shape[0]), product.state_of))
     return csr_array(beliefs @ csr_array(entries, shape=shape))
@@ -85,10 +93,10 @@ def _sum_over_model_states(product: Product, beliefs: Any) -> Any:
 def draw_conditional_runs(
     product: Product, pi: FloatArray, observations: Sequence[str], *, count: int, rng: np.random.Generator
 ) -> tuple[Run, ...]:
-    """Independent runs x_0 .. x_t drawn from P(run | o_0 .. o_t), in the user's names.
+    """Draw `count` independent runs x_0 .. x_t from P(run | o_0 .. o_t), in the user's names.
 
-    Observations may end before the run does; the runs end with them, and a secret is named only where it is settled
-    by then. Raises InputError when the observations have probability 0 under the policy.
+    Observations may end before the run does; the runs end with them, and a secret is named only where it is settled by
+    then. Raises InputError when the observations have probability 0 under the policy.
     """
     process = product.process
     beliefs = filter_beliefs(product, pi, observations).toarray()
@@ -104,7 +112,10 @@ def _draw_conditional_run(
     into: Any,
     rng: np.random.Generator,
 ) -> Run:
-    """One run, from its last state backwards: P(x_t | x_t+1, o_0 .. o_t) ~ belief(x_t) P(x_t+1 | x_t)."""
+    """Draw one run, from its last state backwards: P(x_t | x_{t+1}, o_0 .. o_t) ~ belief(x_t) P(x_{t+1} | x_t).
+
+    beliefs: [time, product state]. into: P_pi by columns, so that the edges into a state are together.
+    """
     states = [draw_index(beliefs[-1], rng)]
     slots = [_draw_slot(product, pi, states[0], rng)]
     for belief in beliefs[-2::-1]:
@@ -123,20 +134,20 @@ def _draw_conditional_run(
 
 
 def _known_secret(product: Product, states: Sequence[int]) -> str:
-    """What the secret is at the end of the run, or certain to be; empty where that is still open."""
+    """Return the secret at the end of the run, or what it is certain to be; empty where that is still open."""
     process, last = product.process, states[-1]
     value = process.secret[last] if len(states) == process.horizon + 1 else process.settled[last]
     return product.secret_values[value] if value >= 0 else ""
 
 
 def _draw_slot(product: Product, pi: FloatArray, state: int, rng: np.random.Generator) -> int:
-    """What the policy does in the last state of the run; nothing follows from it."""
+    """Draw the slot that the policy takes in the last state of the run, from which nothing follows."""
     first, last = product.process.row_start[product.process.row[state] :][:2]
     return int(first) + draw_index(pi[first:last], rng)
 
 
 def _draw_slot_between(product: Product, pi: FloatArray, state: int, after: int, rng: np.random.Generator) -> int:
-    """The slot that led from one state to the next."""
+    """Draw the slot that led from one product state to the next, in proportion to pi[slot] P(x' | x, slot)."""
     process = product.process
     first, last = process.edge_start[state], process.edge_start[state + 1]
     edge = int(first) + int(np.flatnonzero(process.edge_target[first:last] == after)[0])
@@ -149,10 +160,10 @@ _COLUMNS = ("run", "time", "state", "action", "observation", "secret")
 
 
 def runs_to_dataframe(runs: Sequence[Run | Replay]) -> DataFrame:
-    """One line per run and time: state, action, observation and the run's secret.
+    """Return one line per run and time: state, action, observation and the run's secret.
 
     runs: what `simulate` or `replay` gave; of replays, P(value) of every value of the secret is added, as the observer
-    believes it at that time.
+        believes it at that time.
 
     Raises an error that says how to install pandas where it is missing.
     """
@@ -172,11 +183,12 @@ def runs_to_dataframe(runs: Sequence[Run | Replay]) -> DataFrame:
 
 
 def _is_run(run: object) -> bool:
+    """Return whether something is a run or a replay."""
     return isinstance(run, Run) or hasattr(run, "moments")
 
 
 def _iterate_steps(run: Run | Replay) -> Iterator[tuple[str, str, str, Mapping[str, float]]]:
-    """State, action, observation and what is believed at every time; of a plain run no belief is known."""
+    """Yield (state, action, observation, posterior) of every time; of a plain run no posterior is known."""
     if isinstance(run, Run):
         yield from ((*moment, {}) for moment in zip(run.states, run.actions, run.observations, strict=True))
     else:
@@ -217,7 +229,7 @@ def replay(
     observations: Sequence[str] | None = None,
     seed: int = 0,
 ) -> tuple[Replay, ...]:
-    """Runs with what the observer believes of the secret after every observation.
+    """Replay runs: what the observer believes of the secret after every observation.
 
     problem: an object, the name of a file, or the name of a scenario.
     policy: the policy the observer expects, an object or the name of a file; None is the uniform policy.
@@ -246,11 +258,12 @@ def replay(
 
 
 def replay_runs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tuple[Replay, ...]:
-    """Runs of a compiled problem with the beliefs of an observer who expects a policy vector."""
+    """Replay runs of a compiled problem for an observer who expects a policy vector [slot]."""
     return tuple(_build_replay(product, trace.run, trace.secrets) for trace in trace_beliefs(product, pi, runs))
 
 
 def _build_replay(product: Product, run: Run, posteriors: FloatArray) -> Replay:
+    """Return a run step by step with its posteriors [time, secret value]."""
     blank = ("",) * len(run.observations)
     moments = zip(run.states or blank, run.actions or blank, run.observations, posteriors, strict=True)
     return Replay(
