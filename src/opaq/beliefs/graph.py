@@ -44,7 +44,11 @@ BITS = 1.0 / math.log(2.0)
 
 
 class ChainEdges(NamedTuple):
-    """The Markov chain under one policy: P_pi(x' | x) on edges ordered by state, those of the source last."""
+    """The Markov chain under one policy: P_pi(x' | x) on edges ordered by state, those of the source last.
+
+    The edges of state x are start[x] .. start[x + 1] - 1. The source, state number num_states, leads to every start
+    state.
+    """
 
     start: IndexArray  # [state + 2]
     target: IndexArray  # [edge]
@@ -97,7 +101,12 @@ class SettledArcs(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of kernels, clean between nodes, and the byte that asks a kernel to stop."""
+    """Working memory of kernels, clean between nodes, and the byte that asks a kernel to stop.
+
+    "Clean" means: marked, listed and fill are all False or 0, and so is `expected`; other arrays may hold old numbers
+    and are written before they are read. A kernel lists what it touched (touched, seen, cells) and cleans only that, so
+    that a node costs no more than its support.
+    """
 
     predicted: NumberArray  # [state]
     marked: BoolArray  # [state]: whether it is among the touched ones
@@ -207,7 +216,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """The beliefs after one more observation, the arcs that lead to them, and the continuations settled on the way."""
+    """The beliefs after one more observation, the arcs that lead to them, and the continuations settled on the way.
+
+    nodes: the beliefs of this level.
+    arcs: from the nodes of the level before to these; empty where arcs are not kept.
+    known: continuations of the level before after which the secret is certain; empty where arcs are not kept.
+    """
 
     nodes: Nodes
     arcs: Arcs
@@ -257,7 +271,10 @@ class Graph:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """A hidden process under one policy, laid out for the kernels, with their working memory."""
+    """A hidden process under one policy, laid out for the kernels, with their working memory.
+
+    Not to be shared by threads: kernels write to `work`.
+    """
 
     process: HiddenProcess
     moves: ChainEdges

@@ -52,8 +52,10 @@ def _forward_kernel(start, moves, reward, discount, steps, stop):
 def _payoff_kernel(start, moves, reward, final, discount, horizon):
     """Return the expected payoff of a chain, its derivatives by flow and by reward, and the expected visits per state.
 
-    One sweep forward, one back, over the states that can be reached at each time. start: [state] P(x_0); edges of the
-    source are not counted. reward, final: [state].
+    One sweep forward, one back, over the states that can be reached at each time.
+    start: [state] P(x_0); edges of the source are not counted.
+    reward, final: [state], paid at every time and after the last one.
+    The derivative by reward[x] is sum over t of discount^t P(x_t = x).
     """
     size = start.size
     first, state_at, visit_at = _visits_by_time(start, moves, horizon)
@@ -200,7 +202,13 @@ def _chain(process: HiddenProcess, pi: Any) -> ChainEdges:
 
 
 def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:
-    """Return V, its derivative [slot] by the policy vector, and the expected visits [row] of every policy row."""
+    """Return V, its derivative [slot] by the policy vector, and the expected visits [row] of every policy row.
+
+    The derivative is that of V as a function of pi without the constraint that rows sum to 1: the chain rule over edges
+    (edge_slots' dV/dflow) and over rewards (slots' dV/dreward). Visits are sum over t = 0 .. T of P(x_t in row), which
+    natural gradients divide by.
+    payoff: one of process.payoffs; the return (the first) unless given.
+    """
     payoff = payoff or process.payoffs[0]
     value, slope, paid, visits = _payoff_kernel(
         start_distribution(process),
@@ -275,8 +283,8 @@ def rounding_share(process: HiddenProcess, *, forever: bool = False) -> float:
 def threshold_tolerance(process: HiddenProcess, payoff: Payoff, paid: float, *, forever: bool = False) -> float:
     """Return how far below its threshold a computed return may be and still meet it.
 
-    Relative to the threshold, and to what rounding can take from the sum where payments cancel.
-    paid: `absolute_payoff` of the policy.
+    EQUAL relative to the threshold, plus what rounding can take from the sum where payments cancel.
+    paid: `absolute_payoff` of the policy. forever: for the return of an endless run.
     """
     share = min(EQUAL, 4.0 * rounding_share(process, forever=forever))
     return EQUAL * abs(payoff.threshold or 0.0) + share * paid

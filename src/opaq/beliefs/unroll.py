@@ -31,7 +31,14 @@ _BYTES_A_PREDICTION = 32
 
 @dataclass(slots=True)
 class Trimmer:
-    """Keeps a level within the budget and adds up what that costs: mass, opacity, guess error, then every leaf."""
+    """Keeps a level within the budget and adds up what that costs: mass, opacity, guess error, then every leaf.
+
+    chain, budget: what is unrolled, and how much may be kept.
+    keep: every level is kept, so that bytes add up over levels; otherwise only two levels exist at a time.
+    leaves: further uncertainties whose cost is added up.
+    whole, sampled: nothing may be dropped, by demand or since dropping sampled runs would bias the estimate.
+    The predictions that costs need are made when something is dropped for the first time.
+    """
 
     chain: Chain
     budget: Budget
@@ -254,7 +261,11 @@ def _expand_once(
 def _expand_small_levels(
     chain: Chain, level: Level, trimmer: Trimmer, rng: np.random.Generator | None, *, steps: int
 ) -> tuple[Level, int, int, int, float]:
-    """Expand several small levels: the last one, how many, their nodes and entries, and the settled mass."""
+    """Expand several small levels in one call.
+
+    Returns the last level, how many were made, their nodes and entries together, and the settled mass. Stops before a
+    level that is no longer small or does not fit.
+    """
     draws = _draw_uniforms(level, rng, levels=steps)
     nodes, made, num_nodes, num_entries, settled = expand_levels(
         level.nodes,

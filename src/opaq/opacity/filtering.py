@@ -2,7 +2,8 @@
 
 With D_o = diag(E(o | x)) and P_pi[x, x'] = P_pi(x' | x), the unnormalised belief of a sequence is
 
-    alpha(x) = P(o_0 .. o_t, x_t = x) = [D_{o_t} P_pi' .. D_{o_1} P_pi' D_{o_0} mu](x),     P(o_0 .. o_t) = sum of alpha.
+    alpha(x) = P(o_0 .. o_t, x_t = x) = [D_{o_t} P_pi' .. D_{o_1} P_pi' D_{o_0} mu](x),
+    P(o_0 .. o_t) = sum over x of alpha(x).
 
 All functions take a compiled problem, a policy vector [slot] of it, and observations by name; InputError says what does
 not fit. They are for single sequences; `opaq.beliefs` handles all sequences at once.
@@ -34,15 +35,6 @@ def observable_operator(product: Product, pi: FloatArray, observation: str) -> A
     process = product.process
     (emitted,) = _emissions(product, [observation])
     return (transition_matrix(process, process.flow(pi)).T @ diags_array(emitted)).tocsr()
-
-
-def belief(product: Product, pi: FloatArray, observations: Sequence[str]) -> FloatArray:
-    """Return alpha(x) = P(o_0 .. o_t, x_t = x) over product states; 0 where that is too small for a float.
-
-    product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
-    """
-    *_, (now, log_probability) = filter_states(product, pi, observations)
-    return np.asarray(now * np.exp2(log_probability))
 
 
 def sequence_probability(product: Product, pi: FloatArray, observations: Sequence[str]) -> float:

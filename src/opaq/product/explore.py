@@ -63,7 +63,8 @@ def explore(mdp: MDP, parts: Mapping[str, Machine], *, depth: int | None, stop: 
     number: dict[int, int] = {}
     components, start_probability = _begin(mdp, machines)
     frontier, start = _register(number, _encode(components, sizes))
-    codes, levels, num_edges = [frontier], [_no_transitions()], 0
+    nothing = np.zeros(0, dtype=np.int64)
+    codes, levels, num_edges = [frontier], [Transitions(nothing, nothing, nothing, np.zeros(0))], 0
     while frontier.size and (depth is None or len(levels) <= depth):
         stop.check()
         offset = len(number) - frontier.size
@@ -76,7 +77,8 @@ def explore(mdp: MDP, parts: Mapping[str, Machine], *, depth: int | None, stop: 
         levels.append(Transitions(case + offset, choice, target, probability))
         _check_size(len(number), num_edges)
     nodes = dict(zip([STATE, *parts], _decode(np.concatenate(codes), sizes), strict=True))
-    return ProductStates(nodes, (start, start_probability), _join_levels(levels))
+    transitions = Transitions(*(np.concatenate(column) for column in zip(*levels, strict=True)))
+    return ProductStates(nodes, (start, start_probability), transitions)
 
 
 def _check_size(num_states: int, num_edges: int) -> None:
@@ -87,15 +89,6 @@ def _check_size(num_states: int, num_edges: int) -> None:
             f"transitions; the limits are {_MAX_STATES:,} and {MAX_EDGES:,}; use a shorter horizon or a policy that "
             "remembers less"
         )
-
-
-def _no_transitions() -> Transitions:
-    none = np.zeros(0, dtype=np.int64)
-    return Transitions(none, none, none, np.zeros(0))
-
-
-def _join_levels(levels: Sequence[Transitions]) -> Transitions:
-    return Transitions(*(np.concatenate(column) for column in zip(*levels, strict=True)))
 
 
 def _begin(mdp: MDP, machines: Sequence[Machine]) -> tuple[list[IntArray], FloatArray]:
