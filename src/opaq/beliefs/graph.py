@@ -181,7 +181,7 @@ DROPPED = -1  # the child of an arc whose node was dropped
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much of a belief graph may be kept; what is dropped widens the answer into an interval.
+    """Limits on what is kept of a belief graph; what is dropped widens the answer into an interval.
 
     nodes: the most nodes kept on one level.
     mass: how much probability may be dropped on purpose in all, spread evenly over the levels.
@@ -250,7 +250,7 @@ class Graph:
     num_nodes: int
     num_entries: int
     settled_mass: float  # of the sequences that settled the secret before the last observation
-    dropped: FloatArray  # [1 + leaf]: mass of the dropped nodes, and the most they could add to every uncertainty
+    dropped: FloatArray  # [3 + leaf]: mass dropped, and the most it could add to opacity, guess error, every leaf
     limit: Limit | None = None  # what stopped a graph of which nothing was to be dropped
 
     @property

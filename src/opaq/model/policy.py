@@ -37,7 +37,7 @@ RowKey = tuple[KeyPart, ...]  # one key per row: a part per condition, in the or
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class PolicyClass(ContentEq):
-    """What a policy may look at, in the order in which its rows are keyed."""
+    """The conditions that a policy looks at, in the order in which its rows are keyed."""
 
     conditions: tuple[Condition, ...]
 

@@ -78,7 +78,7 @@ class Satisfy(Requirement):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Task(ContentEq):
-    """What the policy must achieve, and which uncertainty of the observer it maximises.
+    """The requirements that a policy must meet, and the observer's uncertainty that it maximises.
 
     return_at_least: threshold of the expected return; None: no such requirement.
     over: whether the return is counted over t = 0 .. horizon or for ever.

@@ -50,7 +50,7 @@ class OpacityOverTime(ContentEq):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Confidences(ContentEq):
-    """How sure the observer is after the last observation: the distribution of max over z of P(z | o_0 .. o_T).
+    """The distribution of the observer's final confidence, max over z of P(z | o_0 .. o_T), in bins.
 
     A confidence c is right with probability c, so that the bins also say how often a sure observer is wrong.
     """

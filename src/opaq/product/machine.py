@@ -327,4 +327,5 @@ def draw(table: SparseRows, rows: IntArray, *, what: str, advice: str) -> Branch
 
 
 def _memory_draw(table: SparseRows, rows: IntArray) -> Branches:
+    """Return the outcomes of some rows of a memory's table; BudgetError advises fewer nodes."""
     return draw(table, rows, what="the memory's random updates", advice="use fewer nodes")

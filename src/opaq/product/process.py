@@ -87,7 +87,7 @@ class Payoff:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HiddenProcess(ShortRepr):
-    """What the observer faces: a Markov chain whose edges are linear in the policy, seen through an emission.
+    """A Markov chain whose edges are linear in the policy, seen by the observer through an emission.
 
     A policy is one flat vector over slots; a slot is one action of one policy row, and product states that a policy
     cannot tell apart share a row. State `num_states` is the source: its edges draw the start, so that the first

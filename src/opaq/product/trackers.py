@@ -302,7 +302,7 @@ class _ObservationRecorder:
 
 @dataclass(frozen=True, slots=True)
 class TrackerContext:
-    """What conditions are about: the problem, and the trackers of its secret and its observer.
+    """The problem and the trackers of its secret and its observer, which conditions refer to.
 
     Where a policy looks at observations, the observer's tracker keeps as many of them as the longest condition needs.
     """
