@@ -11,8 +11,11 @@ The last observation needs no nodes: with P(o, z | x) of one step ahead (links),
     - sum over (o, z) of P(o, z | b) log2(P(o, z | b) / P(o | b)),
 
 whose derivative by b(x) is - sum over (o, z) of P(o, z | x) log2 P(z | b, o). The backward sweep carries these adjoints
-up: adjoint(x) = sum over x' of P_pi(x' | x) sum over children o of E(o | x') adjoint_child(x'), and the derivative by
-an edge's flow is mass * b(x) * sum over children of E(o | x') adjoint_child(x').
+up. With a_o(x') the adjoint of the child that observation o leads to, a node of mass m and belief b has
+
+    ahead(x') = sum over o of E(o | x') a_o(x'),     a(x) = sum over x' of P_pi(x' | x) ahead(x'),
+
+and adds m b(x) ahead(x') to the derivative by P_pi(x' | x).
 """
 
 from __future__ import annotations
