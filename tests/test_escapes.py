@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opaq.errors import escape_mark, printable
+from opaq.errors import escape_invisible, escape_separator
 
 NAMES = st.lists(st.text(alphabet="ab >\\", min_size=1, max_size=4), min_size=1, max_size=3)
 
@@ -22,10 +22,10 @@ NAMES = st.lists(st.text(alphabet="ab >\\", min_size=1, max_size=4), min_size=1,
     ],
 )
 def test_control_characters_are_spelt_out(name: str, shown: str) -> None:
-    assert printable(name) == shown
+    assert escape_invisible(name) == shown
 
 
 @given(NAMES, NAMES)
 def test_different_lists_of_names_never_look_alike(names: list[str], others: list[str]) -> None:
-    joined = [" > ".join(escape_mark(name, ">") for name in listed) for listed in (names, others)]
+    joined = [" > ".join(escape_separator(name, ">") for name in listed) for listed in (names, others)]
     assert (joined[0] == joined[1]) == (names == others)

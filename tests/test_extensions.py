@@ -214,7 +214,7 @@ def test_a_format_is_converted_and_told_apart(tmp_path: Path) -> None:
     assert (shown.returncode, written["model"]["states"]) == (0, ["q0", "q1", "q2"])
     with pytest.raises(opaq.InputError) as caught:
         opaq.load_problem(tmp_path / "sink.toy")
-    assert caught.value.faults[0].found == "is a toy model, not a problem"
+    assert caught.value.faults[0].message == "is a toy model, not a problem"
     assert caught.value.example == "toy: sink.toy"
 
 

@@ -12,8 +12,25 @@ import opaq
 
 KERNEL = """
 import numpy as np
-from opaq.beliefs.kernels import longer
-print(longer(np.arange(2), 3).size, longer.stats.cache_path)
+from opaq.beliefs.graph import enlarge
+print(enlarge(np.arange(2), 3).size, enlarge.stats.cache_path)
+"""
+
+
+RENAMED = """
+from typing import NamedTuple
+import numpy as np
+from opaq.kernel_cache import njit
+
+class NAME(NamedTuple):
+    numbers: np.ndarray
+
+@njit(cache=True)
+def add(pair):
+    return pair.numbers.sum()
+
+def run():
+    return add(NAME(np.arange(3)))
 """
 
 
@@ -34,7 +51,7 @@ def test_a_temporary_folder_stands_in(tmp_path: Path) -> None:
     answer, said = run_kernel(tmp_path)
     folder = tmp_path / f"opaq-kernels-{os.geteuid()}"
     assert answer.startswith(f"3 {folder}{os.sep}")
-    assert list(folder.glob("*/kernels.longer*.nbc"))
+    assert list(folder.glob("*/graph.enlarge*.nbc"))
     assert folder.stat().st_mode & 0o077 == 0
     assert said.count("\n") == 1
     assert f"they are kept in {folder} while that exists; compiling takes up to a minute" in said
@@ -52,3 +69,15 @@ def test_nothing_is_kept_where_others_could_write(tmp_path: Path) -> None:
     )
     assert said.count("\n") == 1
     assert "every process compiles them" in said
+
+
+def test_machine_code_kept_for_renamed_types_is_compiled_again(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    kernel = package / "kernel.py"
+    environment = {**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{Path(opaq.__file__).parents[1]}"}
+    for name in ("Before", "After"):
+        kernel.write_text(RENAMED.replace("NAME", name))
+        command = [sys.executable, "-c", "import kernel; print(kernel.run())"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout.strip()) == (0, "3"), done.stderr

@@ -44,7 +44,7 @@ def test_strays_are_found_wherever_they_are(before: str) -> None:
         Tokens(f"{before}@ a", PATTERN, InFile("x.thing"))
     (fault,) = caught.value.faults
     assert fault.line == before.count("\n") + 1
-    assert "'@' cannot stand here" in fault.found
+    assert "'@' cannot stand here" in fault.message
 
 
 def test_faults_of_earlier_tokens() -> None:

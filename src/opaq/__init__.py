@@ -1,7 +1,7 @@
 """Opacity of Markov decision processes: how little an eavesdropper learns about a secret.
 
-The public names stand in `__init__.pyi`, where type checkers read them; they are loaded when first used (SPEC 1), so
-that `import opaq` and `opaq --help` stay quick.
+The public names stand in `__init__.pyi`, where type checkers read them; each is loaded when it is first used, so that
+`import opaq` and `opaq --help` stay quick.
 """
 
 import lazy_loader

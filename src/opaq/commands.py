@@ -1,6 +1,7 @@
-"""The commands by name. Imports nothing, since `opaq --help` reads it first.
+"""The commands of `opaq` by name.
 
-A command of opaq is a file in `opaq.cli` with a function `command`, and a line here.
+A command is a file in `opaq.cli` with a function `command`, and a line here. Functions are named by text, since `opaq
+--help` reads this table first and must not import what the commands need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Faults of inputs, all at once in the user's words; checks of arguments; names escaped for display."""
+"""Faults of inputs, reported all at once in the user's words; checks of arguments; names escaped for display.
+
+Everything that opaq raises on purpose derives from `OpaqError`. A wrong input is an `InputError` that lists every fault
+with its path, message and advice; functions collect them in `Faults` and raise once.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One finding: where it is, what was found there, what to do about it."""
+    """One fault: the path where it is, what is wrong there, what to do about it, and the line in the file if known."""
 
     where: str
-    found: str
+    message: str
     advice: str = ""
     line: int | None = None
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
+        where = f"{self.where}: " if self.where else ""
         line = f" (line {self.line})" if self.line is not None else ""
         advice = f"; {self.advice}" if self.advice else ""
-        return f"{place}{self.found}{advice}{line}"
+        return f"{where}{self.message}{advice}{line}"
 
 
 class OpaqError(Exception):
@@ -39,7 +43,7 @@ class OpaqError(Exception):
 class InputError(OpaqError):
     """The input is wrong; `faults` lists every reason, `source` names the file (or is empty).
 
-    `example` shows what could be written instead, in lines of its own.
+    example: what could be written instead, in lines of its own.
     """
 
     def __init__(self, faults: list[Fault] | tuple[Fault, ...], source: str = "", *, example: str = "") -> None:
@@ -49,40 +53,46 @@ class InputError(OpaqError):
         super().__init__("\n".join([*self.lines(), *example.splitlines()]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Made again from its faults when it is copied or unpickled, not from its message."""
+        """Rebuild a copied or unpickled error from its faults, not from its message."""
         return partial(type(self), example=self.example), (self.faults, self.source), self.__dict__
 
     def lines(self) -> list[str]:
-        """One line a fault, each starting with the file it is in."""
+        """Return one line per fault, each starting with the file it is in."""
         prefix = f"{self.source}: " if self.source else ""
         return [f"{prefix}{fault}" for fault in self.faults]
 
 
 class BudgetError(OpaqError):
-    """The work would exceed a size or memory limit; the message says which and what to do."""
+    """The work would exceed a size or memory limit; the message says which, and what to do."""
 
 
 class InvariantError(OpaqError):
-    """A result violates a law that holds for every input: an error in opaq, never an answer."""
+    """A result violates a law that holds for every input: an error in opaq, never an answer.
+
+    E.g. an opacity above the entropy of the secret. Raised instead of returning a number that cannot be right.
+    """
 
 
 @dataclass(slots=True)
 class Faults:
-    """Collects errors and warnings while an input is read, so that all are reported together."""
+    """Collects errors and warnings while an input is read, so that all are reported together.
+
+    Iterating gives the errors first, then the warnings.
+    """
 
     errors: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
 
-    def error(self, where: str, found: str, advice: str = "") -> None:
-        """Note something that makes the input unusable."""
-        self.errors.append(Fault(where, found, advice))
+    def error(self, where: str, message: str, advice: str = "") -> None:
+        """Note something that makes the input unusable: its path, what is wrong, what to do."""
+        self.errors.append(Fault(where, message, advice))
 
-    def warn(self, where: str, found: str, advice: str = "") -> None:
+    def warn(self, where: str, message: str, advice: str = "") -> None:
         """Note something the user should know and that does not stop the work."""
-        self.warnings.append(Fault(where, found, advice))
+        self.warnings.append(Fault(where, message, advice))
 
     def raise_if_any(self, source: str = "") -> None:
-        """Raise InputError with every error noted so far."""
+        """Raise InputError with every error noted so far; source: the name of the file."""
         if self.errors:
             raise InputError(self.errors, source)
 
@@ -94,16 +104,17 @@ _FORMULA = tuple("=+-@\t\r＝＋－＠")
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?")
 
 
-def escape_mark(name: str, mark: str) -> str:
-    """A name to be joined with others by a mark: the mark inside it, and every backslash, with a backslash in front.
+def escape_separator(name: str, mark: str) -> str:
+    """Return a name with a backslash in front of every separator and backslash in it, to be joined with others.
 
-    The first mark without a backslash of its own then ends the name, so that different lists of names never look alike.
+    The first separator without a backslash of its own then ends the name, so that different lists of names never look
+    alike when joined.
     """
     return name.replace("\\", "\\\\").replace(mark, f"\\{mark}")
 
 
-def printable(text: str) -> str:
-    """The text on one line: control, bidirectional, line-break and other invisible characters spelt out as escapes.
+def escape_invisible(text: str) -> str:
+    """Return the text on one line, with control, bidirectional and other invisible characters as escapes.
 
     Everything that Unicode calls a control (Cc, C1 included), format (Cf, the bidirectional ones included), surrogate,
     private or unassigned character and every separator but the plain space is not printable.
@@ -114,9 +125,9 @@ def printable(text: str) -> str:
 
 
 def spreadsheet_cell(text: str) -> str:
-    """A name as a cell of a CSV file: printable, and with an apostrophe in front where a formula could begin."""
-    shown = printable(text)
-    return f"'{shown}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else shown
+    """Return a name as a cell of a CSV file: printable, with an apostrophe in front where a formula could begin."""
+    cell = escape_invisible(text)
+    return f"'{cell}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else cell
 
 
 _MOST_COMPARED = 5_000  # comparing a misspelt name with more names than this takes too long
@@ -126,7 +137,7 @@ _MOST_SUGGESTED = 20  # faults: an input with more of them is not merely misspel
 
 
 def choose(name: str, value: object, choices: Sequence[str]) -> str:
-    """The value, if it is one of the choices; otherwise InputError lists them and names the nearest.
+    """Return the value if it is one of the choices; otherwise raise InputError with the choices and the nearest one.
 
     name: what the argument is called, for the message.
     """
@@ -143,8 +154,9 @@ def check_numbers(
 ) -> None:
     """Raise InputError with every argument that is not a number between its limits.
 
-    limits: name -> (value, least, most). Those in `whole` must be whole numbers, and only those in `optional` may be
-        None, which stands for "not given".
+    limits: name -> (value, least, most), both ends included.
+    whole: names of those that must be whole numbers.
+    optional: names of those that may be None, "not given".
     """
     faults = []
     for name, (value, least, most) in limits.items():
@@ -163,7 +175,8 @@ def check_types(
 ) -> None:
     """Raise InputError with every argument that is of another type.
 
-    types: name -> (value, type or test, what to give, in words). Those in `optional` may be None: "not given".
+    types: name -> (value, type or test, what to give, in words).
+    optional: names of those that may be None, "not given".
     """
     faults = []
     for name, (value, wanted, words) in types.items():
@@ -177,21 +190,27 @@ def check_types(
 
 
 def check_path(name: str, path: object, what: str = "a file") -> None:
-    """Raise InputError when an argument is not the name of a file; `what` says which kind of thing it names."""
+    """Raise InputError when an argument is not the name of a file.
+
+    name: of the argument; what: the kind of thing it names, for the message.
+    """
     check_types({name: (path, str | os.PathLike, f"the name of {what}")})
 
 
 def whole_fault(value: object, *, low: int, high: int) -> str | None:
-    """What is wrong with a value that should be a whole number from `low` to `high`; None if nothing is."""
+    """Return what is wrong with a value that should be a whole number from `low` to `high`; None if nothing is."""
     if not is_int(value):
-        return f"is {shown(value)}, not a whole number"
+        return f"is {describe_value(value)}, not a whole number"
     if not low <= int(value) <= high:  # type: ignore[call-overload]
         return f"is {value}, not a whole number from {low:,} to {high:,}"
     return None
 
 
-def shown(value: object) -> str:
-    """A value as it is named in a message."""
+def describe_value(value: object) -> str:
+    """Return a value as messages name it.
+
+    Short texts stand in quotes, numbers as they are, None is "empty", and containers are named by their kind.
+    """
     if value is None:
         return "empty"
     if is_flag(value):
@@ -207,17 +226,18 @@ def shown(value: object) -> str:
     return "an array" if type(value).__module__ == "numpy" else f"of type {type(value).__name__}"
 
 
-def some(names: Iterable[str]) -> str:
-    """The first few names, for a message."""
+def list_names(names: Iterable[str]) -> str:
+    """Return the first few names for a message, and how many more there are."""
     listed = list(names)
     rest = f" and {len(listed) - _MOST_SHOWN:,} more" if len(listed) > _MOST_SHOWN else ""
     return ", ".join(listed[:_MOST_SHOWN]) + rest
 
 
 def suggestion(name: str, options: Iterable[str], *, kind: str, faults: Faults | None = None) -> str:
-    """Advice for an unknown name: the nearest one that exists, else all of them when they are few.
+    """Return advice for an unknown name: the nearest that exists, else all of them when they are few.
 
-    Comparing takes time: with many `faults` noted before, nothing is suggested.
+    kind: what is named, in the singular. faults: noted before; with many of them nothing is suggested, since comparing
+        takes time.
     """
     if faults is not None and len(faults.errors) > _MOST_SUGGESTED:
         return ""
@@ -231,26 +251,26 @@ def suggestion(name: str, options: Iterable[str], *, kind: str, faults: Faults |
 
 
 def nearest(name: str, options: Sequence[str]) -> list[str]:
-    """The option a misspelt name was probably meant to be, if there is one."""
+    """Return [the option that a misspelt name was probably meant to be], [] if there is none."""
     return difflib.get_close_matches(name[:_LONGEST_COMPARED], options, n=1)
 
 
 def is_flag(value: object) -> bool:
-    """Whether the value is true or false, NumPy's own included."""
+    """Return whether the value is true or false, NumPy's own included."""
     return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
 
 
 def is_int(value: object) -> bool:
-    """Whether the value is an integer (booleans are not)."""
+    """Return whether the value is an integer (booleans are not)."""
     return isinstance(value, int | Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Whether the value is a number (booleans are not)."""
+    """Return whether the value is a number (booleans are not)."""
     return isinstance(value, int | float | Real) and not isinstance(value, bool)
 
 
 def _limit(most: float) -> str:
-    """A limit in words; powers of two too large to be written out as such."""
+    """Return a limit in words; powers of two too large to be written out as such."""
     power = round(math.log2(most)) if most >= 2**53 else 0
     return f"2^{power}" if power and most == 2**power else f"{most:g}"

@@ -1,8 +1,8 @@
-"""Kinds of your own: secrets, observers, conditions, uncertainties, solvers, formats and commands.
+"""Add kinds of your own: secrets, observers, conditions, uncertainties, solvers, formats and commands.
 
 One call makes a kind known wherever opaq meets it: problem and policy files, their schema and reference page, the
 product, the solvers and the command. A name that is taken is refused with InputError before anything is registered.
-docs/extensions.md has an example of each. What such a file needs beside these functions is here as well.
+docs/extensions.md has an example of each. `__all__` also lists the classes and functions that such an extension needs.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ __all__ = [
 
 
 def add_secret(kind: Kind[Any], track: Callable[[Any, MDP, int], SecretTracker]) -> None:
-    """One more kind of secret: a key of `secret` in problem files, and the tracker that follows it.
+    """Add a kind of secret: a key of `secret` in problem files, and the tracker that follows it.
 
     kind: its key, how it is made of the keys that are there, its class (derived from Secret) and how it is written.
-    track: called as track(secret, mdp, horizon); the machine that reads the run, and the value it ends with.
+    track: called as track(secret, mdp, horizon); returns the machine that reads the run, and the value it ends with.
     """
     _check_kind(SECRET, kind)
     SECRET.add(kind)
@@ -112,10 +112,10 @@ def add_secret(kind: Kind[Any], track: Callable[[Any, MDP, int], SecretTracker])
 
 
 def add_observer(kind: Kind[Any], track: Callable[[Any, MDP], ObserverTracker]) -> None:
-    """One more kind of observer: a key of `observer` in problem files, and the tracker of what it sees.
+    """Add a kind of observer: a key of `observer` in problem files, and the tracker of what it sees.
 
     kind: its key, how it is made of the keys that are there, its class (with `observations`) and how it is written.
-    track: called as track(observer, mdp); the machine that reads the run, and what its node and the state emit.
+    track: called as track(observer, mdp); returns the machine that reads the run, and what its node and the state emit.
     """
     _check_kind(OBSERVER, kind)
     OBSERVER.add(kind)
@@ -128,10 +128,10 @@ def add_condition(
     *,
     sized: SizedCondition | None = None,
 ) -> None:
-    """One more thing that policies may look at: an entry of `conditions_on`, a key of policy rows, and its tracker.
+    """Add something that policies may look at: an entry of `conditions_on`, a key of policy rows, and its tracker.
 
     kind: its class (derived from Condition), and how it and the rows of a policy are written.
-    track: called as track(condition, setting); the machine that follows it, and what rows call its nodes.
+    track: called as track(condition, context); returns the machine that follows it, and what rows call its nodes.
     sized: for a condition that takes a number, how class names such as "last_states:2" state it.
     """
     key = kind.of.key
@@ -145,7 +145,7 @@ def add_condition(
 
 
 def add_uncertainty(uncertainty: Uncertainty) -> None:
-    """One more uncertainty that a task may be about: `task: {of: NAME}`.
+    """Add an uncertainty that a task may be about: `task: {of: NAME}`.
 
     uncertainty: an object with a name, a title, a unit and `over`, which gives its Leaf for the values of a secret.
     """
@@ -154,7 +154,7 @@ def add_uncertainty(uncertainty: Uncertainty) -> None:
 
 
 def add_solver(factory: SolverFactory) -> None:
-    """One more solver by name, for `solve`, `compare` and the command.
+    """Add a solver by name, for `solve`, `compare` and the command.
 
     factory: its name, which starts it runs for how long, and what it can use.
     """
@@ -162,7 +162,7 @@ def add_solver(factory: SolverFactory) -> None:
 
 
 def add_format(format: Format) -> None:
-    """One more file format: for `convert` and, where it holds models, a key of problem files that names one.
+    """Add a file format: for `convert` and, where it holds models, a key of problem files that names one.
 
     format: its name, endings, reader and writers. Its options are some of those that problem files have for models.
     """
@@ -172,15 +172,15 @@ def add_format(format: Format) -> None:
     options = tuple(option.name for option in format.options)
     offered = [key.name for key in imported_part.OPTIONS]
     if unknown := [name for name in options if name not in offered]:
-        found = f"'{unknown[0]}' is no option that problem files have"
-        raise InputError([Fault(f"format '{format.name}'", found, f"use some of {', '.join(offered)}")])
+        message = f"'{unknown[0]}' is no option that problem files have"
+        raise InputError([Fault(f"format '{format.name}'", message, f"use some of {', '.join(offered)}")])
     registry.register_format(format)
     if format.holds == "model" and format.reader:
         imported_part.add_imported(format.name, f"The file of {format.title}.", options)
 
 
 def add_command(name: str, command: Command) -> None:
-    """One more command, `opaq NAME`, for programs that call `opaq.cli.main.main`.
+    """Add a command, `opaq NAME`, for programs that call `opaq.cli.main.main`.
 
     name: what follows `opaq` on the command line.
     command: a function whose arguments are those of the command, as typer reads them, or "module:function".
@@ -191,7 +191,7 @@ def add_command(name: str, command: Command) -> None:
 
 @contextmanager
 def temporary() -> Iterator[None]:
-    """What is added inside is gone afterwards, for tests and notebooks."""
+    """Undo on leaving what is added inside, for tests and notebooks."""
     registries: list[dict[Any, Any]] = [
         *(SECRET.kinds, OBSERVER.kinds, CONDITIONS, PLAIN, SIZED_CONDITIONS, UNCERTAINTIES, SOLVERS, FORMATS),
         *(imported_part.IMPORTED.kinds, imported_part._TAKEN, COMMANDS),
@@ -206,19 +206,20 @@ def temporary() -> Iterator[None]:
 
 
 def _check_kind(union: Union[Any], kind: Kind[Any]) -> None:
-    """Refuse a key or a class that is taken, and a kind that could be read but not written."""
+    """Raise InputError for a key or a class that is taken, and for a kind that could be read but not written."""
     name = kind.key.name
     _refuse_taken(union.title, [name], [key.name for key in union.record.keys])
     if kind.of is None or kind.parts is None:
-        found = "has no class, or cannot be written"
-        raise InputError([Fault(f"{union.title} '{name}'", found, "give the kind `of` and `parts`")])
+        message = "has no class, or cannot be written"
+        raise InputError([Fault(f"{union.title} '{name}'", message, "give the kind `of` and `parts`")])
     for other in union.kinds.values():
         if other.of is not None and issubclass(kind.of, other.of):
-            found = f"{kind.of.__name__} is written as '{other.key.name}' already"
-            raise InputError([Fault(f"{union.title} '{name}'", found, "give it a class of its own")])
+            message = f"{kind.of.__name__} is written as '{other.key.name}' already"
+            raise InputError([Fault(f"{union.title} '{name}'", message, "give it a class of its own")])
 
 
 def _refuse_taken(point: str, names: Iterable[str], taken: Iterable[str]) -> None:
+    """Raise InputError if any of the names is taken; point: what is being added, for the message."""
     known = set(taken)
     for name in names:
         if name in known:

@@ -1,4 +1,8 @@
-"""Read regular files of a limited size, write files that are either whole or not there, and lock folders."""
+"""Read regular files of a limited size, write files that are either whole or not there, and lock folders.
+
+Every read and write of opaq goes through here. What the system says against it becomes an InputError with the name of
+the file and advice.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,11 @@ _PIECE = 16 << 20
 
 
 def read_bytes(path: str | os.PathLike[str], *, max_bytes: int, advice: str = "") -> bytes:
-    """The content of a regular file of at most `max_bytes` bytes; every input of opaq is read here.
+    """Return the content of a regular file of at most `max_bytes` bytes.
 
     Devices, pipes and sockets are refused without waiting for them and without reading from them; what was opened is
-    what is checked, so a file that is exchanged in between does not slip through. Raises InputError, with `advice`
-    for a file that is too large.
+    what is checked, so a file that is exchanged in between does not slip through.
+    advice: for a file that is too large. Raises InputError when it cannot be read.
     """
     source = os.fspath(path)
     try:
@@ -32,10 +36,10 @@ def read_bytes(path: str | os.PathLike[str], *, max_bytes: int, advice: str = ""
             size = _regular_size(os.fstat(file.fileno()))
             content = _read_limited(file, size, max_bytes) if size <= max_bytes else None
     except (OSError, ValueError) as error:
-        raise InputError([_unreadable(error)], source) from None
+        raise InputError([_read_fault(error)], source) from None
     if content is None:
-        found = f"has {size:,} bytes" if size > max_bytes else f"has more than {max_bytes:,} bytes"
-        raise InputError([Fault("", f"{found}; the limit is {max_bytes:,}", advice)], source)
+        size_text = f"has {size:,} bytes" if size > max_bytes else f"has more than {max_bytes:,} bytes"
+        raise InputError([Fault("", f"{size_text}; the limit is {max_bytes:,}", advice)], source)
     return content
 
 
@@ -45,10 +49,11 @@ def check_file(path: str | os.PathLike[str]) -> None:
         with _open_file(path) as file:
             _regular_size(os.fstat(file.fileno()))
     except (OSError, ValueError) as error:
-        raise InputError([_unreadable(error)], os.fspath(path)) from None
+        raise InputError([_read_fault(error)], os.fspath(path)) from None
 
 
 def _open_file(path: str | os.PathLike[str]) -> FileIO:
+    """Open a file for reading without waiting for a writer and without buffering."""
     return open(os.open(path, os.O_RDONLY | _NEVER_WAIT), "rb", buffering=0)
 
 
@@ -57,6 +62,7 @@ _NEVER_WAIT = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_NOCTTY", "O
 
 
 def _regular_size(status: os.stat_result) -> int:
+    """Return the size of a regular file; OSError for anything else."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError
     if not stat.S_ISREG(status.st_mode):
@@ -65,7 +71,7 @@ def _regular_size(status: os.stat_result) -> int:
 
 
 def _read_limited(file: FileIO, size: int, max_bytes: int) -> bytes | None:
-    """Everything in a file; None when it grows beyond the limit while it is read (or lies about its size)."""
+    """Return everything in a file; None when it grows beyond the limit while it is read (or lies about its size)."""
     content = file.read(size + 1) or b""  # in one piece, when the size is right
     while piece := file.read(_PIECE):
         content += piece
@@ -74,7 +80,8 @@ def _read_limited(file: FileIO, size: int, max_bytes: int) -> bytes | None:
     return content if len(content) <= max_bytes else None
 
 
-def _unreadable(error: OSError | ValueError) -> Fault:
+def _read_fault(error: OSError | ValueError) -> Fault:
+    """Return the fault for an error of the system while reading."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return Fault("", "no such file", "check the name and the current folder")
     if isinstance(error, IsADirectoryError):
@@ -87,14 +94,20 @@ def _unreadable(error: OSError | ValueError) -> Fault:
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, overwrite: bool = False) -> None:
-    """Write a UTF-8 file in one step: readers see the old content or the new, even after a crash."""
+    """Write a UTF-8 file in one step: readers see the old content or the new, even after a crash.
+
+    overwrite: replace a file that exists; InputError otherwise, or when it cannot be written.
+    """
     write_bytes(path, text.encode(), overwrite=overwrite)
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = False) -> None:
-    """The same for bytes. Raises InputError when the file is there and may not be overwritten, or cannot be written."""
+    """Write a file in one step, by renaming a temporary file beside it.
+
+    overwrite: replace a file that exists; InputError otherwise, or when it cannot be written.
+    """
     with _system_errors(path) as target:
-        temporary, mode = _temporary(target, path, overwrite)
+        temporary, mode = _plan_replacement(target, path, overwrite)
         try:
             _write_through(temporary, data, mode)
             os.replace(temporary, target)
@@ -105,12 +118,12 @@ def write_bytes(path: str | os.PathLike[str], data: bytes, *, overwrite: bool = 
 
 
 def check_writable(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Raise InputError now if `write_text` would later: really writes a file beside the target, and removes it.
+    """Raise InputError now if `write_text` would later, by writing a file beside the target and removing it.
 
     A disk that fills up meanwhile is not foreseen.
     """
     with _system_errors(path) as target:
-        temporary, mode = _temporary(target, path, overwrite)
+        temporary, mode = _plan_replacement(target, path, overwrite)
         try:
             _write_through(temporary, bytes(_PROBE), mode)
         finally:
@@ -119,19 +132,22 @@ def check_writable(path: str | os.PathLike[str], *, overwrite: bool = False) -> 
 
 @contextmanager
 def _system_errors(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Follow links to the file to replace; what the system says against it becomes an InputError."""
+    """Give the file to replace, links followed; what the system says against it becomes an InputError."""
     target = Path(path)
     try:
         target = Path(os.path.realpath(path))  # through a link: replace what it points to, not the link
         yield target
     except OSError as error:
-        raise InputError([_unwritable(error, target)], os.fspath(path)) from None
+        raise InputError([_write_fault(error, target)], os.fspath(path)) from None
     except ValueError:  # a NUL, or characters that no file name can hold
         raise InputError([Fault("", "is not a file name")], os.fspath(path)) from None
 
 
-def _temporary(target: Path, path: str | os.PathLike[str], overwrite: bool) -> tuple[Path, int | None]:
-    """The file to write first, and the permissions of the one it replaces, if that is there and may be replaced."""
+def _plan_replacement(target: Path, path: str | os.PathLike[str], overwrite: bool) -> tuple[Path, int | None]:
+    """Return the temporary file to write, and the permissions of the file it replaces if there is one.
+
+    Raises InputError if that may not be replaced.
+    """
     mode = _existing_mode(target)
     if mode is not None and not overwrite:
         raise InputError([Fault("", "exists already", OVERWRITE)], os.fspath(path))
@@ -139,19 +155,20 @@ def _temporary(target: Path, path: str | os.PathLike[str], overwrite: bool) -> t
 
 
 def _existing_mode(target: Path) -> int | None:
-    """The permissions of a file that is there already; only regular files may be replaced."""
+    """Return the permissions of a file that is there already; only regular files may be replaced."""
     try:
-        found = target.stat().st_mode
+        mode = target.stat().st_mode
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found):
+    if stat.S_ISDIR(mode):
         raise IsADirectoryError
-    if not stat.S_ISREG(found):
+    if not stat.S_ISREG(mode):
         raise OSError(0, "not a regular file")
-    return stat.S_IMODE(found)
+    return stat.S_IMODE(mode)
 
 
 def _write_through(path: Path, data: bytes, mode: int | None) -> None:
+    """Create a file, write it and make it durable. mode: permissions, None for the usual ones."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode)
     with open(descriptor, "wb") as file:
         if mode is not None:
@@ -175,6 +192,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _sync(descriptor: int) -> None:
+    """Make the content of an open file durable, where the file system can."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -182,7 +200,8 @@ def _sync(descriptor: int) -> None:
             raise
 
 
-def _unwritable(error: OSError, target: Path) -> Fault:
+def _write_fault(error: OSError, target: Path) -> Fault:
+    """Return the fault for an error of the system while writing."""
     if isinstance(error, IsADirectoryError):
         return Fault("", "is a folder, not a file")
     if isinstance(error, FileNotFoundError | NotADirectoryError) and not target.parent.is_dir():
@@ -194,25 +213,25 @@ def _unwritable(error: OSError, target: Path) -> Fault:
     return Fault("", f"cannot be written: {error.strerror or error}")
 
 
-LOCK_FILE = "lock"
+_LOCK_FILE = "lock"
 _HELD = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 _LOCKED_BYTE = 1 << 30  # on Windows: far behind the process id, which others may read
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the folder. Raises InputError at once when another process holds it.
+    """Hold a folder while the block runs. Raises InputError at once when another process holds it.
 
-    The lock belongs to an open file and not to the file's existence: nothing has to be cleaned up after a crash. On
-    a file system without locks nothing is locked.
+    The lock belongs to an open file and not to the file's existence: nothing has to be cleaned up after a crash. On a
+    file system without locks nothing is locked.
     """
-    descriptor = _open(folder / LOCK_FILE)
+    descriptor = _open_lock(folder / _LOCK_FILE)
     try:
         try:
             _lock(descriptor)
         except OSError as error:
             if error.errno in _HELD:
-                raise _is_locked(folder) from None
+                raise _lock_fault(folder) from None
         else:
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode())
@@ -221,19 +240,21 @@ def lock_folder(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _open(path: Path) -> int:
+def _open_lock(path: Path) -> int:
+    """Open the lock file, not through a link; InputError where the folder cannot be written."""
     try:
         return os.open(
             path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666
         )
     except OSError as error:
-        found = f"cannot be written: {error.strerror or error}"
-        raise InputError([Fault("", found, "use a folder you may write to")], str(path)) from None
+        message = f"cannot be written: {error.strerror or error}"
+        raise InputError([Fault("", message, "use a folder you may write to")], str(path)) from None
 
 
-def _is_locked(folder: Path) -> InputError:
+def _lock_fault(folder: Path) -> InputError:
+    """Return the error that says which process holds a folder."""
     try:
-        holder = (folder / LOCK_FILE).read_bytes()[:20].decode().strip()
+        holder = (folder / _LOCK_FILE).read_bytes()[:20].decode().strip()
     except (OSError, UnicodeDecodeError):
         holder = ""
     who = f"another process ({holder})" if holder.isdigit() else "another process"

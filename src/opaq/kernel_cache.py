@@ -1,4 +1,4 @@
-"""Compiled kernels, and where their machine code is kept between processes.
+"""Compile kernels by numba, and keep their machine code between processes.
 
 numba keeps it beside the source, or in the user's cache folder. Where neither can be written, as in a read-only
 container, it refuses to compile at all; here a temporary folder stands in, or every process compiles for itself.
@@ -21,27 +21,51 @@ _COSTS = "compiling takes up to a minute; set NUMBA_CACHE_DIR to a folder that l
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit`, with the machine code kept wherever a folder can be written."""
+    """Return a decorator like `numba.njit`, with the machine code kept wherever a folder can be written.
+
+    cache: keep it between processes. options: of numba.njit, e.g. nogil=True.
+    """
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(cache=cache, **options)(function)
+            return _skip_unreadable(numba.njit(cache=cache, **options)(function))
         except RuntimeError:  # no folder for the cache
             folder = _substitute_folder()
         if folder is None:
             return numba.njit(**options)(function)
-        stated, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder  # read where a function is decorated
+        configured, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder  # read where a function is decorated
         try:
-            return numba.njit(cache=cache, **options)(function)
+            return _skip_unreadable(numba.njit(cache=cache, **options)(function))
         finally:
-            numba.config.CACHE_DIR = stated
+            numba.config.CACHE_DIR = configured
 
     return decorate
 
 
+def _skip_unreadable(kernel: Any) -> Any:
+    """Let a compiled function take an index of its machine code that cannot be read as an empty one.
+
+    The index names argument types by module and class. After an update of opaq that moved or renamed such a class,
+    numba fails to unpickle an older index instead of compiling again.
+    """
+    file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    load_index = getattr(file, "_load_index", None)
+    if load_index is None:  # no cache, or another numba that keeps it otherwise
+        return kernel
+
+    def load_readable_index() -> Any:
+        try:
+            return load_index()
+        except (ImportError, AttributeError):
+            return {}
+
+    file._load_index = load_readable_index  # type: ignore[union-attr]
+    return kernel
+
+
 @once
 def _substitute_folder() -> str | None:
-    """The temporary folder for machine code, None where there is none either; says once what that costs."""
+    """Return the temporary folder for machine code, None where there is none either; warns once what that costs."""
     folder = _private_folder()
     kept = "every process compiles them" if folder is None else f"they are kept in {folder} while that exists"
     # Without a handler of the application's, this is one line on stderr.
@@ -54,7 +78,10 @@ def _substitute_folder() -> str | None:
 
 
 def _private_folder() -> str | None:
-    """A folder of this user alone among the temporary ones: what it holds is run, so nobody else may write there."""
+    """Return a temporary folder of this user alone, None where there is none.
+
+    What it holds is run as code, so nobody else may be able to write there.
+    """
     try:
         user = os.geteuid()
         folder = Path(tempfile.gettempdir()) / f"opaq-kernels-{user}"

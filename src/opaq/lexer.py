@@ -6,7 +6,7 @@ import re
 from array import array
 from dataclasses import dataclass
 
-from opaq.errors import Fault, InputError, printable
+from opaq.errors import Fault, InputError, escape_invisible
 
 MAX_LINE = 20_000  # characters of a guard, a formula or an expression
 MAX_FILE = 5_000_000  # characters of a file
@@ -139,7 +139,7 @@ class Tokens:
 
     def shown(self, at: int | None = None) -> str:
         """A token (the next one) as a message quotes it."""
-        text = printable(self.texts[self.at if at is None else at])
+        text = escape_invisible(self.texts[self.at if at is None else at])
         short = text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
         return f"'{short}'" if text else self._style.end
 

@@ -284,7 +284,7 @@ def _noting(cursor: Cursor, read: Callable[[], Any]) -> Any:
 
 def _in_one_line(fault: Fault, source: str) -> str:
     """A fault inside another file, as one line of the problem file."""
-    return f"{source}: {Fault(fault.where, fault.found, line=fault.line)}"
+    return f"{source}: {Fault(fault.where, fault.message, line=fault.line)}"
 
 
 _KINDS = {Problem: "problem", Imported: "model", Automaton: "automaton", Policy: "policy"}

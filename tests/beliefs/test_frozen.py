@@ -7,9 +7,8 @@ import pytest
 
 import oracles
 from beliefs.prefix_oracle import extreme
-from opaq.beliefs import kernels
 from opaq.beliefs.frozen import FrozenGraph
-from opaq.beliefs.graph import Budget
+from opaq.beliefs.graph import STEP, Budget
 from opaq.model.problem import Problem
 from opaq.model.uncertainty import UNCERTAINTIES
 from opaq.opacity import exact
@@ -61,10 +60,10 @@ def test_frozen_graph_gives_hessian_products(conditions: tuple[str, ...]) -> Non
         theta = rng.normal(size=process.num_slots)
         graph = FrozenGraph.of(process, process.softmax(theta), budget=BUDGET)
         there, direction = theta + rng.normal(size=theta.size), rng.normal(size=theta.size)
-        found = swept(graph, process, there + 1j * kernels.STEP * direction)
+        found = swept(graph, process, there + 1j * STEP * direction)
         assert found is not None
         expected = exact.hessian_vector(process, there, direction)
-        assert np.imag(found[1]) / kernels.STEP == pytest.approx(expected, rel=1e-10, abs=1e-12)
+        assert np.imag(found[1]) / STEP == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
 @pytest.mark.parametrize("conditions", CONDITIONS)
@@ -85,10 +84,10 @@ def test_merges_that_hold_by_symmetry_never_give_a_wrong_hessian_product(conditi
     for process in some_processes(conditions, count=8):
         graph = FrozenGraph.of(process, process.uniform(), budget=BUDGET)
         direction = rng.normal(size=process.num_slots)
-        found = swept(graph, process, 1j * kernels.STEP * direction)
+        found = swept(graph, process, 1j * STEP * direction)
         if found is not None:
             expected = exact.hessian_vector(process, np.zeros(process.num_slots), direction)
-            assert np.imag(found[1]) / kernels.STEP == pytest.approx(expected, rel=1e-9, abs=1e-10)
+            assert np.imag(found[1]) / STEP == pytest.approx(expected, rel=1e-9, abs=1e-10)
 
 
 def coin_problem() -> Problem:
@@ -135,9 +134,9 @@ def test_a_merge_of_beliefs_that_move_apart_is_found_out() -> None:
     for row in (0, 1):
         direction = np.zeros(process.num_slots)
         direction[2 * row : 2 * row + 2] = 1.0, -1.0
-        found = swept(graph, process, 1j * kernels.STEP * direction)
+        found = swept(graph, process, 1j * STEP * direction)
         if found is not None:
-            product = np.imag(found[1]) / kernels.STEP
+            product = np.imag(found[1]) / STEP
             assert direction @ product == pytest.approx(-0.5 / np.log(2), rel=1e-9)
 
 

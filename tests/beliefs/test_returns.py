@@ -11,10 +11,10 @@ import pytest
 import oracles
 from beliefs.prefix_oracle import extreme, ordinary
 from opaq.beliefs.returns import (
+    absolute_payoff,
     expected_return,
     infinite_return,
-    most_paid_in_all,
-    paid_in_all,
+    largest_absolute_payoff,
     return_gradient,
     return_slope,
     rounding_share,
@@ -49,9 +49,9 @@ def test_returns_requirements_and_the_prior_equal_enumeration(model) -> None:
         expected = oracles.secret_distribution(truth.joint)
         assert all(prior[name] == pytest.approx(expected.get(name, 0.0), abs=1e-10) for name in prior), number
         assert start_distribution(process).sum() == pytest.approx(1.0, abs=1e-12)
-        paid = paid_in_all(process, pi, process.payoffs[0])
+        paid = absolute_payoff(process, pi, process.payoffs[0])
         assert paid == pytest.approx(absolute_return(problem, policy), abs=1e-9), number
-        assert paid <= most_paid_in_all(process, process.payoffs[0]) * (1 + 1e-12), number
+        assert paid <= largest_absolute_payoff(process, process.payoffs[0]) * (1 + 1e-12), number
 
 
 def test_slopes_equal_differences_of_enumerated_values() -> None:
@@ -106,7 +106,7 @@ def test_no_return_is_further_off_than_rounding_allows(first: int) -> None:
         product = compile_problem(problem)
         process, pi = product.process, product.policy_vector(policy)
         payoff = process.payoffs[0]
-        allowed = rounding_share(process) * paid_in_all(process, pi, payoff)
+        allowed = rounding_share(process) * absolute_payoff(process, pi, payoff)
         error = abs(Fraction(expected_return(process, pi, payoff)) - exact_return(problem, policy))
         assert float(error) <= allowed + 1e-300, number
         assert expected_return(process, pi, payoff) == pytest.approx(float(exact_return(problem, policy)), abs=allowed)

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from beliefs.prefix_oracle import enumerate_prefixes, extreme, ordinary, walk
 from opaq.beliefs import secret_prediction
 from opaq.beliefs.graph import Chain, Graph
-from opaq.beliefs.secret_prediction import backward_cost, forward_cost, predict_secret
-from opaq.beliefs.unroll import Futures, unroll
+from opaq.beliefs.secret_prediction import SecretPredictions, backward_cost, forward_cost, predict_secret
+from opaq.beliefs.unroll import unroll
 from opaq.product.compile import Product, compile_problem
 
 
@@ -63,14 +63,14 @@ def test_what_bounds_a_dropped_node_is_the_entropy_of_its_secret() -> None:
         product = compile_problem(problem)
         pi = product.policy_vector(policy)
         graph = unroll(Chain.of(product.process, pi), steps=problem.horizon, keep=True)
-        futures = Futures.of(product.process, product.process.flow(pi))
+        futures = SecretPredictions.of(product.process, product.process.flow(pi))
         believed = enumerate_prefixes(problem, policy)
         for prefix, (level, node) in walk(product, graph).node.items():
             if not prefix:
                 continue
             masses = np.array([*believed[prefix].secret.values()]) / believed[prefix].probability
             nodes, chosen = graph.levels[level].nodes, np.array([node])
-            entropy, error = futures.doubt(nodes, level - 1, chosen, pair_state=product.process.pairs.state)
+            entropy, error = futures.uncertainty(nodes, level - 1, chosen, pair_state=product.process.pairs.state)
             assert entropy[0] == pytest.approx(-(masses @ np.log2(masses)), abs=1e-9)
             assert error[0] == pytest.approx(1.0 - masses.max(), abs=1e-9)
 

@@ -10,8 +10,7 @@ import pytest
 
 import oracles
 from beliefs.prefix_oracle import LOST, beginning, belief_by_state, enumerate_prefixes, extreme, ordinary, walk
-from opaq.beliefs.graph import Budget, Chain, Graph
-from opaq.beliefs.kernels import IMPOSSIBLE
+from opaq.beliefs.graph import IMPOSSIBLE, Budget, Chain, Graph
 from opaq.beliefs.leaves import evaluate_leaves, unfinished_cost
 from opaq.beliefs.unroll import unroll
 from opaq.errors import InputError

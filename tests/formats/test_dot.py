@@ -84,7 +84,7 @@ def test_faults_tell_line_and_column(text: str, line: int, found: str) -> None:
     with pytest.raises(InputError) as caught:
         automaton_from_dot(text, source="file.dot")
     (fault,) = caught.value.faults
-    assert found in fault.found
+    assert found in fault.message
     assert fault.line == line
 
 

@@ -112,7 +112,7 @@ def test_faults_tell_line_and_column(text: str, line: int, found: str) -> None:
     with pytest.raises(InputError) as caught:
         automaton_from_hoa(text, source="file.hoa")
     (fault,) = caught.value.faults
-    assert found in fault.found
+    assert found in fault.message
     assert fault.line == line
     assert str(caught.value).startswith("file.hoa: ")
 

@@ -12,7 +12,7 @@ import pytest
 import opaq
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, secret_distribution
-from opaq.beliefs.unroll import Futures
+from opaq.beliefs.secret_prediction import SecretPredictions
 from opaq.errors import BudgetError, InputError
 from opaq.model.problem import Problem
 from opaq.opacity.exact import evaluate
@@ -184,7 +184,7 @@ def test_loops_over_a_long_horizon_hear_the_stop() -> None:
     process = compile_problem(two_states(10**6)).process
     pi, stop = process.uniform(), Stop()
     stop.request()
-    predicted = Futures.of(process, process.flow(pi), stop=stop)
+    predicted = SecretPredictions.of(process, process.flow(pi), stop=stop)
     assert 1 < len(predicted.predictions) < 10**6
     for loop in (secret_distribution, expected_return):
         with pytest.raises(StoppedError):

@@ -89,7 +89,7 @@ def test_intervals_hold_the_truth(nodes: int) -> None:
     pi = product.process.uniform()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(over_time, "_SOME_NODES", nodes)
-        part = over_time._part(product.process, pi, opaq.Stop())
+        part = over_time._build_partial_graph(product.process, pi, opaq.Stop())
     assert part is not None
     assert not part.graph.whole
     over = over_time._over_time(measurement, part, over_time._uncertainties(product.process, pi, part, opaq.Stop()))

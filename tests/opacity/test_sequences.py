@@ -12,8 +12,8 @@ import opaq
 import oracles
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import secret_distribution
-from opaq.opacity.filtering import belief, sequence_probability
-from opaq.opacity.sequences import ObservedSequence, observed_sequences
+from opaq.opacity.filtering import filter_states, sequence_probability
+from opaq.opacity.sequences import ObservedSequence, rank_sequences
 from opaq.product.compile import Product, compile_problem
 from random_problems import SECRETS, random_policy, random_problem
 
@@ -22,7 +22,7 @@ MANY = 10_000
 
 def shown(product: Product, pi: np.ndarray, *, budget: Budget | None = None) -> list[ObservedSequence]:
     prior = secret_distribution(product.process, pi)
-    revealing, confusing = observed_sequences(product, pi, prior, count=MANY, budget=budget or Budget())
+    revealing, confusing = rank_sequences(product, pi, prior, count=MANY, budget=budget or Budget())
     return [*revealing, *confusing]
 
 
@@ -54,15 +54,15 @@ def prefixes(product: Product, pi: np.ndarray, length: int) -> Iterator[tuple[st
         return
     for before in prefixes(product, pi, length - 1):
         for name in product.observations:
-            if belief(product, pi, (*before, name)).sum() > 0:
+            if sequence_probability(product, pi, (*before, name)) > 0:
                 yield (*before, name)
 
 
 def group(product: Product, pi: np.ndarray, sequence: tuple[str, ...]) -> Hashable:
     if not sequence:
         return ()
-    alpha = belief(product, pi, sequence)
-    return sequence[-1], tuple((alpha / alpha.sum()).round(9) + 0.0)
+    belief, _ = filter_states(product, pi, sequence)[-1]
+    return sequence[-1], tuple(belief.round(9) + 0.0)
 
 
 @pytest.mark.parametrize("name", ["two-sink", "graph"])
@@ -72,7 +72,7 @@ def test_groups_are_counted_and_weighed(name: str) -> None:
     together: dict[Hashable, list[float]] = defaultdict(list)
     for length in range(1, product.process.horizon + 2):
         for sequence in prefixes(product, pi, length):
-            mass = float(belief(product, pi, sequence).sum())
+            mass = sequence_probability(product, pi, sequence)
             together[length, group(product, pi, sequence)].append(mass)
             together[length, group(product, pi, sequence[:-1]), sequence[-1]].append(mass)
     merged = 0
@@ -126,7 +126,7 @@ def test_a_prior_that_underflowed_gives_finite_numbers() -> None:
     pi = product.policy_vector(None)
     prior = np.zeros(product.process.num_secrets)
     with np.errstate(all="raise", under="ignore"):
-        for sequences in observed_sequences(product, pi, prior, count=MANY, budget=Budget()):
+        for sequences in rank_sequences(product, pi, prior, count=MANY, budget=Budget()):
             assert sequences
             assert all(np.isfinite(sequence.bits) for sequence in sequences)
 

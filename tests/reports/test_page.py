@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import opaq
-from opaq.opacity.filtering import belief
+from opaq.opacity.filtering import filter_states
 from opaq.reports.page.cards import cards, figure, percent
 from opaq.reports.page.render import embed_json, render_report
 from opaq.simulation.runs import compile_for_policy
@@ -214,7 +214,7 @@ def test_the_data_are_those_of_the_engine(name: str) -> None:
             posterior = opaq.secret_posterior(product, pi, observations)
             assert moment["belief"] == pytest.approx(posterior, abs=1e-9)
             assert moment["entropy"] == pytest.approx(entropy(posterior.values()), abs=1e-9)
-            joint = np.bincount(product.state_of, weights=belief(product, pi, observations))
+            joint = np.bincount(product.state_of, weights=filter_states(product, pi, observations)[-1][0])
             shares = joint / joint.sum()
             listed = [state for state, _ in moment["states"]]
             assert [share for _, share in moment["states"]] == pytest.approx(shares[listed].tolist(), abs=1e-9)

@@ -12,8 +12,8 @@ import opaq
 import oracles
 from opaq.beliefs.returns import secret_distribution
 from opaq.beliefs.secret_prediction import predict_secret
-from opaq.opacity.sequences import observed_sequences
-from opaq.simulation.belief_trace import conditioned_runs, filtered_beliefs, trace_beliefs
+from opaq.opacity.sequences import rank_sequences
+from opaq.simulation.replay import draw_conditional_runs, filter_beliefs, trace_beliefs
 from opaq.simulation.runs import simulate_product
 from random_problems import SECRETS, random_policy, random_problem
 
@@ -61,7 +61,7 @@ def test_both_ways_to_the_horizon_agree(name: str) -> None:
     product = opaq.compile_problem(opaq.load_problem(name))
     pi = product.process.uniform()
     (run,) = simulate_product(product, pi, count=1, rng=np.random.default_rng(0))
-    beliefs = filtered_beliefs(product, pi, run.observations)
+    beliefs = filter_beliefs(product, pi, run.observations)
     blocks = [beliefs[[time]] for time in range(beliefs.shape[0])]
     back, forth = (
         {time: rows for time, _, rows in predict_secret(product.process, pi, blocks, backwards=way)}
@@ -86,7 +86,7 @@ def test_runs_given_observations_have_the_right_frequencies() -> None:
         actions = tuple(problem.mdp.actions[action] for action in run.actions)
         wanted[states, actions] += mass
     total = sum(wanted.values())
-    drawn = conditioned_runs(product, pi, seen[0], count=count, rng=rng)
+    drawn = draw_conditional_runs(product, pi, seen[0], count=count, rng=rng)
     assert {run.observations for run in drawn} == {seen[0]}
     found = Counter((run.states, run.actions) for run in drawn)
     assert set(found) <= set(wanted)
@@ -103,9 +103,9 @@ def test_runs_of_shown_sequences_are_possible_and_have_their_secret(seed: int) -
     product = opaq.compile_problem(problem, policy.policy_class)
     pi, truth = product.policy_vector(policy), enumerated(problem, policy)
     prior = secret_distribution(product.process, pi)
-    for group in observed_sequences(product, pi, prior, count=5, budget=opaq.Budget()):
+    for group in rank_sequences(product, pi, prior, count=5, budget=opaq.Budget()):
         for sequence in group:
-            (run,) = conditioned_runs(product, pi, sequence.observations, count=1, rng=rng)
+            (run,) = draw_conditional_runs(product, pi, sequence.observations, count=1, rng=rng)
             length = len(sequence.observations)
             possible = {
                 (tuple(problem.mdp.states[state] for state in one.states[:length])): oracles.secret_value(
@@ -125,6 +125,6 @@ def test_policies_that_hear_the_observations() -> None:
     problem = opaq.load_problem("two-sink")
     product = opaq.compile_problem(problem, opaq.PolicyClass(("state", opaq.Observations(2))))
     pi = product.process.softmax(np.random.default_rng(1).normal(size=product.process.num_slots))
-    (run,) = conditioned_runs(product, pi, ("N", "N", "R"), count=1, rng=np.random.default_rng(2))
+    (run,) = draw_conditional_runs(product, pi, ("N", "N", "R"), count=1, rng=np.random.default_rng(2))
     assert run.states[-1] == "q1"
     assert run.secret == "yes"

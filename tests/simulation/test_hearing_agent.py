@@ -114,12 +114,12 @@ def follow(problem: Problem, lazy: LazyPolicy, rng: Rng) -> None:
     for time in range(problem.horizon + 1):
         options = oracles._seen(problem, state, run.actions[-1] if run.actions else None)
         shown = options[rng.choice(len(options), p=[chance for _, chance in options])][0]
-        now = rules.hear(now, "/".join(shown))
+        now = rules.observe(now, "/".join(shown))
         node = now.nodes[-1] if lazy.policy_class.memory is not None else None
         run = replace(run, states=(*run.states, state), nodes=(*run.nodes, node), seen=(*run.seen, shown))
         assert rules.probabilities(now) == pytest.approx(lazy.row(run))
         now = rules.choose(now, rng)
-        action = rules.played(now)
+        action = rules.model_action(now)
         columns, values = mdp.transitions.row(oracles._choice(problem, state, action))
         state = int(rng.choice(columns, p=values))
         run = replace(run, actions=(*run.actions, action))

@@ -80,7 +80,7 @@ def load(folder: Path, spec: dict[str, Any], faults: Faults | None = None) -> Pr
 def faults_of(folder: Path, spec: dict[str, Any]) -> list[str]:
     with pytest.raises(InputError) as caught:
         load(folder, spec)
-    return [f"{fault.where}: {fault.found}" for fault in caught.value.faults]
+    return [f"{fault.where}: {fault.message}" for fault in caught.value.faults]
 
 
 @pytest.mark.parametrize("model", [{"model": {"pomdp": "tiger.pomdp"}}, {"pomdp": "tiger.pomdp"}])
@@ -252,7 +252,7 @@ def test_warnings_of_the_file_are_passed_on(folder: Path) -> None:
     load(folder, REST | {"pomdp": "tiger.pomdp"}, faults)
     (warning,) = faults.warnings
     assert warning.where == "pomdp"
-    assert "tiger.pomdp: line" in warning.found
+    assert "tiger.pomdp: line" in warning.message
 
 
 def test_expressions_may_stand_in_lists() -> None:

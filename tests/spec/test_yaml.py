@@ -119,14 +119,14 @@ def test_every_duplicate_key_is_reported_with_both_lines() -> None:
         parse_yaml(text)
     found = [(fault.where, fault.line) for fault in caught.value.faults]
     assert found == [("model.a", 4), ("model.a", 5), ("model.x", 5), ("model", 6)]
-    assert "on lines 2 and 4" in caught.value.faults[0].found
+    assert "on lines 2 and 4" in caught.value.faults[0].message
 
 
 def test_syntax_errors_carry_line_and_column() -> None:
     with pytest.raises(InputError) as caught:
         parse_yaml("a: 1\nb: c: d\n")
     assert caught.value.faults[0].line == 2
-    assert "column 5" in caught.value.faults[0].found
+    assert "column 5" in caught.value.faults[0].message
 
 
 def test_the_line_of_everything_is_known() -> None:

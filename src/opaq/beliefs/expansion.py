@@ -1,4 +1,13 @@
-"""Compiled: the next level of a belief graph; proportional beliefs become one node."""
+"""Compiled: expand one level of a belief graph into the next; proportional beliefs become one node.
+
+For a node with belief b and mass m, and every observation o that may follow,
+
+    P(x', o | b) = E(o | x') sum over x of b(x) P_pi(x' | x),     P(o | b) = sum over x' of P(x', o | b),
+
+the child has belief P(x', o | b) / P(o | b) and receives the mass m P(o | b). Children are looked up in a hash table by
+two multilinear hashes of their belief, rounded to 38 of 52 bits, so that rounding errors do not keep equal beliefs
+apart. Children whose secret is settled get no node.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +17,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.beliefs.kernels import IMPOSSIBLE, STEP, Arcs, Nodes, NumberArray, SettledArcs, ShortArray, longer
+from opaq.beliefs.graph import IMPOSSIBLE, STEP, Arcs, Nodes, NumberArray, SettledArcs, ShortArray, enlarge
 from opaq.kernel_cache import njit
 from opaq.model.arrays import FloatArray, IndexArray, IntArray
 
-HashArray = NDArray[np.uint64]
+_HashArray = NDArray[np.uint64]
 
 
 @njit(cache=True)
-def _taller(table, size):
+def _enlarge_rows(table, size):
+    """Return a copy of a table with room for `size` rows."""
     taller = np.empty((size, table.shape[1]), table.dtype)
     taller[: table.shape[0]] = table
     return taller
 
 
-class GrowingLevel(NamedTuple):
-    """The nodes of a level under construction, with room for more."""
+class _GrowingLevel(NamedTuple):
+    """The nodes of a level under construction, with room for more; fields as in `Nodes`, and two hashes per node."""
 
     start: IntArray  # [node + 1]
     pair: IndexArray  # [entry]
@@ -33,14 +43,14 @@ class GrowingLevel(NamedTuple):
     parent: IntArray  # [node]
     observation: ShortArray  # [node]
     runs: IntArray  # [node]
-    hashes: HashArray  # [node, 2]
+    hashes: _HashArray  # [node, 2]
 
 
 @njit(cache=True)
-def new_level(nodes):
-    """Room for four children per node; memory that is never touched costs nothing."""
+def _new_level(nodes):
+    """Return an empty level with room for four children per node; memory that is never touched costs nothing."""
     room, entries = 4 * nodes.mass.size + 16, 4 * nodes.pair.size + 64
-    level = GrowingLevel(
+    level = _GrowingLevel(
         np.empty(room + 1, np.int64),
         np.empty(entries, np.uint32),
         np.empty(entries, nodes.belief.dtype),
@@ -56,26 +66,26 @@ def new_level(nodes):
 
 
 @njit(cache=True)
-def larger_level(level, nodes, entries):
-    """The same level with twice the room for so many nodes and entries, where it has less."""
+def _enlarge_level(level, nodes, entries):
+    """Return the same level with twice the room for so many nodes and entries, where it has less."""
     nodes = 2 * nodes if nodes > level.mass.size else level.mass.size
     entries = 2 * entries if entries > level.pair.size else level.pair.size
-    return GrowingLevel(
-        longer(level.start, nodes + 1),
-        longer(level.pair, entries),
-        longer(level.belief, entries),
-        longer(level.mass, nodes),
-        longer(level.best, nodes),
-        longer(level.parent, nodes),
-        longer(level.observation, nodes),
-        longer(level.runs, nodes),
-        _taller(level.hashes, nodes),
+    return _GrowingLevel(
+        enlarge(level.start, nodes + 1),
+        enlarge(level.pair, entries),
+        enlarge(level.belief, entries),
+        enlarge(level.mass, nodes),
+        enlarge(level.best, nodes),
+        enlarge(level.parent, nodes),
+        enlarge(level.observation, nodes),
+        enlarge(level.runs, nodes),
+        _enlarge_rows(level.hashes, nodes),
     )
 
 
 @njit(cache=True)
-def num_new_entries(num_seen, work):
-    """How many entries the children of a node have together, one child per observation seen."""
+def _count_new_entries(num_seen, work):
+    """Return how many entries the children of a node have together, one child per observation seen."""
     entries = 0
     for index in range(num_seen):
         entries += work.fill[work.seen[index]]
@@ -83,39 +93,39 @@ def num_new_entries(num_seen, work):
 
 
 @njit(cache=True)
-def new_arcs(num_nodes):
-    """Room for the arcs from so many nodes, four each."""
+def _new_arcs(num_nodes):
+    """Return room for the arcs from so many nodes, four each."""
     room = 4 * num_nodes + 16
     return Arcs(np.zeros(num_nodes + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.float64))
 
 
 @njit(cache=True)
-def larger_arcs(arcs, needed):
-    """The same arcs with room for twice as many as needed."""
-    return Arcs(arcs.start, longer(arcs.child, 2 * needed), longer(arcs.weight, 2 * needed))
+def _enlarge_arcs(arcs, needed):
+    """Return the same arcs with room for twice as many as needed."""
+    return Arcs(arcs.start, enlarge(arcs.child, 2 * needed), enlarge(arcs.weight, 2 * needed))
 
 
 @njit(cache=True)
-def new_settled_arcs():
-    """Room for some settled continuations."""
+def _new_settled_arcs():
+    """Return room for some settled continuations."""
     return SettledArcs(np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.float64))
 
 
 @njit(cache=True)
-def enlarge_settled_arcs(known, needed):
-    """The same continuations with room for twice as many as needed."""
+def _enlarge_settled_arcs(known, needed):
+    """Return the same settled continuations with room for twice as many as needed."""
     room = 2 * needed
     return SettledArcs(
-        longer(known.node, room),
-        longer(known.observation, room),
-        longer(known.value, room),
-        longer(known.mass, room),
+        enlarge(known.node, room),
+        enlarge(known.observation, room),
+        enlarge(known.value, room),
+        enlarge(known.mass, room),
     )
 
 
 @njit(cache=True)
-def add_node(level, child, first, last, work):
-    """Write the belief of a new node behind the others."""
+def _add_node(level, child, first, last, work):
+    """Write the belief of a new node, entries first .. last - 1 of the scratch segment, behind the others."""
     fill = level.start[child]
     for at in range(first, last):
         level.pair[fill] = work.pair[at]
@@ -125,8 +135,8 @@ def add_node(level, child, first, last, work):
 
 
 @njit(cache=True)
-def name_node(level, child, observation, hashed, check):
-    """What a new node begins with."""
+def _initialise_node(level, child, observation, hashed, check):
+    """Give a new node no mass, no runs, no likeliest sequence, its observation and its two hashes."""
     level.mass[child] = 0.0
     level.best[child] = -1.0
     level.runs[child] = 0
@@ -136,8 +146,8 @@ def name_node(level, child, observation, hashed, check):
 
 
 @njit(cache=True)
-def add_mass(level, child, node, share, likeliest, runs):
-    """One more arc leads to a child: its mass, its runs, and whether the likeliest sequence comes this way."""
+def _add_mass(level, child, node, share, likeliest, runs):
+    """Add one more arc to a child: its mass, its runs, and the likeliest sequence if it comes this way."""
     level.mass[child] += share
     level.runs[child] += runs
     if likeliest > level.best[child]:
@@ -146,8 +156,8 @@ def add_mass(level, child, node, share, likeliest, runs):
 
 
 @njit(cache=True)
-def add_settled_arc(known, index, node, observation, value, mass):
-    """A continuation that settles the secret."""
+def _add_settled_arc(known, index, node, observation, value, mass):
+    """Write a continuation that settles the secret at `index`."""
     known.node[index] = node
     known.observation[index] = observation
     known.value[index] = value
@@ -155,8 +165,8 @@ def add_settled_arc(known, index, node, observation, value, mass):
 
 
 @njit(cache=True)
-def trim_level(level, count, arcs, num_arcs, known, num_known, sampled):
-    """The level and how it was reached, without the room that was not used."""
+def _cut_unused_room(level, count, arcs, num_arcs, known, num_known, sampled):
+    """Return nodes, arcs and settled continuations as views without the room that was not used."""
     entries = level.start[count]
     nodes = Nodes(
         level.start[: count + 1],
@@ -177,7 +187,10 @@ def trim_level(level, count, arcs, num_arcs, known, num_known, sampled):
 
 @njit(cache=True, inline="always")
 def predict(nodes, node, moves, pairs, work):
-    """Where the state may be after a node: P(x' | node) in work.predicted, for the touched states."""
+    """Predict the state after a node: P(x' | node) in work.predicted, for the touched states.
+
+    Returns how many states were touched; they stay marked, and the reader clears work.marked.
+    """
     num_touched = 0
     for entry in range(nodes.start[node], nodes.start[node + 1]):
         state = pairs.state[nodes.pair[entry]]
@@ -198,11 +211,11 @@ def predict(nodes, node, moves, pairs, work):
 
 
 @njit(cache=True, inline="always")
-def look_ahead(nodes, node, moves, pairs, settled, work):
-    """What may be seen after a node: P(x', o' | node), by observation, in the scratch arrays.
+def _predict_observations(nodes, node, moves, pairs, settled, work):
+    """Predict what may be seen after a node: P(x', o' | node), one segment of the scratch arrays per observation.
 
-    Returns how many observations were seen; observation o has fill[o] entries in its segment. The reader sets
-    fill[o] back to 0.
+    Returns how many observations were seen. Observation o has fill[o] entries in its segment, work.chance[o] = P(o |
+    node) and work.settled[o] = the secret value that all its states agree on, or -1. The reader sets fill[o] back to 0.
     """
     num_touched = predict(nodes, node, moves, pairs, work)
     num_seen = 0
@@ -233,8 +246,11 @@ def look_ahead(nodes, node, moves, pairs, settled, work):
 
 
 @njit(cache=True)
-def draw_runs(draws, num_seen, work):
-    """Distribute sampled runs over the observations seen, by their chances; rounding errors go to the likeliest."""
+def _draw_runs(draws, num_seen, work):
+    """Distribute sampled runs over the observations seen, by their chances; rounding errors go to the likeliest.
+
+    draws: [run] uniform numbers in [0, 1). Adds to work.runs.
+    """
     likeliest = 0
     for index in range(num_seen):
         if work.chance[work.seen[index]].real > work.chance[work.seen[likeliest]].real:
@@ -264,7 +280,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @njit(cache=True)
 def _digits(value):
-    """A belief entry as a whole number, blind to rounding errors, and to those of its tangent where it has one."""
+    """Return a belief entry as a whole number, blind to rounding errors in it and, where it has one, in its tangent."""
     slope = value.imag * _TANGENT_GRAIN
     tangent = np.int64(math.floor(min(max(slope, -_TANGENT_LIMIT), _TANGENT_LIMIT) + 0.5))
     bits = np.uint64(((np.float64(value.real).view(np.int64) + _HALF) >> _ROUNDED_BITS) + tangent * _TANGENT_KEY)
@@ -274,7 +290,7 @@ def _digits(value):
 
 @njit(cache=True)
 def _new_table(num_nodes):
-    """An empty hash table."""
+    """Return an empty hash table (-1 everywhere) with at least four slots per expected node, a power of two."""
     size = 64
     while size < 4 * num_nodes:
         size *= 2
@@ -283,6 +299,7 @@ def _new_table(num_nodes):
 
 @njit(cache=True)
 def _rehash(size, hashes, count):
+    """Return a larger hash table with all nodes entered again."""
     table = np.full(size, -1, np.int32)
     mask = np.uint64(size - 1)
     for node in range(count):
@@ -294,8 +311,8 @@ def _rehash(size, hashes, count):
 
 
 @njit(cache=True)
-def _slot_of(table, hashes, hashed, check):
-    """Where a belief stands in the hash table, or the empty slot where it belongs."""
+def _find_slot(table, hashes, hashed, check):
+    """Return the slot of the hash table where a belief stands, or the empty one where it belongs."""
     mask = np.uint64(table.size - 1)
     slot = (hashed >> _TOP) & mask
     child = table[np.int64(slot)]
@@ -307,7 +324,7 @@ def _slot_of(table, hashes, hashed, check):
 
 @njit(cache=True)
 def _normalise(first, last, chance, pairs, work):
-    """Divide a segment by its sum; two hashes of the belief that results."""
+    """Divide a segment by its sum and return two hashes of the belief that results."""
     hashed, check = np.uint64(last - first), np.uint64(last - first)
     scale = 1.0 / chance
     for at in range(first, last):
@@ -320,15 +337,18 @@ def _normalise(first, last, chance, pairs, work):
 
 @njit(cache=True, nogil=True)
 def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
-    """One level of the belief graph from the one before it; proportional beliefs become one node.
+    """Expand one level of the belief graph into the next; proportional beliefs become one node.
 
-    `draws` is empty for the whole graph; with one uniform number per run it follows only sampled observations.
-    Children whose secret is settled whatever comes are not made: nothing about them is uncertain; their mass is
-    returned. Nodes not reached before the memory of `room` is used, or when asked to stop, are left out; the number of
-    nodes expanded is returned.
+    nodes, moves, pairs: the level, the chain and the emissions. settled: [state] secret value certain from there on, or
+        -1.
+    draws: empty for the whole graph; with one uniform number per run only sampled observations are followed, and masses
+        are weighted by count / (runs * P(o | node)).
+    keep_arcs: record arcs and settled continuations, for gradients.
+    room: nodes that are not reached before its memory is used, or when asked to stop, are left out.
+    Returns (nodes, arcs, settled continuations, number of nodes expanded, settled mass).
     """
     num_nodes, sampled = nodes.mass.size, draws.size > 0
-    level, arcs, known, table = new_level(nodes), new_arcs(num_nodes), new_settled_arcs(), _new_table(num_nodes)
+    level, arcs, known, table = _new_level(nodes), _new_arcs(num_nodes), _new_settled_arcs(), _new_table(num_nodes)
     count, num_arcs, num_known, drawn, reached, settled_mass = 0, 0, 0, 0, num_nodes, 0.0
     for node in range(num_nodes):
         used = room.per_entry * level.start[count] + room.per_node * count
@@ -336,17 +356,17 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
             reached = node
             arcs.start[node + 1 :] = num_arcs
             break
-        num_seen = look_ahead(nodes, node, moves, pairs, settled, work)
+        num_seen = _predict_observations(nodes, node, moves, pairs, settled, work)
         if sampled:
-            draw_runs(draws[drawn : drawn + nodes.runs[node]], num_seen, work)
+            _draw_runs(draws[drawn : drawn + nodes.runs[node]], num_seen, work)
             drawn += nodes.runs[node]
-        num_entries = level.start[count] + num_new_entries(num_seen, work)
+        num_entries = level.start[count] + _count_new_entries(num_seen, work)
         if count + num_seen > level.mass.size or num_entries > level.pair.size:
-            level = larger_level(level, count + num_seen, num_entries)
+            level = _enlarge_level(level, count + num_seen, num_entries)
         if keep_arcs and num_known + num_seen > known.node.size:
-            known = enlarge_settled_arcs(known, num_known + num_seen)
+            known = _enlarge_settled_arcs(known, num_known + num_seen)
         if keep_arcs and num_arcs + num_seen > arcs.child.size:
-            arcs = larger_arcs(arcs, num_arcs + num_seen)
+            arcs = _enlarge_arcs(arcs, num_arcs + num_seen)
         for index in range(num_seen):
             observation = work.seen[index]
             first = pairs.segment[observation]
@@ -360,37 +380,37 @@ def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
             if work.settled[observation] >= 0:
                 settled_mass += share.real
                 if keep_arcs:
-                    add_settled_arc(known, num_known, node, observation, work.settled[observation], share.real)
+                    _add_settled_arc(known, num_known, node, observation, work.settled[observation], share.real)
                     num_known += 1
                 continue
             hashed, check = _normalise(first, last, chance, pairs, work)
-            slot = _slot_of(table, level.hashes, hashed, check)
+            slot = _find_slot(table, level.hashes, hashed, check)
             child = int(table[slot])
             if child < 0:
                 child = count
                 count += 1
                 table[slot] = child
-                add_node(level, child, first, last, work)
-                name_node(level, child, observation, hashed, check)
+                _add_node(level, child, first, last, work)
+                _initialise_node(level, child, observation, hashed, check)
                 if 2 * count > table.size:
                     table = _rehash(4 * table.size, level.hashes, count)
-            add_mass(level, child, node, share, nodes.best[node] * chance.real, work.runs[observation])
+            _add_mass(level, child, node, share, nodes.best[node] * chance.real, work.runs[observation])
             if keep_arcs:
                 arcs.child[num_arcs] = child
                 arcs.weight[num_arcs] = factor
                 num_arcs += 1
         arcs.start[node + 1] = num_arcs
-    made, arcs, known = trim_level(level, count, arcs, num_arcs, known, num_known, sampled)
+    made, arcs, known = _cut_unused_room(level, count, arcs, num_arcs, known, num_known, sampled)
     return made, arcs, known, reached, settled_mass
 
 
 @njit(cache=True, nogil=True)
 def expand_levels(nodes, moves, pairs, settled, draws, work, steps, max_nodes, room):
-    """Several levels in one call while they stay small: long horizons cost no call per level.
+    """Expand several levels in one call while they stay small: long horizons cost no call per level.
 
-    `draws` has one row per level (no columns: nothing is sampled). Returns the last level that is complete, how many
-    levels were made, how many nodes and entries they have together, and the mass that was settled. A level that was
-    not finished, or that has more than `max_nodes` nodes, is not returned.
+    draws: [level, run], no columns where nothing is sampled.
+    Returns the last level that is complete, how many levels were made, how many nodes and entries they have together,
+    and the settled mass. A level that was not finished, or that has more than `max_nodes` nodes, is not returned.
     """
     num_nodes, num_entries, total_settled = 0, 0, 0.0
     for step in range(steps):

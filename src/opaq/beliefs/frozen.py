@@ -2,9 +2,20 @@
 
 While every probability that was positive stays positive, the supports of the beliefs, the arcs between them and the
 merges that hold for every policy stay as they are; a sweep then only multiplies numbers, with no hashing and no search.
-Merges that held at the policy the shape was built for by coincidence are found out: at every arc into a node that has
-its belief already, one random projection of the belief is compared with the node's. The shape is not believed but
-checked, and a sweep that finds a mismatch says so instead of giving a number.
+The shape is not believed but checked: merges that held only by coincidence at the policy it was built for are found at
+every arc into a node that has its belief already, where one random projection sum over x of w(x) b(x) is compared with
+the node's. A sweep that finds a mismatch returns None instead of a number.
+
+The last observation needs no nodes: with P(o, z | x) of one step ahead (links), a leaf b contributes
+
+    - sum over (o, z) of P(o, z | b) log2(P(o, z | b) / P(o | b)),
+
+whose derivative by b(x) is - sum over (o, z) of P(o, z | x) log2 P(z | b, o). The backward sweep carries these adjoints
+up. With a_o(x') the adjoint of the child that observation o leads to, a node of mass m and belief b has
+
+    ahead(x') = sum over o of E(o | x') a_o(x'),     a(x) = sum over x' of P_pi(x' | x) ahead(x'),
+
+and adds m b(x) ahead(x') to the derivative by P_pi(x' | x).
 """
 
 from __future__ import annotations
@@ -14,8 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.graph import Budget, Chain, Graph
-from opaq.beliefs.kernels import BITS, IMPOSSIBLE, STEP, ByteArray, ChainEdges, NumberArray, longer
+from opaq.beliefs.graph import BITS, IMPOSSIBLE, STEP, Budget, ByteArray, Chain, ChainEdges, Graph, NumberArray, enlarge
 from opaq.beliefs.leaf_rows import LeafRows, cell_values
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unroll import unroll
@@ -26,7 +36,7 @@ from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
 
-class GraphShape(NamedTuple):
+class _GraphShape(NamedTuple):
     """The nodes of all levels, one level after the other, without their numbers."""
 
     entry_start: IndexArray  # [node + 1]
@@ -39,8 +49,11 @@ class GraphShape(NamedTuple):
     cell: IndexArray  # the (observation, secret value) cells that may follow a leaf
 
 
-class Links(NamedTuple):
-    """From a state to the cells of the last observation, one step ahead: P(o, z | x) is a sum over edges and pairs."""
+class _Links(NamedTuple):
+    """From a state to the cells of the last observation, one step ahead.
+
+    P(o, z | x) is the sum over parts, (edge of x, pair of its target) with that cell, of flow[edge] * E(o | target).
+    """
 
     start: IndexArray  # [state + 2]: the links of every state, the source's last
     cell: IndexArray  # [link]
@@ -51,7 +64,10 @@ class Links(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """The numbers of a sweep; the memory is used again by the next one."""
+    """The numbers of a sweep; the memory is used again by the next one.
+
+    Arrays that are "0 between nodes" (or leaves) are cleaned where they were written; the others need not be.
+    """
 
     belief: NumberArray  # [entry]
     mass: NumberArray  # [node]
@@ -67,15 +83,19 @@ class Buffers(NamedTuple):
     link_slope: NumberArray  # [link]: d value / d that
 
 
-def make_links(process: HiddenProcess) -> Links:
-    """What every edge adds to the cells that its state leads to."""
+def _make_links(process: HiddenProcess) -> _Links:
+    """Return what every edge adds to the cells that its state leads to.
+
+    A link is a (state, cell) with P(o, z | x) > 0 for some policy; a part is one (edge, pair of its target) that adds
+    to it.
+    """
     pairs, num_edges = process.pairs, process.edge_target.size
     owner = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
     edge, pair = expand_rows(process.emission.starts, process.edge_target)
     num_cells = pairs.cell_observation.size
     codes, link = np.unique(owner[edge] * num_cells + pairs.cell[pair], return_inverse=True)
     counts = np.bincount(codes // num_cells, minlength=process.num_states + 1)
-    return Links(
+    return _Links(
         start=indices(np.concatenate(([0], np.cumsum(counts)))),
         cell=indices(codes % num_cells),
         observation=indices(pairs.cell_observation),
@@ -85,8 +105,8 @@ def make_links(process: HiddenProcess) -> Links:
     )
 
 
-def make_shape(graph: Graph, chain: Chain, links: Links) -> GraphShape:
-    """All levels of a graph as one; arcs to dropped nodes are left out."""
+def _make_shape(graph: Graph, chain: Chain, links: _Links) -> _GraphShape:
+    """Return all levels of a graph as one shape; arcs to dropped nodes are left out."""
     sizes = [level.num_nodes for level in graph.levels]
     first = np.concatenate(([0], np.cumsum(sizes)))
     counts = np.concatenate([np.diff(level.nodes.start) for level in graph.levels])
@@ -98,8 +118,8 @@ def make_shape(graph: Graph, chain: Chain, links: Links) -> GraphShape:
         children.append(level.arcs.child[kept] + first[depth])
     arc_counts.append(np.zeros(sizes[-1], dtype=np.int64))
     pair = np.concatenate([level.nodes.pair for level in graph.levels])
-    cell_start, cell = followers(graph.last, links, chain.pairs, chain.work)
-    return GraphShape(
+    cell_start, cell = _list_leaf_cells(graph.last, links, chain.pairs, chain.work)
+    return _GraphShape(
         entry_start=indices(np.concatenate(([0], np.cumsum(counts)))),
         state=indices(chain.pairs.state[pair]),
         emission=chain.pairs.value[pair],
@@ -112,8 +132,8 @@ def make_shape(graph: Graph, chain: Chain, links: Links) -> GraphShape:
 
 
 @njit(cache=True, nogil=True)
-def followers(leaves, links, pairs, work):
-    """The cells that may follow each leaf: (cell_start, cell)."""
+def _list_leaf_cells(leaves, links, pairs, work):
+    """Return the cells that may follow each leaf: (cell_start [leaf + 1], cell)."""
     num_leaves = leaves.mass.size
     cell_start = np.zeros(num_leaves + 1, np.int64)
     cells = np.empty(2 * leaves.pair.size + 64, np.int32)
@@ -127,7 +147,7 @@ def followers(leaves, links, pairs, work):
                     continue
                 work.listed[cell] = True
                 if num_cells == cells.size:
-                    cells = longer(cells, 2 * num_cells)
+                    cells = enlarge(cells, 2 * num_cells)
                 cells[num_cells] = cell
                 num_cells += 1
         for index in range(cell_start[leaf], num_cells):
@@ -140,8 +160,11 @@ _TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged 
 
 
 @njit(cache=True)
-def _weigh(first, last, states, emission, predicted, weights):
-    """The chance of a child's observation, and the random projection of the belief it leads to, not normalised."""
+def _project_child(first, last, states, emission, predicted, weights):
+    """Return the chance of a child's observation, and the random projection of its belief before normalising.
+
+    first, last: the child's entries. weights: [state] of the projection.
+    """
     chance = predicted[0] * 0.0
     seen = predicted[0] * 0.0
     for entry in range(first, last):
@@ -154,14 +177,17 @@ def _weigh(first, last, states, emission, predicted, weights):
 
 @njit(cache=True)
 def _fill_belief(first, last, states, emission, predicted, scale, belief):
-    """The belief of a child, from what is predicted."""
+    """Write the belief of a child: predicted * emission * scale, scale being 1 / P(o | parent)."""
     for entry in range(first, last):
         belief[entry] = predicted[states[entry]] * emission[entry] * scale
 
 
 @njit(cache=True, nogil=True)
-def sweep_forward(shape, moves, weights, buffers, stop):
-    """Beliefs and masses of all nodes; False where two beliefs that were merged are no longer proportional."""
+def _sweep_forward(shape, moves, weights, buffers, stop):
+    """Compute beliefs and masses of all nodes for one policy.
+
+    Returns False where two beliefs that were merged are no longer proportional.
+    """
     belief, mass, filled, predicted = buffers.belief, buffers.mass, buffers.filled, buffers.predicted
     mass[:] = 0.0
     filled[:] = False
@@ -177,14 +203,14 @@ def sweep_forward(shape, moves, weights, buffers, stop):
         for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
             child = shape.child[arc]
             first, last = shape.entry_start[child], shape.entry_start[child + 1]
-            chance, seen = _weigh(first, last, shape.state, shape.emission, predicted, weights)
+            chance, seen = _project_child(first, last, shape.state, shape.emission, predicted, weights)
             if chance.real < IMPOSSIBLE:
                 continue
             if not filled[child]:
                 _fill_belief(first, last, shape.state, shape.emission, predicted, 1.0 / chance, belief)
                 buffers.projection[child] = seen / chance
                 filled[child] = True
-            elif _apart(seen / chance - buffers.projection[child]):
+            elif _differ(seen / chance - buffers.projection[child]):
                 _clear(shape, node, moves, predicted)
                 return False
             mass[child] += mass[node] * chance
@@ -196,14 +222,14 @@ def sweep_forward(shape, moves, weights, buffers, stop):
 
 
 @njit(cache=True)
-def _apart(difference):
-    """Whether two projections differ by more than rounding; derivatives count too (written so that NaN differs)."""
+def _differ(difference):
+    """Return whether two projections differ by more than rounding; tangents count too, and NaN differs."""
     return not (abs(difference.real) <= _TOLERANCE and abs(difference.imag) <= _TOLERANCE * STEP)
 
 
 @njit(cache=True, inline="always")
 def _fill_links(links, moves, buffers):
-    """P(o, z | x) of every link, and slopes of 0."""
+    """Write P(o, z | x) of every link, and slopes of 0."""
     buffers.link_chance[:] = 0.0
     buffers.link_slope[:] = 0.0
     for edge in range(moves.flow.size):
@@ -213,7 +239,7 @@ def _fill_links(links, moves, buffers):
 
 @njit(cache=True, inline="always")
 def _fill_cells(shape, leaf, links, buffers):
-    """P(o, z | leaf), added to zeros."""
+    """Add P(o, z | leaf) to the cells, which are 0 before."""
     node = shape.first_leaf + leaf
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
@@ -224,7 +250,10 @@ def _fill_cells(shape, leaf, links, buffers):
 
 @njit(cache=True, inline="always")
 def _leaf_adjoint(shape, leaf, links, buffers):
-    """The adjoints of a leaf's entries from the slope by every cell's mass, buffers.surprise; adds to link_slope."""
+    """Write the adjoints of a leaf's entries, given the slope by every cell's mass in buffers.surprise.
+
+    Adds the leaf's part of d value / d P(o, z | x) to buffers.link_slope.
+    """
     node = shape.first_leaf + leaf
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
@@ -239,17 +268,17 @@ def _leaf_adjoint(shape, leaf, links, buffers):
 
 @njit(cache=True, inline="always")
 def _add_link_slopes(links, moves, buffers, slope):
-    """Adds d value / d flow to `slope`, from the slopes of the links."""
+    """Add d value / d flow to `slope` [edge], from the slopes of the links."""
     for edge in range(moves.flow.size):
         for part in range(links.part_start[edge], links.part_start[edge + 1]):
             slope[edge] += links.part_value[part] * buffers.link_slope[links.part_link[part]]
 
 
 @njit(cache=True, nogil=True)
-def entropy_step(shape, links, moves, buffers, slope, stop):
-    """After the last observation: the expected H(Z | y), and the adjoints of the leaves; adds to d value / d flow.
+def _entropy_step(shape, links, moves, buffers, slope, stop):
+    """Return the expected H(Z | y) in bits after the last observation, and write the adjoints of the leaves.
 
-    See last_observation.last_step for the derivative. Cells of no mass count as 0, with derivative 0.
+    Adds d value / d flow to `slope`. Cells of no mass count as 0, with derivative 0. See `leaves.last_step`.
     """
     _fill_links(links, moves, buffers)
     total = 0.0
@@ -265,8 +294,8 @@ def entropy_step(shape, links, moves, buffers, slope, stop):
 
 
 @njit(cache=True, nogil=True)
-def fill_leaves(shape, links, moves, buffers, masses, stop):
-    """P(o, z | leaf) of every cell that may follow a leaf, as shape.cell lists them."""
+def _fill_leaf_masses(shape, links, moves, buffers, masses, stop):
+    """Write P(o, z | leaf) of every cell that may follow a leaf, in the order of shape.cell."""
     _fill_links(links, moves, buffers)
     for leaf in range(shape.cell_start.size - 1):
         if stop[0] != 0:
@@ -278,8 +307,8 @@ def fill_leaves(shape, links, moves, buffers, masses, stop):
 
 
 @njit(cache=True, nogil=True)
-def slope_step(shape, links, moves, buffers, cell_slope, slope, stop):
-    """The adjoints of the leaves from the slope by the mass of every cell that follows; adds to d value / d flow."""
+def _slope_step(shape, links, moves, buffers, cell_slope, slope, stop):
+    """Write the adjoints of the leaves, given the slope by the mass of every cell; adds d value / d flow to `slope`."""
     for leaf in range(shape.cell_start.size - 1):
         if stop[0] != 0:
             break
@@ -291,7 +320,7 @@ def slope_step(shape, links, moves, buffers, cell_slope, slope, stop):
 
 @njit(cache=True, inline="always")
 def _surprises(shape, leaf, links, cell_mass, surprise, chance):
-    """H(Z | y) expected after a leaf, and -log2 P(z | y) in every cell; clears the masses."""
+    """Return the H(Z | y) expected after a leaf, and write -log2 P(z | y) of every cell; clears the masses."""
     first, last = shape.cell_start[leaf], shape.cell_start[leaf + 1]
     for index in range(first, last):
         cell = shape.cell[index]
@@ -314,7 +343,7 @@ def _surprises(shape, leaf, links, cell_mass, surprise, chance):
 
 @njit(cache=True, inline="always")
 def _accumulate_adjoint(shape, node, moves, buffers, slope):
-    """The adjoints of a node's entries, given what is expected of every next state; adds to d value / d flow."""
+    """Write the adjoints of a node's entries, given what is expected of every next state; adds d value / d flow."""
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
         weight = buffers.mass[node] * buffers.belief[entry]
@@ -328,7 +357,7 @@ def _accumulate_adjoint(shape, node, moves, buffers, slope):
 
 @njit(cache=True, inline="always")
 def _predict(shape, node, moves, belief, predicted):
-    """P(x' | node), added to zeros."""
+    """Add P(x' | node) to `predicted`, which is 0 before."""
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
         weight = belief[entry]
@@ -338,7 +367,7 @@ def _predict(shape, node, moves, belief, predicted):
 
 @njit(cache=True, inline="always")
 def _clear(shape, node, moves, predicted):
-    """Zeros again where _predict wrote."""
+    """Set `predicted` back to 0 where _predict wrote."""
     for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
         state = shape.state[entry]
         for edge in range(moves.start[state], moves.start[state + 1]):
@@ -346,8 +375,8 @@ def _clear(shape, node, moves, predicted):
 
 
 @njit(cache=True, nogil=True)
-def sweep_backward(shape, moves, buffers, slope, stop):
-    """Adjoints of all entries from those of the last level; adds d value / d flow to `slope`."""
+def _sweep_backward(shape, moves, buffers, slope, stop):
+    """Compute the adjoints of all entries from those of the last level; adds d value / d flow to `slope`."""
     adjoint, expected = buffers.adjoint, buffers.expected
     for node in range(shape.first_leaf - 1, -1, -1):
         if stop[0] != 0:
@@ -365,11 +394,16 @@ def sweep_backward(shape, moves, buffers, slope, stop):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrozenGraph:
-    """The belief graph of one process, to be evaluated at many policies near the one it was built for."""
+    """The belief graph of one process, to be evaluated at many policies near the one it was built for.
+
+    A sweep costs a fraction of unrolling, since nothing is hashed: one pass forward for beliefs and masses, one step at
+    the leaves, one pass back for the derivative. It is exact up to what the budget dropped (`dropped_mass`, 0 if
+    nothing).
+    """
 
     process: HiddenProcess
-    shape: GraphShape
-    links: Links
+    shape: _GraphShape
+    links: _Links
     weights: FloatArray  # [state]: the random projection
     positive: BoolArray  # [edge]: which flows are positive
     leaf: Leaf | None  # what is evaluated; None: opacity
@@ -387,15 +421,18 @@ class FrozenGraph:
         leaf: Leaf | None = None,
         stop: Stop | None = None,
     ) -> FrozenGraph:
-        """Built at one policy vector; what does not fit the budget there is left out for good.
+        """Build the shape at one policy vector; what does not fit the budget there is left out for good.
 
+        process, pi: the process, and the policy vector [slot] at which it is unrolled.
+        budget: of the belief graph, all of whose levels are kept.
         leaf: the uncertainty that sweeps evaluate, opacity by default.
+        Raises StoppedError when `stop` is requested meanwhile.
         """
         chain = Chain.of(process, pi, stop=stop)
         graph = unroll(chain, steps=process.horizon, budget=budget, keep=True)
         chain.stop.check()
-        links = make_links(process)
-        shape = make_shape(graph, chain, links)
+        links = _make_links(process)
+        shape = _make_shape(graph, chain, links)
         compiled = leaf is None or leaf.compiled == "opacity"
         return cls(
             process=process,
@@ -404,13 +441,13 @@ class FrozenGraph:
             weights=1.0 + np.random.default_rng(0x0BAC).random(process.num_states + 1),
             positive=np.real(chain.moves.flow) > 0.0,
             leaf=leaf,
-            rows=None if compiled else _rows(process, shape),
+            rows=None if compiled else _leaf_rows(process, shape),
             num_nodes=graph.num_nodes,
             dropped_mass=graph.dropped_mass,
         )
 
     def buffers(self, dtype: Any = np.float64) -> Buffers:
-        """Memory for sweeps with real or complex numbers; one sweep at a time may use it."""
+        """Return memory for sweeps with numbers of this type; one sweep at a time may use it."""
         num_nodes, num_entries = self.shape.entry_start.size - 1, self.shape.state.size
         return Buffers(
             belief=np.empty(num_entries, dtype),
@@ -428,8 +465,10 @@ class FrozenGraph:
         )
 
     def sweep(self, pi: Any, buffers: Buffers, *, stop: Stop | None = None) -> tuple[float, Any] | None:
-        """Opacity (or the leaf) and its derivative by the policy vector, or None where the shape does not fit.
+        """Return opacity (or the leaf's mean) and its derivative [slot] by pi; None where the shape does not fit pi.
 
+        pi: [slot] policy vector; complex where it carries a direction, and the derivative is complex then.
+        buffers: of the same number type, from `buffers`.
         Raises StoppedError when `stop` is requested meanwhile.
         """
         stop = stop or Stop()
@@ -437,37 +476,38 @@ class FrozenGraph:
         if not np.array_equal(np.real(moves.flow) > 0.0, self.positive):
             return None
         cell = stop.cell()
-        fits = sweep_forward(self.shape, moves, self.weights, buffers, cell)
+        fits = _sweep_forward(self.shape, moves, self.weights, buffers, cell)
         stop.check()
         if not fits:
             return None
         slope = np.zeros(moves.flow.size, moves.flow.dtype)
         if self.leaf is None or self.rows is None:
-            value = entropy_step(self.shape, self.links, moves, buffers, slope, cell)
+            value = _entropy_step(self.shape, self.links, moves, buffers, slope, cell)
         else:
             value = self._leaf_step(self.leaf, self.rows, moves, buffers, slope, cell)
-        sweep_backward(self.shape, moves, buffers, slope, cell)
+        _sweep_backward(self.shape, moves, buffers, slope, cell)
         stop.check()
         return self._with_certain(pi, float(value), self.process.edge_slots.T @ slope)
 
     def _leaf_step(
         self, leaf: Leaf, rows: LeafRows, moves: ChainEdges, buffers: Buffers, slope: Any, cell: ByteArray
     ) -> float:
-        """The expected excess of a leaf, and the adjoints there; adds to `slope`."""
+        """Return the expected excess of a leaf and write the adjoints there; adds to `slope`."""
         masses = np.zeros(rows.num_entries, moves.flow.dtype)
-        fill_leaves(self.shape, self.links, moves, buffers, masses, cell)
+        _fill_leaf_masses(self.shape, self.links, moves, buffers, masses, cell)
         amounts, slopes = rows.evaluate(leaf, masses)
-        slope_step(self.shape, self.links, moves, buffers, slopes, slope, cell)
+        _slope_step(self.shape, self.links, moves, buffers, slopes, slope, cell)
         return float(np.real(buffers.mass[self.shape.first_leaf :]) @ amounts)
 
     def _with_certain(self, pi: Any, value: float, slope: Any) -> tuple[float, Any]:
-        """With what a leaf is where the secret is known."""
+        """Add E[c_Z], what a leaf is where the secret is known, to value and slope."""
         if self.leaf is None or not self.leaf.certain.any():
             return value, slope
         mean, mean_slope = secret_slope(self.process, pi, self.leaf.certain)
         return value + float(np.real(mean)), slope + mean_slope
 
 
-def _rows(process: HiddenProcess, shape: GraphShape) -> LeafRows:
+def _leaf_rows(process: HiddenProcess, shape: _GraphShape) -> LeafRows:
+    """Return how the cells that follow the leaves form rows, one per (leaf, observation)."""
     observation = process.pairs.cell_observation[shape.cell].astype(np.int64)
     return LeafRows.of(shape.cell_start.astype(np.int64), cell_values(process)[shape.cell], observation)

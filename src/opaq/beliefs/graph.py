@@ -1,22 +1,179 @@
-"""The belief graph: every distinct belief the observer can hold, level by level.
+"""The data of the belief graph, as Python and as compiled kernels see it.
 
-For one observation sequence y the observer's belief is alpha_y(x) = P(y, x_t = x). Opacity is a sum over y of a
-positively homogeneous function of alpha_y, so sequences with proportional beliefs share one node that carries their
-total mass, and one backward sweep gives the whole gradient.
+Level 0 is the root, before anything is seen; level t + 1 holds the distinct normalised beliefs P(x_t | o_0 .. o_t) and
+for each the total mass P(y) of the sequences y that lead to it. Beliefs are stored sparsely: node n owns the entries
+start[n] .. start[n + 1] - 1, and an entry names a *pair* (state, observation that the state just emitted), so that its
+state, its observation and E(o | x) are all at hand. Cost follows the support of the beliefs, not the number of states.
+
+Conventions of all kernels:
+
+- They work for real and for complex numbers. An imaginary part of size STEP carries a derivative along a direction (the
+  complex-step method: Im f(x + i h d) / h = f'(x) d without cancellation), which turns gradients into Hessian-vector
+  products.
+- Zero is a value, never a mark: products of small probabilities underflow to 0. What has been visited is recorded in
+  flags of its own, and every buffer is sized by what can be visited once.
+- Kernels that loop over nodes read `work.stop` and return early when it is set; they return how many nodes they dealt
+  with.
+- Machine code is kept on disk by the time of its own file: after an edit of a function that another file's kernel
+  calls, remove the __pycache__ folders. Functions called per node or arc are left to LLVM to inline: numba's own
+  inlining counts a reference to every array of a tuple argument at each call.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, cast
 
-from opaq.beliefs import kernels
-from opaq.beliefs.kernels import Arcs, ChainEdges, Nodes, SettledArcs
+import numpy as np
+from numpy.typing import NDArray
+
 from opaq.errors import check_numbers
-from opaq.model.arrays import FloatArray
+from opaq.kernel_cache import njit
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
+
+ShortArray = NDArray[np.int32]
+ByteArray = NDArray[np.uint8]
+NumberArray = NDArray[np.float64] | NDArray[np.complex128]
+
+STEP = 1e-20  # size of the imaginary part that carries a derivative
+IMPOSSIBLE = 1e-290  # observations less likely than this are left out: dividing by less overflows
+BITS = 1.0 / math.log(2.0)
+
+
+class ChainEdges(NamedTuple):
+    """The Markov chain under one policy: P_pi(x' | x) on edges ordered by state, those of the source last.
+
+    The edges of state x are start[x] .. start[x + 1] - 1. The source, state number num_states, leads to every start
+    state.
+    """
+
+    start: IndexArray  # [state + 2]
+    target: IndexArray  # [edge]
+    flow: NumberArray  # [edge], real or complex
+
+
+class Nodes(NamedTuple):
+    """The distinct beliefs of one level, sparsely."""
+
+    start: IntArray  # [node + 1]
+    pair: IndexArray  # [entry]
+    belief: NumberArray  # [entry]: P(x | y), summing to 1 over a node; real or complex
+    mass: NumberArray  # [node]: P(y), summed over the sequences of the node; real or complex
+    best: FloatArray  # [node]: probability of its likeliest sequence
+    parent: IntArray  # [node]: the node which that sequence comes from
+    observation: ShortArray  # [node]: the last observation
+    runs: IntArray  # [node]: how many sampled runs passed (0 when nothing is sampled)
+
+
+class Room(NamedTuple):
+    """Memory for two levels under construction: bytes in all, and how many an entry and a node take of them."""
+
+    total: int
+    per_entry: int
+    per_node: int
+
+
+class Arcs(NamedTuple):
+    """Arcs from the nodes of one level to those of the next, ordered by parent.
+
+    With sampled runs, weight is the factor count / (runs of the parent * P(o | parent)); it is empty where every weight
+    is 1.
+    """
+
+    start: IntArray  # [node + 1]
+    child: IntArray  # [arc]
+    weight: FloatArray  # [arc]
+
+
+class SettledArcs(NamedTuple):
+    """Continuations (node, observation) after which the secret is certain whatever follows; they get no node.
+
+    Nothing about them is uncertain, so they add nothing to any excess; only their mass P(y) counts.
+    """
+
+    node: IntArray
+    observation: IntArray
+    value: IntArray
+    mass: FloatArray
+
+
+class Scratch(NamedTuple):
+    """Working memory of kernels, clean between nodes, and the byte that asks a kernel to stop.
+
+    "Clean" means: marked, listed and fill are all False or 0, and so is `expected`; other arrays may hold old numbers
+    and are written before they are read. A kernel lists what it touched (touched, seen, cells) and cleans only that, so
+    that a node costs no more than its support.
+    """
+
+    predicted: NumberArray  # [state]
+    marked: BoolArray  # [state]: whether it is among the touched ones
+    touched: IndexArray  # [state]: the marked states
+    chance: NumberArray  # [observation]: P(o | node)
+    fill: IntArray  # [observation]: how many entries it has; 0 between nodes
+    settled: IntArray  # [observation]
+    runs: IntArray  # [observation]
+    seen: IndexArray  # [observation]: those with entries
+    pair: IndexArray  # [pair]: entries, a segment per observation
+    value: NumberArray  # [pair]
+    listed: BoolArray  # [cell]: whether it is among the listed cells; False between nodes
+    cells: IndexArray  # [cell]: the listed cells
+    cell_mass: NumberArray  # [cell]
+    surprise: NumberArray  # [cell]
+    largest: FloatArray  # [observation]
+    expected: NumberArray  # [state]: 0 between nodes
+    stop: ByteArray  # [1]: not 0 when the work should end
+
+
+def _zeros_like(size: int, like: NumberArray) -> NumberArray:
+    """Return zeros of the same number type, real or complex."""
+    return cast(NumberArray, np.zeros(size, like.dtype))
+
+
+def new_scratch(
+    *,
+    num_states: int,
+    num_observations: int,
+    num_pairs: int,
+    num_cells: int,
+    like: NumberArray,
+    stop: ByteArray,
+) -> Scratch:
+    """Return working memory for the kernels of one chain.
+
+    like: any array of the chain; tells real from complex numbers.
+    stop: [1] byte; kernels return early once it is not 0.
+    """
+    return Scratch(
+        predicted=_zeros_like(num_states + 1, like),
+        marked=np.zeros(num_states + 1, np.bool_),
+        touched=np.zeros(num_states + 1, np.uint32),
+        chance=_zeros_like(num_observations, like),
+        fill=np.zeros(num_observations, np.int64),
+        settled=np.zeros(num_observations, np.int64),
+        runs=np.zeros(num_observations, np.int64),
+        seen=np.zeros(num_observations, np.uint32),
+        pair=np.zeros(num_pairs, np.uint32),
+        value=_zeros_like(num_pairs, like),
+        listed=np.zeros(num_cells, np.bool_),
+        cells=np.zeros(num_cells, np.uint32),
+        cell_mass=_zeros_like(num_cells, like),
+        surprise=_zeros_like(num_cells, like),
+        largest=np.zeros(num_observations, np.float64),
+        expected=_zeros_like(num_states + 1, like),
+        stop=stop,
+    )
+
+
+@njit(cache=True)
+def enlarge(array: Any, size: int) -> Any:
+    """Return a copy of an array with room for `size` entries; what is beyond the old ones is not initialised."""
+    longer = np.empty(size, array.dtype)
+    longer[: array.size] = array
+    return longer
+
 
 Limit = Literal["beliefs", "memory", "work"]
 DROPPED = -1  # the child of an arc whose node was dropped
@@ -24,12 +181,15 @@ DROPPED = -1  # the child of an arc whose node was dropped
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much of the graph may be kept; what is dropped widens the answer into an interval.
+    """Limits on what is kept of a belief graph; what is dropped widens the answer into an interval.
 
-    nodes: the most nodes kept on one level; mass: how much probability may be dropped on purpose in all;
-    memory: bytes for the graph; whole_nodes: the most nodes on one level of a graph that is kept whole (None: as
-    `nodes`); whole_work: the most operations for such a graph, entries moved along edges and to observations (None: no
-    limit).
+    nodes: the most nodes kept on one level.
+    mass: how much probability may be dropped on purpose in all, spread evenly over the levels.
+    memory: bytes for the graph.
+    whole_nodes: the most nodes on one level of a graph that must be kept whole (None: as `nodes`).
+    whole_work: the most operations for such a graph, counting entries moved along edges and to observations (None: no
+        limit).
+    Raises InputError for numbers outside their limits.
     """
 
     nodes: int = 500_000
@@ -40,7 +200,7 @@ class Budget:
 
     @property
     def most_whole(self) -> int:
-        """The most nodes on one level of a graph that is kept whole."""
+        """The most nodes on one level of a graph that must be kept whole."""
         return self.nodes if self.whole_nodes is None else self.whole_nodes
 
     def __post_init__(self) -> None:
@@ -56,7 +216,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """The beliefs after one more observation, how the level before leads to them, and what was settled on the way."""
+    """The beliefs after one more observation, the arcs that lead to them, and the continuations settled on the way.
+
+    nodes: the beliefs of this level.
+    arcs: from the nodes of the level before to these; empty where arcs are not kept.
+    known: continuations of the level before after which the secret is certain; empty where arcs are not kept.
+    """
 
     nodes: Nodes
     arcs: Arcs
@@ -64,12 +229,12 @@ class Level:
 
     @property
     def num_nodes(self) -> int:
-        """How many beliefs there are."""
+        """Number of distinct beliefs."""
         return int(self.nodes.mass.size)
 
     @property
     def num_bytes(self) -> int:
-        """Memory taken."""
+        """Memory taken by all arrays of the level."""
         return sum(int(array.nbytes) for part in (self.nodes, self.arcs, self.known) for array in part)
 
 
@@ -77,49 +242,56 @@ class Level:
 class Graph:
     """A belief graph, or its last level only, and what was left out of it.
 
-    Level 0 is the root, before anything is seen; level t + 1 holds the beliefs after o_0 .. o_t.
+    levels: level 0 is the root; level t + 1 holds the beliefs after o_0 .. o_t. Without `keep` only the last one is
+        there.
     """
 
     levels: tuple[Level, ...]
     num_nodes: int
     num_entries: int
     settled_mass: float  # of the sequences that settled the secret before the last observation
-    dropped: FloatArray  # [1 + leaf]: mass of the dropped nodes, and the most they could add to every uncertainty
+    dropped: FloatArray  # [3 + leaf]: mass dropped, and the most it could add to opacity, guess error, every leaf
     limit: Limit | None = None  # what stopped a graph of which nothing was to be dropped
 
     @property
     def last(self) -> Nodes:
-        """The nodes of the last level."""
+        """Nodes of the last level."""
         return self.levels[-1].nodes
 
     @property
     def dropped_mass(self) -> float:
-        """The probability of the sequences that were left out."""
+        """Probability of the sequences that were left out."""
         return float(self.dropped[0])
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was left out."""
+        """True if nothing was left out."""
         return self.dropped_mass == 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """A hidden process under one policy, laid out for the kernels."""
+    """A hidden process under one policy, laid out for the kernels, with their working memory.
+
+    Not to be shared by threads: kernels write to `work`.
+    """
 
     process: HiddenProcess
     moves: ChainEdges
     pairs: Pairs
-    work: kernels.Scratch
+    work: Scratch
     stop: Stop
 
     @classmethod
     def of(cls, process: HiddenProcess, pi: Any, *, stop: Stop | None = None) -> Chain:
-        """For one policy vector, real or complex; `stop` ends kernels that run when it is requested."""
+        """Lay out a process under one policy vector [slot], real or complex.
+
+        stop: ends kernels that are running once it is requested; optional.
+        """
         stop = stop or Stop()
         moves = ChainEdges(*process.edges, process.flow(pi))
         pairs = process.pairs
-        work = kernels.scratch(
+        work = new_scratch(
             num_states=process.num_states,
             num_observations=process.num_observations,
             num_pairs=pairs.state.size,

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs.expansion import predict
-from opaq.beliefs.graph import Budget, Chain, Graph
-from opaq.beliefs.kernels import BITS, IMPOSSIBLE, longer
+from opaq.beliefs.graph import BITS, IMPOSSIBLE, Budget, Chain, Graph, enlarge
 from opaq.beliefs.leaf_rows import LeafRows, cell_values
 from opaq.beliefs.unroll import Trimmer
 from opaq.kernel_cache import njit
@@ -131,8 +130,8 @@ def leaf_masses(nodes, first, last, moves, pairs, work):
             return starts, cells[:count], masses[:count], node
         num_cells = _fill_cells(predict(nodes, node, moves, pairs, work), pairs, work)
         if count + num_cells > cells.size:
-            cells = longer(cells, 2 * (count + num_cells))
-            masses = longer(masses, 2 * (count + num_cells))
+            cells = enlarge(cells, 2 * (count + num_cells))
+            masses = enlarge(masses, 2 * (count + num_cells))
         for index in range(num_cells):
             cells[count] = work.cells[index]
             masses[count] = work.cell_mass[work.cells[index]]

@@ -1,4 +1,11 @@
-"""Expected payoffs of a policy, exactly, and their gradients."""
+"""Expected payoffs of a policy, exactly, their gradients, and how far rounding can put them off.
+
+V = sum over t = 0 .. T of gamma^t E[R(x_t, a_t)] + E[final(x_T)]. One sweep forward gives P(x_t); with W_t(x) the
+payoff still to come, one sweep back gives
+
+    W_t(x) = gamma^t R_pi(x) + sum over x' of P_pi(x' | x) W_{t+1}(x'),
+    dV / dP_pi(x' | x) = sum over t of P(x_t = x) W_{t+1}(x').
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.kernels import ChainEdges, longer
+from opaq.beliefs.graph import ChainEdges, enlarge
 from opaq.kernel_cache import njit
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess, Payoff
@@ -15,10 +22,10 @@ from opaq.stop import Stop
 
 
 @njit(cache=True, nogil=True)
-def push_forward(start, moves, reward, discount, steps, stop):
-    """sum over t = 0 .. steps of discount^t E[reward(x_t)], and the distribution of the last state.
+def _forward_kernel(start, moves, reward, discount, steps, stop):
+    """Return sum over t = 0 .. steps of discount^t E[reward(x_t)], and the distribution of the last state.
 
-    `stop` is the byte that asks to stop; what is returned then means nothing.
+    start: [state] P(x_0). reward: [state]. stop: the byte that asks to stop; what is returned then means nothing.
     """
     now = start.copy()
     total, worth = 0.0, 1.0
@@ -42,11 +49,13 @@ def push_forward(start, moves, reward, discount, steps, stop):
 
 
 @njit(cache=True, nogil=True)
-def pay(start, moves, reward, final, discount, horizon):
-    """Expected payoff of a chain, its derivatives by flow and by reward, and the expected visits of every state.
+def _payoff_kernel(start, moves, reward, final, discount, horizon):
+    """Return the expected payoff of a chain, its derivatives by flow and by reward, and the expected visits per state.
 
-    One sweep forward, one back, over the states that can be reached at each time. `start` is P(x_0 = x); edges of the
-    source are not counted.
+    One sweep forward, one back, over the states that can be reached at each time.
+    start: [state] P(x_0); edges of the source are not counted.
+    reward, final: [state], paid at every time and after the last one.
+    The derivative by reward[x] is sum over t of discount^t P(x_t = x).
     """
     size = start.size
     first, state_at, visit_at = _visits_by_time(start, moves, horizon)
@@ -80,7 +89,10 @@ def pay(start, moves, reward, final, discount, horizon):
 
 @njit(cache=True)
 def _visits_by_time(start, moves, horizon):
-    """The states that can be reached at each time and their probabilities: those of time t from first[t] on."""
+    """Return the states that can be reached at each time, and P(x_t).
+
+    Those of time t are entries first[t] .. first[t + 1] - 1 of `state_at` and `visit_at`.
+    """
     size = start.size
     first = np.zeros(horizon + 2, np.int64)
     state_at = np.empty(4 * size + 16, np.int64)
@@ -96,8 +108,8 @@ def _visits_by_time(start, moves, horizon):
     first[1] = count
     for time in range(horizon):
         if count + size > state_at.size:
-            state_at = longer(state_at, 2 * (count + size))
-            visit_at = longer(visit_at, 2 * (count + size))
+            state_at = enlarge(state_at, 2 * (count + size))
+            visit_at = enlarge(visit_at, 2 * (count + size))
         for index in range(first[time], first[time + 1]):
             state = state_at[index]
             for edge in range(moves.start[state], moves.start[state + 1]):
@@ -121,8 +133,11 @@ EQUAL = 1e-12  # of their size: a return this close to its threshold meets it
 _UNIT = 2.0**-53
 
 
-def moves(process: HiddenProcess, flow: Any) -> Any:
-    """P_pi as a sparse matrix [state, next state], the source left out."""
+def transition_matrix(process: HiddenProcess, flow: Any) -> Any:
+    """Return P_pi as a SciPy sparse matrix [state, next state], the source left out.
+
+    flow: [edge], as `HiddenProcess.flow` returns it.
+    """
     from scipy.sparse import csr_array
 
     size = process.num_states
@@ -132,7 +147,7 @@ def moves(process: HiddenProcess, flow: Any) -> Any:
 
 
 def start_distribution(process: HiddenProcess) -> FloatArray:
-    """P(x_0 = x)."""
+    """Return [state]: P(x_0 = x)."""
     first = int(process.edge_start[process.num_states])
     start = np.zeros(process.num_states)
     start[process.edge_target[first:]] = process.edge_base[first:]
@@ -140,15 +155,18 @@ def start_distribution(process: HiddenProcess) -> FloatArray:
 
 
 def secret_distribution(process: HiddenProcess, pi: FloatArray, *, stop: Stop | None = None) -> FloatArray:
-    """P(Z = z). Raises StoppedError when `stop` is requested meanwhile."""
+    """Return [secret value]: the prior P(Z = z) under a policy. Raises StoppedError when `stop` is requested."""
     _, last = _push_forward(process, pi, np.zeros(process.num_states), 1.0, stop)
     return np.bincount(process.secret, weights=last, minlength=process.num_secrets).astype(np.float64)
 
 
 def secret_slope(process: HiddenProcess, pi: Any, worth: FloatArray) -> tuple[Any, Any]:
-    """The mean of worth[Z] over the secret values, and its derivative by the policy vector."""
+    """Return E[worth[Z]] and its derivative [slot] by the policy vector.
+
+    worth: [secret value].
+    """
     unpaid = np.zeros(process.num_states)
-    value, slope, _, _ = pay(
+    value, slope, _, _ = _payoff_kernel(
         start_distribution(process), _chain(process, pi), unpaid, worth[process.secret], 1.0, process.horizon
     )
     return value, process.edge_slots.T @ slope
@@ -157,8 +175,9 @@ def secret_slope(process: HiddenProcess, pi: Any, worth: FloatArray) -> tuple[An
 def expected_return(
     process: HiddenProcess, pi: FloatArray, payoff: Payoff | None = None, *, stop: Stop | None = None
 ) -> float:
-    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)], plus E[final(x_T)]; of the return by default.
+    """Return V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)] + E[final(x_T)].
 
+    payoff: one of process.payoffs; the return (the first) unless given.
     Raises StoppedError when `stop` is requested meanwhile.
     """
     payoff = payoff or process.payoffs[0]
@@ -169,22 +188,29 @@ def expected_return(
 def _push_forward(
     process: HiddenProcess, pi: FloatArray, reward: FloatArray, discount: float, stop: Stop | None
 ) -> tuple[float, FloatArray]:
-    """The discounted sum of a reward of the states, and the distribution of the last state."""
+    """Return the discounted sum of a reward [state], and the distribution of the last state."""
     stop = stop or Stop()
     start, chain = start_distribution(process), _chain(process, pi)
-    total, last = push_forward(start, chain, reward, discount, process.horizon, stop.cell())
+    total, last = _forward_kernel(start, chain, reward, discount, process.horizon, stop.cell())
     stop.check()
     return total, last
 
 
 def _chain(process: HiddenProcess, pi: Any) -> ChainEdges:
+    """Return the Markov chain under a policy vector."""
     return ChainEdges(*process.edges, process.flow(pi))
 
 
 def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) -> tuple[Any, Any, FloatArray]:
-    """V, its derivative by the policy vector, and the expected visits of every policy row."""
+    """Return V, its derivative [slot] by the policy vector, and the expected visits [row] of every policy row.
+
+    The derivative is that of V as a function of pi without the constraint that rows sum to 1: the chain rule over edges
+    (edge_slots' dV/dflow) and over rewards (slots' dV/dreward). Visits are sum over t = 0 .. T of P(x_t in row), which
+    natural gradients divide by.
+    payoff: one of process.payoffs; the return (the first) unless given.
+    """
     payoff = payoff or process.payoffs[0]
-    value, slope, paid, visits = pay(
+    value, slope, paid, visits = _payoff_kernel(
         start_distribution(process),
         _chain(process, pi),
         payoff.slots @ pi,
@@ -197,24 +223,33 @@ def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) 
 
 
 def return_gradient(process: HiddenProcess, theta: Any, payoff: Payoff | None = None) -> tuple[Any, Any]:
-    """V and its gradient with respect to softmax logits, by one backward sweep (policy gradient theorem)."""
+    """Return V and its gradient [slot] by softmax logits, by one backward sweep (policy gradient theorem).
+
+    theta: [slot] logits; complex logits carry a direction, and the gradient is complex then.
+    """
     pi = process.softmax(theta)
     value, slope, _ = return_slope(process, pi, payoff)
     return value, process.pull_back(pi, slope)
 
 
 def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
-    """The discounted return of an endless run; the product must be compiled for it (task.over: forever)."""
+    """Return the discounted return of an endless run: mu (I - gamma P_pi)^-1 R_pi.
+
+    The product must be compiled for it (task.over: forever).
+    """
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import splu
 
     payoff = process.payoffs[0]
-    system = eye_array(process.num_states, format="csc") - payoff.discount * moves(process, process.flow(pi)).tocsc()
+    system = (
+        eye_array(process.num_states, format="csc")
+        - payoff.discount * transition_matrix(process, process.flow(pi)).tocsc()
+    )
     return float(start_distribution(process) @ splu(system.tocsc()).solve(payoff.slots @ pi))
 
 
-def paid_in_all(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forever: bool = False) -> float:
-    """E[sum over t of |discount^t R(x_t, a_t)|]: the size of what is added up, whatever cancels.
+def absolute_payoff(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forever: bool = False) -> float:
+    """Return E[sum over t of |discount^t R(x_t, a_t)|] + E[|final|]: the size of what is added up, whatever cancels.
 
     forever: for the return of an endless run.
     """
@@ -224,8 +259,8 @@ def paid_in_all(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forev
     return expected_return(process, pi, unsigned)
 
 
-def most_paid_in_all(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
-    """What the size of what is added up is at most, for any policy."""
+def largest_absolute_payoff(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
+    """Return an upper bound of `absolute_payoff` over all policies."""
     most = float(np.abs(payoff.slots.data).max(initial=0.0))
     if forever:
         return most / (1.0 - payoff.discount)
@@ -234,7 +269,7 @@ def most_paid_in_all(process: HiddenProcess, payoff: Payoff, *, forever: bool = 
 
 
 def rounding_share(process: HiddenProcess, *, forever: bool = False) -> float:
-    """How far rounding can put a return from the exact one, as a share of all that is paid: n u for n operations.
+    """Return how far rounding can put a return off, as a share of `absolute_payoff`: n u for n operations.
 
     A term of the sum passes through the actions of a row and the sources of a state at every time, and through the sum
     over states (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
@@ -245,16 +280,17 @@ def rounding_share(process: HiddenProcess, *, forever: bool = False) -> float:
     return 1.01 * _UNIT * (times * (actions + sources + 8) + process.num_states)
 
 
-def tolerance_of(process: HiddenProcess, payoff: Payoff, paid: float, *, forever: bool = False) -> float:
-    """How far below its threshold a computed return may be and still meet it.
+def threshold_tolerance(process: HiddenProcess, payoff: Payoff, paid: float, *, forever: bool = False) -> float:
+    """Return how far below its threshold a computed return may be and still meet it.
 
-    Relative to the threshold, and to what rounding can take from the sum where payments cancel. paid: their size.
+    EQUAL relative to the threshold, plus what rounding can take from the sum where payments cancel.
+    paid: `absolute_payoff` of the policy. forever: for the return of an endless run.
     """
     share = min(EQUAL, 4.0 * rounding_share(process, forever=forever))
     return EQUAL * abs(payoff.threshold or 0.0) + share * paid
 
 
-def most_tolerance(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
-    """How far below its threshold the exact return of a policy can be at most whose computed return meets it."""
-    paid = most_paid_in_all(process, payoff, forever=forever)
-    return tolerance_of(process, payoff, paid, forever=forever) + rounding_share(process, forever=forever) * paid
+def largest_tolerance(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
+    """Return how far below its threshold the exact return can be, for any policy whose computed return meets it."""
+    paid = largest_absolute_payoff(process, payoff, forever=forever)
+    return threshold_tolerance(process, payoff, paid, forever=forever) + rounding_share(process, forever=forever) * paid

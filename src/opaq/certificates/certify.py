@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opaq.beliefs.graph import Budget
-from opaq.beliefs.returns import EQUAL, expected_return, most_paid_in_all
+from opaq.beliefs.returns import EQUAL, expected_return, largest_absolute_payoff
 from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.decoders import decoder_of, has_certificate
@@ -62,7 +62,7 @@ def payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
     """[requirement]: how far above the uniform policy's the payoffs can be; never 0."""
     asked = [payoff for payoff in process.payoffs if payoff.threshold is not None]
     usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in asked])
-    paid = np.array([most_paid_in_all(process, payoff) for payoff in asked])
+    paid = np.array([largest_absolute_payoff(process, payoff) for payoff in asked])
     scales = np.maximum(np.abs(largest - usual), _LEAST_SCALE * np.abs(largest) + EQUAL * paid)
     return np.where(scales > _LEAST_SPAN, scales, 1.0)
 

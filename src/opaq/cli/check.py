@@ -9,7 +9,7 @@ import typer
 from opaq.cli.inputs import note_known_secret
 from opaq.cli.interrupts import BEGUN
 from opaq.cli.shell import BAD_INPUT, faults_in, page_width, print_answer, print_faults, print_note, warn
-from opaq.errors import BudgetError, Faults, InputError, printable
+from opaq.errors import BudgetError, Faults, InputError, escape_invisible
 from opaq.reports.layout import wrap_lines
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _check(source: str) -> bool:
         return False
     finally:
         warn(faults.warnings, source)
-    print_answer(f"{printable(source)}: fine\n{_summary(product)}")
+    print_answer(f"{escape_invisible(source)}: fine\n{_summary(product)}")
     return True
 
 
@@ -67,17 +67,17 @@ def _summary(product: Product) -> str:
         "product states": f"{product.state_of.size:,}",
     }
     facts |= {payoff.name: f"at least {payoff.threshold:g}" for payoff in product.process.payoffs[1:]}
-    width = max(len(printable(name)) for name in facts)
+    width = max(len(escape_invisible(name)) for name in facts)
     lines: list[str] = []
     for name, fact in facts.items():
-        first = f"  {printable(name):<{width}}  "
+        first = f"  {escape_invisible(name):<{width}}  "
         lines += wrap_lines(fact, first=first, rest=" " * len(first), width=page_width()) if fact else []
     return "\n".join(lines)
 
 
 def _count_names(names: tuple[str, ...], *, most: int = 6) -> str:
     """How many, and the first few, unless they look alike when cut short."""
-    short = [_short(printable(name)) for name in names[:most]]
+    short = [_short(escape_invisible(name)) for name in names[:most]]
     if len(set(short)) < len(short):
         return f"{len(names):,}"
     return f"{len(names):,}: {', '.join(short)}{', ...' if len(names) > most else ''}"

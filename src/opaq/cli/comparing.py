@@ -45,7 +45,7 @@ class PolicyFolder:
                 try:
                     check_writable(file, overwrite=overwrite)
                 except InputError as error:
-                    faults.errors += [Fault(file.name, fault.found, fault.advice) for fault in error.faults]
+                    faults.errors += [Fault(file.name, fault.message, fault.advice) for fault in error.faults]
             faults.raise_if_any(str(path))
         return cls(path, problem, overwrite)
 

@@ -100,7 +100,7 @@ def _check_folder(folder: Path, count: int, overwrite: bool) -> None:
         try:
             check_writable(folder / policy_file_name(number), overwrite=overwrite)
         except InputError as error:
-            faults.errors += [Fault(policy_file_name(number), fault.found, fault.advice) for fault in error.faults]
+            faults.errors += [Fault(policy_file_name(number), fault.message, fault.advice) for fault in error.faults]
     faults.raise_if_any(str(folder))
 
 

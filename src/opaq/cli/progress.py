@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from opaq.cli.shell import print_note
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
@@ -98,7 +98,7 @@ class ProgressPrinter:
             pause = _REFRESH if self._live else _PAUSE
 
     def _print(self) -> None:
-        head, text = printable(f"{self._label} {self.seconds:.0f} s"), self._text
+        head, text = escape_invisible(f"{self._label} {self.seconds:.0f} s"), self._text
         share = self.share_done(self._share)
         if not self._live:
             print_note(_join_parts(head, _percent(share), text))
@@ -119,7 +119,7 @@ class ProgressPrinter:
 
 
 def _join_parts(*words: str) -> str:
-    return printable(" | ".join(word for word in words if word))
+    return escape_invisible(" | ".join(word for word in words if word))
 
 
 def _percent(share: float) -> str:

@@ -28,7 +28,7 @@ def read_answers(paths: Sequence[Path]) -> tuple[dict[str, Any], dict[str, Path]
         try:
             answer = _read(path / ANSWER_FILE if path.is_dir() else path)
         except InputError as error:
-            faults.errors += [Fault(error.source, fault.found, fault.advice) for fault in error.faults]
+            faults.errors += [Fault(error.source, fault.message, fault.advice) for fault in error.faults]
             continue
         kind = kind_of_answer(answer)
         if kind is None:
@@ -52,7 +52,9 @@ def naming_files(files: Mapping[str, Path]) -> Iterator[None]:
     except InputError as error:
         if not any(fault.where in files for fault in error.faults):
             raise
-        faults = [Fault(str(files.get(fault.where, fault.where)), fault.found, fault.advice) for fault in error.faults]
+        faults = [
+            Fault(str(files.get(fault.where, fault.where)), fault.message, fault.advice) for fault in error.faults
+        ]
         raise InputError(faults) from None
 
 

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError, printable
+from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError, escape_invisible
 from opaq.files import OVERWRITE
 from opaq.stop import INTERRUPTED as STOPPED_BY_SIGNAL
 from opaq.stop import StoppedError
@@ -110,7 +110,7 @@ def print_note(text: str) -> None:
     if sys.stderr is None or sys.stderr.closed:
         return
     try:
-        print(f"opaq: {printable(text)}", file=sys.stderr, flush=True)
+        print(f"opaq: {escape_invisible(text)}", file=sys.stderr, flush=True)
     except OSError:
         _discard(sys.stderr)
 
@@ -129,7 +129,7 @@ def print_faults(error: InputError) -> None:
     if len(lines) > MOST_FAULTS:
         print_note(f"and {len(lines) - MOST_FAULTS:,} more faults")
     for line in error.example.splitlines():
-        print(f"  {printable(line)}", file=sys.stderr)
+        print(f"  {escape_invisible(line)}", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opaq.cli.shell import page_width
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 
 if TYPE_CHECKING:
     from opaq.reports.layout import Page, Part
@@ -70,7 +70,7 @@ def _words(text: str, style: str = "") -> Any:
     """Text in which nothing is markup and no character steers the terminal."""
     from rich.text import Text
 
-    return Text(printable(text), style=style)
+    return Text(escape_invisible(text), style=style)
 
 
 def _style(style: str) -> str:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from opaq.errors import BudgetError, printable
+from opaq.errors import BudgetError, escape_invisible
 from opaq.formats.names import escape_labels, quote, unique_name, unquote
 from opaq.formats.registry import Export
 from opaq.lexer import InFile, Tokens
@@ -52,7 +52,7 @@ def automaton_to_dot(automaton: Automaton) -> str:
     lines.append(f"  {marker} -> {quote(names[automaton.initial])};")
     for edge in automaton.edges:
         source, target = quote(names[edge.source]), quote(names[edge.target])
-        lines.append(f"  {source} -> {target} [label={quote(printable(str(edge.guard)))}];")
+        lines.append(f"  {source} -> {target} [label={quote(escape_invisible(str(edge.guard)))}];")
     return "\n".join([*lines, "}", ""])
 
 
@@ -63,13 +63,13 @@ def mdp_to_dot(mdp: MDP) -> str:
     lines = ["digraph model {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     for index, (name, labels) in enumerate(zip(mdp.states, mdp.labels_of(), strict=True)):
         listed = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
-        text = "\n".join(map(printable, [name, *listed]))
+        text = "\n".join(map(escape_invisible, [name, *listed]))
         lines.append(f"  s{index} [label={quote(text)}];")
     for index, share in enumerate(mdp.start.tolist()):
         if share > 0:
             lines.append(f"  start{index} [shape=point]; start{index} -> s{index} [label={quote(f'{share:.4g}')}];")
     for (source, target), moves in _moves(mdp).items():
-        joined = "\n".join(map(printable, moves))
+        joined = "\n".join(map(escape_invisible, moves))
         lines.append(f"  s{source} -> s{target} [label={quote(joined)}];")
     return "\n".join([*lines, "}", ""])
 

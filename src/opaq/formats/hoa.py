@@ -14,7 +14,7 @@ import numpy as np
 
 from opaq.automata.diagrams import FALSE, TRUE, Diagrams
 from opaq.automata.readable import guard_of
-from opaq.errors import BudgetError, Fault, InputError, printable
+from opaq.errors import BudgetError, Fault, InputError, escape_invisible
 from opaq.formats.names import escape_labels, quote, unique_name, unquote
 from opaq.formats.registry import Export
 from opaq.lexer import MAX_DEPTH, InFile, Tokens
@@ -317,7 +317,11 @@ def hoa_of_secret(problem: Problem, export: Export) -> str:
 def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
     """The text of a HOA file: complete, deterministic, acceptance on states."""
     labels = sorted(frozenset().union(*(edge.guard.names() for edge in automaton.edges)))
-    lines = ["HOA: v1", *([f"name: {quote(printable(name))}"] if name else []), f"States: {len(automaton.states)}"]
+    lines = [
+        "HOA: v1",
+        *([f"name: {quote(escape_invisible(name))}"] if name else []),
+        f"States: {len(automaton.states)}",
+    ]
     lines += [f"Start: {automaton.initial}", " ".join([f"AP: {len(labels)}", *map(quote, escape_labels(labels))])]
     lines += ["Acceptance: 1 Inf(0)", "properties: trans-labels explicit-labels state-acc deterministic complete"]
     lines += [] if automaton.reads == "entered" else [f"opaq-reads: {automaton.reads}"]

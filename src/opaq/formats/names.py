@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 
 
 def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: str) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def unique_name(name: str, taken: Collection[str]) -> str:
 
 def escape_labels(names: Sequence[str]) -> tuple[str, ...]:
     """Names without control characters, still different from one another."""
-    return distinct([printable(name) for name in names])
+    return distinct([escape_invisible(name) for name in names])
 
 
 def quote(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from opaq.errors import Faults, escape_mark, printable, spreadsheet_cell
+from opaq.errors import Faults, escape_invisible, escape_separator, spreadsheet_cell
 from opaq.formats.registry import Export
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.mdp import MDP
@@ -64,9 +64,11 @@ def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
 def policy_to_table(policy: Policy, actions: Sequence[str] | None = None, *, digits: int = 4) -> str:
     """The same as aligned text, rounded."""
     columns = _actions(policy, actions)
-    lines = [[*policy.policy_class.conditions_on, *map(printable, columns)]]
+    lines = [[*policy.policy_class.conditions_on, *map(escape_invisible, columns)]]
     for key, row in policy.rows.items():
-        lines.append([*map(printable, _words(key)), *(f"{row.get(action, 0.0):.{digits}f}" for action in columns)])
+        lines.append(
+            [*map(escape_invisible, _words(key)), *(f"{row.get(action, 0.0):.{digits}f}" for action in columns)]
+        )
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     split = len(policy.policy_class.conditions_on)
     return "".join(_align(line, widths, split) for line in lines)
@@ -164,7 +166,8 @@ def _actions(policy: Policy, actions: Sequence[str] | None) -> list[str]:
 def _words(key: RowKey) -> list[str]:
     """The parts of a row key; names of a list are joined by " > ", and a ">" inside one is written `\\>`."""
     return [
-        " > ".join(escape_mark(name, ">") for name in part) if isinstance(part, tuple) else str(part) for part in key
+        " > ".join(escape_separator(name, ">") for name in part) if isinstance(part, tuple) else str(part)
+        for part in key
     ]
 
 

@@ -1,4 +1,9 @@
-"""Array types (plain NumPy, read-only in a model), equality by content, and rows of probabilities."""
+"""Array types (plain NumPy, read-only in a model), equality by content, sparse rows and normalisation.
+
+Axes are written in brackets everywhere in opaq: [state, observation] is a table with a row per state. Distributions
+that come from files or other tools rarely sum to 1 exactly: sums within EXACT are left alone, within SLACK they are
+scaled (with a warning beyond SILENT), and others are faults.
+"""
 
 from __future__ import annotations
 
@@ -18,48 +23,51 @@ _LONGEST_PART = 40
 
 
 class ShortRepr:
-    """Base of dataclasses (repr=False) whose repr is one line."""
+    """Base of dataclasses (repr=False) whose repr is one line: arrays by shape, long parts abbreviated."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name}={brief(getattr(self, name))}" for name in _names(self))
+        parts = ", ".join(f"{name}={_brief(getattr(self, name))}" for name in _names(self))
         return _abbreviate(f"{type(self).__name__}({parts})", _LONGEST)
 
 
 class ContentEq(ShortRepr):
-    """Base of frozen dataclasses (eq=False, repr=False) that hold arrays or mappings: equal if their content is."""
+    """Base of frozen dataclasses (eq=False, repr=False) that hold arrays or mappings: equal if their content is.
+
+    The hash leaves out the entries of arrays and mappings, so that it stays cheap.
+    """
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(same(getattr(self, name), getattr(other, name)) for name in _names(self))
+        return all(_same(getattr(self, name), getattr(other, name)) for name in _names(self))
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, *(_hash_value(getattr(self, name)) for name in _names(self))))
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal: arrays entry by entry, mappings key by key."""
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal: arrays entry by entry, mappings key by key, sequences item by item."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.array_equal(np.asarray(one), np.asarray(other))
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(_same, one, other))
     return bool(one == other)
 
 
-def brief(value: Any) -> str:
-    """A value in a few words."""
+def _brief(value: Any) -> str:
+    """Return a value in a few words, for a repr."""
     if isinstance(value, np.ndarray):
         return f"array[{'x'.join(map(str, value.shape))}]"
     if isinstance(value, Mapping):
         return f"{{{len(value)}}}" if value else "{}"
     if isinstance(value, tuple | list | frozenset):
-        text = f"({', '.join(map(brief, value))})" if len(value) <= 4 else ""
+        text = f"({', '.join(map(_brief, value))})" if len(value) <= 4 else ""
         return text if text and len(text) <= _LONGEST_PART else f"({len(value)} items)"
     if is_dataclass(value):
         text = repr(value)
@@ -68,11 +76,12 @@ def brief(value: Any) -> str:
 
 
 def _names(value: Any) -> list[str]:
+    """Return the names of the fields of a dataclass instance."""
     return [field.name for field in fields(value)]
 
 
 def _hash_value(value: Any) -> Any:
-    """Something hashable that is equal for equal values: cheap, so it leaves out the entries of arrays and mappings."""
+    """Return something hashable that is equal for equal values, without the entries of arrays and mappings."""
     if isinstance(value, np.ndarray | list):
         return np.shape(value)[:1]
     if isinstance(value, tuple):
@@ -81,6 +90,7 @@ def _hash_value(value: Any) -> Any:
 
 
 def _abbreviate(text: str, most: int) -> str:
+    """Return a text of at most `most` characters, with "..." where it was cut."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
@@ -91,29 +101,33 @@ IndexArray = NDArray[np.uint32]  # for compiled code, which need not ask whether
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """The same array, closed for writing."""
+    """Close an array for writing and return it."""
     array.flags.writeable = False
     return array
 
 
 def floats(values: Any) -> FloatArray:
-    """A read-only copy as float64."""
+    """Return a read-only copy as float64."""
     return frozen(np.array(values, dtype=np.float64))
 
 
 def indices(values: Any) -> IndexArray:
-    """A read-only copy as uint32; at most 4 billion things are numbered."""
+    """Return a read-only copy as uint32, for compiled code; at most 4 billion things are numbered."""
     return frozen(np.array(values, dtype=np.uint32))
 
 
 def ints(values: Any) -> IntArray:
-    """A read-only copy as int64."""
+    """Return a read-only copy as int64."""
     return frozen(np.array(values, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SparseRows(ContentEq):
-    """A sparse matrix by rows: row i holds columns[starts[i]:starts[i+1]] with the values beside them."""
+    """A sparse matrix by rows (CSR): row i holds columns[starts[i]:starts[i + 1]], with the values beside them.
+
+    Columns ascend within a row. Used for every table of probabilities: transitions [choice, state], emission [state,
+    observation], memory updates [update, node].
+    """
 
     starts: IntArray  # [row + 1]
     columns: IntArray  # [entry]
@@ -125,57 +139,68 @@ class SparseRows(ContentEq):
 
     @classmethod
     def from_entries(cls, rows: Any, columns: Any, values: Any, *, shape: tuple[int, int]) -> SparseRows:
-        """From (row, column, value) triples; equal places are summed, zeros are dropped."""
+        """Build a matrix from (row, column, value) triples; equal positions are summed, zeros are dropped.
+
+        shape: (number of rows, number of columns).
+        """
         rows = np.asarray(rows, dtype=np.int64)
         columns = np.asarray(columns, dtype=np.int64)
         values = np.asarray(values, dtype=np.float64)
         kept = values != 0
-        places, inverse = np.unique(rows[kept] * shape[1] + columns[kept], return_inverse=True)
-        summed = np.bincount(inverse, weights=values[kept], minlength=places.size)
-        counts = np.bincount(places // max(shape[1], 1), minlength=shape[0])
+        positions, inverse = np.unique(rows[kept] * shape[1] + columns[kept], return_inverse=True)
+        summed = np.bincount(inverse, weights=values[kept], minlength=positions.size)
+        counts = np.bincount(positions // max(shape[1], 1), minlength=shape[0])
         starts = np.concatenate(([0], np.cumsum(counts)))
-        return cls(ints(starts), ints(places % max(shape[1], 1)), floats(summed), shape[1])
+        return cls(ints(starts), ints(positions % max(shape[1], 1)), floats(summed), shape[1])
 
     @classmethod
     def from_dense(cls, matrix: Any) -> SparseRows:
-        """From a two-dimensional array."""
+        """Build a matrix from a two-dimensional array; zeros are dropped."""
         matrix = np.asarray(matrix, dtype=np.float64)
         rows, columns = np.nonzero(matrix)
         return cls.from_entries(rows, columns, matrix[rows, columns], shape=matrix.shape)
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.starts.size - 1)
 
     def row(self, index: int) -> tuple[IntArray, FloatArray]:
-        """The columns and values of one row."""
-        place = slice(int(self.starts[index]), int(self.starts[index + 1]))
-        return self.columns[place], self.values[place]
+        """Return the columns and values of one row."""
+        entries = slice(int(self.starts[index]), int(self.starts[index + 1]))
+        return self.columns[entries], self.values[entries]
 
     def row_of_entry(self) -> IntArray:
-        """The row of every entry."""
+        """Return [entry] -> row."""
         return np.repeat(np.arange(self.num_rows), np.diff(self.starts))
 
     def row_sums(self) -> FloatArray:
-        """The sum of every row."""
+        """Return [row]: the sum of every row."""
         return np.bincount(self.row_of_entry(), weights=self.values, minlength=self.num_rows).astype(np.float64)
 
     def dense(self) -> FloatArray:
-        """As a two-dimensional array, for small matrices."""
+        """Return a two-dimensional array [row, column], for small matrices."""
         matrix = np.zeros((self.num_rows, self.num_columns))
         matrix[self.row_of_entry(), self.columns] = self.values
         return matrix
 
     def scipy(self) -> csr_array:
-        """As a SciPy sparse array."""
+        """Return a SciPy csr_array that shares the arrays."""
         from scipy.sparse import csr_array
 
         return csr_array((self.values, self.columns, self.starts), shape=(self.num_rows, self.num_columns))
 
 
 def expand_rows(starts: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
-    """The entries of the chosen rows, one after the other: (position in `chosen`, entry) of each."""
+    """Return (position in `chosen`, entry) for all entries of the chosen rows, one row after the other.
+
+    The vectorised form of
+
+        for position, row in enumerate(chosen):
+            for entry in range(starts[row], starts[row + 1]): ...
+
+    starts: [row + 1]. chosen: [position] -> row, in any order and with repetitions.
+    """
     counts = starts[chosen + 1] - starts[chosen]
     owner = np.repeat(np.arange(chosen.size), counts)
     first = np.repeat(starts[chosen] - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
@@ -188,7 +213,7 @@ SLACK = 1e-5  # sums this close to 1 are scaled with a warning (files print six 
 
 
 class NormalisedRows(NamedTuple):
-    """What came of scaling rows: the new values, and what there is to say about the old ones."""
+    """Result of scaling rows to sum 1: the new values, and which old ones must be refused or warned about."""
 
     values: FloatArray  # [entry], scaled where the row's sum is within SLACK of 1, else as it was
     sums: FloatArray  # [row], before scaling
@@ -196,12 +221,16 @@ class NormalisedRows(NamedTuple):
     scaled: IntArray  # rows beyond SILENT (and not off), worth a warning
 
     def worst_gap(self) -> float:
-        """How far the row of `scaled` that is furthest from 1 misses it; 0 when there is none."""
+        """Return how far the sum of the worst row of `scaled` is from 1; 0 when there is none."""
         return float(np.abs(self.sums[self.scaled] - 1).max(initial=0.0))
 
 
 def normalise_rows(rows: IntArray, values: FloatArray, num_rows: int) -> NormalisedRows:
-    """Scale every row to sum to 1; `rows` holds the row of each of `values`, which are finite and not negative."""
+    """Scale every row to sum to 1, where its sum is within SLACK of 1.
+
+    rows: [entry] -> row, below num_rows. values: [entry], finite and not negative.
+    Nothing is raised: rows that are too far off are listed in `off`, and keep their values.
+    """
     sums = np.bincount(rows, weights=values, minlength=num_rows).astype(np.float64)
     gaps = np.abs(sums - 1)
     divisors = np.where((gaps > EXACT) & (gaps <= SLACK), sums, 1.0)
@@ -210,12 +239,12 @@ def normalise_rows(rows: IntArray, values: FloatArray, num_rows: int) -> Normali
 
 
 def normalise(values: FloatArray) -> NormalisedRows:
-    """The same for one distribution: row 0 is the only one."""
+    """Scale one distribution to sum to 1; in the result, row 0 is the only one."""
     return normalise_rows(np.zeros(values.size, dtype=np.int64), values, 1)
 
 
 def divisor(total: float) -> float | None:
-    """What to divide probabilities of this sum by; None when they are too far from 1."""
+    """Return what to divide probabilities of this sum by: 1 for rounding errors below EXACT, None beyond SLACK."""
     gap = abs(total - 1)
     if gap <= EXACT:
         return 1.0
@@ -223,11 +252,11 @@ def divisor(total: float) -> float | None:
 
 
 def probability_fault(share: float) -> tuple[str, str]:
-    """What is wrong with a number that is no probability, and what to do."""
+    """Return the message and the advice for a number that is no probability."""
     side = "is negative" if share < 0 else "is above 1"
     return f"probability {share:.7g} {side}", "use a number from 0 to 1"
 
 
 def sum_fault(total: float) -> tuple[str, str]:
-    """What is wrong with probabilities of this sum, and what to do."""
+    """Return the message and the advice for probabilities of this sum."""
     return f"probabilities sum to {total:.7g}, not 1", "make them sum to 1"

@@ -1,4 +1,7 @@
-"""Deterministic automata over labels, and the guards on their edges."""
+"""Deterministic automata over labels, and the guards on their edges.
+
+A guard is a Boolean formula over labels, with `!`, `&`, `|`, brackets, `true` and `false`; `&` binds tighter.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from opaq.errors import Faults, shown, suggestion, whole_fault
+from opaq.errors import Faults, describe_value, suggestion, whole_fault
 from opaq.lexer import InLine, Tokens
 from opaq.model.checks import Checked, Checks
 
@@ -18,7 +21,7 @@ _JOINED_BY = {"or": ("|", "||"), "and": ("&", "&&")}
 
 
 class GuardError(ValueError):
-    """The text is not a guard; the message says where and what was expected."""
+    """A text is not a guard; the message says where, and what was expected."""
 
 
 _STYLE = InLine("a guard", GuardError, hint="use labels and ! & | ( )", end="'the end'")
@@ -26,14 +29,20 @@ _STYLE = InLine("a guard", GuardError, hint="use labels and ! & | ( )", end="'th
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A parsed guard: `kind` is one of true, false, label, not, and, or."""
+    """A parsed guard: `kind` is one of true, false, label, not, and, or.
+
+    label: for kind "label". parts: the operands of not, and, or.
+    """
 
     kind: str
     label: str = ""
     parts: tuple[Guard, ...] = ()
 
     def holds(self, labels: frozenset[str]) -> bool:
-        """Whether the guard is true of a set of labels."""
+        """Return whether the guard is true for a set of labels.
+
+        Labels that are not in the set are false.
+        """
         if self.kind == "label":
             return self.label in labels
         if self.kind == "not":
@@ -45,7 +54,7 @@ class Guard:
         return self.kind == "true"
 
     def names(self) -> frozenset[str]:
-        """Every label the guard mentions."""
+        """Return every label the guard mentions."""
         own = frozenset([self.label]) if self.kind == "label" else frozenset()
         return own.union(*(part.names() for part in self.parts))
 
@@ -61,11 +70,12 @@ class Guard:
 
     @staticmethod
     def _inner(part: Guard) -> str:
+        """Return an operand as text, in brackets where it is a conjunction or disjunction."""
         return f"({part})" if part.kind in ("and", "or") else str(part)
 
 
 def parse_guard(text: str) -> Guard:
-    """Read a guard; `&` binds tighter than `|`. Raises GuardError with the position of the first fault."""
+    """Parse a guard such as "a & !(b | c)". Raises GuardError with the position of the first fault."""
     tokens = Tokens(text, _PATTERN, _STYLE)
     guard = read_guard(tokens, _label)
     if tokens.text:
@@ -74,7 +84,10 @@ def parse_guard(text: str) -> Guard:
 
 
 def read_guard(tokens: Tokens, atom: Callable[[Tokens], Guard], *, depth: int = 0, kind: str = "or") -> Guard:
-    """Parts joined by `|` and, tighter, by `&`; `atom` reads what is neither negated nor in brackets."""
+    """Read parts joined by `|` and, tighter, by `&` from tokens.
+
+    atom: reads what is neither negated nor in brackets. depth: of brackets so far; too many are refused.
+    """
     parts = []
     while True:
         parts.append(
@@ -85,6 +98,7 @@ def read_guard(tokens: Tokens, atom: Callable[[Tokens], Guard], *, depth: int = 
 
 
 def _single(tokens: Tokens, atom: Callable[[Tokens], Guard], depth: int) -> Guard:
+    """Read a negation, a guard in brackets, or an atom."""
     tokens.check_depth(depth)
     if tokens.skip("!", "~"):
         return Guard("not", parts=(_single(tokens, atom, depth + 1),))
@@ -96,6 +110,7 @@ def _single(tokens: Tokens, atom: Callable[[Tokens], Guard], depth: int) -> Guar
 
 
 def _label(tokens: Tokens) -> Guard:
+    """Read a label, "true" or "false"."""
     if tokens.kind != "name":
         raise tokens.unexpected("a label, '!' or '('")
     text = tokens.take()
@@ -107,7 +122,7 @@ MAX_STATES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One arrow: taken when its guard holds for the labels read."""
+    """One edge: taken from `source` to `target` when its guard holds for the labels read."""
 
     source: int
     target: int
@@ -116,9 +131,12 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Automaton(Checked):
-    """States and guarded edges; edges are tried in order, and no match means stay.
+    """States and guarded edges; edges are tried in the order listed, and no match means stay.
 
-    `reads` says which label moves it: that of the state entered (starting with s_0), or of the state left.
+    initial, accepting, Edge.source, Edge.target: positions in `states`.
+    reads: which state's labels move it: "entered" reads L(s_0), L(s_1), .., "left" reads the state before each
+        transition.
+    InputError lists every fault when one is made.
     """
 
     states: tuple[str, ...]
@@ -146,7 +164,7 @@ class Automaton(Checked):
         checks.finish()
 
     def step(self, state: int, labels: frozenset[str]) -> int:
-        """The state after reading one set of labels."""
+        """Return the state after reading one set of labels."""
         for edge in self.edges:
             if edge.source == state and edge.guard.holds(labels):
                 return edge.target
@@ -154,30 +172,28 @@ class Automaton(Checked):
 
 
 def _is_one(state: object, last: int) -> bool:
+    """Return whether a value is the position of a state."""
     return whole_fault(state, low=0, high=last) is None
 
 
-def _check_accepting(accepting: object, last: int, checks: Checks) -> None:
-    if not isinstance(accepting, frozenset | set) or not all(_is_one(state, last) for state in accepting):
-        checks.error("accepting", "is not a set of states", f"number them from 0 to {last:,}")
-    else:
-        checks.put("accepting", frozenset(map(int, accepting)))
-
-
 def _check_edges(edges: object, last: int, checks: Checks) -> None:
+    """Note edges that are no edges, or that join states that do not exist."""
     if not isinstance(edges, tuple | list):
-        checks.error("edges", f"is {shown(edges)}, not a tuple of edges")
+        checks.error("edges", f"is {describe_value(edges)}, not a tuple of edges")
         return
     for index, edge in enumerate(edges):
         if not isinstance(edge, Edge) or not isinstance(edge.guard, Guard):
-            checks.error(f"edges[{index}]", f"is {shown(edge)}, not an Edge with a Guard")
+            checks.error(f"edges[{index}]", f"is {describe_value(edge)}, not an Edge with a Guard")
         elif not _is_one(edge.source, last) or not _is_one(edge.target, last):
             checks.error(f"edges[{index}]", f"joins states {edge.source} and {edge.target}, not 0 to {last:,}")
     checks.put("edges", tuple(edges))
 
 
 def check_guards(automaton: Automaton, faults: Faults, where: str, *, labels: Collection[str] | None) -> None:
-    """Note the labels that guards mention and a model does not have; None where its labels are not known."""
+    """Note the labels that guards mention and a model does not have.
+
+    where: path of the automaton, for the faults. labels: of the model; None where they are not known.
+    """
     for index, edge in enumerate(() if labels is None else automaton.edges):
         check_labels(edge.guard.names(), faults, f"{where}.edges[{index}].when", labels=labels)
 
@@ -185,7 +201,10 @@ def check_guards(automaton: Automaton, faults: Faults, where: str, *, labels: Co
 def check_labels(
     mentioned: frozenset[str] | set[str], faults: Faults, where: str, *, labels: Collection[str] | None
 ) -> bool:
-    """Note the labels that are mentioned and that a model does not have; whether there are none."""
+    """Note the mentioned labels that a model does not have; return True if there are none.
+
+    where: path for the faults. labels: of the model; None where they are not known, and nothing is noted.
+    """
     unknown = [] if labels is None else sorted(mentioned - set(labels))
     for label in unknown:
         listed = f"the labels are {', '.join(labels)}" if labels else "the model has no labels"

@@ -1,7 +1,8 @@
-"""What makes a part of a model valid, wherever it comes from: a file, arrays, or another part changed in Python.
+"""Checks that make every part of a model valid, wherever it comes from: a file, arrays, or `dataclasses.replace`.
 
-Every part checks itself once, when it is made (`Checked`), and a problem that its parts fit each other. Arrays and
-mappings are closed for writing then, so that what was checked stays so.
+Every part checks itself once, when it is made (`Checked`), and a problem checks that its parts fit each other. Arrays
+and mappings are closed for writing then, so that what was checked stays so. A `Checks` collects all faults of one
+object and raises them together.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.errors import Faults, is_flag, is_number, shown, whole_fault
+from opaq.errors import Faults, describe_value, is_flag, is_number, whole_fault
 from opaq.model.arrays import (
     SLACK,
     ContentEq,
@@ -25,9 +26,9 @@ from opaq.model.arrays import (
     sum_fault,
 )
 
-MAX_NAME = 10_000  # characters
+_MAX_NAME = 10_000  # characters
 MAX_REWARD = 1e100  # rewards and thresholds stay below: sums over any horizon and squares of them are still finite
-_OWN: Any = object()  # stands for the value of the field itself
+_FIELD_VALUE: Any = object()  # default of `value`: check what the field holds
 _FROM_DENSE = "SparseRows.from_dense makes one of an array"
 _MOST_LISTED = 10  # faults of one array that are named one by one
 
@@ -56,49 +57,56 @@ class ReadOnlyDict(dict[Any, Any]):
 
 
 class Checks:
-    """The faults of one object that is being made, by the paths that a problem file has for its fields."""
+    """Collects the faults of one object that is being made, by the paths that a problem file has for its fields.
 
-    def __init__(self, made: object, path: str) -> None:
-        self._made, self._path = made, path
+    Each method checks one field, notes what is wrong, and puts the cleaned value (plain type, read-only array) in
+    place. Methods that return a value return None when something was wrong.
+    """
+
+    def __init__(self, target: object, path: str) -> None:
+        self._target, self._path = target, path
         self.faults = Faults()
 
     def at(self, field: str) -> str:
-        """The path of a field."""
+        """Return the path of a field."""
         return f"{self._path}.{field}" if self._path else field
 
     def error(self, field: str, finding: str, advice: str = "") -> None:
-        """Note what is wrong with a field."""
+        """Note what is wrong with a field, and what to do about it."""
         self.faults.error(self.at(field), finding, advice)
 
     def put(self, field: str, value: Any) -> None:
-        """Give a field of the frozen object its final value."""
-        object.__setattr__(self._made, field, value)
+        """Give a field of the frozen object its final value.
+
+        Only while the object is being made; nobody else has seen it yet.
+        """
+        object.__setattr__(self._target, field, value)
 
     def type(self, field: str, kind: type | tuple[type, ...], words: str) -> bool:
-        """Whether a field is of a class; `words` say which one."""
-        value = getattr(self._made, field)
+        """Check that a field is an instance of a class; return whether it is. words: names the class in the message."""
+        value = getattr(self._target, field)
         if isinstance(value, kind):
             return True
-        self.error(field, f"is {shown(value)}, not {words}")
+        self.error(field, f"is {describe_value(value)}, not {words}")
         return False
 
     def flag(self, field: str) -> None:
-        """True or false."""
-        value = getattr(self._made, field)
+        """Check that a field is true or false."""
+        value = getattr(self._target, field)
         if is_flag(value):
             self.put(field, bool(value))
         else:
-            self.error(field, f"is {shown(value)}, not true or false")
+            self.error(field, f"is {describe_value(value)}, not true or false")
 
     def word(self, field: str, words: tuple[str, ...]) -> None:
-        """One of a few words."""
-        value = getattr(self._made, field)
+        """Check that a field is one of a few words."""
+        value = getattr(self._target, field)
         if not isinstance(value, str) or value not in words:
-            self.error(field, f"is {shown(value)}, not {' or '.join(map(repr, words))}")
+            self.error(field, f"is {describe_value(value)}, not {' or '.join(map(repr, words))}")
 
     def whole(self, field: str, *, low: int, high: int) -> None:
-        """A whole number from `low` to `high`."""
-        value = getattr(self._made, field)
+        """Check that a field is a whole number from `low` to `high`."""
+        value = getattr(self._target, field)
         fault = whole_fault(value, low=low, high=high)
         if fault is None:
             self.put(field, int(value))
@@ -106,30 +114,34 @@ class Checks:
             self.error(field, fault)
 
     def reward(self, field: str) -> None:
-        """A reward or a threshold: a number whose sums and squares stay finite."""
-        value = getattr(self._made, field)
+        """Check that a field is a reward or a threshold: a number whose sums and squares stay finite."""
+        value = getattr(self._target, field)
         if not is_number(value):
-            self.error(field, f"is {shown(value)}, not a number")
+            self.error(field, f"is {describe_value(value)}, not a number")
         elif not abs(value) <= MAX_REWARD:
             self.error(field, f"is {value:g}, beyond {MAX_REWARD:g}", "scale all rewards and thresholds down")
         else:
             self.put(field, float(value))
 
     def probability(self, field: str) -> None:
-        """A number from 0 to 1, up to rounding."""
-        value = getattr(self._made, field)
+        """Check that a field is a number from 0 to 1, up to rounding."""
+        value = getattr(self._target, field)
         if not is_number(value) or value != value:
-            self.error(field, f"is {shown(value)}, not a number")
+            self.error(field, f"is {describe_value(value)}, not a number")
         elif not 0 <= value <= 1 + SLACK:
             self.error(field, *probability_fault(value))
         else:
             self.put(field, float(value))
 
     def names(self, field: str, *, kind: str, most: int) -> tuple[str, ...] | None:
-        """Distinct names; a list becomes a tuple."""
-        value = getattr(self._made, field)
+        """Check that a field lists distinct names, at least one; a list becomes a tuple.
+
+        kind: what is named, in the singular, for messages. most: how many there may be.
+        A name is a text without space around it, of at most 10,000 characters, and not "*".
+        """
+        value = getattr(self._target, field)
         if not isinstance(value, tuple | list):
-            return self.error(field, f"is {shown(value)}, not a tuple of names")
+            return self.error(field, f"is {describe_value(value)}, not a tuple of names")
         if not value:
             return self.error(field, "is empty", f"list at least one {kind}")
         if len(value) > most:
@@ -137,13 +149,13 @@ class Checks:
         names = tuple(value)
         if set(map(type, names)) != {str}:
             other = next(index for index, name in enumerate(names) if type(name) is not str)
-            return self.error(f"{field}[{other}]", f"is {shown(names[other])}, not a name")
+            return self.error(f"{field}[{other}]", f"is {describe_value(names[other])}, not a name")
         if not all(names) or tuple(map(str.strip, names)) != names:
             wrong = next(index for index, name in enumerate(names) if not name or name != name.strip())
             advice = "a name has at least one character and no space around it"
             return self.error(f"{field}[{wrong}]", f"'{names[wrong]}' is not a name", advice)
-        if max(map(len, names)) > MAX_NAME:
-            return self.error(field, "has a name that is too long", f"the limit is {MAX_NAME:,} characters")
+        if max(map(len, names)) > _MAX_NAME:
+            return self.error(field, "has a name that is too long", f"the limit is {_MAX_NAME:,} characters")
         distinct = set(names)
         if "*" in distinct:
             return self.error(field, "'*' is not a name", "it stands for all of them")
@@ -155,29 +167,40 @@ class Checks:
         return names
 
     def text(self, field: str) -> None:
-        """Any text."""
+        """Check that a field is text."""
         self.type(field, str, "text")
 
-    def floats(self, field: str, shape: tuple[int, ...], value: Any = _OWN) -> NDArray[np.float64] | None:
-        """An array of finite numbers of this shape, read-only; `value` is checked in place of the field."""
-        given = getattr(self._made, field) if value is _OWN else value
+    def floats(self, field: str, shape: tuple[int, ...], value: Any = _FIELD_VALUE) -> NDArray[np.float64] | None:
+        """Check that a field is an array of finite numbers of this shape; return it read-only.
+
+        value: checked instead of what the field holds (for entries of mappings); the field then stays as it is.
+        """
+        given = getattr(self._target, field) if value is _FIELD_VALUE else value
         array = self._array(field, given, "fiu", np.float64, shape, "numbers")
         if array is None:
             return None
         for index in np.flatnonzero(~np.isfinite(array))[:1].tolist():
             return self.error(f"{field}[{index}]", f"is {array.flat[index]}, not a finite number")
-        if value is _OWN:
+        if value is _FIELD_VALUE:
             self.put(field, array)
         return array
 
     def ints(
-        self, field: str, shape: tuple[int, ...] | None, *, most: int, what: str, axes: int = 1, value: Any = _OWN
+        self,
+        field: str,
+        shape: tuple[int, ...] | None,
+        *,
+        most: int,
+        what: str,
+        axes: int = 1,
+        value: Any = _FIELD_VALUE,
     ) -> IntArray | None:
-        """An array of positions below `most`, read-only; `what` is counted.
+        """Check that a field is an array of positions below `most`; return it read-only.
 
-        shape: None takes any with so many `axes`. value: checked in place of the field, which stays as it is.
+        shape: None takes any with `axes` axes. what: the thing that is numbered, for messages. value: checked instead
+            of what the field holds; the field then stays as it is.
         """
-        given = getattr(self._made, field) if value is _OWN else value
+        given = getattr(self._target, field) if value is _FIELD_VALUE else value
         array = self._array(field, given, "iu", np.int64, shape, "whole numbers")
         if array is None:
             return None
@@ -186,7 +209,7 @@ class Checks:
         once = array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]  # what is not repeated
         for index in np.flatnonzero((once < 0) | (once >= most))[:1].tolist():
             return self.error(field, f"names {what} {once.flat[index]}, but there are {most:,}")
-        if value is _OWN:
+        if value is _FIELD_VALUE:
             self.put(field, array)
         return array
 
@@ -199,15 +222,16 @@ class Checks:
         column: str,
         spell: Callable[[int], str] | None = None,
     ) -> SparseRows | None:
-        """A table of this shape whose rows sum to 1 (scaled where they miss it by rounding), read-only.
+        """Check that a field is SparseRows whose rows sum to 1, scaled where they miss it by rounding.
 
-        num_rows: None takes any number; column: what the columns are; spell: the path of a row below the field.
+        Return it read-only.
+
+        num_rows: None takes any number. column: what the columns are, for messages. spell: gives the path of a row
+            below the field; "[row]" by default.
         """
-        table = getattr(self._made, field)
+        table = getattr(self._target, field)
         if not isinstance(table, SparseRows):
-            return self.error(
-                field, f"is {shown(table)}, not SparseRows", "SparseRows.from_dense makes one of an array"
-            )
+            return self.error(field, f"is {describe_value(table)}, not SparseRows", _FROM_DENSE)
         starts = self._array(field, table.starts, "iu", np.int64, None, "whole numbers")
         at = self._array(field, table.columns, "iu", np.int64, None, "whole numbers")
         values = self._array(field, table.values, "fiu", np.float64, None, "numbers")
@@ -217,8 +241,8 @@ class Checks:
             return self.error(field, "is malformed", _FROM_DENSE)
         shape = (starts.size - 1 if num_rows is None else num_rows, num_columns)
         if not starts.size or (starts.size - 1, int(table.num_columns)) != shape:
-            found = f"has shape {starts.size - 1:,} x {table.num_columns:,}, not {shape[0]:,} x {shape[1]:,}"
-            return self.error(field, found)
+            message = f"has shape {starts.size - 1:,} x {table.num_columns:,}, not {shape[0]:,} x {shape[1]:,}"
+            return self.error(field, message)
         if starts[0] != 0 or starts[-1] != at.size or at.size != values.size or (np.diff(starts) < 0).any():
             return self.error(field, "is malformed: its rows do not cover its entries")
         if ((at < 0) | (at >= shape[1])).any():
@@ -247,12 +271,16 @@ class Checks:
         return checked
 
     def finish(self) -> None:
-        """Raise InputError with every fault."""
+        """Raise InputError with every fault noted so far."""
         self.faults.raise_if_any()
 
     def _array(
         self, field: str, given: Any, kinds: str, dtype: Any, shape: tuple[int, ...] | None, words: str
     ) -> NDArray[Any] | None:
+        """Return a value as a read-only array of a type and shape, or note why it is none.
+
+        kinds: NumPy kind letters that are accepted. words: what the array should hold, for messages.
+        """
         if is_masked(given):
             return self.error(field, *MASKED)
         try:
@@ -262,8 +290,8 @@ class Checks:
         if array.dtype.kind not in kinds and array.size:
             return self.error(field, f"holds something other than {words}", f"give an array of {words}")
         if shape is not None and array.shape != shape:
-            found, expected = (" x ".join(f"{size:,}" for size in sizes) for sizes in (array.shape, shape))
-            return self.error(field, f"has shape {found or 'of one number'}, not {expected}")
+            actual, expected = (" x ".join(f"{size:,}" for size in sizes) for sizes in (array.shape, shape))
+            return self.error(field, f"has shape {actual or 'of one number'}, not {expected}")
         return read_only(array.astype(dtype, copy=False))
 
 
@@ -271,12 +299,15 @@ MASKED = ("has masked entries, which have no value", "fill them, e.g. with array
 
 
 def is_masked(value: object) -> bool:
-    """Whether the value is a masked array some of whose entries are masked."""
+    """Return whether a value is a masked array some of whose entries are masked."""
     return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The array if nobody can write to it, else a copy closed for writing."""
+    """Return the array if nobody can write to it, else a copy closed for writing.
+
+    A view of an array that can be written to counts as writable.
+    """
     owner = array.base if isinstance(array.base, np.ndarray) else array
     closed = not array.flags.writeable and not owner.flags.writeable
     return array if closed else frozen(np.array(array, order="C"))

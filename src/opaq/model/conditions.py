@@ -1,7 +1,8 @@
-"""What a policy may look at, one small class per condition, and the memory that a policy carries.
+"""Conditions: what a policy may look at, one small class each, and the memory that a policy carries.
 
 Each is plain data. `opaq.spec` knows how a condition is written in files, `opaq.product` which machine follows it.
-A condition that is finer than another tells how its part of a row key gives the other's part.
+Conditions are ordered by refinement: a finer one gives a projection from its part of a row key to the coarser one's
+part, which lets a policy of a coarse class be read as one of a finer class.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
-
-import numpy as np
 
 from opaq.errors import Faults
 from opaq.model.arrays import IntArray, SparseRows
@@ -21,10 +20,13 @@ MAX_NODES = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Memory(Checked):
-    """A machine the policy carries: m_{t+1} ~ d(m_t, s_t, a_t) (paper, appendix A).
+    """A machine the policy carries: m_0 ~ start(s_0), m_{t+1} ~ d(m_t, s_t, a_t) (paper, appendix A).
 
-    With `free` the policy chooses the next node together with the action: its rows are over names "action>node", and
-    the updates given here ("stay") are not used.
+    nodes: names of the nodes.
+    start: [state, node]; updates: [update, node]; rows sum to 1.
+    update_of: which row of `updates` holds for (node, state, action), so that equal updates are stored once.
+    free: the policy chooses the next node together with the action: its rows are over names "action>node", and the
+        updates given here ("stay") are not used.
     """
 
     nodes: tuple[str, ...]
@@ -48,41 +50,27 @@ class Memory(Checked):
         checks.finish()
 
 
-def holds(fine: Memory, coarse: Memory) -> bool:
-    """Whether a memory can do what another does: the same machine, or a free one of at least as many nodes.
+def _memory_refines(fine: Memory, coarse: Memory) -> bool:
+    """Return whether a memory can do what another does: the same machine, or a free one of at least as many nodes.
 
     Node n of the larger free memory stands for node n modulo the size of the smaller one.
     """
     if fine.free != coarse.free:
         return False
     if coarse.free:
-        size = len(coarse.nodes)
-        return len(fine.nodes) >= size and _same(_fold_columns(fine.start, size), coarse.start)
-    return (
-        fine.nodes == coarse.nodes
-        and _same(fine.start, coarse.start)
-        and np.array_equal(fine.update_of, coarse.update_of)
-        and _same(fine.updates, coarse.updates)
-    )
-
-
-def _fold_columns(rows: SparseRows, size: int) -> SparseRows:
-    """The same rows with every column counted modulo a size."""
-    columns = rows.columns % size
-    return SparseRows.from_entries(rows.row_of_entry(), columns, rows.values, shape=(rows.num_rows, size))
-
-
-def _same(one: SparseRows, other: SparseRows) -> bool:
-    pairs = ((one.starts, other.starts), (one.columns, other.columns), (one.values, other.values))
-    return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+        start, size = fine.start, len(coarse.nodes)
+        entries = (start.row_of_entry(), start.columns % size, start.values)
+        folded = SparseRows.from_entries(*entries, shape=(start.num_rows, size))
+        return len(fine.nodes) >= size and folded == coarse.start
+    return fine == coarse
 
 
 def check_memory(memory: Memory, faults: Faults, where: str, *, num_states: int, num_actions: int) -> None:
-    """Note when a machine does not fit a model."""
+    """Note when the tables of a memory do not fit a model of these sizes. where: path for the faults."""
     expected = (len(memory.nodes), num_states, num_actions)
     if memory.update_of.shape != expected:
-        found, wanted = (" x ".join(map(str, shape)) for shape in (memory.update_of.shape, expected))
-        faults.error(f"{where}.update", f"has shape {found}, not {wanted}")
+        actual, wanted = (" x ".join(map(str, shape)) for shape in (memory.update_of.shape, expected))
+        faults.error(f"{where}.update", f"has shape {actual}, not {wanted}")
     if memory.start.num_rows != num_states:
         faults.error(f"{where}.start", f"has {memory.start.num_rows:,} entries, not {num_states:,}")
 
@@ -96,7 +84,7 @@ Projection = Callable[[KeyPart], KeyPart]
 
 
 class Condition:
-    """One thing a policy looks at; `key` names it in files, and in the rows of a policy."""
+    """Base of conditions; `key` names one in files, and in the rows of a policy."""
 
     __slots__ = ()
     key: ClassVar[str]
@@ -108,55 +96,65 @@ class Condition:
         return self.key
 
     def project_to(self, coarse: Condition) -> Projection | None:
-        """How this condition's part of a row key gives that of a coarser one; None where it does not."""
+        """Return the function from this condition's part of a row key to a coarser one's; None where there is none."""
         return _identity if self == coarse else None
 
     def project_from(self, fine: Condition) -> Projection | None:
-        """The same, said by the coarser condition: for a new condition that is coarser than one already there."""
+        """Return the same function, known to the coarser condition.
+
+        For a new condition that is coarser than one already there, which does not know it.
+        """
         return None
 
 
 def projection(fine: Condition, coarse: Condition) -> Projection | None:
-    """From the fine condition's part of a row key to the coarse one's; None where the fine one does not tell it."""
+    """Return the function from the fine condition's part of a row key to the coarse one's.
+
+    None if who knows the fine condition does not know the coarse one. Either class may define it: `project_to` of the
+    fine one, or `project_from` of the coarse one.
+    """
     return fine.project_to(coarse) or coarse.project_from(fine)
 
 
 def refines(fine: Condition, coarse: Condition) -> bool:
-    """Whether who knows the fine condition also knows the coarse one."""
+    """Return whether who knows the fine condition also knows the coarse one."""
     return projection(fine, coarse) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentState(Condition):
-    """The state of the model, s_t."""
+    """The state of the model, s_t; its part of a row key is the state's name."""
 
     key: ClassVar[str] = "state"
 
 
 @dataclass(frozen=True, slots=True)
 class Time(Condition):
-    """The time t, 0 .. horizon."""
+    """The time t = 0 .. horizon; its part of a row key is that number."""
 
     key: ClassVar[str] = "time"
 
 
 @dataclass(frozen=True, slots=True)
 class AutomatonState(Condition):
-    """The state of the secret's automaton."""
+    """The state of the secret's automaton, by name (the paper's product policies for language secrets)."""
 
     key: ClassVar[str] = "automaton"
 
 
 @dataclass(frozen=True, slots=True)
 class StartState(Condition):
-    """The state in which the run began, s_0."""
+    """The state in which the run began, s_0, by name."""
 
     key: ClassVar[str] = "start"
 
 
 @dataclass(frozen=True, slots=True)
 class LastStates(Condition):
-    """The last `count` states, the current one included."""
+    """The last `count` states, the current one included.
+
+    Its part of a row key is a tuple of names, oldest first, and shorter at the beginning of a run.
+    """
 
     count: int
     key: ClassVar[str] = "last_states"
@@ -168,11 +166,11 @@ class LastStates(Condition):
 
     @property
     def label(self) -> str:
-        """With how many states."""
+        """The condition with its number of states."""
         return f"{self.key}:{self.count}"
 
     def project_to(self, coarse: Condition) -> Projection | None:
-        """Fewer of the last states, or the current one alone."""
+        """Project to fewer of the last states, or to the current one alone."""
         if isinstance(coarse, LastStates) and coarse.count <= self.count:
             return _latest(coarse.count)
         return (lambda part: _sequence(part)[-1]) if isinstance(coarse, CurrentState) else None
@@ -180,7 +178,7 @@ class LastStates(Condition):
 
 @dataclass(frozen=True, slots=True)
 class MemoryNode(Condition):
-    """The node of a machine that the policy carries."""
+    """The node of a memory that the policy carries."""
 
     memory: Memory
     key: ClassVar[str] = "memory"
@@ -192,12 +190,12 @@ class MemoryNode(Condition):
 
     @property
     def label(self) -> str:
-        """With how many nodes, where the policy is free to use them."""
+        """The condition with its number of nodes, where the policy is free to use them."""
         return f"{self.key}:{len(self.memory.nodes)}" if self.memory.free else self.key
 
     def project_to(self, coarse: Condition) -> Projection | None:
-        """Node n of a larger memory stands for node n modulo the size of the smaller one."""
-        if not isinstance(coarse, MemoryNode) or not holds(self.memory, coarse.memory):
+        """Project node n of a larger memory to node n modulo the size of the smaller one."""
+        if not isinstance(coarse, MemoryNode) or not _memory_refines(self.memory, coarse.memory):
             return None
         nodes = coarse.memory.nodes
         stands_for = {node: nodes[index % len(nodes)] for index, node in enumerate(self.memory.nodes)}
@@ -206,7 +204,10 @@ class MemoryNode(Condition):
 
 @dataclass(frozen=True, slots=True)
 class Observations(Condition):
-    """What the observer saw last: o_{t-count+1} .. o_t, the present observation included, or "all" since the start."""
+    """The last observations o_{t-count+1} .. o_t, the present one included, or "all" since the start.
+
+    For policies that see what the observer sees. The part of a row key is a tuple of names, oldest first.
+    """
 
     count: int | Literal["all"]
     key: ClassVar[str] = "observations"
@@ -222,11 +223,11 @@ class Observations(Condition):
 
     @property
     def label(self) -> str:
-        """With how many observations."""
+        """The condition with its number of observations."""
         return f"{self.key}:{self.count}"
 
     def project_to(self, coarse: Condition) -> Projection | None:
-        """Fewer of the last observations; all of them also tell the time, which is how many came before this one."""
+        """Project to fewer of the last observations; all of them also give the time, which is how many came before."""
         if isinstance(coarse, Time) and self.count == "all":
             return lambda part: len(_sequence(part)) - 1
         if not isinstance(coarse, Observations) or not self._at_least(coarse.count):
@@ -234,20 +235,23 @@ class Observations(Condition):
         return _identity if coarse.count == "all" else _latest(coarse.count)
 
     def _at_least(self, count: int | Literal["all"]) -> bool:
+        """Return whether this condition holds at least so many observations."""
         return self.count == "all" or (count != "all" and count <= self.count)
 
 
 def _identity(part: KeyPart) -> KeyPart:
+    """Return the part itself."""
     return part
 
 
 def _sequence(part: KeyPart) -> tuple[str, ...]:
-    """The part of a row key that lists states or observations."""
+    """Return the part of a row key that lists states or observations."""
     assert isinstance(part, tuple)
     return part
 
 
 def _latest(count: int) -> Projection:
+    """Return the projection to the last `count` of a sequence."""
     return lambda part: _sequence(part)[-count:]
 
 

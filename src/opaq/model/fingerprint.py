@@ -1,4 +1,9 @@
-"""Fingerprints of what a problem states: part by part, so that a difference can be named."""
+"""Fingerprints of problems and models, part by part, so that a difference can be named.
+
+Floats enter with 40 of their 53 bits, so that two platforms that round the last bits differently agree. Used to refuse
+a run folder of another problem (`problem_parts`) and to recognise the model that a policy file was made for
+(`model_fingerprint`).
+"""
 
 from __future__ import annotations
 
@@ -20,18 +25,27 @@ Parts = dict[str, Any]  # the name of a part, in words -> a number, a short text
 
 
 def digest(value: Any) -> str:
-    """ "sha256:..." of any value made of dataclasses, arrays, mappings, sequences, names and numbers."""
-    content = hashlib.sha256(b"opaq-1")
-    for part in _pieces(value):
-        content.update(len(part).to_bytes(8, "little"))
-        content.update(part)
+    """Return "sha256:..." of any value made of dataclasses, arrays, mappings, sequences, names and numbers.
+
+    Fields with metadata {"decides": False} do not count. Raises TypeError for other kinds of values.
+    """
+    return _hash(b"opaq-1", _pieces(value))
+
+
+def _hash(version: bytes, pieces: Iterable[bytes]) -> str:
+    """Return "sha256:..." over pieces of bytes, each behind its length so that pieces cannot run into each other."""
+    content = hashlib.sha256(version)
+    for piece in pieces:
+        content.update(len(piece).to_bytes(8, "little"))
+        content.update(piece)
     return f"sha256:{content.hexdigest()}"
 
 
 def problem_parts(problem: Problem, policy_class: PolicyClass | None = None) -> Parts:
-    """All that decides the answer; numbers are kept as they are, everything else as a digest. The name does not count.
+    """Return all that decides the answer to a problem, by part; the problem's name does not count.
 
-    Keys read as in "the horizon was 12 and is 11", "the transitions differ".
+    Numbers are kept as they are, everything else as a digest. Keys read as in "the horizon was 12 and is 11", "the
+    transitions differ". policy_class: the problem's own unless given.
     """
     mdp, observer, task = problem.mdp, problem.observer, problem.task
     policy_class = policy_class or problem.policy_class
@@ -61,7 +75,7 @@ def problem_parts(problem: Problem, policy_class: PolicyClass | None = None) -> 
 
 
 def _direction(task: Task) -> str:
-    """What is sought, in words; losses by their digest."""
+    """Return what is maximised or minimised, in words; losses by their digest."""
     of: Any = task.of
     if of == Shannon():
         return "least opaque" if task.minimise else "most opaque"
@@ -70,7 +84,7 @@ def _direction(task: Task) -> str:
 
 
 def _pieces(value: Any) -> Iterator[bytes]:
-    """A value as pieces of bytes; every kind of value begins with its own mark."""
+    """Yield a value as pieces of bytes; every kind of value begins with its own mark."""
     if is_dataclass(value) and not isinstance(value, type):
         yield f"data {type(value).__name__}".encode()
         for field in (each for each in fields(value) if each.metadata.get("decides", True)):
@@ -96,6 +110,7 @@ def _pieces(value: Any) -> Iterator[bytes]:
 
 
 def _atom(value: Any) -> bytes:
+    """Return a single value as bytes."""
     if value is None or isinstance(value, bool | int | np.integer | np.bool_):
         return f"plain {value if value is None else int(value)}".encode()
     if isinstance(value, str):
@@ -104,32 +119,25 @@ def _atom(value: Any) -> bytes:
 
 
 def _whole(values: Any) -> bytes:
+    """Return whole numbers as little-endian 64-bit bytes."""
     return np.ascontiguousarray(values, dtype="<i8").tobytes()
 
 
 def _floats(values: Any) -> bytes:
-    """Floats as whole numbers of 40 bits and exponents; -0.0 is 0.0, and what is not finite stands apart."""
+    """Return floats as bytes: rounded numbers, and a mark per number for NaN (1), infinity (2) and -infinity (3)."""
     values = np.asarray(values, dtype=np.float64) + 0.0
     finite = np.isfinite(values)
-    mantissa, exponent = np.frexp(np.where(finite, values, 0.0))
-    whole = np.rint(mantissa * 2.0**_BITS).astype(np.int64)
-    carried = np.abs(whole) == 2**_BITS
-    whole, exponent = np.where(carried, whole // 2, whole), np.where(carried, exponent + 1, exponent)
     odd = np.where(finite, 0, np.where(np.isnan(values), 1, np.where(values > 0, 2, 3)))
-    return _whole(whole) + _whole(np.where(whole == 0, 0, exponent)) + _whole(odd)
+    return _round_floats(np.where(finite, values, 0.0)) + _whole(odd)
 
 
 def model_fingerprint(mdp: MDP) -> str:
-    """ "sha256:..." over names, start, transitions, rewards and labels; the same on every platform."""
-    digest = hashlib.sha256(b"opaq-model-1")
-    for part in _parts(mdp):
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return f"sha256:{digest.hexdigest()}"
+    """Return "sha256:..." over names, start, transitions, rewards and labels; the same on every platform."""
+    return _hash(b"opaq-model-1", _model_pieces(mdp))
 
 
-def _parts(mdp: MDP) -> Iterable[bytes]:
-    """Every part of a model in a fixed order, as bytes."""
+def _model_pieces(mdp: MDP) -> Iterable[bytes]:
+    """Yield every part of a model in a fixed order, as bytes."""
     yield from _names(mdp.states)
     yield from _names(mdp.actions)
     yield _round_floats(mdp.start)
@@ -152,12 +160,13 @@ def _parts(mdp: MDP) -> Iterable[bytes]:
 
 
 def _names(names: tuple[str, ...]) -> Iterable[bytes]:
+    """Yield how many names there are, then each of them."""
     yield len(names).to_bytes(8, "little")
     yield from (name.encode("utf-8", "surrogatepass") for name in names)
 
 
 def _round_floats(values: Any) -> bytes:
-    """Floats as whole numbers of 40 bits and exponents; -0.0 is 0.0."""
+    """Return finite floats as whole numbers of 40 bits and exponents; -0.0 is 0.0."""
     mantissa, exponent = np.frexp(np.asarray(values, dtype=np.float64) + 0.0)
     whole = np.rint(mantissa * 2.0**_BITS).astype(np.int64)
     carried = np.abs(whole) == 2**_BITS

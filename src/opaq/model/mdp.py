@@ -1,4 +1,8 @@
-"""The plant: a Markov decision process with named states and actions, and what a foreign model file adds to it."""
+"""The plant: a Markov decision process with named states and actions, and what a foreign model file adds to it.
+
+A *choice* is one action enabled in one state. Choices are numbered state by state and, within a state, in the order of
+the actions; every table of the plant has one row per choice, so that actions that are not enabled take no room.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.errors import Fault, shown
+from opaq.errors import Fault, describe_value
 from opaq.model.arrays import (
     SLACK,
     BoolArray,
@@ -29,7 +33,14 @@ MAX_ACTIONS = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MDP(Checked):
-    """States, actions and what they do. A choice is one action enabled in one state.
+    """A Markov decision process: s_0 ~ start, s_{t+1} ~ P(s' | s_t, a_t), rewards R(s_t, a_t), labels of states.
+
+    states, actions: distinct names.
+    start: [state], sums to 1.
+    choice_start, choice_action: which actions each state enables, at least one.
+    transitions: [choice, state], rows sum to 1; sums that miss 1 by rounding are scaled.
+    rewards: [choice], of the return; named_rewards: further ones, for requirements.
+    labels: what formulas and automata read of a state.
 
     InputError lists every fault when one is made; arrays and mappings are read-only.
     """
@@ -56,48 +67,48 @@ class MDP(Checked):
 
     @property
     def num_states(self) -> int:
-        """How many states there are."""
+        """Number of states."""
         return len(self.states)
 
     @property
     def num_choices(self) -> int:
-        """How many (state, enabled action) pairs there are."""
+        """Number of (state, enabled action) pairs."""
         return int(self.choice_action.size)
 
     def choice_state(self) -> IntArray:
-        """The state of every choice."""
+        """Return [choice] -> state."""
         return np.repeat(np.arange(self.num_states), np.diff(self.choice_start))
 
     def state_index(self) -> dict[str, int]:
-        """State name -> position."""
+        """Return state name -> position."""
         return positions(self.states)
 
     def action_index(self) -> dict[str, int]:
-        """Action name -> position."""
+        """Return action name -> position."""
         return positions(self.actions)
 
     def mask(self, states: IntArray) -> BoolArray:
-        """Which states are among the given ones."""
+        """Return [state]: True for the given states."""
         chosen = np.zeros(self.num_states, dtype=bool)
         chosen[states] = True
         return chosen
 
     def labels_of(self) -> tuple[frozenset[str], ...]:
-        """The labels of every state."""
-        found: list[set[str]] = [set() for _ in self.states]
+        """Return per state the labels it carries."""
+        by_state: list[set[str]] = [set() for _ in self.states]
         for label, states in self.labels.items():
             for state in states:
-                found[state].add(label)
-        return tuple(frozenset(labels) for labels in found)
+                by_state[state].add(label)
+        return tuple(frozenset(labels) for labels in by_state)
 
 
 def positions(names: tuple[str, ...]) -> dict[str, int]:
-    """Name -> position."""
+    """Return name -> position."""
     return {name: position for position, name in enumerate(names)}
 
 
 def _check_plant(mdp: MDP, checks: Checks) -> None:
-    """Names, start, choices and where they lead."""
+    """Check names, start, choices and transitions."""
     states = checks.names("states", kind="state", most=MAX_STATES)
     actions = checks.names("actions", kind="action", most=MAX_ACTIONS)
     if states is None or actions is None:
@@ -113,6 +124,7 @@ def _check_plant(mdp: MDP, checks: Checks) -> None:
 
 
 def _check_start(checks: Checks, num_states: int) -> None:
+    """Check that the start is a distribution over states, and scale it where it misses 1 by rounding."""
     start = checks.floats("start", (num_states,))
     if start is None:
         return
@@ -125,7 +137,10 @@ def _check_start(checks: Checks, num_states: int) -> None:
 
 
 def _check_choices(mdp: MDP, checks: Checks) -> IntArray | None:
-    """The state of every choice, when every state enables some actions, each once."""
+    """Return [choice] -> state if every state enables some actions, each once; None otherwise.
+
+    Notes bounds that do not ascend, states that enable nothing, and actions enabled twice.
+    """
     bounds = checks.ints("choice_start", (mdp.num_states + 1,), most=2**62, what="choice")
     if bounds is None:
         return None
@@ -146,14 +161,14 @@ def _check_choices(mdp: MDP, checks: Checks) -> IntArray | None:
 
 
 def _check_earnings(mdp: MDP, checks: Checks) -> None:
-    """Rewards and labels."""
+    """Check rewards and labels."""
     _check_amounts(mdp, "rewards", checks.floats("rewards", (mdp.num_choices,)), checks)
-    labels = _named(mdp.labels, "labels", checks)
+    labels = _check_mapping(mdp.labels, "labels", checks)
     for name, states in labels.items():
         labels[name] = checks.ints(f"labels.{name}", None, most=mdp.num_states, what="state", value=states)
         if labels[name] is not None and (np.diff(labels[name]) <= 0).any():
             checks.error(f"labels.{name}", "is not a list of states that ascend", "use np.unique")
-    earned = _named(mdp.named_rewards, "named_rewards", checks)
+    earned = _check_mapping(mdp.named_rewards, "named_rewards", checks)
     for name, amounts in earned.items():
         earned[name] = checks.floats(f"named_rewards.{name}", (mdp.num_choices,), amounts)
         _check_amounts(mdp, f"named_rewards.{name}", earned[name], checks)
@@ -161,19 +176,19 @@ def _check_earnings(mdp: MDP, checks: Checks) -> None:
     checks.put("named_rewards", ReadOnlyDict(earned))
 
 
-def _named(value: object, path: str, checks: Checks) -> dict[str, Any]:
-    """The entries of a mapping from names."""
+def _check_mapping(value: object, path: str, checks: Checks) -> dict[str, Any]:
+    """Return the entries of a mapping from names; {} with a fault where it is none."""
     if not isinstance(value, Mapping):
-        checks.error(path, f"is {shown(value)}, not a mapping")
+        checks.error(path, f"is {describe_value(value)}, not a mapping")
         return {}
     for name in value:
         if not isinstance(name, str) or not name:
-            checks.error(path, f"the key {shown(name)} is not a name")
+            checks.error(path, f"the key {describe_value(name)} is not a name")
     return dict(value)
 
 
 def _check_amounts(mdp: MDP, path: str, amounts: FloatArray | None, checks: Checks) -> None:
-    """Rewards whose sums could overflow."""
+    """Note rewards so large that their sums could overflow."""
     beyond = np.zeros(0) if amounts is None else np.flatnonzero(np.abs(amounts) > MAX_REWARD)
     if beyond.size and amounts is not None:
         state = mdp.states[mdp.choice_state()[beyond[0]]]
@@ -184,7 +199,11 @@ def _check_amounts(mdp: MDP, path: str, amounts: FloatArray | None, checks: Chec
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Imported(ContentEq):
-    """A model read from another tool's file; a problem file adds what the format lacks."""
+    """A model read from another tool's file; a problem file adds what the format lacks.
+
+    Every field but `mdp` is something that a problem file may use or replace: the file's observations, its state
+    variables (for observers and sets of states), its rewards by name and its discount.
+    """
 
     mdp: MDP
     observer: Observer | None = None  # the file's own observations, if it has any

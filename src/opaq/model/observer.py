@@ -1,4 +1,9 @@
-"""What the eavesdropper sees: emissions, and the sensors that they follow from where sensors are stated."""
+"""The eavesdropper: what it sees in every state, and the sensors that this follows from where sensors are given.
+
+Independent sensors i that fire with probability p_i(s) give the joint observation of the set F that fired:
+
+    E(F | s) = product over i in F of p_i(s) * product over i not in F of (1 - p_i(s)).
+"""
 
 from __future__ import annotations
 
@@ -8,21 +13,21 @@ from typing import Protocol
 
 import numpy as np
 
-from opaq.errors import Fault, Faults, InputError, escape_mark
+from opaq.errors import Fault, Faults, InputError, escape_separator
 from opaq.model.arrays import ContentEq, FloatArray, IntArray, SparseRows, expand_rows, ints
 from opaq.model.checks import Checked, Checks
 
 JOINS = "+"
 NULL = "null"
-MAX_OUTCOMES = 1_024  # in one state
-MAX_PAIRS = 20_000_000  # states x sensors
-MAX_ENTRIES = 20_000_000  # outcomes of all states together
+_MAX_OUTCOMES = 1_024  # in one state
+_MAX_PAIRS = 20_000_000  # states x sensors
+_MAX_ENTRIES = 20_000_000  # outcomes of all states together
 _FEWER = "let fewer sensors overlap or give no false alarms"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sensor(ContentEq):
-    """Fires with probability `detects` in the states that it covers and `false_alarm` elsewhere."""
+    """A sensor: fires with probability `detects` in the states that it covers and `false_alarm` elsewhere."""
 
     name: str
     covers: IntArray  # states, ascending
@@ -35,10 +40,15 @@ class Sensor(ContentEq):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SensorSet(ContentEq):
-    """The sensors of an observer as they are stated; observations and emission follow from them.
+    """Independent sensors; the observations and the emission of an observer follow from them.
 
-    An observation names the sensors that fired, "A+B", or is `null` where none did. Raises InputError when the sensors
-    contradict each other or are too many; it names states by `state_names` where they are given.
+    An observation names the sensors that fired, "A+B", or is `null` where none did.
+
+    sensors: at least one, with distinct names.
+    num_states: of the model.
+    null: what the observer sees where no sensor fires.
+    state_names: for messages; numbers unless given.
+    Raises InputError when the sensors contradict each other, are too many, or have too many joint outcomes.
     """
 
     sensors: tuple[Sensor, ...]
@@ -61,45 +71,48 @@ class SensorSet(ContentEq):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the sensors, as they are listed."""
+        """Names of the sensors, as they are listed."""
         return tuple(sensor.name for sensor in self.sensors)
 
     def coverage(self) -> dict[str, dict[int, float]]:
-        """Sensor -> state that it covers -> the probability that it fires there."""
+        """Return sensor -> state that it covers -> probability that it fires there."""
         return {one.name: dict.fromkeys(one.covers.tolist(), float(one.detects)) for one in self.sensors}
 
 
-def _faults(stated: SensorSet) -> list[Fault]:
-    """What makes the sensors unusable: names, states, rates, and how many outcomes they have together."""
-    if not stated.sensors:
+def _faults(sensor_set: SensorSet) -> list[Fault]:
+    """Return what makes the sensors unusable: names, states, rates, or their number."""
+    if not sensor_set.sensors:
         return [Fault("sensors", "is empty", "list at least one sensor")]
-    faults = [fault for sensor in stated.sensors for fault in _faults_of(sensor, stated)]
-    names = stated.names
+    faults = [fault for sensor in sensor_set.sensors for fault in _sensor_faults(sensor, sensor_set)]
+    names = sensor_set.names
     repeated = dict.fromkeys(name for name in names if names.count(name) > 1) if len({*names}) < len(names) else ()
     faults += [Fault(f"sensors.{name}", "names several sensors", "rename one") for name in repeated]
-    pairs = len(names) * stated.num_states
-    if pairs > MAX_PAIRS:
-        found = f"{len(names):,} sensors for {stated.num_states:,} states are {pairs:,} pairs, more than {MAX_PAIRS:,}"
-        faults.append(Fault("sensors", found, "use fewer sensors, or emissions"))
+    pairs = len(names) * sensor_set.num_states
+    if pairs > _MAX_PAIRS:
+        message = (
+            f"{len(names):,} sensors for {sensor_set.num_states:,} states are {pairs:,} pairs, more than {_MAX_PAIRS:,}"
+        )
+        faults.append(Fault("sensors", message, "use fewer sensors, or emissions"))
     return faults
 
 
-def _faults_of(sensor: Sensor, stated: SensorSet) -> Iterable[Fault]:
+def _sensor_faults(sensor: Sensor, sensor_set: SensorSet) -> Iterable[Fault]:
+    """Yield what is wrong with one sensor."""
     where = f"sensors.{sensor.name}"
     if not sensor.name or JOINS in sensor.name:
         yield Fault(where, f"'{sensor.name}' cannot name a sensor", f"'{JOINS}' joins the sensors that fire together")
-    if sensor.name == stated.null:
+    if sensor.name == sensor_set.null:
         yield Fault(where, "is also the name for no sensor at all", "rename it or set 'null'")
-    if sensor.covers.size and not (sensor.covers[0] >= 0 and sensor.covers[-1] < stated.num_states):
-        yield Fault(f"{where}.covers", f"states are numbered from 0 to {stated.num_states - 1:,}", "change it")
+    if sensor.covers.size and not (sensor.covers[0] >= 0 and sensor.covers[-1] < sensor_set.num_states):
+        yield Fault(f"{where}.covers", f"states are numbered from 0 to {sensor_set.num_states - 1:,}", "change it")
     for key, rate in (("detects", sensor.detects), ("false_alarm", sensor.false_alarm)):
         if not 0 <= rate <= 1:
             yield Fault(f"{where}.{key}", f"{rate} is no probability", "use a number from 0 to 1")
 
 
-def _combine(stated: SensorSet, states: Sequence[object]) -> tuple[tuple[str, ...], SparseRows]:
-    """Observations and emission: the joint outcomes; states with the same coverage share their distribution."""
-    patterns, pattern_of = _patterns(stated)
+def _combine(sensor_set: SensorSet, states: Sequence[object]) -> tuple[tuple[str, ...], SparseRows]:
+    """Return observations and emission [state, observation]; states with the same coverage share their distribution."""
+    patterns, pattern_of = _patterns(sensor_set)
     _refuse_many_outcomes(patterns, pattern_of, states)
     joint = [_outcomes(pattern) for pattern in patterns]
     fired = sorted({outcome for row in joint for outcome in row}, key=lambda outcome: (len(outcome), outcome))
@@ -108,45 +121,48 @@ def _combine(stated: SensorSet, states: Sequence[object]) -> tuple[tuple[str, ..
     starts = np.concatenate(([0], np.cumsum([row.size for row in columns])))
     owner, entry = expand_rows(starts, pattern_of)
     chances = np.array([share for row in joint for share in row.values()])
-    listed = stated.names
-    names = tuple(JOINS.join(listed[sensor] for sensor in outcome) or stated.null for outcome in fired)
-    shape = (stated.num_states, len(names))
+    listed = sensor_set.names
+    names = tuple(JOINS.join(listed[sensor] for sensor in outcome) or sensor_set.null for outcome in fired)
+    shape = (sensor_set.num_states, len(names))
     return names, SparseRows.from_entries(owner, np.concatenate(columns)[entry], chances[entry], shape=shape)
 
 
 def _refuse_many_outcomes(patterns: FloatArray, pattern_of: IntArray, states: Sequence[object]) -> None:
-    """Raise InputError where a state, or all of them together, would have too many joint outcomes."""
+    """Raise InputError where a state, or all of them together, would have too many joint outcomes.
+
+    patterns: [pattern, sensor] probabilities to fire. pattern_of: [state] -> pattern. states: names, for messages.
+    """
     uncertain = np.count_nonzero((patterns > 0) & (patterns < 1), axis=1)
-    crowded = np.flatnonzero(2.0 ** uncertain[pattern_of] > MAX_OUTCOMES)
+    crowded = np.flatnonzero(2.0 ** uncertain[pattern_of] > _MAX_OUTCOMES)
     if crowded.size:
         outcomes = 2 ** int(uncertain[pattern_of[crowded[0]]])
         rest = f" ({crowded.size:,} such states)" if crowded.size > 1 else ""
         state = f"state '{states[crowded[0]]}'"
-        found = f"{state} would have {outcomes:,} joint outcomes, more than {MAX_OUTCOMES:,}{rest}"
-        raise InputError([Fault("sensors", found, _FEWER)])
+        message = f"{state} would have {outcomes:,} joint outcomes, more than {_MAX_OUTCOMES:,}{rest}"
+        raise InputError([Fault("sensors", message, _FEWER)])
     total = int((2**uncertain)[pattern_of].sum())
-    if total > MAX_ENTRIES:
-        found = f"all states together would have {total:,} joint outcomes, more than {MAX_ENTRIES:,}"
-        raise InputError([Fault("sensors", found, _FEWER)])
+    if total > _MAX_ENTRIES:
+        message = f"all states together would have {total:,} joint outcomes, more than {_MAX_ENTRIES:,}"
+        raise InputError([Fault("sensors", message, _FEWER)])
 
 
-def _patterns(stated: SensorSet) -> tuple[FloatArray, IntArray]:
-    """[pattern, sensor]: the probabilities to fire that occur, and the pattern of every state.
+def _patterns(sensor_set: SensorSet) -> tuple[FloatArray, IntArray]:
+    """Return the distinct probabilities to fire, [pattern, sensor], and [state] -> pattern.
 
     States are compared by which sensors cover them, packed into bits: sorting rows of numbers takes far longer.
     """
-    covered = np.zeros((stated.num_states, len(stated.sensors)), dtype=bool)
-    for index, sensor in enumerate(stated.sensors):
+    covered = np.zeros((sensor_set.num_states, len(sensor_set.sensors)), dtype=bool)
+    for index, sensor in enumerate(sensor_set.sensors):
         covered[sensor.covers, index] = True
     packed = np.packbits(covered, axis=1)
     keys = packed.view(f"V{packed.shape[1]}").reshape(-1)
     _, first, pattern_of = np.unique(keys, return_index=True, return_inverse=True)
-    detects, false_alarm = np.array([(sensor.detects, sensor.false_alarm) for sensor in stated.sensors]).T
+    detects, false_alarm = np.array([(sensor.detects, sensor.false_alarm) for sensor in sensor_set.sensors]).T
     return np.where(covered[first], detects, false_alarm), pattern_of.reshape(-1)
 
 
 def _outcomes(fires: FloatArray) -> dict[tuple[int, ...], float]:
-    """Every set of sensors that can fire together, with its probability."""
+    """Return every set of sensors that can fire together, with its probability; fires: [sensor]."""
     outcomes: dict[tuple[int, ...], float] = {(): 1.0}
     for sensor, chance in enumerate(fires.tolist()):
         silent = {outcome: share * (1 - chance) for outcome, share in outcomes.items() if chance < 1}
@@ -159,7 +175,10 @@ MAX_OBSERVATIONS = 5_000_000
 
 
 class ObserverKind(Protocol):
-    """What every kind of observer is: data that name the observations; `opaq.product` knows how each is followed."""
+    """Protocol of observers: data that name the observations.
+
+    `opaq.product.trackers` knows how each kind is followed.
+    """
 
     @property
     def observations(self) -> tuple[str, ...]:
@@ -168,10 +187,15 @@ class ObserverKind(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Observer(Checked):
-    """Sees o_t ~ E(o | s_t) at every time, and, if it watches actions, a noisy sign of a_{t-1} beside it.
+    """An observer of tables: sees o_t ~ E(o | s_t), and a sign of a_{t-1} beside it if it watches actions.
 
-    With `after_action` what is seen in a state depends on the action that led there; `emission` is then for time 0.
-    Sensors that are stated are kept beside the emission that follows from them; InputError when the two disagree.
+    observations: distinct names.
+    emission: [state, observation], rows sum to 1; for every time, or for time 0 where `after_action` is given.
+    action_signs, action_emission: names of the signs of actions, and the probability of each; none before the first
+        action.
+    after_action: E(o | a_{t-1}, s_t), where what is seen in a state depends on the action that led there.
+    sensors: what the emission follows from, kept for reports; InputError when the two disagree.
+
     InputError lists every fault when one is made; arrays are read-only.
     """
 
@@ -186,7 +210,7 @@ class Observer(Checked):
     def of_sensors(
         cls, sensors: SensorSet, action_signs: tuple[str, ...] = (), action_emission: SparseRows | None = None
     ) -> Observer:
-        """See which sensors fire, and what is given of the actions."""
+        """Build the observer who sees which sensors fire, and what is given of the actions."""
         return cls(sensors.observations, sensors.emission, action_signs, action_emission, sensors=sensors)
 
     def __post_init__(self) -> None:
@@ -199,19 +223,19 @@ class Observer(Checked):
         elif self.action_signs != ():
             checks.error("action_signs", "are given, but not when they are shown", "give action_emission")
         for table, kind in tables.items():
-            shown = names[kind]
-            if shown is not None:
-                checks.distributions(table, num_rows=None, num_columns=len(shown), column=kind.removesuffix("s"))
+            column_names = names[kind]
+            if column_names is not None:
+                checks.distributions(table, num_rows=None, num_columns=len(column_names), column=kind.removesuffix("s"))
         if self.sensors is not None:
             checks.type("sensors", SensorSet, "a SensorSet")
         checks.finish()
-        stated = self.sensors
-        if stated is None:
+        sensors = self.sensors
+        if sensors is None:
             return
-        same = self.emission is stated.emission or self.emission == stated.emission
-        if not same or self.observations != stated.observations or self.after_action is not None:
-            found = "the observations or emissions are not those of the stated sensors"
-            raise InputError([Fault("observer.sensors", found, "change the sensors, or set sensors=None")])
+        same = self.emission is sensors.emission or self.emission == sensors.emission
+        if not same or self.observations != sensors.observations or self.after_action is not None:
+            message = "the observations or emissions are not those of the stated sensors"
+            raise InputError([Fault("observer.sensors", message, "change the sensors, or set sensors=None")])
 
     def __repr__(self) -> str:
         also = ", sees actions" if self.action_emission is not None else ""
@@ -228,24 +252,28 @@ class Observer(Checked):
         if not self.action_signs:
             return self.observations
         suffixes = ["", *(f"/{sign}" for sign in self.action_signs)]
-        return tuple(escape_mark(name, "/") + suffix for name in self.observations for suffix in suffixes)
+        return tuple(escape_separator(name, "/") + suffix for name in self.observations for suffix in suffixes)
 
 
-def with_tables(observer: ObserverKind, *, needed_by: str) -> Observer:
-    """The observer, if it is one of tables; InputError for another kind.
+def require_tables(observer: ObserverKind, *, needed_by: str) -> Observer:
+    """Return the observer if it is one of tables; InputError for another kind.
 
     needed_by: what can only hold tables, for the message.
     """
     if isinstance(observer, Observer):
         return observer
-    found = f"is of the kind {type(observer).__name__}, which is no table of emissions by state"
-    raise InputError([Fault("observer", found, f"{needed_by} needs one: use emissions or sensors")])
+    message = f"is of the kind {type(observer).__name__}, which is no table of emissions by state"
+    raise InputError([Fault("observer", message, f"{needed_by} needs one: use emissions or sensors")])
 
 
 def check_observer(
     observer: object, faults: Faults, where: str, *, num_states: int | None, num_actions: int | None
 ) -> None:
-    """Note when an observer of tables does not fit a model; None stands for a size that is not known."""
+    """Note when an observer of tables does not fit a model.
+
+    faults: where errors are noted. where: path of the observer, for messages.
+    num_states, num_actions: of the model; None where not known. Other kinds of observers are not checked.
+    """
     if not isinstance(observer, Observer):
         return
     after, signs = observer.after_action, observer.action_emission
@@ -259,13 +287,13 @@ def check_observer(
 
 
 def sensors_in(name: str) -> list[str]:
-    """The sensors in the name of an observation; a name with an empty part is one sensor."""
+    """Return the sensors in the name of an observation; a name with an empty part is one sensor."""
     parts = name.split(JOINS)
     return parts if all(parts) else [name]
 
 
 def quiet_observation(observer: Observer) -> str:
-    """The observation that names no sensor: "null", else the one that most states can show."""
+    """Return the observation that names no sensor: "null", else the one that most states can show."""
     names = observer.observations
     if NULL in names:
         return NULL
@@ -274,7 +302,7 @@ def quiet_observation(observer: Observer) -> str:
 
 
 def are_sensor_sets(observer: Observer) -> bool:
-    """Whether the names tell: one is "null", or one joins a sensor that also fires alone."""
+    """Return whether observations name sets of sensors: one is "null", or one joins a sensor that also fires alone."""
     names = set(observer.observations)
     joint = [parts for parts in map(sensors_in, names) if len(parts) > 1]
     return NULL in names or any(part in names for parts in joint for part in parts)

@@ -1,4 +1,8 @@
-"""What a policy conditions on, and the table of its rows."""
+"""Policy classes (what a policy conditions on) and policies (the tables of their rows).
+
+A row key has one part per condition, in the order of the class: ("q0", 3) for conditions state and time. The rows that
+a policy needs are those that can occur; `opaq.product` lists them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opaq.display import NotebookView, data_frame
-from opaq.errors import Fault, Faults, InputError, is_int, is_number, shown
+from opaq.errors import Fault, Faults, InputError, describe_value, is_int, is_number
 from opaq.model.arrays import ContentEq, divisor, probability_fault, sum_fault
 from opaq.model.checks import Checked, Checks, ReadOnlyDict
 from opaq.model.conditions import (
@@ -33,7 +37,7 @@ RowKey = tuple[KeyPart, ...]  # one key per row: a part per condition, in the or
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class PolicyClass(ContentEq):
-    """What the policy may look at, in the order in which its rows are keyed."""
+    """The conditions that a policy looks at, in the order in which its rows are keyed."""
 
     conditions: tuple[Condition, ...]
 
@@ -45,7 +49,7 @@ class PolicyClass(ContentEq):
         *,
         conditions: tuple[Condition, ...] = (CurrentState(),),
     ) -> None:
-        """From conditions, or words for them; "last_states" and "memory" take what the other arguments say.
+        """Build a class from conditions, or from words for them.
 
         conditions_on: words such as "state" and "time", or conditions such as LastStates(2); the state alone unless
             given.
@@ -53,19 +57,20 @@ class PolicyClass(ContentEq):
         memory: the machine that the word "memory" stands for.
         conditions: those of another class that this one is made from (by `dataclasses.replace`): its conditions hold
             where `conditions_on` is not given, and its words mean the same.
+        Raises InputError for an unknown word, or a condition that is listed twice.
         """
         for name, given in {"conditions_on": conditions_on, "conditions": conditions}.items():
             optional = given is None and name == "conditions_on"
             if not optional and (isinstance(given, str | Mapping) or not isinstance(given, Iterable)):
-                raise InputError([Fault(name, f"is {shown(given)}", "give a tuple of words: ('state',)")])
+                raise InputError([Fault(name, f"is {describe_value(given)}", "give a tuple of words: ('state',)")])
         sized: dict[str, Condition] = {}
         if not is_int(last_states) or last_states != 0:
             sized[LastStates.key] = LastStates(last_states)
         if memory is not None:
             sized[MemoryNode.key] = MemoryNode(memory)
         known = PLAIN | {one.key: one for one in conditions} | sized
-        stated = (sized.get(one.key, one) for one in conditions) if conditions_on is None else conditions_on
-        chosen = tuple(_condition(one, known) for one in stated)
+        requested = (sized.get(one.key, one) for one in conditions) if conditions_on is None else conditions_on
+        chosen = tuple(_condition(one, known) for one in requested)
         for index, one in enumerate(chosen):
             if one.key in [other.key for other in chosen[:index]]:
                 raise InputError([Fault("conditions_on", f"'{one.key}' is listed twice", "keep one of them")])
@@ -76,7 +81,7 @@ class PolicyClass(ContentEq):
 
     @property
     def conditions_on(self) -> tuple[str, ...]:
-        """The keys of the conditions."""
+        """Keys of the conditions."""
         return tuple(condition.key for condition in self.conditions)
 
     @property
@@ -86,30 +91,31 @@ class PolicyClass(ContentEq):
 
     @property
     def memory(self) -> Memory | None:
-        """The machine the policy carries, if it does."""
+        """The memory the policy carries, None without one."""
         return next((one.memory for one in self.conditions if isinstance(one, MemoryNode)), None)
 
 
-def _condition(stated: str | Condition, known: Mapping[str, Condition]) -> Condition:
-    """A condition, or the one a word stands for."""
-    if isinstance(stated, Condition):
-        return stated
-    if isinstance(stated, str) and stated in known:
-        return known[stated]
+def _condition(condition: str | Condition, known: Mapping[str, Condition]) -> Condition:
+    """Return a condition, or the one that a word stands for."""
+    if isinstance(condition, Condition):
+        return condition
+    if isinstance(condition, str) and condition in known:
+        return known[condition]
     needs = {
         LastStates.key: "give last_states, how many",
         MemoryNode.key: "give memory, the machine",
         Observations.key: "give the condition itself, such as Observations(2)",
     }
-    advice = needs.get(str(stated), f"the words are {', '.join([*PLAIN, *needs])}")
-    raise InputError([Fault("conditions_on", f"unknown condition {shown(stated)}", advice)])
+    advice = needs.get(str(condition), f"the words are {', '.join([*PLAIN, *needs])}")
+    raise InputError([Fault("conditions_on", f"unknown condition {describe_value(condition)}", advice)])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Policy(NotebookView, Checked):
-    """A table: for every row key the probability of each action (actions left out have probability 0).
+    """A table pi(a | row key): for every row the probability of each action; actions left out have probability 0.
 
-    InputError lists every fault when one is made; sums that miss 1 by rounding are scaled, and rows are read-only.
+    rows: {row key: {action: probability}}, a row key being a tuple with one part per condition. InputError lists every
+        fault when one is made; sums that miss 1 by rounding are scaled, and rows are read-only.
     """
 
     policy_class: PolicyClass
@@ -121,7 +127,7 @@ class Policy(NotebookView, Checked):
         checks.type("rows", Mapping, "a mapping {row key: {action: probability}}")
         checks.finish()
         faults = Faults()
-        rows = {key: _checked_row(self.policy_class, key, row, faults) for key, row in self.rows.items()}
+        rows = {key: _check_row(self.policy_class, key, row, faults) for key, row in self.rows.items()}
         faults.raise_if_any()
         object.__setattr__(self, "rows", ReadOnlyDict(rows))
 
@@ -129,7 +135,7 @@ class Policy(NotebookView, Checked):
         return f"<Policy on {', '.join(self.policy_class.conditions_on)}: {len(self.rows)} rows>"
 
     def to_dataframe(self) -> DataFrame:
-        """The table with one line per row and action: a column per condition, the action, its probability."""
+        """Return the table with one line per row and action: a column per condition, the action, its probability."""
         keys = self.policy_class.conditions_on
         lines = [
             {**dict(zip(keys, key, strict=True)), "action": action, "probability": probability}
@@ -140,12 +146,12 @@ class Policy(NotebookView, Checked):
 
 
 def row_name(policy_class: PolicyClass, key: RowKey) -> str:
-    """A row key with its conditions, as messages name it: "state=q0, time=1"."""
+    """Return a row key with its conditions, as messages name it: "state=q0, time=1"."""
     return ", ".join(f"{name}={part}" for name, part in zip(policy_class.conditions_on, key, strict=True))
 
 
-def _checked_row(policy_class: PolicyClass, key: Any, row: Any, faults: Faults) -> ReadOnlyDict | None:
-    """A row that is a distribution, scaled to sum to 1 and read-only; what else it is gets noted."""
+def _check_row(policy_class: PolicyClass, key: Any, row: Any, faults: Faults) -> ReadOnlyDict | None:
+    """Return a row as a read-only distribution, scaled to sum to 1; None with a fault where it is none."""
     keys = policy_class.conditions_on
     if not isinstance(key, tuple) or len(key) != len(keys) or not all(map(_is_part, key)):
         wanted = f"use a tuple ({', '.join(keys)}{',' if len(keys) == 1 else ''})"
@@ -161,14 +167,14 @@ def _checked_row(policy_class: PolicyClass, key: Any, row: Any, faults: Faults) 
 
 
 def _row_fault(row: Any) -> tuple[str, str, str] | None:
-    """What is wrong with a row: at which action, what, and what to do; None if it is a distribution."""
+    """Return what is wrong with a row: (at which action, message, advice); None if it is a distribution."""
     if not isinstance(row, Mapping):
-        return "", f"is {shown(row)}, not a mapping {{action: probability}}", ""
+        return "", f"is {describe_value(row)}, not a mapping {{action: probability}}", ""
     for action, share in row.items():
         if not isinstance(action, str):
-            return "", f"the key {shown(action)} is not the name of an action", ""
+            return "", f"the key {describe_value(action)} is not the name of an action", ""
         if type(share) is not float and not is_number(share):
-            return f": {action}", f"is {shown(share)}, not a number", ""
+            return f": {action}", f"is {describe_value(share)}, not a number", ""
         if share < 0:
             return f": {action}", *probability_fault(share)
     total = math.fsum(row.values())
@@ -176,7 +182,7 @@ def _row_fault(row: Any) -> tuple[str, str, str] | None:
 
 
 def _is_part(part: object) -> bool:
-    """Whether a part of a row key is a name, a time, or a tuple of names."""
+    """Return whether a part of a row key is a name, a time, or a tuple of names."""
     return isinstance(part, str) or is_int(part) or (isinstance(part, tuple) and all(isinstance(n, str) for n in part))
 
 
@@ -189,7 +195,11 @@ def check_policy_class(
     num_actions: int | None,
     has_automaton: bool,
 ) -> None:
-    """Note when a policy class does not fit a model or a secret; None stands for a size that is not known."""
+    """Note when a policy class does not fit a model or a secret.
+
+    faults: where errors are noted. where: path of the class, for messages.
+    num_states, num_actions: of the model; None where not known. has_automaton: whether the secret may have one.
+    """
     for condition in policy_class.conditions:
         if isinstance(condition, AutomatonState) and not has_automaton:
             faults.error(where, *NO_AUTOMATON)

@@ -1,4 +1,7 @@
-"""A problem: plant, observer, secret, horizon and task, checked and ready to be compiled."""
+"""A problem: plant, observer, secret, horizon and task, checked and ready to be compiled.
+
+maximise over policies  H(Z | o_0 .. o_T)   subject to   V >= return_at_least, and every further requirement.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from opaq.display import NotebookView
-from opaq.errors import Faults, is_number, shown, suggestion
+from opaq.errors import Faults, describe_value, is_number, suggestion
 from opaq.model.arrays import ContentEq, IntArray
 from opaq.model.automaton import Automaton, check_guards
 from opaq.model.checks import Checked, Checks
@@ -21,7 +24,7 @@ MAX_HORIZON = 1_000_000
 
 
 class Requirement(ContentEq):
-    """Something that must get done to at least `threshold`; `opaq.product` knows how each kind is followed."""
+    """Base of requirements V >= threshold; `opaq.product.trackers` knows how each kind is followed."""
 
     __slots__ = ()
     threshold: float
@@ -29,7 +32,7 @@ class Requirement(ContentEq):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReturnAtLeast(Requirement):
-    """The expected return of a named reward reaches a threshold."""
+    """The expected discounted return of a named reward is at least `threshold`."""
 
     reward: str
     threshold: float
@@ -43,7 +46,7 @@ class ReturnAtLeast(Requirement):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Reach(Checked, Requirement):
-    """Some of the states are visited within the horizon with at least this probability."""
+    """Some of the states are visited within the horizon with probability at least `threshold`."""
 
     states: IntArray
     threshold: float
@@ -59,7 +62,7 @@ class Reach(Checked, Requirement):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Satisfy(Requirement):
-    """The run satisfies an automaton with at least this probability."""
+    """The run is accepted by an automaton with probability at least `threshold`."""
 
     automaton: Automaton
     threshold: float
@@ -75,10 +78,13 @@ class Satisfy(Requirement):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Task(ContentEq):
-    """What must get done: an expected return of at least `return_at_least`, over the horizon or for ever, and more.
+    """The requirements that a policy must meet, and the observer's uncertainty that it maximises.
 
-    Within that, the policy should leave the observer as uncertain as can be (`minimise`: as certain as can be), in the
-    sense of `of`: opacity, unless another uncertainty is given.
+    return_at_least: threshold of the expected return; None: no such requirement.
+    over: whether the return is counted over t = 0 .. horizon or for ever.
+    requirements: further ones.
+    minimise: make the observer as certain as can be instead.
+    of: the uncertainty; opacity (Shannon) unless given.
     """
 
     return_at_least: float | None = None
@@ -94,20 +100,29 @@ class Task(ContentEq):
         checks.word("over", ("horizon", "forever"))
         checks.flag("minimise")
         if not all(hasattr(self.of, name) for name in ("name", "title", "unit", "over")):
-            checks.error("of", f"is {shown(self.of)}, not an uncertainty", "give Shannon(), GuessError() or another")
+            checks.error(
+                "of", f"is {describe_value(self.of)}, not an uncertainty", "give Shannon(), GuessError() or another"
+            )
         if not isinstance(requirements, tuple | list):
-            checks.error("requirements", f"is {shown(requirements)}, not a tuple of requirements")
+            checks.error("requirements", f"is {describe_value(requirements)}, not a tuple of requirements")
         else:
             checks.put("requirements", tuple(requirements))
             for index, requirement in enumerate(requirements):
                 if not isinstance(requirement, Requirement):
-                    checks.error(f"requirements[{index}]", f"is {shown(requirement)}, not a requirement")
+                    checks.error(f"requirements[{index}]", f"is {describe_value(requirement)}, not a requirement")
         checks.finish()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Problem(NotebookView, Checked):
     """Everything the observer knows but the run itself, and what the agent is asked to do.
+
+    mdp, observer, secret: the plant, who watches, and what must stay hidden.
+    horizon: T transitions, so T + 1 states s_0 .. s_T and observations o_0 .. o_T.
+    discount: gamma of the return, in (0, 1].
+    task: what the policy must achieve; nothing unless given.
+    policy_class: what policies look at unless a call says otherwise; the state unless given.
+    name: for reports.
 
     Any instance is valid: InputError lists every fault when one is made, also by `dataclasses.replace`.
     """
@@ -125,7 +140,7 @@ class Problem(NotebookView, Checked):
         checks = Checks(self, "")
         checks.type("mdp", MDP, "an MDP")
         if not hasattr(self.observer, "observations"):
-            checks.error("observer", f"is {shown(self.observer)}, not an observer")
+            checks.error("observer", f"is {describe_value(self.observer)}, not an observer")
         checks.type("secret", Secret, "a secret")
         checks.whole("horizon", low=0, high=MAX_HORIZON)
         discount = discount_fault(self.discount)
@@ -148,9 +163,9 @@ class Problem(NotebookView, Checked):
 
 
 def discount_fault(discount: object) -> str | None:
-    """What is wrong with a discount; None if nothing is."""
+    """Return what is wrong with a discount; None if nothing is."""
     if not is_number(discount):
-        return f"is {shown(discount)}, not a number"
+        return f"is {describe_value(discount)}, not a number"
     fits = 0 < discount <= 1  # type: ignore[operator]
     return None if fits else f"is {discount:g}, not a number above 0 and up to 1"
 
@@ -165,7 +180,11 @@ def check_task(
     rewards: Collection[str] | None,
     discount: float | None,
 ) -> None:
-    """Note when a task does not fit a model or a discount; None stands for what is not known."""
+    """Note when a task does not fit a model or a discount.
+
+    faults: where errors are noted. where: path of the task, for messages.
+    num_states, labels, rewards: of the model; discount: of the problem; None where not known.
+    """
     if task.over == "forever" and discount is not None and discount >= 1:
         faults.error(f"{where}.over", *needs_discount(discount))
     for index, requirement in enumerate(task.requirements):
@@ -174,7 +193,7 @@ def check_task(
 
 
 def needs_discount(discount: float) -> tuple[str, str]:
-    """What is wrong with a return that is counted for ever without a discount."""
+    """Return the message and the advice for a return that is counted for ever without a discount."""
     return "'forever' needs a discount below 1", f"the discount is {discount:g}"
 
 
@@ -187,7 +206,11 @@ def check_requirement(
     labels: Collection[str] | None,
     rewards: Collection[str] | None,
 ) -> None:
-    """Note when a requirement does not fit a model; None stands for what is not known."""
+    """Note when a requirement does not fit a model: unknown rewards or labels, states beyond the model's.
+
+    faults: where errors are noted. where: path of the requirement, for messages.
+    num_states, labels, rewards: of the model; None where not known.
+    """
     match requirement:
         case ReturnAtLeast(reward):
             if rewards is not None and reward not in rewards:
@@ -214,7 +237,7 @@ def check_uncertainty(uncertainty: Uncertainty, secret: Secret, faults: Faults, 
 
 
 def _secret_values(secret: Secret) -> tuple[str, ...] | None:
-    """The names of all values that a secret may have, where that can be told."""
+    """Return the names of all values that a secret may have; None where only its tracker knows."""
     if isinstance(secret, Visited) or (isinstance(secret, Language) and secret.reveal != "progress"):
         return ("yes", "no")
     if isinstance(secret, Language):

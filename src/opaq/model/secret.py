@@ -1,4 +1,8 @@
-"""What must stay hidden: a finite-valued function of the run s_0 .. s_T."""
+"""Secrets: what must stay hidden, a finite-valued function Z of the run s_0 .. s_T.
+
+Each kind is plain data; the product follows it by a machine that reads the run (`opaq.product.trackers`). Values of Z
+have names: those of the classes, of the automaton's states, or "yes" and "no".
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,10 @@ MAX_TIME = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StateClasses(Checked):
-    """A partition of the states: what about a state is secret (the state itself, or which set it is in)."""
+    """A partition of the states: what about a state is secret (the state itself, or which set it is in).
+
+    names: of the classes. of_state: [state] -> class, one entry for every state of the model.
+    """
 
     names: tuple[str, ...]
     of_state: IntArray  # [state] -> class
@@ -33,14 +40,17 @@ class StateClasses(Checked):
 
 
 class Secret(ContentEq):
-    """What must stay hidden; `opaq.product` knows which machine follows each kind."""
+    """Base of secrets; `opaq.product.trackers` knows which machine follows each kind."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LastState(Secret):
-    """Z = class of s_T (paper, problem 1)."""
+    """Z = class of s_T (paper, problem 1: last-state opacity).
+
+    Needs no memory: the secret is a function of the last state.
+    """
 
     classes: StateClasses
 
@@ -50,7 +60,10 @@ class LastState(Secret):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class InitialState(Secret):
-    """Z = class of s_0 (paper, problem 2)."""
+    """Z = class of s_0 (paper, problem 2: initial-state opacity).
+
+    The product remembers the class of the start for the whole run.
+    """
 
     classes: StateClasses
 
@@ -60,7 +73,7 @@ class InitialState(Secret):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StateAt(Secret):
-    """Z = class of s_t for one fixed time t."""
+    """Z = class of s_t for one fixed time t <= T."""
 
     time: int
     classes: StateClasses
@@ -71,7 +84,7 @@ class StateAt(Secret):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StepsAgo(Secret):
-    """Z = class of s_{T-k}."""
+    """Z = class of s_{T-k}, k = `steps`."""
 
     steps: int
     classes: StateClasses
@@ -82,7 +95,7 @@ class StepsAgo(Secret):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Visited(Checked, Secret):
-    """Z = whether any of the states was ever visited."""
+    """Z = "yes" if any of the states was visited at any time, else "no"."""
 
     states: IntArray
     name: str = "visited"
@@ -96,7 +109,7 @@ class Visited(Checked, Secret):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Language(Secret):
-    """Z = the automaton's state after the run ("progress"), or whether it accepts ("acceptance")."""
+    """Z = the automaton's state after the run ("progress"), or whether it accepts the run ("acceptance")."""
 
     automaton: Automaton
     reveal: Literal["progress", "acceptance"] = "progress"
@@ -109,7 +122,7 @@ class Language(Secret):
 
 
 def _check_classes(secret: Secret, time: str = "") -> None:
-    """A secret that is a class of one state of the run, at a time that one of its fields says."""
+    """Check a secret that is a class of one state of the run; time: the field that says which one, if any."""
     checks = Checks(secret, "secret")
     checks.type("classes", StateClasses, "StateClasses")
     if time:
@@ -118,7 +131,7 @@ def _check_classes(secret: Secret, time: str = "") -> None:
 
 
 def may_have_automaton(secret: Secret) -> bool:
-    """Whether a secret has an automaton, or is of a kind that cannot be told not to."""
+    """Return whether a secret has an automaton, or is of a kind that is not known to have none."""
     return not isinstance(secret, LastState | InitialState | StateAt | StepsAgo | Visited)
 
 
@@ -131,7 +144,11 @@ def check_secret(
     labels: Collection[str] | None,
     horizon: int | None,
 ) -> None:
-    """Note when a secret does not fit a model or a horizon; None stands for what is not known."""
+    """Note when a secret does not fit a model or a horizon.
+
+    faults: where errors are noted. where: path of the secret, for messages.
+    num_states, labels, horizon: of the problem; None where not known.
+    """
     if isinstance(secret, Language):
         check_guards(secret.automaton, faults, f"{where}.automaton", labels=labels)
     elif isinstance(secret, Visited):

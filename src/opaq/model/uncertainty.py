@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from opaq.errors import Fault, InputError, is_number, shown
+from opaq.errors import Fault, InputError, describe_value, is_number
 from opaq.model.arrays import FloatArray, IntArray, floats
 
 Compiled = Literal["opacity", "guess_error", ""]
@@ -431,7 +431,7 @@ class ExpectedLoss:
         try:
             rows = [(guess, [(value, loss) for value, loss in row]) for guess, row in self.losses]
         except (TypeError, ValueError):
-            raise InputError([Fault("loss", f"is {shown(self.losses)}", "ExpectedLoss.of makes it")]) from None
+            raise InputError([Fault("loss", f"is {describe_value(self.losses)}", "ExpectedLoss.of makes it")]) from None
         named = all(isinstance(name, str) for guess, row in rows for name in (guess, *dict(row)))
         if not rows or not named or not all(_is_loss(loss) for _, row in rows for _, loss in row):
             raise InputError([Fault("loss", "is unusable", "give at least one guess, and finite losses")])
@@ -442,7 +442,7 @@ class ExpectedLoss:
     def of(cls, losses: Mapping[str, Mapping[str, float]]) -> ExpectedLoss:
         """From {guess: {secret value: loss}}. Raises InputError without a guess or where a loss is not finite."""
         if not isinstance(losses, Mapping) or not all(isinstance(row, Mapping) for row in losses.values()):
-            raise InputError([Fault("loss", f"is {shown(losses)}", "give {guess: {secret value: number}}")])
+            raise InputError([Fault("loss", f"is {describe_value(losses)}", "give {guess: {secret value: number}}")])
         return cls(tuple((guess, tuple(row.items())) for guess, row in losses.items()))
 
     def over(self, secret_values: Sequence[str]) -> Leaf:

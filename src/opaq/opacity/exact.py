@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs import kernels
-from opaq.beliefs.graph import Budget, Chain, Limit
+from opaq.beliefs.graph import STEP, Budget, Chain, Limit
 from opaq.beliefs.leaves import evaluate_leaves, slope_of_leaf, unfinished_cost
 from opaq.beliefs.returns import secret_distribution, secret_slope
 from opaq.beliefs.unroll import OnLevel, unroll
@@ -124,9 +123,9 @@ def hessian_vector(
     The direction rides in the imaginary part of the logits; every operation is analytic, so the imaginary part of
     the gradient is the derivative along it, without cancellation.
     """
-    moved = theta + 1j * kernels.STEP * np.asarray(direction, dtype=np.float64)
+    moved = theta + 1j * STEP * np.asarray(direction, dtype=np.float64)
     _, slope = _slope(process, moved, leaf, budget, stop)
-    return np.asarray(np.imag(slope) / kernels.STEP)
+    return np.asarray(np.imag(slope) / STEP)
 
 
 def hessian(process: HiddenProcess, theta: FloatArray, *, budget: Budget | None = None) -> FloatArray:

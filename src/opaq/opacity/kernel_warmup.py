@@ -19,7 +19,10 @@ from opaq.product.compile import compile_problem
 
 
 def compile_kernels(*, derivatives: bool = False) -> None:
-    """Run every kernel once on two states: half a minute the first time on a machine, about a second later."""
+    """Run every kernel once on a problem with two states.
+
+    derivatives: also those that solvers need. Takes half a minute the first time on a machine, about a second later.
+    """
     mdp = MDP(
         states=("x", "y"),
         actions=("a", "b"),

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from opaq.beliefs.graph import Budget, Limit
-from opaq.beliefs.returns import expected_return, infinite_return, paid_in_all, secret_distribution, tolerance_of
+from opaq.beliefs.returns import (
+    absolute_payoff,
+    expected_return,
+    infinite_return,
+    secret_distribution,
+    threshold_tolerance,
+)
 from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import BudgetError, check_numbers, check_types, choose
 from opaq.load import as_policy, as_problem
@@ -25,7 +31,7 @@ from opaq.opacity.amount import Amount, bounded_error, bounded_leaf, bounded_opa
 from opaq.opacity.entropies import entropy, fano_bound
 from opaq.opacity.exact import Evaluation, evaluate, further_leaves
 from opaq.opacity.sampled import estimate
-from opaq.opacity.sequences import ObservedSequence, observed_sequences
+from opaq.opacity.sequences import ObservedSequence, rank_sequences
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop, StoppedError, interruptible
@@ -310,7 +316,7 @@ def shown_sequences(
     samples = min(answer.samples, _SHOWN_RUNS)
     shown = replace(budget, nodes=min(budget.nodes, _searched_nodes(answer, product.process.horizon)))
     try:
-        return observed_sequences(
+        return rank_sequences(
             product, pi, prior, count=count, budget=shown, samples=samples, rng=rng if samples else None, stop=stop
         )
     except StoppedError:
@@ -601,7 +607,7 @@ def _tolerance(product: Product, pi: FloatArray, index: int, value: float) -> fl
     payoff, forever = process.payoffs[index], index == 0 and product.problem.task.over == "forever"
     if payoff.threshold is None or value >= payoff.threshold:
         return 0.0
-    return tolerance_of(process, payoff, paid_in_all(process, pi, payoff, forever=forever), forever=forever)
+    return threshold_tolerance(process, payoff, absolute_payoff(process, pi, payoff, forever=forever), forever=forever)
 
 
 def _budget(nodes: int | None, mass: float, gibibytes: float | None) -> Budget:

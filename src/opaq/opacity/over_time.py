@@ -1,7 +1,8 @@
 """What the observer knows after every observation, and how sure it is in the end.
 
-Level t + 1 of the belief graph holds every belief after o_0 .. o_t, so that H(Z | o_0 .. o_t) is a sum over its nodes.
-Beliefs that settle the secret are not in the graph: they add no bits, and in the end the observer is sure.
+Level t + 1 of the belief graph holds every belief after o_0 .. o_t, so that H(Z | o_0 .. o_t) = sum over its nodes of
+mass * H(Z | belief), never rising in t. Beliefs that settle the secret are not in the graph: they add no bits, and in
+the end the observer is sure.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ class OpacityOverTime(ContentEq):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Confidences(ContentEq):
-    """How sure the observer is after the last observation: the distribution of max P(z | o_0 .. o_T)."""
+    """The distribution of the observer's final confidence, max over z of P(z | o_0 .. o_T), in bins.
+
+    A confidence c is right with probability c, so that the bins also say how often a sure observer is wrong.
+    """
 
     method: TimeMethod
     explanation: str
@@ -71,7 +75,7 @@ class _BeliefLevels:
     runs: int = 0  # how many were sampled
 
     def weight(self, time: int) -> FloatArray:
-        """P(belief), or the share of the runs that hold it."""
+        """Return [belief]: P(belief) after o_time, or the share of the sampled runs that hold it."""
         nodes = self.graph.levels[time + 1].nodes
         return nodes.runs / self.runs if self.runs else np.real(nodes.mass)
 
@@ -79,23 +83,29 @@ class _BeliefLevels:
 def knowledge_over_time(
     process: HiddenProcess, pi: FloatArray, measurement: Measurement, *, rng: np.random.Generator, stop: Stop
 ) -> tuple[OpacityOverTime | None, Confidences | None]:
-    """Opacity and guess error after every observation, and the final confidences, for a policy that was measured.
+    """Return opacity and guess error after every observation, and the final confidences, of a measured policy.
+
+    process, pi: a compiled process and the policy vector [slot].
+    measurement: of that policy; its figures are those of the last time, and its method tells whether the graph is
+        small.
+    rng: draws the runs of an estimate.
+    stop: checked between levels; (None, None) is returned once it is requested.
 
     Exact where the belief graph is small enough; otherwise an interval where a part of the graph gives a narrow one,
-    and an estimate from sampled runs where it does not. None where the work was asked to stop, or is too much.
+    and an estimate from sampled runs where it does not. A part is None where even that would take too long.
     """
     try:
-        whole = _whole(process, pi, measurement, stop)
+        whole = _build_whole_graph(process, pi, measurement, stop)
         if whole is not None:
-            return _both(process, pi, measurement, whole, whole, stop)
+            return _choose_levels(process, pi, measurement, whole, whole, stop)
         sampled = _sample_levels(process, pi, rng, stop)
-        part = _part(process, pi, stop) if measurement.opacity.method != "sampled" else None
-        return _both(process, pi, measurement, part, sampled, stop)
+        part = _build_partial_graph(process, pi, stop) if measurement.opacity.method != "sampled" else None
+        return _choose_levels(process, pi, measurement, part, sampled, stop)
     except StoppedError:
         return None, None
 
 
-def _both(
+def _choose_levels(
     process: HiddenProcess,
     pi: FloatArray,
     measurement: Measurement,
@@ -103,7 +113,10 @@ def _both(
     second: _BeliefLevels | None,
     stop: Stop,
 ) -> tuple[OpacityOverTime | None, Confidences | None]:
-    """Over time from the first levels where their interval is narrow, else from the second; the end from the second."""
+    """Return opacity over time and final confidences from the better of two sets of levels.
+
+    Over time from `first` where its interval is narrow, else from `second`; the confidences from `second`.
+    """
     spread = None if second is None else _uncertainties(process, pi, second, stop)
     over = None
     if first is not None and first is not second:
@@ -115,8 +128,10 @@ def _both(
     return over or _over_time(measurement, second, spread), _confidences(second, spread[-1][1])
 
 
-def _whole(process: HiddenProcess, pi: FloatArray, measurement: Measurement, stop: Stop) -> _BeliefLevels | None:
-    """The whole graph, where it is known to be small and its beliefs are quickly turned to the secret."""
+def _build_whole_graph(
+    process: HiddenProcess, pi: FloatArray, measurement: Measurement, stop: Stop
+) -> _BeliefLevels | None:
+    """Return the whole graph, where it is known to be small and its beliefs are quickly turned to the secret."""
     if measurement.opacity.method != "exact" or measurement.num_nodes > _MOST_NODES:
         return None
     if backward_cost(process) > _OPERATIONS:
@@ -129,8 +144,8 @@ def _whole(process: HiddenProcess, pi: FloatArray, measurement: Measurement, sto
     return _BeliefLevels(graph, "exact", f"exact: every belief of the observer, {graph.num_nodes:,} of them")
 
 
-def _part(process: HiddenProcess, pi: FloatArray, stop: Stop) -> _BeliefLevels | None:
-    """What matters most of a large graph."""
+def _build_partial_graph(process: HiddenProcess, pi: FloatArray, stop: Stop) -> _BeliefLevels | None:
+    """Return the part of a large graph that matters most."""
     if backward_cost(process) > _OPERATIONS:
         return None
     budget = Budget(nodes=_SOME_NODES, memory=_MEMORY)
@@ -143,7 +158,11 @@ def _part(process: HiddenProcess, pi: FloatArray, stop: Stop) -> _BeliefLevels |
 def _sample_levels(
     process: HiddenProcess, pi: FloatArray, rng: np.random.Generator, stop: Stop
 ) -> _BeliefLevels | None:
-    """As many sampled runs as can be followed in a short time; none where those would be too few."""
+    """Return as many sampled runs as can be followed in a short time; None where those would be too few.
+
+    A run costs a step along all edges per time and, where the backward prediction is too expensive, moving each of its
+    beliefs on to the horizon.
+    """
     spent = backward_cost(process)
     each = process.horizon * process.edge_target.size + (forward_cost(process, 1) if spent > _OPERATIONS else 0.0)
     runs = min(_MOST_RUNS, int(_OPERATIONS // max(each, 1.0)))
@@ -158,7 +177,7 @@ def _sample_levels(
 def _uncertainties(
     process: HiddenProcess, pi: FloatArray, levels: _BeliefLevels, stop: Stop
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """For every time, per belief: H(Z | belief) and max P(z | belief)."""
+    """Return for every time, per belief: H(Z | belief) in bits and max over z of P(z | belief)."""
     blocks = [_rows(process, levels.graph.levels[time + 1].nodes) for time in range(process.horizon + 1)]
     spread = [(np.zeros(block.shape[0]), np.zeros(block.shape[0])) for block in blocks]
     backwards = backward_cost(process) <= _OPERATIONS
@@ -171,7 +190,7 @@ def _uncertainties(
 
 
 def _rows(process: HiddenProcess, nodes: Any) -> Any:
-    """The beliefs of a level as sparse rows over product states."""
+    """Return the beliefs of a level as a sparse matrix [node, product state]."""
     from scipy.sparse import csr_array
 
     shape = (nodes.mass.size, process.num_states)
@@ -181,7 +200,12 @@ def _rows(process: HiddenProcess, nodes: Any) -> Any:
 def _over_time(
     measurement: Measurement, levels: _BeliefLevels, spread: list[tuple[FloatArray, FloatArray]]
 ) -> OpacityOverTime:
-    """The means over beliefs; the last time is the measurement's own."""
+    """Return the means over beliefs at every time; the last time is the measurement's own.
+
+    spread: [time] -> (H(Z | belief), max P(z | belief)), per belief. With w the weights of the beliefs, opacity is sum
+        of w H and the guess error sum of w (1 - max). Dropped beliefs widen the upper end by Graph.dropped; for an
+        estimate the ends are 1.96 standard errors away.
+    """
     weights = [levels.weight(time) for time in range(len(spread))]
     opacity = np.array([weight @ entropy for weight, (entropy, _) in zip(weights, spread, strict=True)])
     error = np.array([weight @ (1.0 - largest) for weight, (_, largest) in zip(weights, spread, strict=True)])
@@ -193,42 +217,46 @@ def _over_time(
         squares = np.array([weight @ entropy**2 for weight, (entropy, _) in zip(weights, spread, strict=True)])
         margin = _TWO_SIDED * np.sqrt(np.maximum(squares - opacity**2, 0.0) / max(levels.runs - 1, 1))
         lower, upper = opacity - margin, opacity + margin
-    most, (least, largest) = measurement.secret_entropy, _ends(measurement.opacity)
+    most, (least, largest) = measurement.secret_entropy, _bounds_of(measurement.opacity)
     return OpacityOverTime(
         levels.method,
-        levels.explanation + _better_end(measurement, levels),
-        opacity=_falling(opacity, measurement.opacity.value, most),
-        lower=_falling(lower, least, most),
-        upper=_falling(upper, largest, most),
-        guess_error=_falling(error, measurement.guess_error.value, 1.0),
+        levels.explanation + _describe_last_point(measurement, levels),
+        opacity=_make_nonincreasing(opacity, measurement.opacity.value, most),
+        lower=_make_nonincreasing(lower, least, most),
+        upper=_make_nonincreasing(upper, largest, most),
+        guess_error=_make_nonincreasing(error, measurement.guess_error.value, 1.0),
         samples=levels.runs or None,
     )
 
 
-def _better_end(measurement: Measurement, levels: _BeliefLevels) -> str:
-    """What is to be said of the last time where the measurement knows it exactly and the levels do not."""
+def _describe_last_point(measurement: Measurement, levels: _BeliefLevels) -> str:
+    """Return the addition that the last time is exact, where the measurement is and the levels are not."""
     if levels.method == "exact" or measurement.opacity.method != "exact":
         return ""
     what = "the last point is" if measurement.guess_error.method == "exact" else "the opacity of the last point is"
     return f"; {what} exact, as measured"
 
 
-def _ends(amount: Amount) -> tuple[float, float]:
-    """What is certain of an amount, or where it lies with 95% if it is an estimate."""
+def _bounds_of(amount: Amount) -> tuple[float, float]:
+    """Return the certain bounds of an amount, or its 95% interval if it is an estimate."""
     if amount.standard_error is None:
         return amount.lower, amount.upper
     margin = _TWO_SIDED * amount.standard_error
     return max(amount.lower, amount.value - margin), min(amount.upper, amount.value + margin)
 
 
-def _falling(values: FloatArray, last: float, most: float) -> FloatArray:
-    """The values with the last one known better; knowing more never raises an uncertainty."""
+def _make_nonincreasing(values: FloatArray, last: float, most: float) -> FloatArray:
+    """Return values [time] with the last one replaced and all made monotone.
+
+    Knowing more never raises an expected uncertainty, so that each value bounds the later ones from above. last: the
+    value at the horizon; most: the value before anything is seen.
+    """
     falling = np.minimum.accumulate(np.minimum(values, most))
     return np.append(np.maximum(falling[:-1], last), last)
 
 
 def _confidences(levels: _BeliefLevels, largest: FloatArray) -> Confidences:
-    """The final confidences in bins; what is missing of the probability settled the secret before the end."""
+    """Return the final confidences in bins; the probability that is missing settled the secret before the end."""
     weight = levels.weight(len(levels.graph.levels) - 2)
     settled = max(0.0, 1.0 - float(weight.sum()))
     weight, largest = np.append(weight, settled), np.append(largest, 1.0)

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs import kernels
-from opaq.beliefs.graph import Chain, Graph
+from opaq.beliefs.graph import STEP, Chain, Graph
 from opaq.beliefs.leaves import evaluate_leaves, slope_of_leaf
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unroll import unroll
@@ -128,9 +127,9 @@ def hessian_vector(
     process: HiddenProcess, theta: FloatArray, direction: FloatArray, *, samples: int, rng: np.random.Generator
 ) -> FloatArray:
     """An unbiased estimate of the Hessian times a direction (paper, eq. HMM_hessian_posterior_entropy)."""
-    pi = process.softmax(theta + 1j * kernels.STEP * np.asarray(direction))
+    pi = process.softmax(theta + 1j * STEP * np.asarray(direction))
     _, _, slope = policy_slope(process, pi, samples=samples, rng=rng)
-    return np.asarray(np.imag(process.pull_back(pi, slope)) / kernels.STEP)
+    return np.asarray(np.imag(process.pull_back(pi, slope)) / STEP)
 
 
 def _mean(total: float, squares: float, samples: int) -> tuple[float, float]:

@@ -1,4 +1,9 @@
-"""Which observation sequences give the secret away, and which leave the observer guessing."""
+"""Which observation sequences give the secret away, and which leave the observer guessing.
+
+Opacity and leakage are sums over the leaves of the belief graph: a leaf of mass m and posterior p(z) adds m H(p) bits
+to opacity and m D(p || prior) bits to leakage (D: Kullback-Leibler). Continuations that settle the secret add m (-log2
+prior(z)) to leakage. Leaves are ranked by these shares and named by their likeliest sequence.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph
-from opaq.beliefs.unroll import Futures, unroll
+from opaq.beliefs.secret_prediction import SecretPredictions
+from opaq.beliefs.unroll import unroll
 from opaq.model.arrays import ContentEq, FloatArray, expand_rows
 from opaq.product.compile import Product
 from opaq.stop import Stop
@@ -36,7 +42,7 @@ class ObservedSequence(ContentEq):
     num_sequences: int | None = None  # how many sequences share the belief; None: not counted
 
 
-def observed_sequences(
+def rank_sequences(
     product: Product,
     pi: FloatArray,
     prior: FloatArray,
@@ -47,27 +53,32 @@ def observed_sequences(
     rng: np.random.Generator | None = None,
     stop: Stop | None = None,
 ) -> tuple[tuple[ObservedSequence, ...], tuple[ObservedSequence, ...]]:
-    """The most revealing and the most confusing sequences, by their share of leakage and of opacity.
+    """Return the most revealing and the most confusing sequences, by their share of leakage and of opacity.
 
-    They are sought among those that the budget keeps, or among as many sampled ones, and ranked by the probability
-    kept or by the share of the runs. Every probability that is returned is exact. Raises StoppedError when `stop`
-    is requested meanwhile.
+    product, pi: a compiled problem and a policy vector [slot] of it.
+    prior: [secret value] P(Z = z) under the policy.
+    count: how many of each to return.
+    budget: sequences are sought among those that it keeps, and ranked by the probability kept.
+    samples, rng: seek among so many sampled runs instead, ranked by the share of the runs.
+
+    Every probability that is returned is exact, also that of a sampled sequence. Raises StoppedError when `stop` is
+    requested meanwhile.
     """
     process = product.process
     chain = Chain.of(process, pi, stop=stop)
     graph = unroll(chain, steps=process.horizon + 1, budget=budget, keep=True, samples=samples, rng=rng)
     chain.stop.check()
     leaves = graph.last
-    last = Futures.of(process, np.real(chain.moves.flow), steps=0)
-    posterior = last.outlook(leaves, process.horizon, np.arange(leaves.mass.size), pair_state=chain.pairs.state)
+    last = SecretPredictions.of(process, np.real(chain.moves.flow), steps=0)
+    posterior = last.predict(leaves, process.horizon, np.arange(leaves.mass.size), pair_state=chain.pairs.state)
     complete = not samples and graph.dropped_mass == 0.0
-    counts = _sequence_counts(graph) if complete else None
+    counts = _count_sequences(graph) if complete else None
     candidates = _Candidates(product, chain, graph, posterior, prior, counts)
     return candidates.revealing(count), candidates.confusing(count)
 
 
-def _sequence_counts(graph: Graph) -> list[FloatArray]:
-    """How many observation sequences lead to every node of every level of a graph of which nothing is missing."""
+def _count_sequences(graph: Graph) -> list[FloatArray]:
+    """Return [level][node]: how many observation sequences lead to a node of a graph of which nothing is missing."""
     counts: list[FloatArray] = [np.ones(1)]
     for level in graph.levels[1:]:
         per_arc = np.repeat(counts[-1], np.diff(level.arcs.start))
@@ -79,6 +90,11 @@ def _sequence_counts(graph: Graph) -> list[FloatArray]:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
+    """The leaves of a belief graph with their posteriors, and the paths that lead to them.
+
+    Names are resolved only for the few leaves that are returned.
+    """
+
     product: Product
     chain: Chain
     graph: Graph
@@ -87,36 +103,46 @@ class _Candidates:
     counts: list[FloatArray] | None  # [level][node]; None: a part of the graph is missing, masses are not known
 
     def confusing(self, count: int) -> tuple[ObservedSequence, ...]:
+        """Return the `count` leaves with the largest share m H(Z | leaf) of opacity."""
         mass, bits = np.real(self.graph.last.mass), self._entropy()
-        return tuple(self._leaf(leaf, bits[leaf]) for leaf in _top(mass * bits, mass, count))
+        return tuple(self._leaf_sequence(leaf, bits[leaf]) for leaf in _largest(mass * bits, mass, count))
 
     def revealing(self, count: int) -> tuple[ObservedSequence, ...]:
+        """Return the `count` leaves and settled continuations with the largest share of leakage."""
         mass, bits = np.real(self.graph.last.mass), self._divergence()
-        ranked = [(mass[leaf] * bits[leaf], self._leaf(leaf, bits[leaf])) for leaf in _top(mass * bits, mass, count)]
+        ranked = [
+            (mass[leaf] * bits[leaf], self._leaf_sequence(leaf, bits[leaf]))
+            for leaf in _largest(mass * bits, mass, count)
+        ]
         for depth, level in enumerate(self.graph.levels):
             known, gained = level.known, -_log2(self.prior[level.known.value])
             ranked += [
-                (known.mass[entry] * gained[entry], self._settled(depth, entry, gained[entry]))
-                for entry in _top(known.mass * gained, known.mass, count)
+                (known.mass[entry] * gained[entry], self._settled_sequence(depth, entry, gained[entry]))
+                for entry in _largest(known.mass * gained, known.mass, count)
             ]
         return tuple(sequence for _, sequence in sorted(ranked, key=lambda pair: -pair[0])[:count])
 
     def _entropy(self) -> FloatArray:
-        """H(Z | leaf) of every leaf."""
+        """Return [leaf]: H(Z | leaf) in bits."""
         return -self._row_sums(self.posterior.data * _log2(self.posterior.data))
 
     def _divergence(self) -> FloatArray:
-        """How far the posterior of every leaf is from the prior: sum_z p(z | leaf) log2(p(z | leaf) / p(z))."""
+        """Return [leaf]: sum over z of p(z | leaf) log2(p(z | leaf) / p(z)), the leakage per unit of mass."""
         share, prior = self.posterior.data, self.prior[self.posterior.indices]
         return self._row_sums(share * (_log2(share) - _log2(prior)))
 
     def _row_sums(self, terms: FloatArray) -> FloatArray:
+        """Return [leaf]: the sum of terms, one per entry of the posterior."""
         size = self.posterior.shape[0]
         owner = np.repeat(np.arange(size), np.diff(self.posterior.indptr))
         return np.asarray(np.bincount(owner, weights=terms, minlength=size))
 
-    def _leaf(self, leaf: int, bits: float) -> ObservedSequence:
-        """A leaf; `bits` are those per unit of its probability."""
+    def _leaf_sequence(self, leaf: int, bits: float) -> ObservedSequence:
+        """Describe a leaf by its likeliest sequence.
+
+        bits: the leaf's share per unit of probability; multiplied by its mass, or by the probability of the one
+            sequence where the mass is not known.
+        """
         depth, nodes = len(self.graph.levels) - 1, self.graph.last
         row = self.posterior[[leaf]].toarray().reshape(-1)
         likeliest = float(nodes.best[leaf])
@@ -131,8 +157,8 @@ class _Candidates:
             num_sequences=self._count(depth, leaf),
         )
 
-    def _settled(self, depth: int, entry: int, bits: float) -> ObservedSequence:
-        """A continuation after which the secret is certain; its belief is not part of the graph."""
+    def _settled_sequence(self, depth: int, entry: int, bits: float) -> ObservedSequence:
+        """Describe a continuation after which the secret is certain; its belief is not part of the graph."""
         known = self.graph.levels[depth].known
         node, observation = int(known.node[entry]), int(known.observation[entry])
         likeliest = float(self.graph.levels[depth - 1].nodes.best[node]) * self._chance(depth - 1, node, observation)
@@ -150,36 +176,38 @@ class _Candidates:
         )
 
     def _chance(self, depth: int, node: int, observation: int) -> float:
-        """P(observation | node): one step of the filter."""
+        """Return P(observation | node) by one step of the filter."""
         nodes, process, pairs = self.graph.levels[depth].nodes, self.product.process, self.chain.pairs
         entries = slice(nodes.start[node], nodes.start[node + 1])
         owner, edge = expand_rows(process.edge_start, pairs.state[nodes.pair[entries]].astype(np.int64))
         ahead = np.real(nodes.belief[entries][owner] * self.chain.moves.flow[edge])
         source, pair = expand_rows(pairs.start.astype(np.int64), process.edge_target[edge])
-        shown = pairs.observation[pair] == observation
-        return float(ahead[source[shown]] @ pairs.value[pair[shown]])
+        emits = pairs.observation[pair] == observation
+        return float(ahead[source[emits]] @ pairs.value[pair[emits]])
 
     def _count(self, depth: int, node: int) -> int | None:
+        """Return how many sequences lead to a node; None where that is not known or too large to be exact."""
         if self.counts is None or not self.counts[depth][node] < _COUNTABLE:
             return None
         return int(self.counts[depth][node])
 
     def _path(self, depth: int, node: int) -> tuple[str, ...]:
-        """The likeliest observations that lead to a node."""
-        found = []
+        """Return the likeliest observations that lead to a node."""
+        reversed_names = []
         while depth > 0:
             nodes = self.graph.levels[depth].nodes
-            found.append(self.product.observations[nodes.observation[node]])
+            reversed_names.append(self.product.observations[nodes.observation[node]])
             node, depth = int(nodes.parent[node]), depth - 1
-        return tuple(reversed(found))
+        return tuple(reversed(reversed_names))
 
 
 def _log2(p: FloatArray) -> FloatArray:
+    """Return log2 with 0 replaced by the smallest double."""
     return np.log2(np.maximum(p, _TINY))
 
 
-def _top(shares: FloatArray, mass: FloatArray, count: int) -> list[int]:
-    """The indices of the largest shares, largest first; what is no more than a rounding error is not listed."""
+def _largest(shares: FloatArray, mass: FloatArray, count: int) -> list[int]:
+    """Return the indices of the largest shares, largest first; rounding errors are not listed."""
     real = np.where(mass > _NOISE, shares, 0.0)
     order = np.argsort(-real, kind="stable")[:count]
     return [int(index) for index in order if real[index] > _NOISE]

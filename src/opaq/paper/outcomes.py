@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 from opaq.opacity.measure import Measurement
 from opaq.paper.settings import Published
 
@@ -135,14 +135,14 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def _row(finding: Finding) -> tuple[str, ...]:
     return (
-        printable(finding.source),
+        escape_invisible(finding.source),
         _opacity(finding),
         _number(finding.expected_return),
         _number(finding.guess_error),
         "" if finding.feasible is None else "yes" if finding.feasible else "NO",
         finding.status,
         _time(finding.seconds),
-        printable(finding.note),
+        escape_invisible(finding.note),
     )
 
 

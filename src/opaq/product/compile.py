@@ -1,4 +1,14 @@
-"""Model x machines -> one hidden process over the reachable product states, and the way back."""
+"""Compile a problem: trackers -> reachable product states -> policy rows -> hidden process, and the way back.
+
+The product state is x = (s, node of the secret, node of the observer, nodes of the policy's conditions and of the
+requirements). Policies of a class cannot tell all x apart: a *row* is what they do tell apart, and a *slot* one enabled
+action of one row. A policy is then one vector pi over slots, and with it
+
+    P_pi(x' | x) = sum over a of pi[slot(x, a)] P(x' | x, a),     V_pi = sum over t of gamma^t E[R(x_t, a_t)]
+
+are linear in pi at every step. `Product.policy_vector` and `Product.policy` translate between tables in the user's
+names and vectors.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +32,12 @@ from opaq.product.process import Edges, HiddenProcess, Pairs, Payoff
 from opaq.product.trackers import (
     ConditionTracker,
     RequirementTracker,
-    SecretTracker,
     TrackerContext,
     choice_model,
     condition_machine,
     free_memory_of,
+    lift_to_choices,
     rank,
-    reads_actions,
     track_condition,
     track_requirement,
 )
@@ -44,7 +53,7 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Product:
-    """A compiled problem: the hidden process and what its numbers mean to the user."""
+    """A compiled problem: the hidden process, and what its numbers mean to the user."""
 
     problem: Problem
     policy_class: PolicyClass
@@ -63,17 +72,22 @@ class Product:
         return f"Product({self.problem.name!r}: {sizes}, {seen})"
 
     def policy_vector(self, policy: Policy | None) -> FloatArray:
-        """The policy as a flat vector over slots; None means uniform. Raises InputError on rows that do not fit."""
+        """Return a policy as a vector [slot] over slots; None gives the uniform policy.
+
+        A row that the policy lacks is uniform if its actions do and pay the same.
+        Raises InputError with every row that is missing, does not fit the problem, or takes an action that is not
+        enabled.
+        """
         if policy is None:
             return self.process.uniform()
-        return _vector(self, policy)
+        return _policy_to_vector(self, policy)
 
     def policy(self, pi: FloatArray) -> Policy:
-        """The way back: a vector over slots as a policy in the user's names."""
+        """Return a vector over slots as a policy in the user's names: the way back."""
         return Policy(self.policy_class, self.table(pi))
 
     def table(self, vector: FloatArray) -> dict[RowKey, dict[str, float]]:
-        """Any vector over slots, by row and action."""
+        """Return any vector [slot] (a policy, a gradient, advantages) as {row key: {action: number}}."""
         bounds = zip(self.rows, self.process.row_start, self.process.row_start[1:], strict=False)
         return {
             key: {self.actions[self.slot_action[slot]]: float(vector[slot]) for slot in range(first, last)}
@@ -81,65 +95,113 @@ class Product:
         }
 
 
-def _vector(product: Product, policy: Policy) -> FloatArray:
-    """A policy table as a vector over slots."""
-    if policy.policy_class.conditions_on != product.policy_class.conditions_on:
-        raise InputError([_other_class(product, policy)])
-    pi, missing, faults = np.zeros(product.process.num_slots), [], Faults()
-    for row, key in enumerate(product.rows):
-        first, last = product.process.row_start[row : row + 2]
-        row_actions = [product.actions[action] for action in product.slot_action[first:last]]
-        probabilities = policy.rows.get(key)
-        if probabilities is not None:
-            pi[first:last] = [probabilities.get(action, 0.0) for action in row_actions]
-            _check_row(faults, row_name(product.policy_class, key), probabilities, row_actions)
-        elif _indifferent(product.process, int(first), int(last)):
-            pi[first:last] = 1.0 / (last - first)
-        else:
-            missing.append(row_name(product.policy_class, key))
-    if missing:
-        faults.errors.append(_missing_rows(missing))
-    occurring = set(product.rows)
-    check_rows(policy, product.problem, [key for key in policy.rows if key not in occurring], faults)
-    faults.raise_if_any()
-    return pi
+def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *, stop: Stop | None = None) -> Product:
+    """Compile a problem for the policies of one class.
 
-
-def _check_row(faults: Faults, name: str, probabilities: Mapping[str, float], actions: list[str]) -> None:
-    """Note a row that takes an action which is not enabled."""
-    strange = [action for action, chance in probabilities.items() if chance != 0 and action not in actions]
-    if strange:
-        faults.error(
-            f"policy row {name}", f"'{strange[0]}' is not enabled there", f"enabled are {', '.join(actions[:8])}"
-        )
-
-
-def _missing_rows(names: list[str]) -> Fault:
-    """One fault for all rows that a policy lacks."""
-    if len(names) == 1:
-        return Fault(f"policy row {names[0]}", "the policy has no row for this case, which can occur", "add the row")
-    shown = "; ".join(names[:_MOST_SHOWN]) + ("; ..." if len(names) > _MOST_SHOWN else "")
-    return Fault("policy", f"has no row for {len(names):,} cases that can occur: {shown}", "add the rows")
-
-
-def _other_class(product: Product, policy: Policy) -> Fault:
-    mine, theirs = product.policy_class.conditions_on, policy.policy_class.conditions_on
-    return Fault("policy", f"conditions on {', '.join(theirs)}, but the problem was compiled for {', '.join(mine)}")
-
-
-def _indifferent(process: HiddenProcess, first: int, last: int) -> bool:
-    """Whether all actions of a row do and pay the same, so that its probabilities cannot matter."""
-    if last - first == 1:
-        return True
-    for matrix in (process.edge_slots, *(payoff.slots for payoff in process.payoffs)):
-        columns = matrix[:, first:last].toarray() if matrix.shape[0] * (last - first) < 10_000_000 else None
-        if columns is None or np.ptp(columns, axis=1).max(initial=0.0) > 0:
-            return False
-    return True
+    problem: plant, observer, secret, horizon and task.
+    policy_class: what the policies look at; the problem's own class unless given.
+    stop: checked once per level of the exploration; optional.
+    Raises InputError when the class does not fit the problem, BudgetError when the product is too large, StoppedError
+    when `stop` is requested meanwhile.
+    """
+    check_types(
+        {
+            "problem": (problem, Problem, "an opaq.Problem"),
+            "policy_class": (policy_class, PolicyClass, "an opaq.PolicyClass"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+        },
+        optional=("policy_class", "stop"),
+    )
+    if policy_class is None:
+        policy_class = problem.policy_class
+    else:
+        sizes = {"num_states": problem.mdp.num_states, "num_actions": len(problem.mdp.actions)}
+        faults = Faults()
+        check_policy_class(policy_class, faults, "policy", **sizes, has_automaton=may_have_automaton(problem.secret))
+        faults.raise_if_any()
+    plan = _Plan.of(problem, policy_class)
+    mdp, observer = choice_model(problem.mdp, plan.memory), plan.context.observer
+    depth = None if problem.task.over == "forever" else problem.horizon
+    states = explore(mdp, plan.machines(), depth=depth, stop=stop or Stop())
+    followed = zip(plan.conditions, plan.condition_parts(), strict=True)
+    looked_at = [condition.nodes(states.nodes[part]) for condition, part in followed]
+    rows = _policy_rows(mdp, states.state, looked_at, words=[one.word for one in plan.conditions])
+    tracker = plan.context.secret
+    occurring, secret = np.unique(tracker.value(states.nodes[SECRET], states.state), return_inverse=True)
+    process = _assemble(
+        states,
+        rows,
+        emission=observer.emission(states.nodes[OBSERVER], states.state),
+        secret=secret.reshape(-1),
+        payoffs=_payoffs(plan, mdp, states, rows),
+        horizon=problem.horizon,
+    )
+    return Product(
+        problem=problem,
+        policy_class=policy_class,
+        process=process,
+        state_of=states.state,
+        rows=rows.keys,
+        actions=mdp.actions,
+        slot_action=rows.slot_action,
+        observations=observer.observations,
+        secret_values=tuple(tracker.values[value] for value in occurring),
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyRows:
+class _Plan:
+    """The trackers of a problem and a policy class, and the parts of the product that they need."""
+
+    context: TrackerContext
+    policy_class: PolicyClass
+    conditions: tuple[ConditionTracker, ...]
+    requirements: tuple[RequirementTracker, ...]
+    memory: Memory | None  # whose next node the policy chooses
+
+    @classmethod
+    def of(cls, problem: Problem, policy_class: PolicyClass) -> _Plan:
+        """Track every condition of the class and every requirement of the task."""
+        context = TrackerContext.of(problem, policy_class)
+        conditions = tuple(track_condition(one, context) for one in policy_class.conditions)
+        requirements = tuple(track_requirement(one, problem) for one in problem.task.requirements)
+        return cls(context, policy_class, conditions, requirements, free_memory_of(conditions))
+
+    def machines(self) -> dict[str, Machine]:
+        """Return part -> machine: what secret, observer, policy and task need, and no more.
+
+        The order fixes how product states are numbered.
+        """
+        context = self.context
+        always = {SECRET: context.secret.machine, OBSERVER: context.observer.machine}
+        required = zip(self.requirement_parts(), self.requirements, strict=True)
+        watching = {part: one.machine for part, one in required if one.machine is not None}
+        return {
+            **{part: lift_to_choices(machine, self.memory) for part, machine in always.items()},
+            **self._condition_machines(),
+            **{part: lift_to_choices(machine, self.memory) for part, machine in watching.items()},
+        }
+
+    def _condition_machines(self) -> dict[str, Machine]:
+        """Return the machines of conditions that no other part follows, ordered by kind."""
+        followed = zip(self.policy_class.conditions, self.condition_parts(), self.conditions, strict=True)
+        own = [(rank(condition), part, one) for condition, part, one in followed if one.part is None]
+        return {part: condition_machine(one, self.memory) for _, part, one in sorted(own, key=itemgetter(0))}
+
+    def condition_parts(self) -> list[str]:
+        """Return per condition the part of the product that follows it."""
+        return [one.part or f"condition {index}" for index, one in enumerate(self.conditions)]
+
+    def requirement_parts(self) -> list[str]:
+        """Return per requirement the name of its part of the product.
+
+        Requirements without a machine have no such part.
+        """
+        return [f"requirement {index}" for index, _ in enumerate(self.requirements)]
+
+
+@dataclass(frozen=True, slots=True)
+class _PolicyRows:
     """The rows of a policy over product states; a slot is one action of one row."""
 
     keys: tuple[RowKey, ...]
@@ -150,22 +212,22 @@ class PolicyRows:
 
     @property
     def num_slots(self) -> int:
-        """The length of a policy vector."""
+        """Length of a policy vector."""
         return int(self.row_start[-1])
 
     def slot(self, states: IntArray, choices: IntArray) -> IntArray:
-        """The slots of choices made in product states."""
+        """Return [case] -> slot of choices made in product states."""
         return self.row_start[self.of_state[states]] + self.choice_rank[choices]
 
 
-def policy_rows(
+def _policy_rows(
     mdp: MDP, state: IntArray, nodes: Sequence[IntArray], *, words: Sequence[Callable[[int], KeyPart]]
-) -> PolicyRows:
-    """The rows of a policy that looks at some columns of the product.
+) -> _PolicyRows:
+    """Group product states into the rows of a policy that looks at some columns of the product.
 
     state: [product state] -> model state.
-    nodes: per condition [product state] -> node, in the order of the row keys.
-    words: per condition what a node is called.
+    nodes: per condition [product state] -> node, in the order of the row keys; states with equal nodes share a row.
+    words: per condition a function from a node to its name in row keys.
     Raises InputError when states that enable different actions would share a row.
     """
     stacked = np.stack(nodes, axis=1) if nodes else np.zeros((state.size, 1), dtype=np.int64)
@@ -176,17 +238,18 @@ def policy_rows(
     _, choice = expand_rows(mdp.choice_start, representative)
     counts = np.diff(mdp.choice_start)
     rank = np.arange(mdp.num_choices) - np.repeat(mdp.choice_start[:-1], counts)
-    keys = tuple(_key(row, words) for row in distinct.tolist()) if nodes else ((),)
+    keys: tuple[RowKey, ...] = ((),)
+    if nodes:
+        keys = tuple(tuple(word(node) for word, node in zip(words, row, strict=True)) for row in distinct.tolist())
     row_start = np.concatenate(([0], np.cumsum(counts[representative])))
-    return PolicyRows(keys, of_state, row_start, mdp.choice_action[choice], rank)
-
-
-def _key(nodes: list[int], words: Sequence[Callable[[int], KeyPart]]) -> RowKey:
-    return tuple(word(node) for word, node in zip(words, nodes, strict=True))
+    return _PolicyRows(keys, of_state, row_start, mdp.choice_action[choice], rank)
 
 
 def _check_same_actions(mdp: MDP, states: IntArray, representatives: IntArray) -> None:
-    """States that share a policy row must enable the same actions."""
+    """Raise InputError with every pair of states that share a policy row and enable different actions.
+
+    states, representatives: [product state] -> model state, and that of the first product state of the same row.
+    """
     pairs = np.unique(np.stack([states, representatives], axis=1), axis=0)
     faults = Faults()
     for state, other in pairs[pairs[:, 0] != pairs[:, 1]].tolist():
@@ -201,20 +264,23 @@ def _check_same_actions(mdp: MDP, states: IntArray, representatives: IntArray) -
 
 
 def _enabled_actions(mdp: MDP, state: int) -> IntArray:
+    """Return the actions enabled in a state, ascending."""
     return mdp.choice_action[mdp.choice_start[state] : mdp.choice_start[state + 1]]
 
 
-def assemble(
+def _assemble(
     states: ProductStates,
-    rows: PolicyRows,
+    rows: _PolicyRows,
     *,
     emission: SparseRows,
     secret: IntArray,
     payoffs: tuple[Payoff, ...],
     horizon: int,
 ) -> HiddenProcess:
-    """One process over product states: branches between the same two states are merged into one edge.
+    """Assemble the hidden process: branches between the same two product states are merged into one edge.
 
+    An edge's probability is a sparse row over slots: the sum of P(x' | x, a) over the branches, at the slot of each
+    choice.
     emission: [product state, observation]. secret: [product state] -> secret value.
     """
     from scipy.sparse import csr_array
@@ -237,7 +303,7 @@ def assemble(
         emission=emission,
         pairs=Pairs.of(emission, secret),
         secret=ints(secret),
-        settled=ints(_determined_secrets(secret, edge_start, target)),
+        settled=ints(_find_settled_secrets(secret, edge_start, target)),
         row=ints(rows.of_state),
         row_start=ints(rows.row_start),
         num_observations=emission.num_columns,
@@ -247,13 +313,17 @@ def assemble(
 
 
 def _sum_by_state(states: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The sum of the values of every distinct state."""
+    """Return the distinct states, ascending, and the sum of the values of each."""
     distinct, inverse = np.unique(states, return_inverse=True)
     return distinct, np.bincount(inverse.reshape(-1), weights=values, minlength=distinct.size).astype(np.float64)
 
 
-def _determined_secrets(secret: IntArray, edge_start: IntArray, edge_target: IntArray) -> IntArray:
-    """The value every continuation ends with, or -1: states that cannot reach another value than their own."""
+def _find_settled_secrets(secret: IntArray, edge_start: IntArray, edge_target: IntArray) -> IntArray:
+    """Return [state]: the secret value that every continuation ends with, or -1 where it is still open.
+
+    Open are the states from which an edge between two different secret values can be reached: one search backwards
+    along edges from all such edges at once.
+    """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
@@ -270,38 +340,28 @@ def _determined_secrets(secret: IntArray, edge_start: IntArray, edge_target: Int
     return settled
 
 
-def return_payoff(problem: Problem, mdp: MDP, *, state: IntArray, rows: PolicyRows) -> Payoff:
-    """The return of the model's rewards; `mdp` is the model of choices."""
-    slots = _per_slot(mdp, mdp.rewards, state, rows)
-    return Payoff("return", slots, np.zeros(state.size), problem.discount, problem.task.return_at_least)
+def _payoffs(plan: _Plan, mdp: MDP, states: ProductStates, rows: _PolicyRows) -> tuple[Payoff, ...]:
+    """Return the payoffs of the task: the return of the model's rewards first, then every further requirement.
 
-
-def requirement_payoffs(
-    problem: Problem,
-    mdp: MDP,
-    trackers: Sequence[RequirementTracker],
-    *,
-    nodes: Sequence[IntArray | None],
-    state: IntArray,
-    rows: PolicyRows,
-) -> tuple[Payoff, ...]:
-    """What is asked for beside the return.
-
-    mdp: the model of choices; the trackers' rewards are for the choices of the stated one.
-    trackers, nodes: per requirement its tracker and the node of its machine in every product state, if it has one.
+    mdp: the model of choices. Rewards of requirements are for the choices of the problem's own model and are repeated
+        for every memory node that a choice may take.
     """
+    problem, state = plan.context.problem, states.state
+    slots = _reward_per_slot(mdp, mdp.rewards, state, rows)
+    payoffs = [Payoff("return", slots, np.zeros(state.size), problem.discount, problem.task.return_at_least)]
     copies = mdp.num_choices // problem.mdp.num_choices
-    payoffs = []
-    for requirement, tracker, column in zip(problem.task.requirements, trackers, nodes, strict=True):
+    required = zip(problem.task.requirements, plan.requirements, plan.requirement_parts(), strict=True)
+    for requirement, tracker, part in required:
         rewards = np.zeros(problem.mdp.num_choices) if tracker.rewards is None else tracker.rewards
-        slots = _per_slot(mdp, np.repeat(rewards, copies), state, rows)
-        final = np.zeros(state.size) if tracker.worth is None or column is None else tracker.worth(column)
+        slots = _reward_per_slot(mdp, np.repeat(rewards, copies), state, rows)
+        nodes = states.nodes.get(part)
+        final = np.zeros(state.size) if tracker.worth is None or nodes is None else tracker.worth(nodes)
         payoffs.append(Payoff(tracker.name, slots, final, tracker.discount, requirement.threshold))
     return tuple(payoffs)
 
 
-def _per_slot(mdp: MDP, rewards: FloatArray, state: IntArray, rows: PolicyRows) -> csr_array:
-    """R(x, slot) as a sparse matrix."""
+def _reward_per_slot(mdp: MDP, rewards: FloatArray, state: IntArray, rows: _PolicyRows) -> csr_array:
+    """Return R(x, slot) as a sparse matrix [product state, slot], from rewards [choice]."""
     from scipy.sparse import csr_array
 
     owner, choice = expand_rows(mdp.choice_start, state)
@@ -310,125 +370,61 @@ def _per_slot(mdp: MDP, rewards: FloatArray, state: IntArray, rows: PolicyRows) 
     return csr_array((reward[paid], (owner[paid], slot[paid])), shape=(state.size, rows.num_slots))
 
 
-__all__ = ["Product", "compile_problem"]
-
-
-def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *, stop: Stop | None = None) -> Product:
-    """Compile a problem for policies of a class.
-
-    policy_class: what the policies look at; the problem's own class unless given.
-    stop: asked for now and then; never unless given.
-    Raises BudgetError when the product is too large, StoppedError when `stop` is requested meanwhile.
-    """
-    check_types(
-        {
-            "problem": (problem, Problem, "an opaq.Problem"),
-            "policy_class": (policy_class, PolicyClass, "an opaq.PolicyClass"),
-            "stop": (stop, Stop, "an opaq.Stop"),
-        },
-        optional=("policy_class", "stop"),
-    )
-    if policy_class is None:
-        policy_class = problem.policy_class
-    else:
-        _check_class(policy_class, problem)
-    plan = _Plan.of(problem, policy_class)
-    mdp, observer = choice_model(problem.mdp, plan.memory), plan.setting.observer
-    states = explore(mdp, plan.machines(), depth=_depth(problem), stop=stop or Stop())
-    followed = zip(plan.conditions, plan.condition_parts(), strict=True)
-    looked_at = [condition.nodes(states.nodes[part]) for condition, part in followed]
-    rows = policy_rows(mdp, states.state, looked_at, words=[one.word for one in plan.conditions])
-    secret, secret_values = _secret(plan.setting.secret, states.nodes[SECRET], states.state)
-    process = assemble(
-        states,
-        rows,
-        emission=observer.emission(states.nodes[OBSERVER], states.state),
-        secret=secret,
-        payoffs=_payoffs(plan, mdp, states, rows),
-        horizon=problem.horizon,
-    )
-    return Product(
-        problem=problem,
-        policy_class=policy_class,
-        process=process,
-        state_of=states.state,
-        rows=rows.keys,
-        actions=mdp.actions,
-        slot_action=rows.slot_action,
-        observations=observer.observations,
-        secret_values=secret_values,
-    )
-
-
-def _check_class(policy_class: PolicyClass, problem: Problem) -> None:
-    """Raise InputError when a class does not fit the model or the secret."""
-    sizes = {"num_states": problem.mdp.num_states, "num_actions": len(problem.mdp.actions)}
-    faults = Faults()
-    check_policy_class(policy_class, faults, "policy", **sizes, has_automaton=may_have_automaton(problem.secret))
+def _policy_to_vector(product: Product, policy: Policy) -> FloatArray:
+    """Return a policy table as a vector over slots, with all faults at once."""
+    if policy.policy_class.conditions_on != product.policy_class.conditions_on:
+        mine, theirs = product.policy_class.conditions_on, policy.policy_class.conditions_on
+        finding = f"conditions on {', '.join(theirs)}, but the problem was compiled for {', '.join(mine)}"
+        raise InputError([Fault("policy", finding)])
+    pi, missing, faults = np.zeros(product.process.num_slots), [], Faults()
+    for row, key in enumerate(product.rows):
+        first, last = product.process.row_start[row : row + 2]
+        row_actions = [product.actions[action] for action in product.slot_action[first:last]]
+        probabilities = policy.rows.get(key)
+        if probabilities is not None:
+            pi[first:last] = [probabilities.get(action, 0.0) for action in row_actions]
+            _check_row(faults, row_name(product.policy_class, key), probabilities, row_actions)
+        elif _actions_are_equal(product.process, int(first), int(last)):
+            pi[first:last] = 1.0 / (last - first)
+        else:
+            missing.append(row_name(product.policy_class, key))
+    if missing:
+        faults.errors.append(_missing_rows(missing))
+    occurring = set(product.rows)
+    check_rows(policy, product.problem, [key for key in policy.rows if key not in occurring], faults)
     faults.raise_if_any()
+    return pi
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The trackers of a problem and a policy class, and the parts of the product that they need."""
-
-    setting: TrackerContext
-    policy_class: PolicyClass
-    conditions: tuple[ConditionTracker, ...]
-    requirements: tuple[RequirementTracker, ...]
-    memory: Memory | None  # whose next node the policy chooses
-
-    @classmethod
-    def of(cls, problem: Problem, policy_class: PolicyClass) -> _Plan:
-        setting = TrackerContext.of(problem, policy_class)
-        conditions = tuple(track_condition(one, setting) for one in policy_class.conditions)
-        requirements = tuple(track_requirement(one, problem) for one in problem.task.requirements)
-        return cls(setting, policy_class, conditions, requirements, free_memory_of(conditions))
-
-    def machines(self) -> dict[str, Machine]:
-        """What the secret, the observer, the policy and the task need, and no more: part -> machine."""
-        setting = self.setting
-        stated = {SECRET: setting.secret.machine, OBSERVER: setting.observer.machine}
-        required = zip(self.requirement_parts(), self.requirements, strict=True)
-        watching = {part: one.machine for part, one in required if one.machine is not None}
-        return {
-            **{part: reads_actions(machine, self.memory) for part, machine in stated.items()},
-            **self._condition_machines(),
-            **{part: reads_actions(machine, self.memory) for part, machine in watching.items()},
-        }
-
-    def _condition_machines(self) -> dict[str, Machine]:
-        """The machines of the conditions that no other part follows, in an order of their own."""
-        followed = zip(self.policy_class.conditions, self.condition_parts(), self.conditions, strict=True)
-        own = [(rank(condition), part, one) for condition, part, one in followed if one.part is None]
-        return {part: condition_machine(one, self.memory) for _, part, one in sorted(own, key=itemgetter(0))}
-
-    def condition_parts(self) -> list[str]:
-        """Per condition the part of the product that follows it."""
-        return [one.part or f"condition {index}" for index, one in enumerate(self.conditions)]
-
-    def requirement_parts(self) -> list[str]:
-        """Per requirement the part of the product that follows it, if it has a machine."""
-        return [f"requirement {index}" for index, _ in enumerate(self.requirements)]
+def _check_row(faults: Faults, name: str, probabilities: Mapping[str, float], actions: list[str]) -> None:
+    """Note a row that takes an action which is not enabled."""
+    strange = [action for action, chance in probabilities.items() if chance != 0 and action not in actions]
+    if strange:
+        faults.error(
+            f"policy row {name}", f"'{strange[0]}' is not enabled there", f"enabled are {', '.join(actions[:8])}"
+        )
 
 
-def _depth(problem: Problem) -> int | None:
-    """How many steps of the product matter: the horizon, or all when the return is counted for ever."""
-    return None if problem.task.over == "forever" else problem.horizon
+def _missing_rows(names: list[str]) -> Fault:
+    """Return one fault for all rows that a policy lacks, the first few by name."""
+    if len(names) == 1:
+        return Fault(f"policy row {names[0]}", "the policy has no row for this case, which can occur", "add the row")
+    listed = "; ".join(names[:_MOST_SHOWN]) + ("; ..." if len(names) > _MOST_SHOWN else "")
+    return Fault("policy", f"has no row for {len(names):,} cases that can occur: {listed}", "add the rows")
 
 
-def _secret(tracker: SecretTracker, nodes: IntArray, states: IntArray) -> tuple[IntArray, tuple[str, ...]]:
-    """The secret value of every product state, numbered among those that occur."""
-    occurring, numbered = np.unique(tracker.value(nodes, states), return_inverse=True)
-    return numbered.reshape(-1), tuple(tracker.values[value] for value in occurring)
+def _actions_are_equal(process: HiddenProcess, first: int, last: int) -> bool:
+    """Return whether all actions of a row do and pay the same, so that its probabilities cannot matter.
 
-
-def _payoffs(plan: _Plan, mdp: MDP, states: ProductStates, rows: PolicyRows) -> tuple[Payoff, ...]:
-    """The return first, then the other requirements."""
-    problem, state = plan.setting.problem, states.state
-    nodes = [states.nodes.get(part) for part in plan.requirement_parts()]
-    further = requirement_payoffs(problem, mdp, plan.requirements, nodes=nodes, state=state, rows=rows)
-    return return_payoff(problem, mdp, state=state, rows=rows), *further
+    first, last: the row's slots are first .. last - 1. Very large products are taken to differ.
+    """
+    if last - first == 1:
+        return True
+    for matrix in (process.edge_slots, *(payoff.slots for payoff in process.payoffs)):
+        columns = matrix[:, first:last].toarray() if matrix.shape[0] * (last - first) < 10_000_000 else None
+        if columns is None or np.ptp(columns, axis=1).max(initial=0.0) > 0:
+            return False
+    return True
 
 
 _MOST_WORK = 50_000_000  # states looked at, over all steps
@@ -436,16 +432,16 @@ _STEP = 1_000  # what a step costs beside its states
 
 
 def possible_secrets(product: Product) -> tuple[str, ...]:
-    """The secret values that runs can end with under some policy.
+    """Return the secret values that runs can end with under some policy.
 
-    Follows the sets of states reachable after 0, 1, ... steps. Where that takes too long, all values that occur in
-    the product are taken to be possible.
+    Follows the sets of states reachable after 0, 1, .. horizon steps, until they no longer change. Where that takes too
+    long, all values that occur in the product are returned.
     """
     process = product.process
-    reached = _followers(product, np.array([process.num_states]))  # the start comes after all states
+    reached = _next_states(product, np.array([process.num_states]))  # the start comes after all states
     work = 0
     for _ in range(process.horizon):
-        after = _followers(product, reached)
+        after = _next_states(product, reached)
         work += after.size + _STEP
         if np.array_equal(after, reached):
             break
@@ -455,7 +451,7 @@ def possible_secrets(product: Product) -> tuple[str, ...]:
     return tuple(product.secret_values[value] for value in np.unique(process.secret[reached]))
 
 
-def _followers(product: Product, states: IntArray) -> IntArray:
-    """The states one step later, ascending."""
+def _next_states(product: Product, states: IntArray) -> IntArray:
+    """Return the states that can follow some states, ascending."""
     _, edges = expand_rows(product.process.edge_start, states)
     return np.unique(product.process.edge_target[edges])

@@ -1,4 +1,8 @@
-"""The reachable states of model x machines, and every branch between them."""
+"""Breadth-first exploration of the reachable states of model x machines, with every branch between them.
+
+A product state (s, n_1, .., n_k) is one 64-bit code in mixed radix, numbered in the order of discovery; a level of the
+search is a few array operations over all its states, branches and machines.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from opaq.model.mdp import MDP
 from opaq.product.machine import MAX_EDGES, STATE, Machine
 from opaq.stop import Stop
 
-MAX_STATES = 5_000_000
+_MAX_STATES = 5_000_000
 
 
 class Transitions(NamedTuple):
@@ -29,7 +33,7 @@ class Transitions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProductStates:
-    """The reachable product states and every branch between them."""
+    """Reachable product states and every branch between them."""
 
     nodes: Mapping[str, IntArray]  # part -> [product state]: the model's state (part STATE), or the machine's node
     start: tuple[IntArray, FloatArray]  # product states and their probabilities
@@ -37,16 +41,18 @@ class ProductStates:
 
     @property
     def state(self) -> IntArray:
-        """The model state of every product state."""
+        """[product state] -> model state."""
         return self.nodes[STATE]
 
 
 def explore(mdp: MDP, parts: Mapping[str, Machine], *, depth: int | None, stop: Stop) -> ProductStates:
-    """Breadth-first from the start, one array operation per level.
+    """Explore from the start, one array operation per level, and return states and branches.
 
-    parts: the machines that run beside the model, by name.
-    depth: how many steps are followed; None: all.
-    Raises BudgetError when there is too much to reach, StoppedError when `stop` is requested meanwhile.
+    parts: the machines that run beside the model, by name; their order decides how product states are numbered.
+    depth: how many steps are followed; None: until nothing new is reached (returns that are counted for ever).
+    stop: checked once per level.
+    Raises BudgetError when more than 5 million states or 30 million branches are reached, StoppedError when `stop` is
+    requested meanwhile.
     """
     machines = list(parts.values())
     sizes = [mdp.num_states, *(machine.size for machine in machines)]
@@ -57,7 +63,8 @@ def explore(mdp: MDP, parts: Mapping[str, Machine], *, depth: int | None, stop: 
     number: dict[int, int] = {}
     components, start_probability = _begin(mdp, machines)
     frontier, start = _register(number, _encode(components, sizes))
-    codes, levels, num_edges = [frontier], [_no_transitions()], 0
+    nothing = np.zeros(0, dtype=np.int64)
+    codes, levels, num_edges = [frontier], [Transitions(nothing, nothing, nothing, np.zeros(0))], 0
     while frontier.size and (depth is None or len(levels) <= depth):
         stop.check()
         offset = len(number) - frontier.size
@@ -70,30 +77,22 @@ def explore(mdp: MDP, parts: Mapping[str, Machine], *, depth: int | None, stop: 
         levels.append(Transitions(case + offset, choice, target, probability))
         _check_size(len(number), num_edges)
     nodes = dict(zip([STATE, *parts], _decode(np.concatenate(codes), sizes), strict=True))
-    return ProductStates(nodes, (start, start_probability), _join_levels(levels))
+    transitions = Transitions(*(np.concatenate(column) for column in zip(*levels, strict=True)))
+    return ProductStates(nodes, (start, start_probability), transitions)
 
 
 def _check_size(num_states: int, num_edges: int) -> None:
-    """Refuse a product before memory is taken for it."""
-    if num_states > MAX_STATES or num_edges > MAX_EDGES:
+    """Raise BudgetError before memory is taken for a product beyond the limits."""
+    if num_states > _MAX_STATES or num_edges > MAX_EDGES:
         raise BudgetError(
             f"the product of model, secret and policy memory has at least {num_states:,} states and {num_edges:,} "
-            f"transitions; the limits are {MAX_STATES:,} and {MAX_EDGES:,}; use a shorter horizon or a policy that "
+            f"transitions; the limits are {_MAX_STATES:,} and {MAX_EDGES:,}; use a shorter horizon or a policy that "
             "remembers less"
         )
 
 
-def _no_transitions() -> Transitions:
-    none = np.zeros(0, dtype=np.int64)
-    return Transitions(none, none, none, np.zeros(0))
-
-
-def _join_levels(levels: Sequence[Transitions]) -> Transitions:
-    return Transitions(*(np.concatenate(column) for column in zip(*levels, strict=True)))
-
-
 def _begin(mdp: MDP, machines: Sequence[Machine]) -> tuple[list[IntArray], FloatArray]:
-    """Every way a run can start: components and probability."""
+    """Return every way a run can start: components [part][case] and P(case) = start[s_0] x machines' start branches."""
     state = np.flatnonzero(mdp.start)
     components, probability = [state], mdp.start[state]
     for machine in machines:
@@ -106,7 +105,11 @@ def _begin(mdp: MDP, machines: Sequence[Machine]) -> tuple[list[IntArray], Float
 def _successors(
     mdp: MDP, machines: Sequence[Machine], components: list[IntArray]
 ) -> tuple[IntArray, IntArray, list[IntArray], FloatArray]:
-    """Every branch out of some product states: (position, choice, components of the target, probability)."""
+    """Return every branch out of some product states: (case, choice, components of the target, probability).
+
+    components: [part][case], the model's state first. The probability is P(s' | s, a) times those of the machines'
+        branches; the policy is not part of it.
+    """
     case, choice = expand_rows(mdp.choice_start, components[0])
     owner, entry = expand_rows(mdp.transitions.starts, choice)
     case, choice = case[owner], choice[owner]
@@ -120,7 +123,7 @@ def _successors(
 
 
 def _encode(components: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:
-    """One whole number per product state."""
+    """Return one whole number per product state: mixed radix over its components, the model's state first."""
     code = components[0]
     for part, size in zip(components[1:], sizes[1:], strict=True):
         code = code * size + part
@@ -128,7 +131,7 @@ def _encode(components: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:
 
 
 def _decode(codes: IntArray, sizes: Sequence[int]) -> list[IntArray]:
-    """The components of product states from their numbers."""
+    """Return the components [part][case] of product states from their codes; the inverse of `_encode`."""
     parts = []
     for size in reversed(sizes[1:]):
         codes, part = np.divmod(codes, size)
@@ -137,7 +140,10 @@ def _decode(codes: IntArray, sizes: Sequence[int]) -> list[IntArray]:
 
 
 def _register(number: dict[int, int], codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Number the codes not seen before: (the new codes, the number of every code)."""
+    """Number the codes that are new: return (new codes in ascending order, [case] -> number of its code).
+
+    number: code -> number, extended in place.
+    """
     distinct, inverse = np.unique(codes, return_inverse=True)
     known = len(number)
     numbers = np.array([number.setdefault(code, len(number)) for code in distinct.tolist()], dtype=np.int64)

@@ -1,7 +1,8 @@
-"""Machines that run beside the model: secrets, clocks and memories, all by one interface.
+"""Machines that run beside the model: secrets, clocks, memories and windows, all by one interface.
 
-A machine starts in a node when the run starts in s_0 and moves when the run goes from s_t by a_t to s_{t+1}.
-Nodes are whole numbers below `size`; a random machine branches.
+A machine starts in a node when the run starts in s_0, and moves when the run goes from s_t by a_t to s_{t+1}. Nodes are
+whole numbers below `size`, so that a product state is one whole number (mixed radix over model state and nodes). All
+methods work on arrays of cases at once; a random machine returns several branches per case.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ MAX_EDGES = 30_000_000  # transitions of a product: about 120 bytes each while i
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Where each of the asked cases may go: (position of the case, node, probability), cases in order."""
+    """Where each case may go: one line per (case, possible node), cases in ascending order.
+
+    case: [branch] position of the case among those given. node: [branch]. probability: [branch], summing to 1 per case.
+    """
 
     case: IntArray
     node: IntArray
@@ -30,115 +34,121 @@ class Branches:
 
 
 def deterministic(nodes: IntArray) -> Branches:
-    """One branch per case."""
+    """Return branches of a deterministic machine: node nodes[i] with probability 1 for case i."""
     return Branches(np.arange(nodes.size), nodes, np.ones(nodes.size))
 
 
 class Machine(Protocol):
-    """What the product needs to know of a machine."""
+    """Protocol of a machine; `size` is exclusive and may be much larger than the number of nodes that occur."""
 
     @property
     def size(self) -> int:
-        """An upper bound of the node numbers."""
+        """Exclusive upper bound of the node numbers."""
 
     def begin(self, states: IntArray) -> Branches:
-        """The nodes for runs that start in these states."""
+        """Return the nodes of runs that start in `states`, [case] -> model state."""
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """The nodes after moving from `source` by `action` to `target`."""
+        """Return the nodes after moving from `source` by `action` to `target`; all arguments are arrays [case]."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatelessMachine:
-    """Remembers nothing."""
+    """Remembers nothing: node 0 for ever."""
 
     size: int = 1
 
     def begin(self, states: IntArray) -> Branches:
-        """Always node 0."""
+        """Return node 0."""
         return deterministic(np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """Always node 0."""
+        """Return node 0."""
         return deterministic(nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class PresentState:
-    """The state the run is in."""
+    """Node: the model's state s_t itself, for policies that condition on the state."""
 
     size: int
 
     def begin(self, states: IntArray) -> Branches:
-        """s_0."""
+        """Return s_0."""
         return deterministic(states)
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """s_{t+1}."""
+        """Return s_{t+1}."""
         return deterministic(target)
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Counts steps up to the horizon, and stays there."""
+    """Node: the time t, counted up to the horizon and staying there (for returns that are counted for ever)."""
 
     horizon: int
 
     @property
     def size(self) -> int:
-        """One node a time."""
+        """One node per time 0 .. horizon."""
         return self.horizon + 1
 
     def begin(self, states: IntArray) -> Branches:
-        """Time 0."""
+        """Return time 0."""
         return deterministic(np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """One later."""
+        """Return time t + 1, at most the horizon."""
         return deterministic(np.minimum(nodes + 1, self.horizon))
 
 
 @dataclass(frozen=True, slots=True)
 class StateAtTime:
-    """Waits until a time, then keeps the class of the present state for ever (time 0: the start)."""
+    """Node: the class of s_time once that time has come, kept for ever (time 0: the class of the start).
+
+    Nodes 0 .. time - 1 count the steps before; node time + c holds class c.
+    """
 
     time: int
     class_of: IntArray  # [state]
 
     @property
     def size(self) -> int:
-        """Nodes 0 .. time - 1 wait; time + c holds class c."""
+        """`time` waiting nodes, then one node per class."""
         return self.time + int(self.class_of.max(initial=0)) + 1
 
     def begin(self, states: IntArray) -> Branches:
-        """Waiting, unless the time is now."""
+        """Return the class of s_0 if the time is 0, else waiting node 0."""
         return deterministic(self.class_of[states] if self.time == 0 else np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """Count, take the picture, keep it."""
+        """Wait one step more, take the class of s_{t+1} when the time has come, or keep the class."""
         waiting = np.where(nodes == self.time - 1, self.time + self.class_of[target], nodes + 1)
         return deterministic(np.where(nodes < self.time, waiting, nodes))
 
 
 @dataclass(frozen=True, slots=True)
 class VisitFlag:
-    """Whether any of some states was ever visited."""
+    """Node: 1 once any of the marked states was visited, 0 before."""
 
     mask: BoolArray  # [state]
     size: int = 2
 
     def begin(self, states: IntArray) -> Branches:
-        """1 if the run starts there."""
+        """Return 1 where the run starts in a marked state."""
         return deterministic(self.mask[states].astype(np.int64))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """1 from the first visit on."""
+        """Return 1 from the first visit on: max(node, mark of s_{t+1})."""
         return deterministic(np.maximum(nodes, self.mask[target]))
 
 
 @dataclass(frozen=True, slots=True)
 class AutomatonMachine:
-    """An automaton that reads the labels of the states entered, or of those left."""
+    """Node: the state of a deterministic automaton that reads labels as letters.
+
+    It reads the letter of the state entered, starting with s_0, or (`reads_left`) of the state being left.
+    """
 
     table: IntArray  # [automaton state, letter] -> automaton state
     letter_of: IntArray  # [state]
@@ -151,39 +161,43 @@ class AutomatonMachine:
         return int(self.table.shape[0])
 
     def begin(self, states: IntArray) -> Branches:
-        """After the label of s_0, or before any."""
+        """Return the state after the letter of s_0, or the initial one where states that are left are read."""
         if self.reads_left:
             return deterministic(np.full(states.size, self.initial))
         return deterministic(self.table[self.initial, self.letter_of[states]])
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """Read one label."""
+        """Return the automaton's state after one more letter."""
         return deterministic(self.table[nodes, self.letter_of[source if self.reads_left else target]])
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The last k of some numbered things as the digits of one number, newest last; digit 0: there was none yet."""
+    """The last k of some numbered things as the digits of one number in base num_things + 1.
+
+    The newest thing is the last digit; thing i is written i + 1, and digit 0 stands for "none yet", so that windows
+    that are not full yet have numbers of their own.
+    """
 
     length: int
     num_things: int
 
     @property
     def size(self) -> int:
-        """All sequences of k digits."""
+        """Number of digit sequences: (num_things + 1) ** length."""
         return int((self.num_things + 1) ** self.length)
 
     def append(self, windows: IntArray, things: IntArray) -> IntArray:
-        """Forget the oldest, append the newest."""
+        """Return windows [case] with the oldest thing forgotten and things [case] appended."""
         base = self.num_things + 1
         return np.asarray(windows % base ** (self.length - 1) * base + things + 1)
 
     def newest(self, windows: IntArray) -> IntArray:
-        """The newest thing of windows that are not empty."""
+        """Return the newest thing of windows that are not empty, [case] -> thing."""
         return windows % (self.num_things + 1) - 1
 
     def things(self, window: int) -> tuple[int, ...]:
-        """What a window holds, oldest first."""
+        """Return the things in one window, oldest first."""
         newest_first = []
         while window:
             window, digit = divmod(window, self.num_things + 1)
@@ -193,47 +207,50 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class RecentStates:
-    """The last k states."""
+    """Node: the window of the last k states, the present one included."""
 
     window: Window
 
     @property
     def size(self) -> int:
-        """As many as there are windows."""
+        """One node per window."""
         return self.window.size
 
     def begin(self, states: IntArray) -> Branches:
-        """Just the start."""
+        """Return the window that holds s_0 alone."""
         return deterministic(self.window.append(np.zeros_like(states), states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """One state later."""
+        """Append s_{t+1}."""
         return deterministic(self.window.append(nodes, target))
 
 
 @dataclass(frozen=True, slots=True)
 class LastAction:
-    """The kind of the last action, for an observer who sees actions; node 0 before the first."""
+    """Node: 1 + the kind of the last action, for an observer who sees actions; 0 before the first.
+
+    Actions that look the same to the observer are of one kind.
+    """
 
     kind_of: IntArray  # [action]
 
     @property
     def size(self) -> int:
-        """One node per kind, and one for none."""
+        """One node per kind, and one for "none yet"."""
         return int(self.kind_of.max(initial=0)) + 2
 
     def begin(self, states: IntArray) -> Branches:
-        """No action yet."""
+        """Return node 0: there was no action yet."""
         return deterministic(np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """The kind of the action just taken."""
+        """Return the node of the kind of a_t."""
         return deterministic(self.kind_of[action] + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryMachine:
-    """The policy's memory (paper, appendix A)."""
+    """Node: the policy's memory m_t with a given update, m_{t+1} ~ d(m_t, s_t, a_t) (paper, appendix A)."""
 
     memory: Memory
 
@@ -243,17 +260,20 @@ class MemoryMachine:
         return len(self.memory.nodes)
 
     def begin(self, states: IntArray) -> Branches:
-        """The memory's start."""
+        """Draw m_0 given s_0."""
         return _memory_draw(self.memory.start, states)
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """m' ~ d(m, s, a)."""
+        """Draw m_{t+1} ~ d(m_t, s_t, a_t)."""
         return _memory_draw(self.memory.updates, self.memory.update_of[nodes, source, action])
 
 
 @dataclass(frozen=True, slots=True)
 class FreeMemoryMachine:
-    """A memory whose next node the policy chooses with its action: choice = action * number of nodes + next node."""
+    """Node: a memory whose next node the policy chooses with its action.
+
+    A choice of the policy is action * number of nodes + next node.
+    """
 
     memory: Memory
 
@@ -263,39 +283,41 @@ class FreeMemoryMachine:
         return len(self.memory.nodes)
 
     def begin(self, states: IntArray) -> Branches:
-        """The memory's start."""
+        """Draw m_0 given s_0."""
         return _memory_draw(self.memory.start, states)
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """The node that was chosen."""
+        """Return the node that was chosen."""
         return deterministic(action % self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionOnly:
-    """A machine that reads actions, where the policy chooses an action and a memory node: the node is not for it."""
+    """Wraps a machine that reads actions for a model whose choices are (action, next memory node)."""
 
     machine: Machine
     num_nodes: int
 
     @property
     def size(self) -> int:
-        """As the machine's own."""
+        """Size of the wrapped machine."""
         return self.machine.size
 
     def begin(self, states: IntArray) -> Branches:
-        """As the machine's own."""
+        """Begin the wrapped machine."""
         return self.machine.begin(states)
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """The machine's own step for the action alone."""
+        """Step the wrapped machine by the action alone, without the chosen node."""
         return self.machine.step(nodes, source, action // self.num_nodes, target)
 
 
 def draw(table: SparseRows, rows: IntArray, *, what: str, advice: str) -> Branches:
-    """All outcomes of the given rows of a stochastic table.
+    """Return all outcomes of some rows of a stochastic table as branches.
 
-    what, advice: what branches, and what to do about it, in the words of the BudgetError when it is too much.
+    table: [row, node], rows sum to 1. rows: [case] -> row.
+    what, advice: what branches, and what to do about it, in the words of the BudgetError that is raised when one step
+        branches into more than MAX_EDGES transitions.
     """
     count = int((table.starts[rows + 1] - table.starts[rows]).sum())
     if count > MAX_EDGES:
@@ -305,4 +327,5 @@ def draw(table: SparseRows, rows: IntArray, *, what: str, advice: str) -> Branch
 
 
 def _memory_draw(table: SparseRows, rows: IntArray) -> Branches:
+    """Return the outcomes of some rows of a memory's table; BudgetError advises fewer nodes."""
     return draw(table, rows, what="the memory's random updates", advice="use fewer nodes")

@@ -1,4 +1,13 @@
-"""The hidden process: all mathematics runs on it, and it knows nothing of names."""
+"""The hidden process: arrays that all mathematics runs on, without names.
+
+For a policy vector pi (one probability per slot) the hidden state x moves with
+
+    P_pi(x' | x) = base(x, x') + sum over slots of M[(x, x'), slot] pi[slot],
+
+linear in pi, and emits o with probability E(o | x). Opacity is H(Z | o_0 .. o_T) with Z = secret[x_T]; a payoff is a
+discounted sum of rewards that is linear in pi at every step. Policies are parametrised by logits theta, pi =
+softmax(theta) row by row.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +25,18 @@ LARGEST_LOGIT = 700.0
 
 
 class Edges(NamedTuple):
-    """The edges of a process, laid out for compiled code."""
+    """Edges of a process with 32-bit indices, as compiled code reads them."""
 
     start: IndexArray  # [state + 2]: edges leaving each state, then those leaving the source
     target: IndexArray  # [edge]
 
 
 class Pairs(NamedTuple):
-    """(state, observation) pairs with positive emission, by state; the last pair is the source's."""
+    """(state, observation) pairs of positive emission, ordered by state; the last pair belongs to the source.
+
+    A belief entry names a pair rather than a state, so that the observation just emitted and E(o | x) are at hand. A
+    *cell* is an (observation, secret value); all pairs of a cell contribute to P(o, z | ...).
+    """
 
     start: IndexArray  # [state + 1]
     state: IndexArray  # [pair]
@@ -36,7 +49,11 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, emission: SparseRows, secret: IntArray) -> Pairs:
-        """Laid out once for all belief graphs of a process."""
+        """Lay out the pairs of an emission table, once for all belief graphs of a process.
+
+        emission: [state, observation], rows sum to 1.
+        secret: [state] -> secret value.
+        """
         state = np.append(emission.row_of_entry(), emission.num_rows)
         rng = np.random.default_rng(0x0BAC)
         key = rng.integers(0, 2**63, size=(state.size, 2), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -59,7 +76,7 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Payoff:
-    """Sum over t = 0 .. horizon of discount^t R(x_t, a_t), plus what the last state is worth; wanted: >= threshold."""
+    """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)] + E[final(x_T)], with the wish V >= threshold."""
 
     name: str
     slots: csr_array  # [state, slot]: reward per unit of policy
@@ -70,10 +87,11 @@ class Payoff:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HiddenProcess(ShortRepr):
-    """What the observer faces: x moves along edges whose probabilities are linear in the policy.
+    """A Markov chain whose edges are linear in the policy, seen by the observer through an emission.
 
-    A policy is one flat vector over slots; a slot is one action of one policy row. State `num_states` is the
-    source: its edges draw the start, so that the first observation needs no special case.
+    A policy is one flat vector over slots; a slot is one action of one policy row, and product states that a policy
+    cannot tell apart share a row. State `num_states` is the source: its edges draw the start, so that the first
+    observation needs no special case. All arrays are read-only; states, slots and rows are numbered from 0.
     """
 
     edge_start: IntArray  # [state + 2]: edges leaving each state, then those leaving the source
@@ -94,32 +112,33 @@ class HiddenProcess(ShortRepr):
 
     @property
     def num_states(self) -> int:
-        """States, the source not counted."""
+        """Number of product states, the source not counted."""
         return int(self.secret.size)
 
     @property
     def num_slots(self) -> int:
-        """The length of a policy vector."""
+        """Length of a policy vector."""
         return int(self.row_start[-1])
 
     @property
     def num_rows(self) -> int:
-        """How many policy rows there are."""
+        """Number of policy rows."""
         return int(self.row_start.size - 1)
 
     def row_of_slot(self) -> IntArray:
-        """The policy row of every slot."""
+        """Return [slot]: the policy row of every slot."""
         return np.repeat(np.arange(self.num_rows), np.diff(self.row_start))
 
     def uniform(self) -> FloatArray:
-        """Every action of a row alike."""
+        """Return the policy vector [slot] that takes every action of a row with the same probability."""
         counts = np.diff(self.row_start)
         return np.repeat(1.0 / counts, counts)
 
     def softmax(self, theta: Any) -> Any:
-        """pi = softmax of the logits, row by row; logits are projected to [-700, 700] (paper, section III.B).
+        """Return pi = softmax(theta) row by row: pi(a | u) = exp(theta[u, a]) / sum over b of exp(theta[u, b]).
 
-        Complex logits carry a derivative in their imaginary part.
+        theta: [slot] logits, projected to [-700, 700] (paper, section III.B). Complex logits carry a derivative in
+            their imaginary part, which the result then carries too.
         """
         theta = np.asarray(theta)
         real = np.clip(theta.real, -LARGEST_LOGIT, LARGEST_LOGIT)
@@ -129,16 +148,19 @@ class HiddenProcess(ShortRepr):
         return weights / np.repeat(np.add.reduceat(weights, heads), counts)
 
     def logits(self, pi: FloatArray) -> FloatArray:
-        """Logits whose softmax is pi; probability 0 becomes the smallest logit."""
+        """Return logits [slot] whose softmax is pi; probability 0 becomes the smallest logit, -700."""
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(pi), -LARGEST_LOGIT)
 
     def pull_back(self, pi: Any, slope: Any) -> Any:
-        """The gradient with respect to logits, from the gradient with respect to pi."""
+        """Return the gradient by logits from the gradient by pi: pi * (slope - sum over the row of pi * slope).
+
+        pi: [slot] policy vector; slope: [slot] d value / d pi. Both may be complex.
+        """
         weighted = pi * slope
         sums = np.add.reduceat(weighted, self.row_start[:-1])
         return weighted - pi * np.repeat(sums, np.diff(self.row_start))
 
     def flow(self, pi: Any) -> Any:
-        """P_pi(x' | x) on every edge, the source's included."""
+        """Return [edge]: P_pi(x' | x) on every edge, those of the source included. Complex for complex pi."""
         return self.edge_base + self.edge_slots @ pi

@@ -1,9 +1,13 @@
-"""Trackers: machines that follow the run for secrets, observers, conditions and requirements.
+"""Trackers: which machine follows a secret, observer, condition or requirement, and what its nodes mean.
 
-A new kind of secret is a data class derived from `Secret` and one function registered here:
+Each of the four kinds has a tracker class (a machine and functions of its nodes) and a `singledispatch` function from
+the data class of `opaq.model` to its tracker. A new kind of secret is a data class derived from `Secret` and one
+function registered here (or by `opaq.extensions.add_secret`):
 
     @track_secret.register
     def _(secret: MySecret, mdp: MDP, horizon: int) -> SecretTracker: ...
+
+Functions of nodes take and return arrays, [case] -> value.
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ from opaq.spec.memory_part import joint_actions
 
 @dataclass(frozen=True, slots=True)
 class SecretTracker:
-    """Z = value(q_T, s_T), where q is the machine's node."""
+    """Follows a secret: Z = value(q_T, s_T), where q is the machine's node."""
 
     machine: Machine
     values: tuple[str, ...]
@@ -71,38 +75,48 @@ class SecretTracker:
 
 @singledispatch
 def track_secret(secret: Secret, mdp: MDP, horizon: int) -> SecretTracker:
-    """The tracker of a secret; every kind registers its own."""
+    """Return the tracker of a secret.
+
+    mdp: the model whose run it reads; horizon: T, for secrets that count from the end.
+    Raises TypeError for a kind that has not registered one.
+    """
     raise TypeError(f"no tracker is registered for secrets of type {type(secret).__name__}")
 
 
-def automaton_machine(automaton: Automaton, mdp: MDP) -> AutomatonMachine:
-    """The machine of an automaton over the labels of a model."""
+def _automaton_machine(automaton: Automaton, mdp: MDP) -> AutomatonMachine:
+    """Return the machine of an automaton, its table over the label sets that occur in the model."""
     alphabet, letter_of = letters(mdp)
     return AutomatonMachine(table(automaton, alphabet), letter_of, automaton.initial, automaton.reads == "left")
 
 
 @track_secret.register
 def _(secret: LastState, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = class of s_T: no memory is needed."""
     classes = secret.classes
     return SecretTracker(StatelessMachine(), classes.names, lambda nodes, states: classes.of_state[states])
 
 
 @track_secret.register
 def _(secret: InitialState, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = class of s_0, remembered from the start."""
     return _snapshot(0, secret.classes)
 
 
 @track_secret.register
 def _(secret: StateAt, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = class of s_t at a fixed time t."""
     return _snapshot(secret.time, secret.classes)
 
 
 @track_secret.register
 def _(secret: StepsAgo, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = class of s_{T-k}: the state at the fixed time T - k."""
     return _snapshot(horizon - secret.steps, secret.classes)
 
 
 def _snapshot(time: int, classes: StateClasses) -> SecretTracker:
+    """Return the tracker of the class of s_time; node time + c holds class c."""
+
     def value(nodes: IntArray, states: IntArray) -> IntArray:
         return np.maximum(nodes - time, 0)  # nodes still waiting never reach the horizon
 
@@ -111,13 +125,15 @@ def _snapshot(time: int, classes: StateClasses) -> SecretTracker:
 
 @track_secret.register
 def _(secret: Visited, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = "yes" if any of the states was visited."""
     return SecretTracker(VisitFlag(mdp.mask(secret.states)), ("no", "yes"), lambda nodes, states: nodes)
 
 
 @track_secret.register
 def _(secret: Language, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = the automaton's state after the run ("progress"), or whether it accepts ("acceptance")."""
     automaton = secret.automaton
-    machine, names = automaton_machine(automaton, mdp), automaton.states
+    machine, names = _automaton_machine(automaton, mdp), automaton.states
     if secret.reveal == "progress":
         return SecretTracker(machine, names, lambda nodes, states: nodes, names)
     accepts = np.isin(np.arange(len(names)), list(automaton.accepting)).astype(np.int64)
@@ -126,7 +142,7 @@ def _(secret: Language, mdp: MDP, horizon: int) -> SecretTracker:
 
 @dataclass(frozen=True, slots=True)
 class ObserverTracker:
-    """o_t ~ E(o | n_t, s_t), where n is the machine's node."""
+    """Follows an observer: o_t ~ E(o | n_t, s_t), where n is the machine's node."""
 
     machine: Machine
     observations: tuple[str, ...]
@@ -137,13 +153,17 @@ class ObserverTracker:
 
 @singledispatch
 def track_observer(observer: object, mdp: MDP) -> ObserverTracker:
-    """The tracker of an observer; every kind registers its own."""
+    """Return the tracker of an observer; TypeError for a kind that has not registered one."""
     raise TypeError(f"no tracker is registered for observers of type {type(observer).__name__}")
 
 
 @track_observer.register
 def _(observer: Observer, mdp: MDP) -> ObserverTracker:
-    """What the state shows and, when actions are seen, the sign of the last one beside it."""
+    """Track an observer of tables: it sees the state and, where actions are seen, a sign of the last one beside it.
+
+    The machine remembers the kind of the last action; the joint observation (o, sign) has number o * (signs + 1) +
+    sign, where sign 0 means "none".
+    """
     if observer.action_emission is None and observer.after_action is None:
         return _state_tracker(observer)
     kind_of = _action_kinds(observer, mdp)
@@ -153,9 +173,9 @@ def _(observer: Observer, mdp: MDP) -> ObserverTracker:
 
     def emission(kinds: IntArray, states: IntArray) -> SparseRows:
         last_action = np.where(kinds > 0, example[kinds - 1], -1)
-        owner, shown, chance = _joint_entries(observer, mdp.num_states, states, last_action)
+        owner, observation, chance = _joint_entries(observer, mdp.num_states, states, last_action)
         case, entry = expand_rows(signs.starts, kinds[owner])
-        joint = shown[case] * signs.num_columns + signs.columns[entry]
+        joint = observation[case] * signs.num_columns + signs.columns[entry]
         weights = chance[case] * signs.values[entry]
         return SparseRows.from_entries(owner[case], joint, weights, shape=(states.size, len(names)))
 
@@ -163,26 +183,26 @@ def _(observer: Observer, mdp: MDP) -> ObserverTracker:
 
 
 def _state_tracker(observer: Observer) -> ObserverTracker:
-    """Of an observer who sees the state alone."""
+    """Return the tracker of an observer who sees the state alone: E(o | s), no machine."""
 
     def emission(nodes: IntArray, states: IntArray) -> SparseRows:
-        table = observer.emission
-        owner, entry = expand_rows(table.starts, states)
-        shape = (states.size, len(observer.observations))
-        return SparseRows.from_entries(owner, table.columns[entry], table.values[entry], shape=shape)
+        return _take_rows(observer.emission, states)
 
     return ObserverTracker(StatelessMachine(), observer.observations, emission)
 
 
 def _action_kinds(observer: Observer, mdp: MDP) -> IntArray:
-    """Actions the observer cannot tell apart are of one kind."""
+    """Return [action] -> kind.
+
+    Actions that the observer cannot tell apart are of one kind, which keeps the product small.
+    """
     signatures = [_signature(observer, action, mdp.num_states) for action in range(len(mdp.actions))]
     kind = {signature: number for number, signature in enumerate(dict.fromkeys(signatures))}
     return np.array([kind[signature] for signature in signatures], dtype=np.int64)
 
 
 def _signature(observer: Observer, action: int, num_states: int) -> tuple[bytes, ...]:
-    """All that the observer can see of an action."""
+    """Return bytes that are equal for two actions exactly if the observer sees the same of them in every state."""
     signs, after = observer.action_emission, observer.after_action
     parts = [] if signs is None else [part.tobytes() for part in signs.row(action)]
     if after is not None:
@@ -195,7 +215,10 @@ def _signature(observer: Observer, action: int, num_states: int) -> tuple[bytes,
 def _joint_entries(
     observer: Observer, num_states: int, state: IntArray, action: IntArray
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """What is seen of each state after an action (-1: at the start): (position, observation, probability)."""
+    """Return the emissions of states after actions as (case, observation, probability) entries.
+
+    state, action: [case]; action -1 stands for the start, where no action led to the state.
+    """
     emission, after = observer.emission, observer.after_action
     if after is None:
         owner, entry = expand_rows(emission.starts, state)
@@ -209,7 +232,10 @@ def _joint_entries(
 
 
 def _signs(emission: SparseRows | None, example: IntArray) -> SparseRows:
-    """[kind of last action, sign]: sign 0 is "nothing", shown before the first action or when signs are not seen."""
+    """Return [kind of last action, sign] probabilities; row 0 is "no action yet", sign 0 is "nothing shown".
+
+    emission: [action, sign], None where no signs are seen. example: [kind] -> one action of that kind.
+    """
     if emission is None:
         kinds = example.size + 1
         return SparseRows.from_entries(range(kinds), [0] * kinds, [1.0] * kinds, shape=(kinds, 1))
@@ -220,50 +246,53 @@ def _signs(emission: SparseRows | None, example: IntArray) -> SparseRows:
     return SparseRows.from_entries(rows, columns, values, shape=(example.size + 1, emission.num_columns + 1))
 
 
-def record_observations(observer: ObserverTracker, length: int) -> ObserverTracker:
-    """The same observer, its last `length` observations kept in the product."""
+def _record_observations(observer: ObserverTracker, length: int) -> ObserverTracker:
+    """Return a tracker of the same observer that keeps its last `length` observations in the product.
+
+    Policies that look at observations need them in the state; emission is then deterministic: the newest one kept.
+    """
     window = Window(length, len(observer.observations))
 
     def emission(nodes: IntArray, states: IntArray) -> SparseRows:
         shape = (nodes.size, window.num_things)
         return SparseRows.from_entries(np.arange(nodes.size), window.newest(nodes), np.ones(nodes.size), shape=shape)
 
-    return ObserverTracker(ObservationRecorder(observer, window), observer.observations, emission, window)
+    return ObserverTracker(_ObservationRecorder(observer, window), observer.observations, emission, window)
 
 
 @dataclass(frozen=True, slots=True)
-class ObservationRecorder:
-    """Node: that of the observer's own machine times the number of windows, plus the window of what was drawn."""
+class _ObservationRecorder:
+    """Machine: node = node of the observer's machine * number of windows + window of drawn observations."""
 
     observer: ObserverTracker
     window: Window
 
     @property
     def size(self) -> int:
-        """Nodes of the machine times windows; a memoryless machine's node is not kept."""
+        """Nodes of the observer's machine times windows; a memoryless machine's node is not kept."""
         return self.window.size * (1 if self.observer.memoryless else self.observer.machine.size)
 
     def begin(self, states: IntArray) -> Branches:
-        """The machine's start, and o_0."""
+        """Begin the observer's machine and draw o_0."""
         moved = self.observer.machine.begin(states)
-        return self._seen(moved, states, np.zeros_like(states))
+        return self._append_observation(moved, states, np.zeros_like(states))
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
-        """The machine's step, and o_{t+1}."""
+        """Step the observer's machine and draw o_{t+1}."""
         held, windows = np.divmod(nodes, self.window.size)
         moved = self.observer.machine.step(held, source, action, target)
-        return self._seen(moved, target, windows)
+        return self._append_observation(moved, target, windows)
 
-    def _seen(self, moved: Branches, states: IntArray, windows: IntArray) -> Branches:
-        """Every observation of the states entered, `windows` being what was kept before."""
-        shown = self._drawn(moved.node, states[moved.case])
-        case, held = moved.case[shown.case], moved.node[shown.case]
-        after = self.window.append(windows[case], shown.node)
+    def _append_observation(self, moved: Branches, states: IntArray, windows: IntArray) -> Branches:
+        """Branch into every observation of the states entered and append it to the windows kept before."""
+        drawn = self._draw_observations(moved.node, states[moved.case])
+        case, held = moved.case[drawn.case], moved.node[drawn.case]
+        after = self.window.append(windows[case], drawn.node)
         kept = after if self.observer.memoryless else held * self.window.size + after
-        return Branches(case, kept, moved.probability[shown.case] * shown.probability)
+        return Branches(case, kept, moved.probability[drawn.case] * drawn.probability)
 
-    def _drawn(self, nodes: IntArray, states: IntArray) -> Branches:
-        """Every observation; each distinct (node, state) is asked about once."""
+    def _draw_observations(self, nodes: IntArray, states: IntArray) -> Branches:
+        """Return every possible observation of (node, state) cases; each distinct pair is looked up once."""
         num_states = int(states.max(initial=0)) + 1
         pairs, row = np.unique(nodes * num_states + states, return_inverse=True)
         table = self.observer.emission(*np.divmod(pairs, num_states))
@@ -273,9 +302,9 @@ class ObservationRecorder:
 
 @dataclass(frozen=True, slots=True)
 class TrackerContext:
-    """What conditions are about: the problem as it is stated, its secret and its observer.
+    """The problem and the trackers of its secret and its observer, which conditions refer to.
 
-    Where a policy looks at observations, the observer's tracker keeps as many of them as it needs.
+    Where a policy looks at observations, the observer's tracker keeps as many of them as the longest condition needs.
     """
 
     problem: Problem
@@ -284,16 +313,16 @@ class TrackerContext:
 
     @classmethod
     def of(cls, problem: Problem, policy_class: PolicyClass) -> TrackerContext:
-        """With the trackers of the problem's secret and observer, for policies of a class."""
+        """Track the problem's secret and observer for policies of a class."""
         secret = track_secret(problem.secret, problem.mdp, problem.horizon)
         observer = track_observer(problem.observer, problem.mdp)
-        needed = [_length(one, problem) for one in policy_class.conditions if isinstance(one, Observations)]
-        return cls(problem, secret, record_observations(observer, max(needed)) if needed else observer)
+        needed = [_window_length(one, problem) for one in policy_class.conditions if isinstance(one, Observations)]
+        return cls(problem, secret, _record_observations(observer, max(needed)) if needed else observer)
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionTracker:
-    """How one condition is followed through a run, and how policy rows name what it says."""
+    """Follows one condition of a policy, and names what it says in the keys of policy rows."""
 
     machine: Machine
     word: Callable[[int], KeyPart]  # node -> its name in a row key
@@ -302,51 +331,57 @@ class ConditionTracker:
     window: Window | None = None  # of observations: who acts it out is given them, and keeps this instead of a node
 
     def nodes(self, nodes: IntArray) -> IntArray:
-        """What the policy tells apart of the nodes of the part that follows the condition."""
+        """Return what the policy can tell apart: the nodes, or the shorter window that this condition keeps."""
         return nodes if self.window is None else nodes % self.window.size
 
 
 @singledispatch
-def track_condition(condition: Condition, setting: TrackerContext) -> ConditionTracker:
-    """The tracker of a condition; every kind registers its own."""
+def track_condition(condition: Condition, context: TrackerContext) -> ConditionTracker:
+    """Return the tracker of a condition; TypeError for a kind that has not registered one."""
     raise TypeError(f"no tracker is registered for conditions of type {type(condition).__name__}")
 
 
 @track_condition.register
-def _(condition: CurrentState, setting: TrackerContext) -> ConditionTracker:
-    states = setting.problem.mdp.states
+def _(condition: CurrentState, context: TrackerContext) -> ConditionTracker:
+    """Follow s_t, which every product has already."""
+    states = context.problem.mdp.states
     return ConditionTracker(PresentState(len(states)), states.__getitem__, part=STATE)
 
 
 @track_condition.register
-def _(condition: Time, setting: TrackerContext) -> ConditionTracker:
-    return ConditionTracker(Clock(setting.problem.horizon), int)
+def _(condition: Time, context: TrackerContext) -> ConditionTracker:
+    """Follow the time by a clock."""
+    return ConditionTracker(Clock(context.problem.horizon), int)
 
 
 @track_condition.register
-def _(condition: AutomatonState, setting: TrackerContext) -> ConditionTracker:
-    names = setting.secret.nodes
+def _(condition: AutomatonState, context: TrackerContext) -> ConditionTracker:
+    """Follow the state of the secret's automaton, which the product has already; InputError for secrets without one."""
+    names = context.secret.nodes
     if not names:
-        found = f"'{condition.key}' needs a secret with an automaton"
-        raise InputError([Fault("policy.conditions_on", found, "use another condition or another secret")])
-    return ConditionTracker(setting.secret.machine, names.__getitem__, part=SECRET)
+        message = f"'{condition.key}' needs a secret with an automaton"
+        raise InputError([Fault("policy.conditions_on", message, "use another condition or another secret")])
+    return ConditionTracker(context.secret.machine, names.__getitem__, part=SECRET)
 
 
 @track_condition.register
-def _(condition: StartState, setting: TrackerContext) -> ConditionTracker:
-    states = setting.problem.mdp.states
+def _(condition: StartState, context: TrackerContext) -> ConditionTracker:
+    """Follow s_0."""
+    states = context.problem.mdp.states
     return ConditionTracker(StateAtTime(0, np.arange(len(states))), states.__getitem__)
 
 
 @track_condition.register
-def _(condition: LastStates, setting: TrackerContext) -> ConditionTracker:
-    states = setting.problem.mdp.states
-    window = Window(_at_most_a_run(condition.count, setting.problem), len(states))
+def _(condition: LastStates, context: TrackerContext) -> ConditionTracker:
+    """Follow the last k states by a window."""
+    states = context.problem.mdp.states
+    window = Window(_limit_to_run(condition.count, context.problem), len(states))
     return ConditionTracker(RecentStates(window), lambda node: tuple(states[state] for state in window.things(node)))
 
 
 @track_condition.register
-def _(condition: MemoryNode, setting: TrackerContext) -> ConditionTracker:
+def _(condition: MemoryNode, context: TrackerContext) -> ConditionTracker:
+    """Follow the node of a memory, with a given update or chosen by the policy."""
     memory = condition.memory
     if memory.free:
         return ConditionTracker(FreeMemoryMachine(memory), memory.nodes.__getitem__, free_memory=memory)
@@ -354,9 +389,10 @@ def _(condition: MemoryNode, setting: TrackerContext) -> ConditionTracker:
 
 
 @track_condition.register
-def _(condition: Observations, setting: TrackerContext) -> ConditionTracker:
-    observer = setting.observer
-    window = Window(_length(condition, setting.problem), len(observer.observations))
+def _(condition: Observations, context: TrackerContext) -> ConditionTracker:
+    """Follow the last k observations, which the observer's recorder keeps."""
+    observer = context.observer
+    window = Window(_window_length(condition, context.problem), len(observer.observations))
 
     def word(node: int) -> KeyPart:
         return tuple(observer.observations[observation] for observation in window.things(node))
@@ -364,24 +400,27 @@ def _(condition: Observations, setting: TrackerContext) -> ConditionTracker:
     return ConditionTracker(observer.machine, word, part=OBSERVER, window=window)
 
 
-def _length(condition: Observations, problem: Problem) -> int:
-    """How many observations are kept."""
-    return problem.horizon + 1 if condition.count == "all" else _at_most_a_run(condition.count, problem)
+def _window_length(condition: Observations, problem: Problem) -> int:
+    """Return how many observations a condition keeps; all of them are horizon + 1."""
+    return problem.horizon + 1 if condition.count == "all" else _limit_to_run(condition.count, problem)
 
 
-def _at_most_a_run(count: int, problem: Problem) -> int:
-    """How many are kept: no more than a run has, where no time after the horizon counts."""
+def _limit_to_run(count: int, problem: Problem) -> int:
+    """Return how many are kept: at most a run's horizon + 1, unless runs go on for ever."""
     return count if problem.task.over == "forever" else min(count, problem.horizon + 1)
 
 
 def rank(condition: Condition) -> int:
-    """Where machines of its kind stand in the product: states are numbered alike in whatever order conditions come."""
+    """Return where machines of this kind of condition stand in the product.
+
+    Product states are numbered alike in whatever order the conditions of a policy class come.
+    """
     return list(track_condition.registry.values()).index(track_condition.dispatch(type(condition)))
 
 
 @dataclass(frozen=True, slots=True)
 class RequirementTracker:
-    """The sum of discount^t rewards(s_t, a_t) plus worth(n_T) at the end, where n is the machine's node."""
+    """Follows a requirement: V = sum over t of discount^t rewards(s_t, a_t) + worth(n_T), n the machine's node."""
 
     name: str  # of the value, as it is reported
     rewards: FloatArray | None = None  # [choice]; None: nothing is paid on the way
@@ -392,18 +431,20 @@ class RequirementTracker:
 
 @singledispatch
 def track_requirement(requirement: Requirement, problem: Problem) -> RequirementTracker:
-    """The tracker of a requirement; every kind registers its own."""
+    """Return the tracker of a requirement; TypeError for a kind that has not registered one."""
     raise TypeError(f"no tracker is registered for requirements of type {type(requirement).__name__}")
 
 
 @track_requirement.register
 def _(requirement: ReturnAtLeast, problem: Problem) -> RequirementTracker:
+    """V = discounted return of a named reward."""
     rewards = problem.mdp.named_rewards[requirement.reward]
     return RequirementTracker(f"return of {requirement.reward}", rewards, problem.discount)
 
 
 @track_requirement.register
 def _(requirement: Reach, problem: Problem) -> RequirementTracker:
+    """V = probability that some of the states are visited."""
     machine = VisitFlag(problem.mdp.mask(requirement.states))
     name = f"probability of reaching {requirement.name}"
     return RequirementTracker(name, machine=machine, worth=lambda nodes: nodes.astype(np.float64))
@@ -411,17 +452,18 @@ def _(requirement: Reach, problem: Problem) -> RequirementTracker:
 
 @track_requirement.register
 def _(requirement: Satisfy, problem: Problem) -> RequirementTracker:
+    """V = probability that the automaton accepts the run."""
     accepting = list(requirement.automaton.accepting)
 
     def worth(nodes: IntArray) -> FloatArray:
         return np.isin(nodes, accepting).astype(np.float64)
 
-    machine = automaton_machine(requirement.automaton, problem.mdp)
+    machine = _automaton_machine(requirement.automaton, problem.mdp)
     return RequirementTracker(f"probability of {requirement.name}", machine=machine, worth=worth)
 
 
 def free_memory_of(conditions: Iterable[ConditionTracker]) -> Memory | None:
-    """The memory whose next node the policy chooses, if it has one; InputError when it has several."""
+    """Return the memory whose next node the policy chooses, None if there is none; InputError if there are several."""
     memories = [one.free_memory for one in conditions if one.free_memory is not None]
     if len(memories) > 1:
         raise InputError([Fault("policy.conditions_on", "has several free memories", "keep one of them")])
@@ -429,7 +471,11 @@ def free_memory_of(conditions: Iterable[ConditionTracker]) -> Memory | None:
 
 
 def choice_model(mdp: MDP, memory: Memory | None) -> MDP:
-    """The model whose actions are what the policy chooses from: with a free memory, pairs of action and next node."""
+    """Return the model of what the policy chooses from: with a free memory, pairs (action, next node).
+
+    Choice c of the model becomes choices c * k .. c * k + k - 1 for k nodes, with the same transitions and rewards.
+    Without a free memory the model itself is returned. Raises BudgetError when the tables grow too large.
+    """
     if memory is None:
         return mdp
     count = len(memory.nodes)
@@ -441,32 +487,36 @@ def choice_model(mdp: MDP, memory: Memory | None) -> MDP:
         actions=joint_actions(mdp.actions, memory),
         choice_start=ints(mdp.choice_start * count),
         choice_action=ints(mdp.choice_action[choice] * count + node),
-        transitions=_repeat_rows(mdp.transitions, choice),
+        transitions=_take_rows(mdp.transitions, choice),
         rewards=mdp.rewards[choice],
         named_rewards={name: rewards[choice] for name, rewards in mdp.named_rewards.items()},
     )
 
 
-def reads_actions(machine: Machine, memory: Memory | None) -> Machine:
-    """A machine that reads the model's actions, made to run in the model of choices."""
+def lift_to_choices(machine: Machine, memory: Memory | None) -> Machine:
+    """Return a machine that reads the model's actions, wrapped to run in the model of choices of a free memory."""
     return machine if memory is None else ActionOnly(machine, len(memory.nodes))
 
 
 def condition_machine(condition: ConditionTracker, memory: Memory | None) -> Machine:
-    """The machine of a condition in the model of choices; that of the free memory itself reads the next node too."""
-    return reads_actions(condition.machine, memory) if condition.free_memory is None else condition.machine
+    """Return the machine of a condition in the model of choices.
+
+    That of the free memory itself reads the next node too.
+    """
+    return lift_to_choices(condition.machine, memory) if condition.free_memory is None else condition.machine
 
 
 def _check_size(mdp: MDP, num_nodes: int) -> None:
-    """Refuse tables that grow too large with the nodes before they are built."""
-    stated = mdp.transitions.columns.size
-    size = stated * num_nodes
+    """Raise BudgetError before tables are built that grow too large with the nodes."""
+    entries = mdp.transitions.columns.size
+    size = entries * num_nodes
     if size > MAX_EDGES:
-        growth = f"{num_nodes:,} nodes that the policy chooses make {size:,} transitions of the model's {stated:,}"
+        growth = f"{num_nodes:,} nodes that the policy chooses make {size:,} transitions of the model's {entries:,}"
         raise BudgetError(f"{growth}; the limit is {MAX_EDGES:,}; use fewer nodes")
 
 
-def _repeat_rows(table: SparseRows, rows: IntArray) -> SparseRows:
+def _take_rows(table: SparseRows, rows: IntArray) -> SparseRows:
+    """Return the given rows of a table, in this order and as often as they are named."""
     owner, entry = expand_rows(table.starts, rows)
     shape = (rows.size, table.num_columns)
     return SparseRows.from_entries(owner, table.columns[entry], table.values[entry], shape=shape)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opaq.beliefs.returns import moves, start_distribution
-from opaq.errors import Fault, InputError, printable
+from opaq.beliefs.returns import start_distribution, transition_matrix
+from opaq.errors import Fault, InputError, escape_invisible
 from opaq.model.arrays import FloatArray, IntArray, SparseRows
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer, are_sensor_sets, quiet_observation, sensors_in
@@ -151,7 +151,7 @@ class PolicyView:
     def _occupied(self) -> Iterator[FloatArray]:
         """P(x_t = x) over product states for t = 0 .. horizon."""
         process = self.product.process
-        onward = moves(process, process.flow(self.pi)).T.tocsr()
+        onward = transition_matrix(process, process.flow(self.pi)).T.tocsr()
         now = start_distribution(process)
         for _ in range(process.horizon):
             yield now
@@ -214,7 +214,7 @@ class Symbols:
 
     def of(self, action: str) -> str:
         """One character for an action: an arrow for one that moves, otherwise its initial."""
-        return self.arrows.get(direction_of(action), printable(action)[:1] or "?")
+        return self.arrows.get(direction_of(action), escape_invisible(action)[:1] or "?")
 
     @classmethod
     def for_encoding(cls, encoding: str | None) -> Symbols:
@@ -261,7 +261,9 @@ def policy_lines(
 def _legend(view: GridView, symbols: Symbols) -> list[str]:
     """What the characters mean."""
     likeliest, second = symbols.of("E"), symbols.of("S")
-    labels = ", ".join(f"{_initial(label)} {printable(label)}" for label, states in view.labels.items() if states)
+    labels = ", ".join(
+        f"{_initial(label)} {escape_invisible(label)}" for label, states in view.labels.items() if states
+    )
     return [
         f"{' '.join(symbols.arrows.values())} north east south west stay; ## wall; x no action leaves it; "
         "blank: not visited",
@@ -334,7 +336,7 @@ def initials(view: GridView) -> dict[int, str]:
 
 
 def _initial(label: str) -> str:
-    letter = printable(label)[:1] or "?"
+    letter = escape_invisible(label)[:1] or "?"
     return letter if letter.isascii() and letter != " " else "?"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, pairwise
 
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 from opaq.model.uncertainty import UNCERTAINTIES, Uncertainty
 from opaq.opacity.amount import Amount
 
@@ -32,8 +32,8 @@ def with_unit(shown: str, unit: str) -> str:
 
 def row(label: str, text: str, *, width: int) -> list[str]:
     """A label and a text, which goes on below itself where it does not fit."""
-    first = f"{printable(label):<{_LABEL}} "
-    return wrap_lines(printable(text), first=first, rest=" " * (_LABEL + 1), width=width)
+    first = f"{escape_invisible(label):<{_LABEL}} "
+    return wrap_lines(escape_invisible(text), first=first, rest=" " * (_LABEL + 1), width=width)
 
 
 def wrap_lines(text: str, *, first: str = "", rest: str = "", width: int) -> list[str]:
@@ -63,7 +63,7 @@ class ShortNames:
     @classmethod
     def of(cls, names: Iterable[str]) -> ShortNames:
         """Short forms of all names that appear on one page."""
-        full = {name: printable(name) for name in names}
+        full = {name: escape_invisible(name) for name in names}
         if _longest(full) <= _LONGEST:
             return cls(full)
         parts, shared = _varying_parts(full)
@@ -94,7 +94,7 @@ class Changes:
     @classmethod
     def of(cls, names: Iterable[str]) -> Changes | None:
         """None where names are short or do not name variables."""
-        full = {name: printable(name) for name in names}
+        full = {name: escape_invisible(name) for name in names}
         parts, shared = _varying_parts(full) if _longest(full) > _LONGEST else ({}, "")
         return cls(parts, shared) if parts else None
 
@@ -156,7 +156,7 @@ class TextTable:
 
     def lines(self, width: int) -> list[str]:
         """As plain text."""
-        table = [[printable(cell) for cell in cells] for cells in (self.head, *self.rows)]
+        table = [[escape_invisible(cell) for cell in cells] for cells in (self.head, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines: list[str] = []
         for cells in table:
@@ -193,7 +193,7 @@ class Page:
 
     def text(self, *, width: int = WIDTH) -> str:
         """The page as plain text, `width` columns wide."""
-        blocks = [wrap_lines(printable(self.sentence), width=width)] if self.sentence else []
+        blocks = [wrap_lines(escape_invisible(self.sentence), width=width)] if self.sentence else []
         blocks += [part.lines(width) for part in self.parts]
         return "\n\n".join("\n".join(block) for block in blocks if block)
 
@@ -205,7 +205,7 @@ def plain_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int], width: int
 ) -> list[str]:
     """The lines of a table; `numbers` are the columns that are aligned to the right."""
-    table = [[printable(cell) for cell in row] for row in (head, *rows)]
+    table = [[escape_invisible(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines: list[str] = []
     for cells in table:

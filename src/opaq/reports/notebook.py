@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.opacity.measure import Measurement
@@ -58,7 +58,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collec
 
 def text(words: str, *, most: int = _LONGEST) -> str:
     """Text that cannot become markup, nor turn a line round; long text is cut."""
-    shown = printable(words)
+    shown = escape_invisible(words)
     return escape(shown if len(shown) <= most else f"{shown[: most - 1]}…")
 
 

@@ -23,7 +23,7 @@ from opaq.reports.measurement_text import amount_to_dict, measurement_to_dict
 from opaq.reports.model_picture import model_to_dict
 from opaq.reports.report_limits import LIMITS, ReportLimits
 from opaq.reports.sentences import answer_sentence, question_sentence
-from opaq.simulation.belief_trace import BeliefTrace, conditioned_runs, trace_beliefs
+from opaq.simulation.replay import BeliefTrace, draw_conditional_runs, trace_beliefs
 from opaq.simulation.runs import Run, simulate_product
 from opaq.spec.policy_table import policy_to_dict
 from opaq.stop import Stop
@@ -92,7 +92,7 @@ def _sequence_runs(
 ) -> list[_AnnotatedRun]:
     told = []
     for number, sequence in enumerate(sequences, start=1):
-        (run,) = conditioned_runs(product, pi, sequence.observations, count=1, rng=rng)
+        (run,) = draw_conditional_runs(product, pi, sequence.observations, count=1, rng=rng)
         ends = "" if sequence.complete else "; whatever follows, the secret is out"
         title = f"Most {kind} observations" if number == 1 else f"Most {kind} observations, no. {number}"
         probability = sequence.likeliest if sequence.probability is None else sequence.probability

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 from opaq.reports.layout import GLUE, WIDTH, Lines, ShortNames, wrap_lines
 from opaq.simulation.replay import Replay, ReplayStep
 
@@ -64,7 +64,7 @@ def _row(moment: ReplayStep, states: ShortNames, observations: ShortNames, secre
     likely = sorted(moment.posterior.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
     belief = ", ".join(f"{secrets[name]}{GLUE}{share:.3f}" for name, share in likely if share > 0.0005)
     time, state, seen = str(moment.time), states[moment.state], observations[moment.observation]
-    return time, state, printable(moment.action), seen, belief
+    return time, state, escape_invisible(moment.action), seen, belief
 
 
 def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer, ObserverKind
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
@@ -125,7 +125,7 @@ def _(requirement: Satisfy) -> str:
 
 def quote_name(name: str) -> str:
     """A name in a sentence: printable, cut short, in quotes."""
-    shown = printable(name)
+    shown = escape_invisible(name)
     return f"“{shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + '…'}”"
 
 
@@ -216,7 +216,7 @@ def _requirement(met: RequirementResult) -> str:
     if met.threshold is None:
         return ""
     verb = "meets" if met.holds else "misses"
-    return f"{printable(met.name)} {_digits(met.value)} {verb} the threshold {met.threshold:.4g}"
+    return f"{escape_invisible(met.name)} {_digits(met.value)} {verb} the threshold {met.threshold:.4g}"
 
 
 def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any] | None) -> list[str]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 from opaq.reports.answer_data import drawn_amount
 from opaq.reports.layout import NOISE, objective_title, with_objective_unit
 
@@ -102,7 +102,7 @@ def parameter_words(parameters: Mapping[str, Any]) -> str:
 
 def shortly(value: Any) -> str:
     """A name or a value in one short line."""
-    text = printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    text = escape_invisible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

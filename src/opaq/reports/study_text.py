@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opaq.errors import printable
+from opaq.errors import escape_invisible
 from opaq.reports.layout import WIDTH, number, objective_title, plain_table, wrap_lines
 
 Study = Any  # an opaq.study.sweep.study.Study; reports know no study, only what they are given
@@ -111,7 +111,7 @@ def _varied_values(point: Any, names: Mapping[str, str]) -> str:
 
 
 def _width(table: Sequence[Sequence[str]]) -> int:
-    return sum(max(len(printable(cell)) for cell in column) + 2 for column in zip(*table, strict=True)) - 2
+    return sum(max(len(escape_invisible(cell)) for cell in column) + 2 for column in zip(*table, strict=True)) - 2
 
 
 def study_summary(study: Study) -> str:
@@ -123,7 +123,7 @@ def study_summary(study: Study) -> str:
     more = f" ({hidden:,} more {'point' if hidden == 1 else 'points'} there)" if hidden > 0 else ""
     lines = [f"{', '.join(words)}; all results are in {study.folder}/results.csv{more}"]
     lines += [f"point {point.name} failed: {point.error}" for point in study.failed[:_MOST_FAILED]]
-    return "\n".join(map(printable, lines))
+    return "\n".join(map(escape_invisible, lines))
 
 
 def render_study(study: Study, *, width: int = WIDTH) -> str:

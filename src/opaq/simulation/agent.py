@@ -1,4 +1,9 @@
-"""Running a policy: what to do now, given the states seen so far."""
+"""Acting by a policy: which action to take now, given the states (and observations) so far.
+
+The same trackers that compile a policy class into a product follow a single run here, so that a policy acts exactly as
+it was measured. `PolicyExecutor` has no state of its own: it maps one `AgentState` to the next. `Agent` keeps one for a
+run; `GymAdapter` hands it to the caller, as Stable-Baselines does.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +21,12 @@ from opaq.model.problem import Problem
 from opaq.product.compile import compile_problem
 from opaq.product.machine import Branches, Machine
 from opaq.product.trackers import ConditionTracker, TrackerContext, condition_machine, free_memory_of, track_condition
+from opaq.simulation.sampling import draw_index
 
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """Where a run stands: the state, and the node of every machine the policy looks at."""
+    """Where a run stands: the model's state, and the node of every machine the policy looks at."""
 
     state: int
     nodes: tuple[int, ...]
@@ -29,7 +35,7 @@ class AgentState:
 
 @dataclass(frozen=True, slots=True)
 class PolicyExecutor:
-    """How situations follow from one another and what the policy does in them; nothing here changes."""
+    """The rules of a policy: how agent states follow from one another, and which row holds in each; immutable."""
 
     problem: Problem
     policy_class: PolicyClass
@@ -42,7 +48,7 @@ class PolicyExecutor:
 
     @classmethod
     def of(cls, problem: Problem, policy: Policy) -> PolicyExecutor:
-        """The rules of a policy; raises InputError when it lacks a row for a case that can occur."""
+        """Build the rules of a policy for a problem; InputError when it lacks a row for a case that can occur."""
         check_types({"problem": (problem, Problem, "an opaq.Problem"), "policy": (policy, Policy, "an opaq.Policy")})
         product = compile_problem(problem, policy.policy_class)
         complete = product.policy(product.policy_vector(policy)).rows
@@ -61,18 +67,24 @@ class PolicyExecutor:
         )
 
     @property
-    def listens(self) -> bool:
-        """Whether the policy looks at what the observer sees, which then has to be said at every time."""
+    def reads_observations(self) -> bool:
+        """True if the policy looks at what the observer sees, which then has to be given at every time."""
         return any(one.window is not None for one in self.conditions)
 
-    def played(self, situation: AgentState) -> int:
-        """The model's action that was chosen; where the policy also chooses its next memory node, without the node."""
-        if situation.action is None:
+    def model_action(self, current: AgentState) -> int:
+        """Return the model's action that was chosen, without the memory node that a free memory chooses with it.
+
+        Raises ValueError when none has been chosen.
+        """
+        if current.action is None:
             raise ValueError("no action has been chosen")
-        return situation.action // (len(self.choice_index) // len(self.problem.mdp.actions))
+        return current.action // (len(self.choice_index) // len(self.problem.mdp.actions))
 
     def begin(self, state: str, rng: np.random.Generator) -> AgentState:
-        """A run starts; nothing has been heard of what the observer sees."""
+        """Return the agent state of a run that starts in a state; no observation has been received yet.
+
+        rng: draws the first memory node where that is random. Raises InputError for an unknown state.
+        """
         index = self._index(state)
         start = np.array([index])
         nodes = tuple(
@@ -81,39 +93,45 @@ class PolicyExecutor:
         )
         return AgentState(index, nodes)
 
-    def hear(self, situation: AgentState, observation: str | None) -> AgentState:
-        """The same situation once the policy has learnt what the observer sees in it; without need it is not read."""
-        if not self.listens:
-            return situation
-        heard = np.array([self._observation(observation, situation)])
+    def observe(self, current: AgentState, observation: str | None) -> AgentState:
+        """Return the agent state with the present observation received; policies that do not look at it ignore it.
+
+        Raises InputError when an observation is needed and none, or an unknown one, is given.
+        """
+        if not self.reads_observations:
+            return current
+        received = np.array([self._observation(observation, current)])
         nodes = tuple(
-            node if one.window is None else int(one.window.append(np.array([node]), heard)[0])
-            for one, node in zip(self.conditions, situation.nodes, strict=True)
+            node if one.window is None else int(one.window.append(np.array([node]), received)[0])
+            for one, node in zip(self.conditions, current.nodes, strict=True)
         )
-        return AgentState(situation.state, nodes, situation.action)
+        return AgentState(current.state, nodes, current.action)
 
-    def choose(self, situation: AgentState, rng: np.random.Generator, *, likeliest: bool = False) -> AgentState:
-        """The same situation with an action taken: drawn, or the likeliest."""
-        row = self.probabilities(situation)
+    def choose(self, current: AgentState, rng: np.random.Generator, *, likeliest: bool = False) -> AgentState:
+        """Return the agent state with an action chosen: drawn from its row, or the likeliest."""
+        row = self.probabilities(current)
         chances = np.fromiter(row.values(), dtype=np.float64)
-        name = list(row)[int(chances.argmax()) if likeliest else _draw(chances, rng)]
-        return AgentState(situation.state, situation.nodes, self.choice_index[name])
+        name = list(row)[int(chances.argmax()) if likeliest else draw_index(chances, rng)]
+        return AgentState(current.state, current.nodes, self.choice_index[name])
 
-    def move(self, situation: AgentState, state: str, rng: np.random.Generator) -> AgentState:
-        """The run goes on to a state; every machine takes its step, observations wait for `hear`."""
-        if situation.action is None:
+    def move(self, current: AgentState, state: str, rng: np.random.Generator) -> AgentState:
+        """Return the agent state after the run went on to a state: every machine takes its step.
+
+        Observations wait for `observe`. Raises ValueError when no action has been chosen.
+        """
+        if current.action is None:
             raise ValueError("choose an action before moving on")
         index = self._index(state)
-        source, action, target = (np.array([value]) for value in (situation.state, situation.action, index))
+        source, action, target = (np.array([value]) for value in (current.state, current.action, index))
         nodes = tuple(
             _draw_branch(machine.step(np.array([node]), source, action, target), rng) if one.window is None else node
-            for one, machine, node in zip(self.conditions, self.machines, situation.nodes, strict=True)
+            for one, machine, node in zip(self.conditions, self.machines, current.nodes, strict=True)
         )
         return AgentState(index, nodes)
 
-    def probabilities(self, situation: AgentState) -> Mapping[str, float]:
-        """The policy's row for a situation."""
-        key = tuple(one.word(node) for one, node in zip(self.conditions, situation.nodes, strict=True))
+    def probabilities(self, current: AgentState) -> Mapping[str, float]:
+        """Return the policy's row {action: probability} for an agent state; InputError if it has none."""
+        key = tuple(one.word(node) for one, node in zip(self.conditions, current.nodes, strict=True))
         row = self.rows.get(key)
         if not row:
             name = row_name(self.policy_class, key)
@@ -121,12 +139,14 @@ class PolicyExecutor:
         return row
 
     def _index(self, state: str) -> int:
+        """Return the position of a state, or raise InputError."""
         if not isinstance(state, str) or state not in self.state_index:
             raise InputError([Fault("", f"unknown state '{state}'", "use the names of the problem's states")])
         return self.state_index[state]
 
-    def _observation(self, observation: str | None, situation: AgentState) -> int:
-        state = self.problem.mdp.states[situation.state]
+    def _observation(self, observation: str | None, current: AgentState) -> int:
+        """Return the position of an observation, or raise InputError with the nearest name."""
+        state = self.problem.mdp.states[current.state]
         if observation is None:
             looks = f"the policy looks at observations, and none is given in state '{state}'"
             raise InputError([Fault("", looks, "give what the observer sees")])
@@ -152,7 +172,7 @@ class Agent:
         self._now = self.rules.begin(state, rng or np.random.default_rng())
 
     def act(self, state: str, rng: np.random.Generator | None = None, *, observation: str | None = None) -> str:
-        """The action to take now.
+        """Return the action to take now.
 
         state: where the run is.
         rng: draws the action, and memory updates where they are random.
@@ -165,14 +185,14 @@ class Agent:
         if now.action is not None:
             now = self.rules.move(now, state, rng)
         elif self.rules.state_index.get(state) != now.state:
-            began = self.rules.problem.mdp.states[now.state]
-            raise InputError([Fault("", f"the run began in '{began}', but the first action is asked for in '{state}'")])
-        self._now = self.rules.choose(self.rules.hear(now, observation), rng)
-        return self.rules.problem.mdp.actions[self.rules.played(self._now)]
+            first = self.rules.problem.mdp.states[now.state]
+            raise InputError([Fault("", f"the run began in '{first}', but the first action is asked for in '{state}'")])
+        self._now = self.rules.choose(self.rules.observe(now, observation), rng)
+        return self.rules.problem.mdp.actions[self.rules.model_action(self._now)]
 
 
-def numbered_state(observation: Any) -> str:
-    """The state named by a whole number, as models read from Gymnasium name them."""
+def _name_by_number(observation: Any) -> str:
+    """Return the state named by a whole number, as models read from Gymnasium name them."""
     return str(int(observation))
 
 
@@ -182,7 +202,7 @@ class GymAdapter:
 
     rules: PolicyExecutor
     rng: np.random.Generator
-    state_name: Callable[[Any], str] = numbered_state
+    state_name: Callable[[Any], str] = _name_by_number
     seen_name: Callable[[Any], str] | None = None
 
     @classmethod
@@ -192,18 +212,19 @@ class GymAdapter:
         policy: Policy,
         *,
         rng: np.random.Generator | None = None,
-        state_name: Callable[[Any], str] = numbered_state,
+        state_name: Callable[[Any], str] = _name_by_number,
         seen_name: Callable[[Any], str] | None = None,
     ) -> GymAdapter:
-        """For a problem and a policy.
+        """Adapt a policy of a problem.
 
         rng: draws actions, and memory updates where they are random.
-        state_name: turns the environment's observation into a state's name.
+        state_name: turns the environment's observation into a state's name; by default a number into that number's
+            name.
         seen_name: turns the environment's observation into the name of what the observer sees; policies that look at
-            observations need it.
+            observations need it, and InputError is raised without it.
         """
         rules = PolicyExecutor.of(problem, policy)
-        if rules.listens and seen_name is None:
+        if rules.reads_observations and seen_name is None:
             looks = "looks at observations, and the environment's do not say what the observer sees"
             raise InputError([Fault("policy", looks, "give seen_name, a function that does")])
         return cls(rules, rng or np.random.default_rng(), state_name, seen_name)
@@ -211,7 +232,12 @@ class GymAdapter:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[Any, tuple[AgentState, ...]]:
-        """(action index, state to pass to the next call); arrays of observations give arrays of actions."""
+        """Return (action index, state to pass to the next call); arrays of observations give arrays of actions.
+
+        state: what the call before returned; None at the start. episode_start: [observation] True where a run begins
+            anew.
+        deterministic: take the likeliest action instead of drawing one.
+        """
         seen = np.asarray(observation)
         single = seen.ndim == 0
         observations = [observation] if single else list(observation)
@@ -221,21 +247,17 @@ class GymAdapter:
             self._next(one, None if begins else last, likeliest=deterministic)
             for one, last, begins in zip(observations, before, fresh, strict=True)
         )
-        actions = np.array([self.rules.played(situation) for situation in after], dtype=np.int64)
+        actions = np.array([self.rules.model_action(current) for current in after], dtype=np.int64)
         return (int(actions[0]) if single else actions), after
 
     def _next(self, observation: Any, last: AgentState | None, *, likeliest: bool) -> AgentState:
+        """Return the agent state after one observation of the environment, an action chosen."""
         state, seen = self.state_name(observation), self.seen_name and self.seen_name(observation)
         now = self.rules.begin(state, self.rng) if last is None else self.rules.move(last, state, self.rng)
-        return self.rules.choose(self.rules.hear(now, seen), self.rng, likeliest=likeliest)
+        return self.rules.choose(self.rules.observe(now, seen), self.rng, likeliest=likeliest)
 
 
 def _draw_branch(branches: Branches, rng: np.random.Generator) -> int:
-    """One of the branches of a single case."""
+    """Draw one of the branches of a single case."""
     nodes: IntArray = branches.node
-    return int(nodes[0] if nodes.size == 1 else nodes[_draw(branches.probability, rng)])
-
-
-def _draw(chances: Any, rng: np.random.Generator) -> int:
-    sums = np.cumsum(chances)
-    return int(min(np.searchsorted(sums, rng.random() * sums[-1], side="right"), np.flatnonzero(chances)[-1]))
+    return int(nodes[0] if nodes.size == 1 else nodes[draw_index(branches.probability, rng)])

@@ -14,7 +14,7 @@ from opaq.product.process import HiddenProcess, Payoff
 
 @dataclass(frozen=True, slots=True)
 class SampledRuns:
-    """Sampled runs: states x_0 .. x_T, the slot drawn in each, and the observations."""
+    """Sampled runs as arrays: states x_0 .. x_T, the slot drawn in each, and the observations."""
 
     states: IntArray  # [run, time]
     slots: IntArray  # [run, time]
@@ -22,12 +22,15 @@ class SampledRuns:
 
 
 def sample_runs(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.random.Generator) -> SampledRuns:
-    """Independent runs of a policy vector."""
+    """Sample `count` independent runs x_0 .. x_T of a policy vector [slot], with their observations.
+
+    rng: draws count * (T + 1) * 3 uniform numbers, so that the same generator gives the same runs.
+    """
     times = process.horizon + 1
     draws = rng.random((count, times, 3))
     slots = process.edge_slots
     emission = process.emission
-    states, chosen, seen = _run(
+    states, chosen, seen = _sample_kernel(
         process.edge_start,
         process.edge_target,
         process.flow(pi),
@@ -53,7 +56,12 @@ def score_gradients(
     samples: int,
     rng: np.random.Generator,
 ) -> list[tuple[float, FloatArray]]:
-    """Estimated payoffs and gradients: mean of G sum_t grad log pi (paper, eq. estimation_gradient_value_function)."""
+    """Estimate payoffs and their gradients [slot] by logits from sampled runs, one pair per payoff.
+
+    With G the payoff of a run, the gradient is the mean of G sum over t of grad log pi(a_t | x_t) (paper, eq.
+    estimation_gradient_value_function), and for softmax rows grad log pi = (1 at the slot drawn) - pi of its row.
+    theta: [slot] logits. samples: number of runs, shared by all payoffs.
+    """
     if not payoffs:
         return []
     pi = process.softmax(theta)
@@ -64,7 +72,8 @@ def score_gradients(
 def _score_gradient(
     process: HiddenProcess, pi: FloatArray, payoff: Payoff, runs: SampledRuns
 ) -> tuple[float, FloatArray]:
-    gains = _gains(payoff, runs)
+    """Return the mean payoff of the runs, and the score-function gradient."""
+    gains = _run_payoffs(payoff, runs)
     weights = np.repeat(gains, runs.slots.shape[1])
     drawn = np.bincount(runs.slots.reshape(-1), weights=weights, minlength=process.num_slots)
     rows = np.add.reduceat(drawn, process.row_start[:-1])
@@ -72,29 +81,39 @@ def _score_gradient(
     return float(gains.mean()), np.asarray(slope / gains.size)
 
 
-def _gains(payoff: Payoff, runs: SampledRuns) -> FloatArray:
-    """What every run earned."""
+def _run_payoffs(payoff: Payoff, runs: SampledRuns) -> FloatArray:
+    """Return [run]: G = sum over t of discount^t R(x_t, slot_t) + final(x_T)."""
     paid = np.asarray(payoff.slots[runs.states.reshape(-1), runs.slots.reshape(-1)]).reshape(runs.states.shape)
     discounts = payoff.discount ** np.arange(runs.states.shape[1])
     return np.asarray(paid @ discounts + payoff.final[runs.states[:, -1]])
 
 
+def draw_index(weights: Any, rng: np.random.Generator) -> int:
+    """Draw an index in proportion to weights [index]; rounding goes to the last one that is not 0."""
+    sums = np.cumsum(weights)
+    index = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
+    return min(index, int(np.flatnonzero(weights)[-1]))
+
+
 @njit(cache=True, nogil=True)
 def _pick(values, first, last, total, draw):
-    """The index of a draw among weights first .. last - 1; rounding errors go to the last that is not 0."""
+    """Return the index that a uniform draw falls on among weights first .. last - 1 of this total.
+
+    Rounding errors go to the last one that is not 0.
+    """
     left = draw * total
-    for place in range(first, last):
-        left -= values[place]
+    for index in range(first, last):
+        left -= values[index]
         if left < 0.0:
-            return place
-    place = last - 1
-    while place > first and values[place] == 0.0:
-        place -= 1
-    return place
+            return index
+    index = last - 1
+    while index > first and values[index] == 0.0:
+        index -= 1
+    return index
 
 
 @njit(cache=True, nogil=True)
-def _run(
+def _sample_kernel(
     edge_start: Any,
     edge_target: Any,
     flow: Any,
@@ -109,7 +128,11 @@ def _run(
     pair_value: Any,
     draws: Any,
 ) -> Any:
-    """Draw an edge, then the slot that took it: together the same law as drawing the action first."""
+    """Compiled: draw an edge, then the slot that took it: together the same law as drawing the action first.
+
+    draws: [run, time, 3] uniform numbers for edge, slot and observation. Returns states, slots, observations [run,
+        time].
+    """
     count, times = draws.shape[0], draws.shape[1]
     states = np.zeros((count, times), np.int64)
     slots = np.zeros((count, times), np.int64)

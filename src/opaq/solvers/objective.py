@@ -9,9 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from opaq.beliefs.frozen import FrozenGraph
-from opaq.beliefs.graph import Budget
-from opaq.beliefs.kernels import STEP
-from opaq.beliefs.returns import expected_return, paid_in_all, return_gradient, return_slope, tolerance_of
+from opaq.beliefs.graph import STEP, Budget
+from opaq.beliefs.returns import absolute_payoff, expected_return, return_gradient, return_slope, threshold_tolerance
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
 from opaq.model.uncertainty import Leaf
@@ -149,8 +148,8 @@ class Objective:
     def tolerances(self, pi: FloatArray) -> FloatArray:
         """[requirement]: how far below 0 a slack may be and still count as met: half of what measurements allow."""
         process = self.process
-        paid = [(payoff, paid_in_all(process, pi, payoff)) for payoff in self.requirements()]
-        return np.array([0.5 * tolerance_of(process, payoff, size) for payoff, size in paid], dtype=np.float64)
+        paid = [(payoff, absolute_payoff(process, pi, payoff)) for payoff in self.requirements()]
+        return np.array([0.5 * threshold_tolerance(process, payoff, size) for payoff, size in paid], dtype=np.float64)
 
     def _sampled(self, theta: FloatArray, rng: np.random.Generator, leaf: Leaf) -> Point:
         value, _, slope = sampled.gradient(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs import kernels
+from opaq.beliefs.graph import STEP
 from opaq.beliefs.leaf_rows import largest_excess
 from opaq.beliefs.returns import expected_return, return_gradient
 from opaq.model.arrays import ContentEq, FloatArray
@@ -181,6 +181,6 @@ def _requirements_product(objective: Objective, theta: FloatArray, multipliers: 
     total: Any = 0.0
     for multiplier, payoff in zip(multipliers, objective.requirements(), strict=True):
         if multiplier > 0:
-            _, slope = return_gradient(objective.process, theta + 1j * kernels.STEP * unit, payoff)
-            total = total + multiplier * np.imag(slope) / kernels.STEP
+            _, slope = return_gradient(objective.process, theta + 1j * STEP * unit, payoff)
+            total = total + multiplier * np.imag(slope) / STEP
     return total

@@ -83,7 +83,7 @@ def named_class(text: str, problem: Problem) -> PolicyClass:
     entries = [entry for name in names if (entry := _condition(name, problem, where, faults)) is not None]
     noted = Faults()
     read = build_policy_class(entries, problem.mdp, secret=problem.secret, faults=noted) if entries else None
-    faults.errors += [Fault(where, fault.found, fault.advice) for fault in noted.errors]
+    faults.errors += [Fault(where, fault.message, fault.advice) for fault in noted.errors]
     faults.raise_if_any()
     if read is None:
         raise InputError([Fault(where, "names no condition", "write e.g. state,time")])

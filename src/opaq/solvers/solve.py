@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opaq.beliefs.graph import Budget
-from opaq.beliefs.returns import expected_return, most_paid_in_all, rounding_share
+from opaq.beliefs.returns import expected_return, largest_absolute_payoff, rounding_share
 from opaq.display import NotebookView, data_frame
 from opaq.errors import Fault, InputError, check_numbers, check_types
 from opaq.load import as_policy, as_problem
@@ -161,7 +161,7 @@ def _attainable(objective: Objective) -> Iterator[Attainable]:
     for payoff in objective.requirements():
         process = objective.process
         most = largest_return(process, payoff, stop=objective.stop)
-        rounding = 6.0 * rounding_share(process) * most_paid_in_all(process, payoff)
+        rounding = 6.0 * rounding_share(process) * largest_absolute_payoff(process, payoff)
         yield Attainable(payoff.name, most, float(payoff.threshold or 0.0), rounding)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from opaq.automata.formula import NotationError, parse_ltlf
 from opaq.automata.regex import parse_regex
 from opaq.automata.translate import language_automaton
-from opaq.errors import BudgetError, Faults, check_types, shown
+from opaq.errors import BudgetError, Faults, check_types, describe_value
 from opaq.model.automaton import MAX_STATES, Automaton, Edge, Guard, GuardError, check_guards, check_labels, parse_guard
 from opaq.spec.cursor import Cursor, read_with_faults
 from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType, plainly
@@ -99,7 +99,7 @@ def _read_guard(cursor: Cursor) -> Guard | None:
     try:
         guard = parse_guard(cursor.value)
     except GuardError as error:
-        return cursor.error(f"{shown(cursor.value)} is not a guard: {error}")
+        return cursor.error(f"{describe_value(cursor.value)} is not a guard: {error}")
     _check_labels(cursor, guard.names())
     return guard
 
@@ -120,7 +120,7 @@ def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool)
             return None
         automaton, warnings = language_automaton(kind, text, alphabet, minimal=minimal)
     except NotationError as error:
-        return cursor.error(f"{shown(text)} cannot be read: {error}")
+        return cursor.error(f"{describe_value(text)} cannot be read: {error}")
     except BudgetError as error:
         return cursor.error(str(error))
     for warning in warnings:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from opaq.errors import Faults, InputError, check_types, is_int, is_number, shown, whole_fault
+from opaq.errors import Faults, InputError, check_types, describe_value, is_int, is_number, whole_fault
 from opaq.model.arrays import SILENT, SLACK, divisor, probability_fault, sum_fault
 from opaq.model.checks import MAX_REWARD
 
@@ -52,7 +52,7 @@ class Cursor:
 
     def wrong(self, expected: str, advice: str = "") -> None:
         """Note that the value is not what was expected."""
-        self.error(f"is {shown(self.value)}, not {expected}", advice)
+        self.error(f"is {describe_value(self.value)}, not {expected}", advice)
 
     def beyond(self, count: float, most: float, finding: str, advice: str = "") -> bool:
         """Whether there are more of something than there may be, which is noted."""
@@ -170,7 +170,9 @@ class Cursor:
         if isinstance(key, tuple) and len(key) == 2 and all(is_int(part) for part in key):
             return f"({key[0]},{key[1]})"
         if key is None or isinstance(key, bool | float):
-            return self.error(f"the key {'null' if key is None else shown(key)} is not a name", "put it in quotes")
+            return self.error(
+                f"the key {'null' if key is None else describe_value(key)} is not a name", "put it in quotes"
+            )
         return Cursor(key, self.path, self.faults, self.names).name()
 
     def _not_a_number(self) -> None:
@@ -179,8 +181,8 @@ class Cursor:
         try:
             float(self.value)
         except ValueError:
-            return self.error(f"{shown(self.value)} is text, not a number", "write it as a decimal number")
-        return self.error(f"{shown(self.value)} is text, not a number", "remove the quotes")
+            return self.error(f"{describe_value(self.value)} is text, not a number", "write it as a decimal number")
+        return self.error(f"{describe_value(self.value)} is text, not a number", "remove the quotes")
 
 
 def noting_faults(make: Callable[[], T | None], faults: Faults) -> T | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.errors import Faults, shown
+from opaq.errors import Faults, describe_value
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
 from opaq.spec.cursor import Cursor, drop_none, read_with_faults
@@ -172,7 +172,7 @@ def _read_start(cursor: Cursor, board: Board | None) -> FloatArray | None:
 def _read_rewards(cursor: Cursor) -> FloatArray | None:
     """The reward of every cell, from [{cells, reward}] or {label or cell: reward}; "*" is every other cell."""
     if not isinstance(cursor.value, list | tuple | Mapping):
-        finding = f"is {shown(cursor.value)}, not a list or a mapping"
+        finding = f"is {describe_value(cursor.value)}, not a list or a mapping"
         return cursor.error(finding, "write [{cells: [...], reward: 1}]")
     states = cursor.names.states
     rewards, giver = np.zeros(len(states)), dict[int, str]()

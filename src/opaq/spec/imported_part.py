@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from opaq.errors import is_number, shown
+from opaq.errors import describe_value, is_number
 from opaq.model.mdp import Imported
 from opaq.spec.cursor import Cursor
 from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType, lazily
@@ -117,7 +117,7 @@ def _by_state(cursor: Cursor) -> Cursor:
 def _read_constant(cursor: Cursor) -> Any:
     if isinstance(cursor.value, bool) or is_number(cursor.value):
         return cursor.value
-    return cursor.error(f"is {shown(cursor.value)}, not a number or true or false")
+    return cursor.error(f"is {describe_value(cursor.value)}, not a number or true or false")
 
 
 def _anything(cursor: Cursor) -> Plain | None:

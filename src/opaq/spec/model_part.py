@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.errors import Faults, some
+from opaq.errors import Faults, list_names
 from opaq.model.arrays import FloatArray, IntArray, expand_rows, floats
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MAX_ACTIONS, MAX_STATES, MDP
@@ -209,7 +209,7 @@ def warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
     missed = [mdp.states[state] for state in np.flatnonzero(~reached)]
     if missed:
         count = "1 state is" if len(missed) == 1 else f"{len(missed):,} states are"
-        cursor.warn(f"{count} never reached from the start: {some(missed)}")
+        cursor.warn(f"{count} never reached from the start: {list_names(missed)}")
 
 
 def known_names(fields: Fields, states: tuple[str, ...] | None, actions: tuple[str, ...] | None, **how: Any) -> Plain:

@@ -179,7 +179,7 @@ def read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
         return SensorSet(named, len(states), null, state_names=states.listed)
     except InputError as error:
         for fault in error.faults:
-            cursor.error(fault.found, fault.advice)
+            cursor.error(fault.message, fault.advice)
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opaq.errors import Faults, some
+from opaq.errors import Faults, list_names
 from opaq.model.conditions import (
     MAX_LAST_STATES,
     MAX_OBSERVATIONS,
@@ -152,7 +152,7 @@ class _Rows:
             action = choice * len(mdp.actions) // len(names)
             if share > 0 and action not in enabled:
                 finding = f"action '{mdp.actions[action]}' is not enabled in state '{state}'"
-                listed = some(mdp.actions[other] for other in enabled)
+                listed = list_names(mdp.actions[other] for other in enabled)
                 cursor.child(names[choice], None).error(finding, f"enabled are {listed}")
 
 
@@ -220,7 +220,9 @@ def _is_of_another_model(cursor: Cursor, problem: Problem, *, ignore_model_misma
     if not isinstance(data, Mapping):
         return False
     unknown = _unknown_names(data.get("rows"), cursor.names)
-    listed = " and ".join(f"{len(names):,} unknown {kind}s ({some(names)})" for kind, names in unknown.items() if names)
+    listed = " and ".join(
+        f"{len(names):,} unknown {kind}s ({list_names(names)})" for kind, names in unknown.items() if names
+    )
     if not ignore_model_mismatch and data.get("model") is not None and data["model"] != model_fingerprint(problem.mdp):
         known = "its names are those of this problem: start, transitions, rewards or labels differ"
         finding = f"the policy was made for another model: {f'it names {listed}' if listed else known}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opaq.errors import Faults, check_types, shown
+from opaq.errors import Faults, check_types, describe_value
 from opaq.model.mdp import MDP
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import MAX_HORIZON, Problem, Task, check_uncertainty, discount_fault
@@ -86,7 +86,7 @@ def _check_version(cursor: Cursor, *, given: bool) -> None:
     if not given:
         cursor.warn("is missing", f"it was taken as {VERSION}, the version of the file format")
     elif cursor.value is True or cursor.value != VERSION:
-        cursor.error(f"is {shown(cursor.value)}, a format this version does not read", f"write {VERSION}")
+        cursor.error(f"is {describe_value(cursor.value)}, a format this version does not read", f"write {VERSION}")
 
 
 def _plant(fields: Fields) -> Plant:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.errors import is_int, some, suggestion
+from opaq.errors import is_int, list_names, suggestion
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, ints
 from opaq.model.checks import MASKED, is_masked
 from opaq.model.secret import StateClasses
@@ -232,7 +232,7 @@ def _partition(cursor: Cursor) -> StateClasses | None:
             of_state[state] = number
     rest = np.flatnonzero(of_state < 0)
     if rest.size and _REST in classes:
-        listed = some(states.listed[state] for state in rest.tolist())
+        listed = list_names(states.listed[state] for state in rest.tolist())
         return entries[_REST].error(
             f"states in no class are '{_REST}' too: {listed}", "rename it, or list them as well"
         )

@@ -22,8 +22,8 @@ from opaq.model.observer import (
     Sensor,
     SensorSet,
     quiet_observation,
+    require_tables,
     sensors_in,
-    with_tables,
 )
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
@@ -95,7 +95,7 @@ def sensors_of(observer: ObserverKind, *, null: str | None = None) -> Sensors:
 
     Raises InputError for an observer that is no table, and for a null that it does not have.
     """
-    tables = with_tables(observer, needed_by="a ranking of sensors")
+    tables = require_tables(observer, needed_by="a ranking of sensors")
     if tables.sensors is None:
         return InferredSensors.of(tables, _null(tables, null))
     if null not in (None, tables.sensors.null):

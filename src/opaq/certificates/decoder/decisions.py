@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.returns import most_tolerance, start_distribution
+from opaq.beliefs.returns import largest_tolerance, start_distribution
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, indices
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.solvers.starts import StateActions
@@ -64,7 +64,7 @@ class Decisions:
             tails[0] = _tail(choices, process.payoffs[0], process.horizon, stop or Stop())
         endless = [forever and payoff is process.payoffs[0] for payoff in asked]
         thresholds = [
-            float(payoff.threshold or 0.0) - most_tolerance(process, payoff, forever=one)
+            float(payoff.threshold or 0.0) - largest_tolerance(process, payoff, forever=one)
             for payoff, one in zip(asked, endless, strict=True)
         ]
         return cls(

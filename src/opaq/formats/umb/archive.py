@@ -19,7 +19,7 @@ from typing import IO, Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.errors import Fault, Faults, InputError, printable
+from opaq.errors import Fault, Faults, InputError, escape_invisible
 from opaq.files import read_bytes
 from opaq.model.arrays import FloatArray, frozen
 
@@ -157,7 +157,7 @@ def _suspicious(entry: tarfile.TarInfo, members: Mapping[str, memoryview], lengt
 
 
 def _escape_name(name: str) -> str:
-    return printable(name[:200])
+    return escape_invisible(name[:200])
 
 
 def archive_bytes(members: Mapping[str, bytes], *, compressed: bool) -> bytes:

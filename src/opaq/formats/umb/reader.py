@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.errors import Faults, check_numbers, check_path, check_types, some
+from opaq.errors import Faults, check_numbers, check_path, check_types, list_names
 from opaq.formats.names import distinct, entry_names
 from opaq.formats.umb.archive import (
     INDEX,
@@ -123,7 +123,9 @@ def deadlock_warning(states: Sequence[str]) -> str:
     """What is done about states in which nothing can happen."""
     count = "1 state has" if len(states) == 1 else f"{len(states):,} states have"
     stay = "stays" if len(states) == 1 else "stay"
-    return f"{count} no choice (a deadlock) and {stay} for ever, where the state's reward is earned: {some(states)}"
+    return (
+        f"{count} no choice (a deadlock) and {stay} for ever, where the state's reward is earned: {list_names(states)}"
+    )
 
 
 def read_emission(reading: Reading, states: int, count: int) -> SparseRows:

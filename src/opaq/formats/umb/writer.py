@@ -19,7 +19,7 @@ from opaq.formats.registry import Export
 from opaq.formats.umb.archive import archive_bytes
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, ints
 from opaq.model.mdp import MDP, Imported
-from opaq.model.observer import Observer, with_tables
+from opaq.model.observer import Observer, require_tables
 from opaq.model.problem import Problem
 from opaq.version import __version__
 
@@ -117,7 +117,7 @@ def umb_of_problem(problem: Problem, export: Export) -> bytes:
     """The model and the observer of a problem."""
     export.notes.append("UMB holds the model and the observer; secret, horizon, task and policy class are left out")
     rewards = {"reward": problem.mdp.rewards, **problem.mdp.named_rewards}
-    observer = with_tables(problem.observer, needed_by="UMB")
+    observer = require_tables(problem.observer, needed_by="UMB")
     return umb_bytes(problem.mdp, observer=_of_states(observer, export), rewards=rewards)
 
 

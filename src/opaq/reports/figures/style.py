@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from opaq.errors import Fault, InputError, check_numbers, check_types, choose, is_flag, printable
+from opaq.errors import Fault, InputError, check_numbers, check_types, choose, escape_invisible, is_flag
 from opaq.files import write_bytes
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def require_matplotlib() -> None:
 
 def figure_text(name: str, *, most: int = LONGEST) -> str:
     """A name as text of a figure: no mathematics, no control characters, not too long."""
-    text = "".join(char if ord(char) in _glyphs() else _spelt(char) for char in printable(name))
+    text = "".join(char if ord(char) in _glyphs() else _spelt(char) for char in escape_invisible(name))
     if len(text) > most:
         head = most // 2
         text = f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"

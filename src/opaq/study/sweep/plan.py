@@ -10,7 +10,7 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
-from opaq.errors import Fault, Faults, InputError, is_flag, shown
+from opaq.errors import Fault, Faults, InputError, describe_value, is_flag
 from opaq.load import problem_text, scenario_names
 from opaq.model.problem import Problem
 from opaq.solvers.options import SolveOptions
@@ -77,7 +77,7 @@ def _put_at_path(holder: Any, rest: str, value: Any, before: str) -> Any:
     if isinstance(holder, list):
         return _put_item(holder, rest, value, before)
     if not isinstance(holder, Mapping):
-        raise InputError([Fault(f"{before}.{rest}", f"{before} is {shown(holder)}, which has no keys")])
+        raise InputError([Fault(f"{before}.{rest}", f"{before} is {describe_value(holder)}, which has no keys")])
     key, rest = _key(holder, rest)
     path = f"{before}.{key}" if before else str(key)
     if rest:
@@ -204,7 +204,7 @@ def _make(fields: Fields, folder: Path, lines: Mapping[str, int], source: str) -
 def _check_version(fields: Fields) -> None:
     cursor = fields.at("opaq-sweep")
     if "opaq-sweep" in fields and (cursor.value is True or cursor.value != VERSION):
-        cursor.error(f"is {shown(cursor.value)}, a format this version does not read", f"write {VERSION}")
+        cursor.error(f"is {describe_value(cursor.value)}, a format this version does not read", f"write {VERSION}")
 
 
 def _problem(cursor: Cursor, folder: Path) -> tuple[Mapping[str, Any], str, Path, str] | None:
@@ -223,7 +223,7 @@ def _problem(cursor: Cursor, folder: Path) -> tuple[Mapping[str, Any], str, Path
         data = parse_yaml(text, source=path).data
     except InputError as error:
         for fault in error.faults:
-            cursor.error(f"{path}: {Fault(fault.where, fault.found, line=fault.line)}", fault.advice)
+            cursor.error(f"{path}: {Fault(fault.where, fault.message, line=fault.line)}", fault.advice)
         return None
     if not isinstance(data, Mapping) or "opaq-sweep" in data:
         return cursor.error(f"{path}: is no problem file")  # type: ignore[func-returns-value]
@@ -248,7 +248,7 @@ def _distinct(cursor: Cursor) -> tuple[Any, ...] | None:
     values = [item.value for item in items]
     for index, item in enumerate(items):
         if any(_same(item.value, earlier) for earlier in values[:index]):
-            item.error(f"{shown(item.value)} is listed twice", "keep one of them")
+            item.error(f"{describe_value(item.value)} is listed twice", "keep one of them")
     return tuple(values)
 
 
@@ -289,7 +289,7 @@ def _solve(cursor: Cursor) -> dict[str, Any] | None:
             entries[name].error("belongs to the run, not to the plan", "say it where the sweep is run")
     options = {name: entry.value for name, entry in entries.items() if name not in _RUN_OPTIONS}
     for fault in _faults_with_any_solver(options):
-        cursor.child(fault.where, None).error(fault.found, fault.advice)
+        cursor.child(fault.where, None).error(fault.message, fault.advice)
     return options
 
 

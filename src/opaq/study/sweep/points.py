@@ -195,12 +195,12 @@ def _describe_faults(noted: _Noted, plan: SweepPlan) -> Iterator[Fault]:
         others = f" (and in {count:,} other point{'' if count == 1 else 's'})" if count else ""
         stated = next((path for path in first.parameters if normal_path(path) == fault.where), fault.where)
         where = f"point {first.name} ({first.words}): {stated}".removesuffix(": ")
-        yield Fault(where, f"{fault.found}{others}", _advice(fault, first, plan), _line(fault, first, plan))
+        yield Fault(where, f"{fault.message}{others}", _advice(fault, first, plan), _line(fault, first, plan))
 
 
 def _advice(fault: Fault, point: SweepPoint, plan: SweepPlan) -> str:
     """What to do; a path that makes a new key was probably meant to name one that the problem file has."""
-    if fault.found != "unknown key" or fault.where not in map(normal_path, point.parameters):
+    if fault.message != "unknown key" or fault.where not in map(normal_path, point.parameters):
         return fault.advice
     *parents, key = fault.where.split(".")
     holder: Any = plan.problem

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opaq.errors import Fault, InputError, check_path, check_types, some
+from opaq.errors import Fault, InputError, check_path, check_types, list_names
 from opaq.opacity.amount import Amount
 from opaq.study.sweep.files import ANSWERS, POLICIES, dataframe
 from opaq.study.sweep.journal import FAILED, FILE, Journal, Result
@@ -123,7 +123,7 @@ class Study:
         name = point if isinstance(point, str) else point.name
         names = [each.name for each in self.points]
         if name not in names:
-            raise InputError([Fault("point", f"there is no point {name!r}", f"the points are {some(names)}")])
+            raise InputError([Fault("point", f"there is no point {name!r}", f"the points are {list_names(names)}")])
         index = names.index(name)
         with Journal.open(self.folder, write=False) as journal:
             return journal.policy(index) if kind == POLICIES else journal.answer(index)
