@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -110,10 +111,33 @@ def _key(holder: Mapping[Any, Any], rest: str) -> tuple[Any, str]:
     return parts[0], ".".join(parts[1:])
 
 
-VERSION = 1
+_VERSION = 1
 MOST_POINTS = 100_000
-CERTIFY_SECONDS = 60.0  # of a certificate, where the plan does not say
+_CERTIFY_SECONDS = 60.0  # of a certificate, where the plan does not say
 _RUN_OPTIONS = ("processes",)  # options of a solve that belong to the run of a sweep
+_SHOWN = 60  # characters of a value in a message
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """One point of a sweep as it is to be solved; what comes out of it is a `StudyPoint`."""
+
+    index: int  # its position among all points, from 0
+    name: str  # its position from 1, with leading zeros: the name of its files
+    parameters: Mapping[str, Any]  # path -> value
+    fingerprint: str = ""  # of all that decides the answer; empty until its problem is checked
+    warm_from: int | None = None  # the index of the point whose policy it begins from, if that meets its task
+
+    @property
+    def words(self) -> str:
+        """What is varied and its values, for messages; long values are cut off."""
+        texts = {
+            path: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            for path, value in self.parameters.items()
+        }
+        return ", ".join(
+            f"{path} {text if len(text) <= _SHOWN else f'{text[: _SHOWN - 3]}...'}" for path, text in texts.items()
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -165,7 +189,7 @@ def read_plan(plan: object, *, faults: Faults | None = None) -> SweepPlan:
         raise InputError([Fault("plan", found, "give the name of a plan file, or a mapping with its keys")])
     source, document = os.fspath(plan), load_yaml(plan)
     if isinstance(document.data, Mapping) and "opaq-sweep" not in document.data and "opaq" in document.data:
-        advice = f"a plan names it: {{opaq-sweep: {VERSION}, problem: {Path(source).name}, over: {{...}}}}"
+        advice = f"a plan names it: {{opaq-sweep: {_VERSION}, problem: {Path(source).name}, over: {{...}}}}"
         raise InputError([Fault("", "is a problem, not the plan of a sweep", advice)], source)
     return _read(document, source, Path(source).parent, faults)
 
@@ -203,8 +227,8 @@ def _make(fields: Fields, folder: Path, lines: Mapping[str, int], source: str) -
 
 def _check_version(fields: Fields) -> None:
     cursor = fields.at("opaq-sweep")
-    if "opaq-sweep" in fields and (cursor.value is True or cursor.value != VERSION):
-        cursor.error(f"is {shown(cursor.value)}, a format this version does not read", f"write {VERSION}")
+    if "opaq-sweep" in fields and (cursor.value is True or cursor.value != _VERSION):
+        cursor.error(f"is {shown(cursor.value)}, a format this version does not read", f"write {_VERSION}")
 
 
 def _problem(cursor: Cursor, folder: Path) -> tuple[Mapping[str, Any], str, Path, str] | None:
@@ -309,7 +333,7 @@ def _faults_with_any_solver(options: Mapping[str, Any]) -> list[Fault]:
 def _seconds(cursor: Cursor) -> float | None:
     """Seconds for a certificate; true stands for the usual time."""
     if is_flag(cursor.value):
-        return CERTIFY_SECONDS if cursor.value else 0.0
+        return _CERTIFY_SECONDS if cursor.value else 0.0
     if isinstance(cursor.value, str):
         return cursor.wrong("true, false or seconds")  # type: ignore[func-returns-value]
     return cursor.number(low=0.0, high=1e8)
@@ -341,7 +365,9 @@ PLAN: Record[Any] = Record(
     "sweep",
     "A problem, and what is varied in it.",
     (
-        Key("opaq-sweep", unread(f"`{VERSION}`", {"const": VERSION}), "The version of the format.", required="write 1"),
+        Key(
+            "opaq-sweep", unread(f"`{_VERSION}`", {"const": _VERSION}), "The version of the format.", required="write 1"
+        ),
         Key("problem", _ANY, "A problem file, relative to the plan, or a scenario.", required="name a problem"),
         Key("over", _LISTS, _PATHS, default={}),
         Key(
