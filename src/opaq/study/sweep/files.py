@@ -71,27 +71,31 @@ def open_journal(folder: Path, plan: SweepPlan, points: Sequence[SweepPoint], so
     Raises InputError when the folder holds the sweep of another plan, with every difference, or results without their
     journal.
     """
-    stated = plan.stated()
+    parts = plan.to_dict()
     if not (folder / FILE).exists():
         if (folder / _TABLE).exists():
-            found = f"holds {_TABLE} but no {FILE}: the results of a sweep that lost its journal"
-            raise InputError([Fault("", found, "use another folder")], str(folder))
+            reason = f"holds {_TABLE} but no {FILE}: the results of a sweep that lost its journal"
+            raise InputError([Fault("", reason, "use another folder")], str(folder))
         if isinstance(source, Mapping):
-            text = json.dumps({"opaq-sweep": 1, **stated}, indent=1)
+            text = json.dumps({"opaq-sweep": 1, **parts}, indent=1)
         else:
             text = read_bytes(source, max_bytes=_MAX_PLAN).decode("utf-8-sig")
         write_text(folder / _PLAN_COPY, text, overwrite=True)
         write_text(folder / PROBLEM_COPY, plan.text or json.dumps(plan.problem, indent=1), overwrite=True)
-        Journal.create(folder, stated | {BASE: str(plan.folder.absolute())}, points)
+        Journal.create(folder, parts | {BASE: str(plan.folder.absolute())}, points)
     with Journal.open(folder) as journal:
-        _refuse_other_plan(folder, journal, stated, points)
+        _refuse_other_plan(folder, journal, parts, points)
         yield journal
 
 
-def _refuse_other_plan(folder: Path, journal: Journal, stated: Mapping[str, Any], points: Sequence[SweepPoint]) -> None:
-    """Raise InputError with what differs, when the folder holds a sweep of another plan."""
+def _refuse_other_plan(folder: Path, journal: Journal, plan: Mapping[str, Any], points: Sequence[SweepPoint]) -> None:
+    """Raise InputError with what differs, when the folder holds a sweep of another plan.
+
+    plan: part -> plain data, of now. Where all parts are the same, the fingerprints of the points tell whether the
+    problem file, or a file that it names, has changed.
+    """
     before, advice = journal.plan(), "use another folder for another plan"
-    now = json.loads(json.dumps(stated))
+    now = json.loads(json.dumps(plan))
     differing = [part for part in now if part != "problem" and before.get(part) != now[part]]
     faults = [
         Fault(path, f"{_shorten(old, new)} in the folder, {_shorten(new, old)} now", advice)
@@ -100,10 +104,10 @@ def _refuse_other_plan(folder: Path, journal: Journal, stated: Mapping[str, Any]
     ][:_MOST_FAULTS]
     recorded = [point.fingerprint for point in journal.points()]
     if not faults and recorded != [point.fingerprint for point in points]:
-        found = (
+        reason = (
             f"is not as it was when the sweep was begun, or a file that it names is not (a copy is in {PROBLEM_COPY})"
         )
-        faults.append(Fault("problem", found, advice))
+        faults.append(Fault("problem", reason, advice))
     if faults:
         raise InputError(faults, str(folder))
 

@@ -201,8 +201,8 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
     if application != _APPLICATION or version != _FORMAT:
-        found = f"is damaged, or is not the journal of a sweep that this version reads (format {version})"
-        raise InputError([Fault("", found, _RESTORE)], str(path))
+        reason = f"is damaged, or is not the journal of a sweep that this version reads (format {version})"
+        raise InputError([Fault("", reason, _RESTORE)], str(path))
     with path.open("rb") as file:
         versions = file.read(20)[18:]
     if not {*versions} <= {1, 2}:  # SQLite would take it for a file that may not be written
@@ -273,8 +273,8 @@ def _sqlite_errors(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # a message of SQLite's that quotes what is damaged
         raise InputError([_damaged_journal(str(error))], str(path)) from None
     except OSError as error:
-        found = f"cannot be written: {error.strerror or error}"
-        raise InputError([Fault("", found, "use a folder you may write to")], str(path)) from None
+        reason = f"cannot be written: {error.strerror or error}"
+        raise InputError([Fault("", reason, "use a folder you may write to")], str(path)) from None
 
 
 def _damaged_journal(reason: str) -> Fault:

@@ -114,8 +114,8 @@ def _check_point(
         problem: Problem | None = build_problem(spec, sources=sources, faults=faults)
         if problem is not None:
             if problem.task.over == "forever":
-                found = "solving needs a return over the horizon"
-                raise InputError([Fault("task.over", found, "write 'over: horizon'")])
+                reason = "solving needs a return over the horizon"
+                raise InputError([Fault("task.over", reason, "write 'over: horizon'")])
             chosen_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
             if plan.certify > 0:
                 from opaq.certificates.certify import check_certifiable  # brings the compiled kernels
@@ -130,8 +130,8 @@ def _describe_faults(noted: _Noted, plan: SweepPlan) -> Iterator[Fault]:
     for fault, points in noted.items():
         count, first = len(points) - 1, points[0]
         others = f" (and in {count:,} other point{'' if count == 1 else 's'})" if count else ""
-        stated = next((path for path in first.parameters if normal_path(path) == fault.where), fault.where)
-        where = f"point {first.name} ({first.words}): {stated}".removesuffix(": ")
+        where = next((path for path in first.parameters if normal_path(path) == fault.where), fault.where)
+        where = f"point {first.name} ({first.words}): {where}".removesuffix(": ")
         yield Fault(where, f"{fault.found}{others}", _advice(fault, first, plan), _line(fault, first, plan))
 
 
@@ -148,9 +148,10 @@ def _advice(fault: Fault, point: SweepPoint, plan: SweepPlan) -> str:
 
 
 def _line(fault: Fault, point: SweepPoint, plan: SweepPlan) -> int | None:
+    """Return the line of the plan file whose parameter a fault of a point is in; None: of none."""
     for path in point.parameters:
-        stated = normal_path(path).replace("sensors.", "observer.sensors.", path.startswith("sensors."))
-        if fault.where and overlap(stated, fault.where):
+        changed = normal_path(path).replace("sensors.", "observer.sensors.", path.startswith("sensors."))
+        if fault.where and overlap(changed, fault.where):
             return line_of(path if path.startswith("sensors.") else f"over.{path}", plan.lines)
     return None
 

@@ -85,17 +85,18 @@ def sweep(
         },
         optional=("on_progress", "stop", "faults"),
     )
-    with interruptible(stop, keep_answer=False) as asked:
-        stated = read_plan(plan, faults=faults)
-        points = check_points(stated, stop=asked, faults=faults)
+    with interruptible(stop, keep_answer=False) as stop:
+        checked_plan = read_plan(plan, faults=faults)
+        points = check_points(checked_plan, stop=stop, faults=faults)
         executor, folder = executor_name(on), Path(to)
         make_folders(folder)
-        with lock_folder(folder), open_journal(folder, stated, points, plan) as journal:
-            run = _Run(folder, journal, stated, time=stated.time if time is None else time, on_progress=on_progress)
+        with lock_folder(folder), open_journal(folder, checked_plan, points, plan) as journal:
+            limit = checked_plan.time if time is None else time
+            run = _Run(folder, journal, checked_plan, time=limit, on_progress=on_progress)
             run.begin(executor, retry=retry)
-            if run.todo and not asked.requested:
-                run.work(lambda: open_executor(on, processes), asked)
-            return replace(run.study, interrupted=asked.requested)
+            if run.todo and not stop.requested:
+                run.work(lambda: open_executor(on, processes), stop)
+            return replace(run.study, interrupted=stop.requested)
 
 
 class _Run:
@@ -113,6 +114,7 @@ class _Run:
         time: float | None,
         on_progress: Callable[[SweepProgress], None] | None,
     ) -> None:
+        """Read where a sweep stands from its journal, which is open for writing. time: seconds per point."""
         self._folder, self._journal, self._plan, self._points = folder, journal, plan, journal.points()
         self._time, self._on_progress = time, on_progress
         answers = journal.answers()
@@ -125,7 +127,7 @@ class _Run:
         self._losses: dict[int, int] = {}  # point -> workers that were lost with it
         self._attempts: dict[int, int] = {}  # running point -> attempt
         self._open: set[int] = set()  # points to do, those running included
-        self._next_table, self._begun, self._ended = 0.0, monotonic(), 0
+        self._next_table, self._start, self._ended = 0.0, monotonic(), 0
         self.todo: list[int] = []
 
     @property
@@ -231,20 +233,25 @@ class _Run:
         return done + [further for other in done for further in self._outdated(other)]
 
     def _write_tables(self) -> None:
-        begun, study = monotonic(), self.study
+        """Write the table of results, and say when next: seldom enough that it takes a small share of the time.
+
+        The parquet file is only written while no point runs: in the beginning and in the end.
+        """
+        start, study = monotonic(), self.study
         write_table(self._folder, study.parameters, study.rows())
         if not self._attempts:
             write_parquet(self._folder, study.parameters, study.rows())
-        taken = monotonic() - begun
+        taken = monotonic() - start
         self._next_table = monotonic() + max(_TABLES_EVERY, _TABLES_SHARE * taken)
 
     def _report_progress(self, message: str = "") -> None:
+        """Tell the caller where the sweep stands; the time that is left is estimated by the pace of this run."""
         if self._on_progress is None:
             return
         waiting = {*self.todo}
         failed = sum(result.status == FAILED and index not in waiting for index, result in enumerate(self._results))
         left = len(self.todo) + len(self._attempts)
-        pace = (monotonic() - self._begun) / self._ended if self._ended else None
+        pace = (monotonic() - self._start) / self._ended if self._ended else None
         done = len(self._points) - left - failed
         seconds_left = None if pace is None else pace * left
         self._on_progress(SweepProgress(len(self._points), done, failed, len(self._attempts), seconds_left, message))

@@ -161,8 +161,8 @@ def study_point(point: SweepPoint, answer: PointAnswer | None) -> StudyPoint:
     """Return a point with what came out of it; `answer` is that of its worker, None where there is none yet."""
     if answer is None:
         return StudyPoint(point.name, point.parameters, "")
-    stated = answer.answer
-    if stated is None:
+    full = answer.answer
+    if full is None:
         return StudyPoint(
             point.name,
             point.parameters,
@@ -171,21 +171,21 @@ def study_point(point: SweepPoint, answer: PointAnswer | None) -> StudyPoint:
             error=answer.error,
             versions=answer.versions,
         )
-    objective = {name: value for name, value in stated["objective"].items() if name not in ("direction", "of")}
+    objective = {name: value for name, value in full["objective"].items() if name not in ("direction", "of")}
     return StudyPoint(
         name=point.name,
         parameters=point.parameters,
-        status=stated["status"],
-        opacity=Amount(**stated["opacity"]),
-        of=stated["objective"]["of"],
+        status=full["status"],
+        opacity=Amount(**full["opacity"]),
+        of=full["objective"]["of"],
         objective=Amount(**objective),
-        expected_return=stated["return"],
-        guess_error=stated["guess_error"],
-        upper_bound=stated.get("upper_bound"),
-        gap=stated.get("gap"),
-        feasible=stated["feasible"],
+        expected_return=full["return"],
+        guess_error=full["guess_error"],
+        upper_bound=full.get("upper_bound"),
+        gap=full.get("gap"),
+        feasible=full["feasible"],
         seconds=answer.seconds,
-        seed=stated["seed"],
+        seed=full["seed"],
         warm_from=answer.warm_from,
         policy_file=f"{POLICIES}/{point.name}.json",
         versions=answer.versions,

@@ -68,7 +68,7 @@ def run_task(task: PointTask) -> PointAnswer:
     """
     from threadpoolctl import threadpool_limits
 
-    begun = perf_counter()
+    start = perf_counter()
     try:
         with threadpool_limits(1):  # sums over several threads round differently
             answer = _solve_point(task)
@@ -78,7 +78,7 @@ def run_task(task: PointTask) -> PointAnswer:
         answer = PointAnswer(error="out of memory")
     except Exception as error:
         answer = PointAnswer(error=f"{type(error).__name__}: {error} (a fault of opaq itself)")
-    return replace(answer, seconds=perf_counter() - begun, versions=_versions())
+    return replace(answer, seconds=perf_counter() - start, versions=_versions())
 
 
 def _solve_point(task: PointTask) -> PointAnswer:
@@ -123,9 +123,9 @@ def refuse_changed(problem: Problem, options: SolveOptions, fingerprint: str) ->
     when the sweep began; it differs when a model or automaton file that the problem names has changed since.
     """
     if point_fingerprint(digest(problem_parts(problem)), options) != fingerprint:
-        found = "is not as it was when the sweep was begun: a file that it names has changed since, or differs here"
+        reason = "is not as it was when the sweep was begun: a file that it names has changed since, or differs here"
         raise InputError(
-            [Fault("problem", found, "restore the file; points that failed for it are solved again on request")]
+            [Fault("problem", reason, "restore the file; points that failed for it are solved again on request")]
         )
 
 
