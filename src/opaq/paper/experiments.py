@@ -1,4 +1,11 @@
-"""The experiments of the paper, each run again: the two sinks, the scenarios that it solves, and its baseline."""
+"""The experiments of the paper, each run again: the two sinks, the scenarios that it solves, and its baseline.
+
+Every experiment is one function that solves, measures and draws: `run_two_sink` (section III.A) shows that memory pays,
+`run_scenario` sets the published figures of one scenario beside the paper's algorithm and our two solvers, and
+`run_baseline` (section VI.B) compares with entropy-regularised MDPs. Where the paper's text and its published code
+differ, both variants are scenarios of their own. Opacity is in bits; all policies of ours are evaluated exactly, while
+the paper's own figures are estimates from sampled runs.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +43,11 @@ _PAUSE = 10.0  # seconds between two lines about one solve
 
 @dataclass(frozen=True, slots=True)
 class ReproductionSettings:
-    """The seed, whether to be quick about it, and who hears of progress."""
+    """The settings of a whole reproduction, and the three ways in which it solves a problem.
+
+    Every solve takes the same seed and tells `on_progress` what it is at. Raises KeyboardInterrupt when a solve is
+    interrupted: half a search is no reproduction.
+    """
 
     seed: int = 0
     quick: bool = False  # a tenth of the paper's iterations, and two starts of the augmented Lagrangian
@@ -53,12 +64,18 @@ class ReproductionSettings:
         )
 
     def solve_by_lagrangian(self, problem: Problem) -> Solution:
-        """Solve with the augmented Lagrangian on exact gradients, from many starts; quick: from two."""
+        """Solve with the augmented Lagrangian on exact gradients, from many starts; quick: from two.
+
+        It is a second opinion on what the default solver ends with.
+        """
         starts = 2 if self.quick else None
         return self._solve(problem, f"{problem.name}: lagrangian", solver="lagrangian", num_starts=starts)
 
     def solve_by_paper(self, problem: Problem, settings: AlgorithmSettings) -> Solution:
-        """Solve with the paper's algorithm: one random start, sampled gradients; quick: a tenth of the iterations."""
+        """Solve with the paper's algorithm, primal-dual ascent-descent: one random start, gradients of sampled runs.
+
+        settings: as the paper reports them for the scenario; quick: a tenth of the iterations.
+        """
         iterations = settings.iterations // 10 if self.quick else settings.iterations
         return self._solve(
             problem,
@@ -71,7 +88,10 @@ class ReproductionSettings:
         )
 
     def _solve(self, problem: Problem, title: str, **options: Any) -> Solution:
-        """Solve with a line about it in the beginning and now and then; an interrupted solve is no reproduction."""
+        """Solve with a line about it in the beginning and every ten seconds.
+
+        title: the line. options: further arguments of `solve`.
+        """
         last = perf_counter()
 
         def report_step(progress: Progress) -> None:
@@ -98,7 +118,11 @@ _TIMED = PolicyClass(("state", "time"))
 
 
 def run_two_sink(settings: ReproductionSettings) -> ExperimentResult:
-    """Compare Markov policies with their closed form, and with policies that have memory."""
+    """Compare Markov policies with their closed form, and with policies that have memory (paper, section III.A).
+
+    The best Markov policy is found from the closed form and by the solver. "a first, then b" is the paper's policy with
+    memory; the best policy that knows the time hides still more. The picture is the closed form over alpha = P(a | q0).
+    """
     from scipy.optimize import minimize_scalar
 
     problem = load_problem("two-sink")
@@ -128,8 +152,8 @@ def run_two_sink(settings: ReproductionSettings) -> ExperimentResult:
 def closed_form(alpha: FloatArray) -> FloatArray:
     """Return H(Z | Y) in bits of the Markov policy with P(a | q0) = alpha (paper, section III.A).
 
-    Only silence at all times leaves the secret open. With its joint probabilities p1 = -alpha^2/4 + alpha/8 + 1/8 of the
-    secret sink and p2 = 3 alpha^2/4 + alpha/8 + 1/8 of all else,
+    alpha: any shape. Only silence at all times leaves the secret open. Silence has the probability
+    p1 = -alpha^2/4 + alpha/8 + 1/8 together with the secret sink and p2 = 3 alpha^2/4 + alpha/8 + 1/8 without it, and
 
         H(Z | Y) = (p1 + p2) log2 (p1 + p2) - p1 log2 p1 - p2 log2 p2.
     """
@@ -151,7 +175,10 @@ def wait_once(product: Product) -> Measurement:
 
 
 def _vector(product: Product, share: Mapping[Any, float]) -> FloatArray:
-    """Return the uniform policy with other probabilities for some (row, action) pairs."""
+    """Return the uniform policy vector, [slot], with other probabilities for some rows.
+
+    share: (*row, action) -> probability, where a row is named by what the policies look at, ("q0", 1).
+    """
     process, actions = product.process, product.problem.mdp.actions
     keys = [(*product.rows[row], actions[product.slot_action[slot]]) for slot, row in enumerate(process.row_of_slot())]
     return np.array([share.get(key, value) for key, value in zip(keys, process.uniform(), strict=True)])
@@ -264,7 +291,10 @@ SCENARIOS = (
 
 
 def run_scenario(experiment: Experiment, settings: ReproductionSettings) -> ExperimentResult:
-    """Solve one scenario of the paper in every way; all policies of ours are evaluated exactly."""
+    """Solve one scenario of the paper in every way, and set the results beside the published ones.
+
+    The pictures are the course of the paper's algorithm and, of a grid, the policy of the default solver.
+    """
     problem, published = load_problem(experiment.scenario), experiment.published
     by_paper = settings.solve_by_paper(problem, experiment.settings)
     by_lagrangian = settings.solve_by_lagrangian(problem)
@@ -314,7 +344,11 @@ def rows_of(source: str, solution: Solution) -> list[Finding]:
 
 
 def paper_rows(solution: Solution) -> list[Finding]:
-    """Return the row of the last policy of the paper's algorithm, and one of what opaq keeps in its place."""
+    """Return the row of the last policy of the paper's algorithm, and one of what opaq keeps in its place.
+
+    The paper's algorithm ends with its last iterate, which may miss the task by the noise of its estimates. opaq keeps
+    the best policy on the way that meets it or, where none does, one made for the task alone.
+    """
     source, (start,) = "paper's algorithm", solution.starts
     last = start.end.state.theta
     note, status = f"the last policy of {_effort(solution)}", start.status.name.lower()
@@ -329,22 +363,28 @@ def paper_rows(solution: Solution) -> list[Finding]:
 
 
 def _fallback(source: str, solution: Solution) -> Finding:
+    """Return the row of the policy that opaq makes for the task alone, which is not credited to the algorithm."""
     note = "made for the task alone: no judged policy of the search meets it"
     status = solution.status.name.lower()
     return Finding.of_measurement(f"{source}: fallback", solution.measurement, note=note, status=status)
 
 
 def _measure(solution: Solution, theta: FloatArray) -> Measurement:
+    """Measure the policy of some parameters, [slot]: the softmax of each row."""
     return measure_product(solution.product, solution.product.process.softmax(theta), sequences=0)
 
 
 def _effort(solution: Solution) -> str:
+    """Return the work that a search took, for the note of its row: its starts or its iterations."""
     steps = sum(start.iterations for start in solution.starts)
     return f"best of {len(solution.starts)} starts" if len(solution.starts) > 1 else f"{steps:,} iterations"
 
 
 def _convergence(experiment: Experiment, problem: Problem, by_paper: Solution, by_default: Solution) -> list[Chart]:
-    """Chart what the paper's algorithm estimates on its way, beside where the default solver ends."""
+    """Chart what the paper's algorithm estimates on its way, beside where the default solver ends.
+
+    Two charts over the iterations: opacity with the published value, and the return with the threshold of the task.
+    """
     threshold = float(problem.task.return_at_least or 0.0)
     reported, best = experiment.published, by_default.measurement
     opacity = [(float(trace.iteration), trace.score) for trace in by_paper.trace]
@@ -413,7 +453,11 @@ def soft_policy(
 
 
 def run_baseline(settings: ReproductionSettings) -> ExperimentResult:
-    """Compare, on both graphs, 11 temperatures of the baseline and the most opaque policy that meets the task."""
+    """Compare entropy-regularised policies with the most opaque policy that meets the task (paper, section VI.B).
+
+    On both variants of the graph, 11 temperatures of the baseline are measured: randomising more does not hide what
+    the observer wants to know, and the guess error stays far below that of a policy searched for it.
+    """
     findings: list[Finding] = []
     charts = []
     for name, published in (("graph-published", _PUBLISHED_ERROR), ("graph", None)):
@@ -427,7 +471,11 @@ def run_baseline(settings: ReproductionSettings) -> ExperimentResult:
 
 
 def soft_finding(problem: Problem, temperature: float) -> Finding:
-    """Return the row of one temperature: the soft policy of the endless problem, measured over its own horizon."""
+    """Return the row of one temperature of the baseline.
+
+    The baseline plans for an endless discounted run, as it does in the paper; its policy is then measured over the
+    horizon of the problem, as every other one is.
+    """
     start = perf_counter()
     endless = compile_problem(replace(problem, discount=_DISCOUNT, task=replace(problem.task, over="forever")))
     pi = soft_policy(endless.process, temperature=temperature, discount=_DISCOUNT)

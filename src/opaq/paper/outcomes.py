@@ -63,7 +63,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentResult:
-    """All rows and pictures of one experiment."""
+    """All rows and pictures of one experiment, in the order in which they are shown."""
 
     name: str  # as the command takes it
     title: str
@@ -75,12 +75,19 @@ _COLUMNS = ("source", "opacity", "return", "guess error", "task met", "status", 
 
 
 def render_outcomes(outcomes: Sequence[ExperimentResult]) -> str:
-    """Return one Markdown table per experiment, aligned so that it also reads as plain text."""
+    """Return one Markdown table per experiment, aligned so that it also reads as plain text.
+
+    Figures have four digits, times are in seconds or hours, and a task that is missed is a "NO" that meets the eye;
+    what is not known stays empty.
+    """
     return "\n\n".join(_render_table(outcome) for outcome in outcomes) + "\n"
 
 
 def outcomes_to_dict(outcomes: Sequence[ExperimentResult], *, version: str, seed: int, quick: bool) -> dict[str, Any]:
-    """Return the same as plain data, with the version of opaq, the seed and whether the runs were shortened."""
+    """Return the same as plain data, all digits included; what is not known is None.
+
+    version: of opaq. seed, quick: as the experiments were run. Pictures are listed by the names of their files.
+    """
     return {
         "opaq": version,
         "seed": seed,

@@ -170,7 +170,11 @@ def frontier(
 
 @dataclass(slots=True, eq=False)
 class _Front:
-    """A front in the making."""
+    """A front in the making.
+
+    The points that are solved, by threshold, and the steps that add and improve them; `solve` takes them all. Each step
+    ends early when the work is asked to stop, and the points so far are the front.
+    """
 
     search: FrontSearch
     count: int  # points that are wanted, the ends included

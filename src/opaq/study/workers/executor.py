@@ -1,4 +1,8 @@
-"""Executors of a sweep: their protocol, what they share, and the one that a name stands for."""
+"""Executors of a sweep: their protocol, what they share, and the one that a name stands for.
+
+An executor keeps a `Slot` for every worker. It hands one task at a time to each, kills the workers of tasks that take
+too long, and says how every task has ended. What then happens to a point is decided by the sweep alone.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from opaq.errors import Fault, InputError
 from opaq.study.workers.task import PointAnswer, PointTask
 
-Ending = Literal["answered", "lost", "late"]
-W = TypeVar("W")  # what runs one task at a time: a process, or an actor of Ray
+_W = TypeVar("_W")  # what runs one task at a time: a process, or an actor of Ray
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +22,17 @@ class Ended:
     """The end of a task: answered, lost with its worker, or ended because it was late."""
 
     key: int  # as it was submitted
-    ending: Ending
+    ending: Literal["answered", "lost", "late"]
     answer: PointAnswer | None = None  # where it was answered
     explanation: str = ""  # where it was not
 
 
 class Executor(Protocol):
-    """Runs tasks in processes of their own, by `opaq.study.workers.task.run_task`; every task ends exactly once."""
+    """Runs tasks by `opaq.study.workers.task.run_task`, each in a process of its own; every task ends exactly once.
+
+    A sweep calls it from one thread. Workers may be anywhere, if they have the files that a problem names under the
+    same paths; the answers do not depend on where they are.
+    """
 
     def free(self) -> int:
         """Return how many more tasks it can begin now."""
@@ -41,10 +48,10 @@ class Executor(Protocol):
 
 
 @dataclass(slots=True)
-class Slot(Generic[W]):
+class Slot(Generic[_W]):
     """A worker and the task it is at: every executor keeps one for each worker, and drops it with a dead one."""
 
-    worker: W
+    worker: _W
     key: int | None = None  # of its task; None: it is idle
     limit: float | None = None  # seconds for the task
     deadline: float | None = None  # by `monotonic`; None: there is no limit, or the worker has not begun yet
@@ -73,8 +80,11 @@ class Slot(Generic[W]):
         return [Ended(key, "lost", explanation=reason)]
 
 
-def kill_late(slots: Iterable[Slot[W]], kill: Callable[[W], None]) -> None:
-    """Kill every worker whose task is past its deadline; the executor then hears of its end as of any other."""
+def kill_late(slots: Iterable[Slot[_W]], kill: Callable[[_W], None]) -> None:
+    """Kill every worker whose task is past its deadline; the executor then hears of its end as of any other.
+
+    slots: of all workers. kill: ends a worker at once, whatever it is at.
+    """
     now = monotonic()
     for slot in slots:
         if slot.key is not None and slot.deadline is not None and now > slot.deadline and not slot.late:

@@ -1,4 +1,8 @@
-"""Tasks on this machine: our own worker processes, one thread each, that die with this one."""
+"""Tasks on this machine: our own worker processes, one thread each, that die with this one.
+
+Processes of our own rather than a pool: a pool breaks as a whole when one worker is killed, and its workers outlive a
+parent that is.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ class LocalExecutor:
         slot.worker.send({"key": key, "task": task})
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return what has ended, after so many seconds at most."""
+        """Return what has ended, after so many seconds at most; late workers are killed meanwhile."""
         until, ended = monotonic() + seconds, list[Ended]()
         while not ended and (left := until - monotonic()) > 0:
             kill_late(self._slots, Child.kill)
@@ -59,7 +63,7 @@ class LocalExecutor:
         return ended
 
     def close(self) -> None:
-        """End all workers, at once."""
+        """Kill all workers, and wait until they have gone; what they were at is not reported."""
         for slot in self._slots:
             slot.worker.kill()
         for slot in self._slots:

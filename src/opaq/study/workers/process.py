@@ -33,7 +33,11 @@ def _encode(message: Mapping[str, Any]) -> bytes:
 
 
 class Child:
-    """The parent's end: a child that runs a module, the messages it sends, and its end."""
+    """The parent's end: a child that runs a module, the messages it sends, and its end.
+
+    It runs on one thread, in a session of its own: Ctrl-C in a terminal reaches the parent alone. It may be killed at
+    any time; `receive` hears of every message that was whole, and then of the end, once.
+    """
 
     def __init__(self, module: str, *arguments: str, receive: Callable[[Child, dict[str, Any] | None], None]) -> None:
         """Start it.
@@ -109,7 +113,10 @@ class Child:
 
 
 class ParentLink:
-    """The child's end: messages from the parent in a queue, answers back; when the parent dies, so does the child."""
+    """The child's end: messages from the parent in a queue, answers back; when the parent dies, so does the child.
+
+    What libraries print goes to stderr from here on, so that it does not mix with the answers.
+    """
 
     def __init__(self, parent: int, *, on_end: Callable[[], None] | None = None) -> None:
         """Listen to the parent.

@@ -1,4 +1,8 @@
-"""Tasks on a Ray cluster, through a child process: Ray may hang, crash or print, and this process goes on."""
+"""Tasks on a Ray cluster, through a child process: Ray may hang, crash or print, and this process goes on.
+
+Everything about a cluster that is not there, does not answer or dies ends in one InputError that says so within
+seconds; the journal of the sweep keeps what was done, and the same call goes on when the cluster is back.
+"""
 
 from __future__ import annotations
 
@@ -91,12 +95,13 @@ class RayExecutor:
         return []
 
     def close(self) -> None:
-        """End all workers; a cluster of its own is ended, too."""
+        """End all workers, and a cluster of its own: within ten seconds, however Ray takes it. Twice does no harm."""
         if not self._closed:
             self._closed = True
             self._child.leave(_LEAVE)
 
     def _lost(self, reason: str) -> InputError:
+        """End the child and return the error that says why the cluster is lost, and what to do."""
         advice = (
             "see that it runs (ray status), and that RAY_AUTH_MODE=token and RAY_AUTH_TOKEN are set if it asks for a "
             "token; what a folder holds of the work is kept, and the same call goes on with it"
@@ -119,7 +124,10 @@ def _running_here() -> str:
 
 
 def _refuse_dead(address: str) -> None:
-    """Raise InputError at once when nobody listens at an address: Ray would try for minutes."""
+    """Raise InputError at once when nobody listens at an address, or it is none: Ray would try for minutes.
+
+    address: "ray://HOST:PORT" or "HOST:PORT".
+    """
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, parts.port

@@ -1,4 +1,9 @@
-"""Run tasks on Ray in a process of its own: `python -m opaq.study.workers.ray_bridge PARENT ADDRESS PROCESSES`."""
+"""Run tasks on Ray in a process of its own: `python -m opaq.study.workers.ray_bridge PARENT ADDRESS PROCESSES`.
+
+Ray may hang when its head dies, print, or end its process. Here it may: the parent reads one line at a time, and takes
+the cluster for lost when none comes. A dead actor is replaced by a new one rather than restarted by Ray, so that what
+becomes of a task is decided in one place, the sweep.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ _PULSE = 2.0  # seconds between two questions to the head
 _LAST_SECONDS = 8.0  # for Ray to end what it has started
 
 
-class Worker:
+class _Worker:
     """What runs on the cluster: an actor, one task at a time.
 
     Ray carries this class there as it is, so that it imports what it needs where it runs.
@@ -59,13 +64,16 @@ class Bridge:
         {"ended": an Ended} or {"refused": reason}. most: how many actors at most; 0: one per core.
         """
         self._ray, self._send, self._most = ray, send, most
-        self._remote_worker = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
+        self._remote_worker = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Worker)
         self._slots: list[Slot[_Actor]] = []
         self._waiting: list[Mapping[str, Any]] = []
         self._next_pulse = 0.0
 
     def pulse(self) -> None:
-        """Ask the head how many cores there are, make actors for them, and tell the parent; now and then."""
+        """Ask the head how many cores there are, make actors for them, and tell the parent: every two seconds.
+
+        Cores that join the cluster are used, and the parent hears that the head is alive.
+        """
         if monotonic() < self._next_pulse:
             return
         cores = int(self._ray.cluster_resources().get("CPU", 0))
@@ -81,7 +89,10 @@ class Bridge:
         self._waiting.append(message)
 
     def look(self) -> None:
-        """Hand out what waits, and tell what has ended."""
+        """Hand out what waits to actors that are ready and idle, end those that are late, and tell what has ended.
+
+        Waits a twentieth of a second at most.
+        """
         idle = [slot for slot in self._slots if slot.worker.ready and slot.key is None]
         for slot, message in zip(idle, self._waiting[: len(idle)], strict=False):
             slot.take(message["key"], message["limit"])
@@ -117,6 +128,7 @@ class Bridge:
 
 
 def _last_line(error: Exception) -> str:
+    """Return what an error of Ray says, without the traceback that stands before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else type(error).__name__)[:300]
 
