@@ -21,7 +21,8 @@ def audit(folder: Path, reference: Path | None = None) -> list[str]:
 
 def results(folder: Path) -> dict[str, Any]:
     """Every result with its policy and its full answer, but for times."""
-    query = "SELECT name, parameters, answer, policy FROM results JOIN points USING (point) ORDER BY point"
+    columns = "name, parameters, answer, policy, versions, json_quote(results.warm_from)"
+    query = f"SELECT {columns} FROM results JOIN points USING (point) ORDER BY point"
     with closing(sqlite3.connect(f"{(folder / 'journal.sqlite').absolute().as_uri()}?mode=ro", uri=True)) as journal:
         rows = list(journal.execute(query))
     return {name: [_timeless(json.loads(text or "null")) for text in texts] for name, *texts in rows}

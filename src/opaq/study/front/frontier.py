@@ -336,6 +336,7 @@ class _Front:
         return [mixed, right.pi, left.pi, *([] if without is None else [without.pi])]
 
     def _keep(self, solutions: Sequence[FrontSolution]) -> None:
+        """Add points, and tell the caller of them."""
         self.solved = sorted([*self.solved, *solutions], key=_position)
         for each in solutions:
             if self.on_point is not None:

@@ -136,7 +136,10 @@ def _shorten(value: Any, other: Any) -> str:
 
 
 def write_point(folder: Path, point: SweepPoint, journal: Journal) -> None:
-    """Write the policy and the answer of a point as the journal holds them, unless the files are there."""
+    """Write the policy and the answer of a point as the journal holds them, unless the files are there.
+
+    A failed point has neither. Files that a kill has left out are made when the sweep goes on.
+    """
     for kind, text_of in ((POLICIES, journal.policy_text), (_ANSWERS, journal.answer_text)):
         file = folder / kind / f"{point.name}.json"
         if not file.exists() and (text := text_of(point.index)) is not None:
@@ -144,7 +147,7 @@ def write_point(folder: Path, point: SweepPoint, journal: Journal) -> None:
 
 
 def remove_point(folder: Path, point: SweepPoint) -> None:
-    """Remove the files of a point that is solved again."""
+    """Remove the files of a point whose result is about to be replaced: a file never outlives what it was made from."""
     for kind in (POLICIES, _ANSWERS):
         (folder / kind / f"{point.name}.json").unlink(missing_ok=True)
 
@@ -208,4 +211,5 @@ def _columns(parameters: Iterable[str]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
+    """Return lists and mappings as JSON, all else as it is."""
     return json.dumps(value) if isinstance(value, list | dict) else value

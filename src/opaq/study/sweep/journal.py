@@ -110,12 +110,15 @@ class Journal:
         return {part: json.loads(value) for part, value in self._rows("SELECT part, value FROM plan")}
 
     def points(self) -> list[SweepPoint]:
-        """Return the points, in their order."""
+        """Return the points in their order, as they were checked when the sweep began."""
         rows = self._rows("SELECT point, name, parameters, fingerprint, warm_from FROM points ORDER BY point")
         return [SweepPoint(index, name, json.loads(parameters), *rest) for index, name, parameters, *rest in rows]
 
     def answers(self) -> dict[int, PointAnswer]:
-        """Return the answers of all points that have one or have failed: index -> answer, without its policy."""
+        """Return what is recorded of all points that are done or have failed: index -> answer.
+
+        Policies are left out, which may be large: `policy_text` reads them one by one.
+        """
         rows = self._rows("SELECT point, answer, seconds, versions, warm_from, error FROM results ORDER BY point")
         return {
             point: PointAnswer(
@@ -129,20 +132,29 @@ class Journal:
         }
 
     def answer_text(self, point: int) -> str | None:
-        """Return the full answer of a point as JSON; None if there is none."""
+        """Return the full answer of a point as the JSON that `opaq solve --json` prints; None if there is none.
+
+        point: its index. The text is exactly what was recorded; files are made of it without another conversion.
+        """
         return self._text("answer", point)
 
     def policy_text(self, point: int) -> str | None:
-        """Return the policy of a point as the content of a policy file; None if there is none."""
+        """Return the policy of a point as the JSON of a policy file; None if there is none. point: its index."""
         return self._text("policy", point)
 
     def begin_session(self, executor: str, opaq: str, host: str, pid: int) -> int:
-        """Note that a process goes to work: where points are solved, its version, machine and id. Return its number."""
+        """Note that a process goes to work, and return the number of its session.
+
+        executor: where points are solved, in a word. opaq: its version. host, pid: the machine and the process.
+        """
         with self._transaction():
             return _insert(self._connection, "sessions", (None, time(), executor, opaq, host, pid))
 
     def begin(self, point: int, session: int) -> int:
-        """Note that a session begins a point. Return the number of the attempt."""
+        """Note that a session begins a point, by its index, and return the number of the attempt.
+
+        An attempt that stays "running" was killed together with its session.
+        """
         with self._transaction():
             return _insert(self._connection, "attempts", (None, point, session, time(), None, "running"))
 
@@ -170,6 +182,7 @@ class Journal:
                 self._connection.execute("DELETE FROM results WHERE point = ?", (other,))
 
     def _end(self, attempt: int, ending: str) -> None:
+        """Note the end of an attempt within a transaction."""
         statement = "UPDATE attempts SET ended = ?, ending = ? WHERE attempt = ?"
         self._connection.execute(statement, (time(), ending, attempt))
         _seal(self._connection, "attempts", attempt)
@@ -184,6 +197,7 @@ class Journal:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Make all changes inside durable together, or none of them."""
         with _sqlite_errors(self._path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -196,7 +210,11 @@ class Journal:
 
 
 def _check(path: Path, connection: sqlite3.Connection) -> None:
-    """Raise InputError for a journal of another program or version, or a damaged one."""
+    """Raise InputError for a journal of another program or version, or a damaged one.
+
+    The head, the structure, the tables and the checksum of every row are looked at, in this order: a flipped bit
+    anywhere is refused, or changes nothing that is read.
+    """
     (application,), (version,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
@@ -224,6 +242,7 @@ def _schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
 @cache
 def _expected_schema() -> list[tuple[Any, ...]]:
+    """Return the schema of a journal that is in order, as SQLite itself writes it down."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(_TABLES)
         return _schema(connection)

@@ -99,6 +99,7 @@ def _put_at_path(holder: Any, rest: str, value: Any, before: str) -> Any:
 
 
 def _put_item(holder: list[Any], rest: str, value: Any, before: str) -> list[Any]:
+    """Return a list with another value in, or in place of, the entry that a path begins with; None takes it out."""
     key, _, rest = rest.partition(".")
     if not key.isdigit() or int(key) >= len(holder):
         reason = f"{before} is a list of {len(holder)}, which has no entry '{key}'"
@@ -138,7 +139,7 @@ class SweepPoint:
 
     @property
     def words(self) -> str:
-        """What is varied and its values, for messages; long values are cut off."""
+        """The paths that are varied and their values, for messages; long values are cut off."""
         texts = {
             path: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
             for path, value in self.parameters.items()
@@ -212,6 +213,8 @@ def plan_schema() -> Plain:
 
 
 def _read(document: Document, source: str, folder: Path, faults: Faults | None) -> SweepPlan:
+    """Return the plan in a document, with the lines of its faults; folder: what its paths are relative to."""
+
     def read(cursor: Cursor) -> SweepPlan | None:
         fields = PLAN.open(cursor)
         return None if fields is None else _make(fields, folder, document.lines, source)
@@ -291,6 +294,7 @@ def _values(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
 
 
 def _distinct(cursor: Cursor) -> tuple[Any, ...] | None:
+    """Read a list of at least one value, none of them twice."""
     items = cursor.items()
     if items is None:
         return None
@@ -309,6 +313,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _sensor_changes(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
+    """Read a mapping from sensors to lists of changes, each of which `with_sensor` takes."""
     changes = _values(cursor)
     for name, listed in (changes or {}).items():
         for index, change in enumerate(listed):
@@ -319,6 +324,7 @@ def _sensor_changes(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
 
 
 def _read_list(cursor: Cursor) -> list[dict[str, Any]] | None:
+    """Read a list of points, each a mapping from paths to values that is not empty."""
     items = cursor.items()
     if items is None:
         return None
@@ -332,6 +338,7 @@ def _read_list(cursor: Cursor) -> list[dict[str, Any]] | None:
 
 
 def _solve(cursor: Cursor) -> dict[str, Any] | None:
+    """Read the options of every solve; those that belong to the run, such as the number of processes, are faults."""
     entries = cursor.entries()
     if entries is None:
         return None

@@ -1,4 +1,9 @@
-"""Run a sweep: every point once, each result durable before it counts, whatever ends on the way."""
+"""Run a sweep: every point once, each result durable before it counts, whatever ends on the way.
+
+A sweep is a plan and a journal. Whatever is killed, the journal says which points have a result, and the same call goes
+on with the others: nothing is lost, nothing is solved twice, and the results are those of a run that was left alone,
+bit for bit, because each point depends on the plan and its neighbour's policy alone.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,7 @@ _TABLES_SHARE = 20.0  # and at least so many times what writing them takes
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """Where a sweep stands."""
+    """Where a sweep stands, as `on_progress` hears it when a point begins or ends."""
 
     total: int  # points of the plan
     done: int  # points with an answer, those of earlier runs included

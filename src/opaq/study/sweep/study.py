@@ -158,7 +158,11 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
 
 
 def study_point(point: SweepPoint, answer: PointAnswer | None) -> StudyPoint:
-    """Return a point with what came out of it; `answer` is that of its worker, None where there is none yet."""
+    """Return a point with what came out of it.
+
+    point: as it was to be solved. answer: that of its worker, of the journal, or None where there is none yet. The
+    figures are read from the full answer, where they are kept; a failed point has its reason alone.
+    """
     if answer is None:
         return StudyPoint(point.name, point.parameters, "")
     full = answer.answer

@@ -82,6 +82,10 @@ def run_task(task: PointTask) -> PointAnswer:
 
 
 def _solve_point(task: PointTask) -> PointAnswer:
+    """Solve a point from its problem file to the answer.
+
+    Raises InputError when the problem is not the one that was checked, and whatever else goes wrong.
+    """
     # What is imported here brings the compiled kernels, which the process that hands tasks out does without.
     from opaq.reports.certificate_text import certificate_figures
     from opaq.reports.solution_text import solution_to_dict
