@@ -185,6 +185,10 @@ def _vector(product: Product, share: Mapping[Any, float]) -> FloatArray:
 
 
 def _plot_two_sink(product: Product, timed: float) -> Figure:
+    """Plot opacity over alpha: the closed form, evaluations that lie on it, and two policies with memory above it.
+
+    product: of the two-sink problem with its own policies. timed: the opacity of the best policy that knows the time.
+    """
     alphas = np.linspace(0.0, 1.0, 201)
     curve = list(zip(alphas.tolist(), closed_form(alphas).tolist(), strict=True))
     marks = [(alpha, markov_opacity(product, alpha)) for alpha in np.linspace(0.0, 1.0, 21).tolist()]
@@ -485,6 +489,10 @@ def soft_finding(problem: Problem, temperature: float) -> Finding:
 
 
 def _chart_baseline(name: str, soft: list[Finding], ours: Finding, published: float | None) -> Chart:
+    """Chart the guess error of the baseline over its temperature, below that of the most opaque policy.
+
+    soft: the rows of all temperatures. ours: that of the solver. published: the paper's guess error, where it has one.
+    """
     points = [(at, float(each.guess_error or 0.0)) for at, each in zip(TEMPERATURES, soft, strict=True)]
     error = float(ours.guess_error or 0.0)
     reported = [] if published is None else [LevelLine(f"published: {published:g}", published)]

@@ -122,6 +122,7 @@ def outcomes_to_dict(outcomes: Sequence[ExperimentResult], *, version: str, seed
 
 
 def _render_table(outcome: ExperimentResult) -> str:
+    """Return the table of one experiment below its title; every column is as wide as its longest cell."""
     rows = [_COLUMNS, *(_cells(finding) for finding in outcome.findings)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
@@ -130,6 +131,7 @@ def _render_table(outcome: ExperimentResult) -> str:
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:
+    """Return one row as text: an interval by its two ends, times above an hour in hours."""
     opacity, seconds, time = _number(finding.opacity), finding.seconds, ""
     if finding.method == "interval" and finding.lower is not None and finding.upper is not None:
         opacity = f"{_number(finding.lower)} to {_number(finding.upper)}"
@@ -148,4 +150,5 @@ def _cells(finding: Finding) -> tuple[str, ...]:
 
 
 def _number(value: float | None) -> str:
+    """Return a figure with four digits at most, without zeros at its end; nothing where it is not known."""
     return "" if value is None else f"{value:.4f}".rstrip("0").rstrip(".")

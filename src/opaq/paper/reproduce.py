@@ -94,6 +94,7 @@ def _prepare(folder: Path, names: Sequence[str], overwrite: bool) -> None:
 
 
 def _write_results(folder: Path, outcomes: Sequence[ExperimentResult], settings: ReproductionSettings) -> None:
+    """Write results.md for people and results.json for programs, with all experiments so far."""
     how = "quick: fewer iterations and starts" if settings.quick else "the paper's settings in full"
     head = f"# The paper's experiments\n\nopaq {__version__}, seed {settings.seed}, {how}.\n\n"
     write_text(folder / "results.md", head + render_outcomes(outcomes), overwrite=True)

@@ -189,6 +189,7 @@ class _InferredSensors:
         column = np.array([position[self._observation(fired - {sensor})] for fired in self.fired], dtype=np.int64)
 
         def merge(table: SparseRows) -> SparseRows:
+            """Add up the columns of observations that differ in the sensor alone."""
             shape = (table.num_rows, len(left))
             return SparseRows.from_entries(table.row_of_entry(), column[table.columns], table.values, shape=shape)
 
@@ -207,6 +208,11 @@ class _InferredSensors:
         loud = np.array(names_it, dtype=bool)  # [observation]: whether it names the sensor and has a partner
 
         def move(table: SparseRows) -> SparseRows:
+            """Move probability between each observation that names the sensor and the one that lacks it.
+
+            A row and an observation without the sensor make a group, whose total stays; the share of the observation
+            with the sensor is changed where the sensor covers.
+            """
             rows, width = table.row_of_entry(), len(self.fired)
             groups, group = np.unique(rows * width + rest[table.columns], return_inverse=True)
             total = np.bincount(group, weights=table.values)
@@ -376,6 +382,7 @@ def sensors(
 
 
 def _are_texts(texts: object) -> bool:
+    """Return whether an argument is one text, or a sequence of texts."""
     return isinstance(texts, str) or (isinstance(texts, Sequence) and all(isinstance(one, str) for one in texts))
 
 

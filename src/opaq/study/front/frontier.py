@@ -343,9 +343,11 @@ class _Front:
                 self.on_point(self._point(each))
 
     def _shortfalls(self) -> list[float]:
+        """Return how far each point lies below the mixtures of the others, in bits: where a search may have missed."""
         return shortfalls([(_position(each), each.score) for each in self.solved])
 
     def _point(self, solved: FrontSolution) -> FrontierPoint:
+        """Return a solution as a point of the front, without what only the whole front tells."""
         return FrontierPoint(
             threshold=solved.threshold,
             value=solved.value,

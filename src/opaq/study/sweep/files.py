@@ -162,6 +162,7 @@ def write_table(folder: Path, parameters: Iterable[str], rows: Sequence[Mapping[
     names = _columns(varied)
 
     def cell(row: Mapping[str, Any], name: str) -> Any:
+        """Return the cell of a column in a row; text is made safe for spreadsheets."""
         value = row.get(name)
         if value is None:  # that something is taken out says more than that nothing is said of it
             return "null" if name in varied and name in row else ""

@@ -237,6 +237,7 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """Return the tables of a journal and the statements that made them."""
     return list(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"))
 
 
@@ -297,4 +298,5 @@ def _sqlite_errors(path: Path) -> Iterator[None]:
 
 
 def _damaged_journal(reason: str) -> Fault:
+    """Return the fault that a journal is damaged, with what may be done; SQLite's reason may span lines."""
     return Fault("", f"the journal is damaged ({' '.join(reason.split())})", _RESTORE)

@@ -128,6 +128,7 @@ class Study:
         return self._read(point, Journal.policy_text)
 
     def _read(self, point: StudyPoint | str, text_of: Callable[[Journal, int], str | None]) -> Any:
+        """Return a text of the journal about one point, decoded. text_of: which of them."""
         check_types({"point": (point, str | StudyPoint, "a point or its name")})
         name = point if isinstance(point, str) else point.name
         names = [each.name for each in self.points]

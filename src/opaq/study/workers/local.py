@@ -70,5 +70,6 @@ class LocalExecutor:
             slot.worker.join()
 
     def _start_worker(self) -> Slot[Child]:
+        """Start a process, whose messages come to `wait` by one queue."""
         messages = self._messages
         return Slot(Child("opaq.study.workers.worker", receive=lambda child, message: messages.put((child, message))))

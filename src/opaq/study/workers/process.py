@@ -89,6 +89,7 @@ class Child:
         self.join()
 
     def _listen(self) -> None:
+        """Pass on every line the child sends and, when it has gone, that it has."""
         assert self._process.stdout is not None
         assert self._process.stdin is not None
         for line in self._process.stdout:
@@ -144,6 +145,7 @@ class ParentLink:
             self._out.flush()
 
     def _listen(self) -> None:
+        """Queue every message of the parent and, when it has gone, end this process."""
         for line in sys.stdin.buffer:
             self.messages.put(json.loads(line))
         if self._on_end is not None:

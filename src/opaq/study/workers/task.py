@@ -135,6 +135,7 @@ def refuse_changed(problem: Problem, options: SolveOptions, fingerprint: str) ->
 
 @cache
 def _versions() -> dict[str, str]:
+    """Return the versions that an answer was computed with, which are recorded with it: name -> version."""
     libraries = {name: metadata.version(name) for name in _LIBRARIES}
     return {"opaq": __version__, "python": platform.python_version(), **libraries}
 
