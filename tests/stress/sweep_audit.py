@@ -21,7 +21,8 @@ def audit(folder: Path, reference: Path | None = None) -> list[str]:
 
 def results(folder: Path) -> dict[str, Any]:
     """Every result with its policy and its full answer, but for times."""
-    query = "SELECT name, parameters, record, answer, policy FROM results JOIN points USING (point) ORDER BY point"
+    columns = "name, parameters, answer, policy, versions, json_quote(results.warm_from)"
+    query = f"SELECT {columns} FROM results JOIN points USING (point) ORDER BY point"
     with closing(sqlite3.connect(f"{(folder / 'journal.sqlite').absolute().as_uri()}?mode=ro", uri=True)) as journal:
         rows = list(journal.execute(query))
     return {name: [_timeless(json.loads(text or "null")) for text in texts] for name, *texts in rows}
@@ -59,7 +60,7 @@ def share_done(folder: Path) -> float:
 
 def _lost(journal: sqlite3.Connection) -> list[str]:
     missing = journal.execute("SELECT name FROM points WHERE point NOT IN (SELECT point FROM results)")
-    failed = journal.execute("SELECT name, record FROM results JOIN points USING (point) WHERE status = 'failed'")
+    failed = journal.execute("SELECT name, error FROM results JOIN points USING (point) WHERE status = 'failed'")
     return [*(f"point {name} has no result" for (name,) in missing), *(f"point {name}: {why}" for name, why in failed)]
 
 
@@ -81,7 +82,7 @@ def _repeated(journal: sqlite3.Connection) -> list[str]:
 
 
 def _files(folder: Path, journal: sqlite3.Connection) -> list[str]:
-    rows = list(journal.execute("SELECT name, record, policy FROM results JOIN points USING (point) ORDER BY point"))
+    rows = list(journal.execute("SELECT name, answer, policy FROM results JOIN points USING (point) ORDER BY point"))
     complaints = [
         f"policies/{name}.json differs from the journal"
         for name, _, policy in rows
@@ -89,8 +90,8 @@ def _files(folder: Path, journal: sqlite3.Connection) -> list[str]:
     ]
     with open(folder / "results.csv", newline="") as file:
         table = {row["point"]: (float(row["opacity"] or "nan"), row["status"]) for row in csv.DictReader(file)}
-    records = {name: json.loads(record) for name, record, _ in rows}
-    wanted = {name: (record["opacity"]["value"], record["status"]) for name, record in records.items()}
+    answers = {name: json.loads(answer) for name, answer, _ in rows}
+    wanted = {name: (answer["opacity"]["value"], answer["status"]) for name, answer in answers.items()}
     return complaints if table == wanted else [*complaints, "results.csv differs from the journal"]
 
 

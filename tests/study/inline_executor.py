@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict
 
 from opaq.study.workers.executor import Ended
-from opaq.study.workers.tasks import run_task
+from opaq.study.workers.task import PointAnswer, PointTask, run_task
 
 
 class InlineExecutor:
@@ -21,8 +21,8 @@ class InlineExecutor:
     def free(self) -> int:
         return 1 - len(self._waiting)
 
-    def submit(self, key: int, task: Mapping[str, Any], *, limit: float | None) -> None:
-        self._waiting.append((key, json.dumps(task)))
+    def submit(self, key: int, task: PointTask, *, limit: float | None) -> None:
+        self._waiting.append((key, json.dumps(asdict(task))))
 
     def wait(self, seconds: float) -> list[Ended]:
         if not self._waiting:
@@ -32,7 +32,8 @@ class InlineExecutor:
         instead = self._before(len(self.begun))
         if instead is not None:
             return [Ended(key, instead.ending, instead.answer, instead.explanation)]
-        return [Ended(key, "answered", json.loads(json.dumps(run_task(json.loads(task)))))]
+        answer = json.dumps(asdict(run_task(PointTask(**json.loads(task)))))
+        return [Ended(key, "answered", PointAnswer(**json.loads(answer)))]
 
     def close(self) -> None:
         self.closed = True

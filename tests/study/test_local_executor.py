@@ -18,8 +18,9 @@ import pytest
 
 import opaq
 from opaq.study.sweep.plan import read_plan
-from opaq.study.sweep.points import sweep_points, task_of
+from opaq.study.sweep.points import check_points
 from opaq.study.workers.local import LocalExecutor
+from opaq.study.workers.task import PointTask
 from stress.ray_cluster import kill
 from stress.sweep_audit import audit, counts
 from stress.sweeping import killed_sweep, local_workers, write_plan
@@ -29,9 +30,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are l
 PATIENCE = 120.0  # seconds; a busy machine starts a worker slowly
 
 
-def task(problem: str = "two-sink", **options: Any) -> dict[str, Any]:
+def task(problem: str = "two-sink", **options: Any) -> PointTask:
     plan = read_plan({"opaq-sweep": 1, "problem": problem, "over": {"seed": [0]}, "solve": options})
-    return task_of(plan, sweep_points(plan)[0], time=None, warm=None)
+    (point,) = check_points(plan)
+    return PointTask(plan.problem, point.fingerprint, str(plan.folder), {"seed": 0, "workers": 1, **options}, 0.0)
 
 
 def ended(executor: LocalExecutor) -> Any:
@@ -59,7 +61,7 @@ def test_a_late_task_is_ended_and_a_dead_worker_is_replaced() -> None:
         executor.submit(9, task(starts=1), limit=60.0)
         done = ended(executor)
         assert (done.key, done.ending) == (9, "answered")
-        assert done.answer["answer"]["status"] == "converged"
+        assert done.answer.answer["status"] == "converged"
     finally:
         executor.close()
 

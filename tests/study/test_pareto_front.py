@@ -14,7 +14,7 @@ from opaq.model.conditions import CurrentState, LastStates, Observations
 from opaq.model.policy import PolicyClass
 from opaq.opacity.exact import evaluate
 from opaq.opacity.measure import evaluate_requirements
-from opaq.paper.two_sink import closed_form
+from opaq.paper.experiments import closed_form
 from opaq.product.compile import compile_problem
 from opaq.reports.frontier_text import render_frontier
 from opaq.solvers.options import SolveOptions

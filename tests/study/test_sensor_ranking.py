@@ -15,7 +15,7 @@ from opaq.model.conditions import CurrentState, Observations
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
 from opaq.reports.sensor_text import ranking_to_dict, render_ranking
-from opaq.study.sensors import Change, SensorRanking, _gain, _in_order, sensors_of
+from opaq.study.sensors import Change, SensorRanking, _gain, _sort_trials, find_sensors
 from random_problems import random_policy, random_problem
 
 GRID = yaml.safe_load(problem_text("grid-last-state-4"))
@@ -100,10 +100,10 @@ def test_changed_observers_are_still_distributions() -> None:
     rng = np.random.default_rng(5)
     for _ in range(20):
         problem = random_problem(rng, watches_actions=False)
-        sensors = sensors_of(problem.observer)
+        sensors = find_sensors(problem.observer)
         for name in sensors.names:
             for change in ("x0.3", "x7", "1", "0.4"):
-                changed = sensors.with_rate(name, Change.of(change))
+                changed = sensors.with_rate(name, Change.parse(change))
                 assert changed.emission.row_sums() == pytest.approx(1.0)
                 assert changed.observations == problem.observer.observations
             assert sensors.without(name).emission.row_sums() == pytest.approx(1.0)
@@ -127,11 +127,11 @@ def test_every_trial_is_solved_again() -> None:
     assert ranking.base.opacity.value == pytest.approx(0.408835, abs=1e-5)
     problem = opaq.load_problem("two-sink")
     for trial in ranking.trials:
-        sensors = sensors_of(problem.observer)
+        sensors = find_sensors(problem.observer)
         observer = (
             sensors.without(trial.sensor)
             if trial.change == "removed"
-            else sensors.with_rate(trial.sensor, Change.of(trial.change))
+            else sensors.with_rate(trial.sensor, Change.parse(trial.change))
         )
         changed = dataclasses.replace(problem, observer=observer)
         alone = opaq.solve(changed).measurement.opacity.value
@@ -253,7 +253,7 @@ def with_gains(*amounts: Amount) -> SensorRanking:
         measurement = dataclasses.replace(trial.measurement, opacity=amount, uncertainty=amount)
         gain = _gain(measurement, ranking.base, never_less=True)
         trials.append(dataclasses.replace(trial, measurement=measurement, gain=gain))
-    return dataclasses.replace(ranking, trials=_in_order(trials))
+    return dataclasses.replace(ranking, trials=_sort_trials(trials))
 
 
 def test_an_interval_that_says_nothing_is_no_gain() -> None:

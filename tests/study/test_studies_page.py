@@ -11,7 +11,7 @@ import yaml
 
 from opaq.study.sweep.files import FIGURES
 from opaq.study.sweep.plan import PLAN, plan_schema, read_plan
-from opaq.study.sweep.points import sweep_points
+from opaq.study.sweep.points import check_points
 
 PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
 
@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="u
 def test_plans(text: str, tmp_path: Path) -> None:
     jsonschema.Draft202012Validator(plan_schema()).validate(yaml.safe_load(text))
     (tmp_path / "plan.yaml").write_text(text)
-    assert len(sweep_points(read_plan(tmp_path / "plan.yaml"))) == 6
+    assert len(check_points(read_plan(tmp_path / "plan.yaml"))) == 6
 
 
 def test_every_key_and_every_column_is_explained() -> None:

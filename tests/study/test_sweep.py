@@ -20,6 +20,7 @@ import pytest
 import opaq
 from opaq.files import lock_folder
 from opaq.study.workers.executor import Ended
+from opaq.study.workers.task import PointAnswer
 from stress.sweep_audit import audit, counts, results
 from study.inline_executor import InlineExecutor
 
@@ -216,7 +217,7 @@ def test_a_model_file_that_changes_fails_the_points_that_would_mix_two_models(tm
 
 def test_a_fault_in_one_point_does_not_stop_the_others(tmp_path: Path) -> None:
     plan = PLAN | {"over": {"horizon": [2, 3]}, "time": 60}
-    broken = Ended(0, "answered", {"error": "MemoryError", "seconds": 1.0, "versions": {}})
+    broken = Ended(0, "answered", PointAnswer(error="MemoryError", seconds=1.0, versions={}))
     study = opaq.sweep(plan, output=tmp_path, executor=InlineExecutor(lambda count: broken if count == 1 else None))
     assert [point.status for point in study.points] == ["failed", "converged"]
 
@@ -307,8 +308,9 @@ def test_a_flipped_bit_in_a_journal_is_refused_or_changes_nothing(alone: Path, t
         "points SET warm_from = 1",
         "sessions SET executor = 'ray'",
         "attempts SET ending = 'lost'",
-        "results SET record = replace(record, '\"feasible\": true', '\"feasible\": false')",
-        "results SET record = '[1'",
+        "results SET answer = replace(answer, '\"feasible\": true', '\"feasible\": false')",
+        "results SET answer = '[1'",
+        "results SET seconds = seconds + 1",
         "results SET answer = replace(answer, '0.2', '0.3')",
         "results SET policy = NULL",
         "results SET point = point + 10",

@@ -10,21 +10,27 @@ import pytest
 import yaml
 
 import opaq
-from opaq.study.sweep.plan import change_at_path, plan_schema, read_plan, with_sensor
-from opaq.study.sweep.points import problem_of, sweep_points
+from opaq.load import FolderSources
+from opaq.spec.problem_part import build_problem
+from opaq.study.sweep.plan import SweepPlan, SweepPoint, change_at_path, plan_schema, read_plan, with_sensor
+from opaq.study.sweep.points import check_points, options_with, spec_with
 
 GRID = "grid-last-state-4"
 
 
+def problem_of(plan: SweepPlan, point: SweepPoint) -> opaq.Problem:
+    return build_problem(spec_with(plan.problem, point.parameters), sources=FolderSources(plan.folder))
+
+
 def points_of(**plan: Any) -> list[Any]:
-    return sweep_points(read_plan({"opaq-sweep": 1, "problem": "two-sink", **plan}))
+    return check_points(read_plan({"opaq-sweep": 1, "problem": "two-sink", **plan}))
 
 
 def faults_of(text: str, tmp_path: Path) -> list[str]:
     file = tmp_path / "plan.yaml"
     file.write_text(text)
     with pytest.raises(opaq.InputError) as refused:
-        sweep_points(read_plan(file))
+        check_points(read_plan(file))
     assert refused.value.source == str(file)
     return [str(fault) for fault in refused.value.faults]
 
@@ -75,8 +81,8 @@ def test_the_points_are_the_product_and_the_list() -> None:
         {"horizon": 3, "seed": 1},
         {"horizon": 5},
     ]
-    assert [point.options.get("seed") for point in points] == [0, 1, 0, 1, None]
-    assert all(point.options["starts"] == 1 for point in points)
+    assert [options_with({}, point.parameters).get("seed") for point in points] == [0, 1, 0, 1, None]
+    assert options_with({"starts": 1}, points[0].parameters) == {"num_starts": 1, "seed": 0}
     assert len({point.fingerprint for point in points}) == 5
 
 
@@ -89,7 +95,7 @@ def test_the_problem_of_a_point_is_what_the_plan_says() -> None:
             "sensors": {"A": [None, {"covers": [[0, 0]]}, "keep"]},
         }
     )
-    without, moved, kept = (problem_of(plan, point) for point in sweep_points(plan))
+    without, moved, kept = (problem_of(plan, point) for point in check_points(plan))
     assert without.policy_class.conditions_on == ("state", "time")
     assert without.task.return_at_least is None
     assert without.observer != moved.observer != kept.observer
@@ -108,7 +114,7 @@ def test_paths_in_the_problem_stay_relative_to_it(tmp_path: Path) -> None:
     (tmp_path / "inner" / "problem.yaml").write_text(yaml.safe_dump(spec))
     (tmp_path / "plan.yaml").write_text("{opaq-sweep: 1, problem: inner/problem.yaml, over: {horizon: [1, 2]}}")
     plan = read_plan(tmp_path / "plan.yaml")
-    assert [problem_of(plan, point).horizon for point in sweep_points(plan)] == [1, 2]
+    assert [problem_of(plan, point).horizon for point in check_points(plan)] == [1, 2]
 
 
 def test_thresholds_are_linked_from_the_highest_down() -> None:
@@ -134,8 +140,8 @@ over:
   horizon: []
   seed: [1, 1]
   solve.seed: [1]
-  solve.processes: [2]
-solve: {num_stats: 3, processes: 4}
+  solve.workers: [2]
+solve: {num_stats: 3, workers: 4}
 time: -1
 """
     assert faults_of(text, tmp_path) == [
@@ -144,10 +150,10 @@ time: -1
         "opaq-sweep: is 2, a format this version does not read; write 1 (line 1)",
         "over.horizon: is empty; list at least one value (line 5)",
         "over.seed[1]: 1 is listed twice; keep one of them (line 6)",
-        "solve.processes: belongs to the run, not to the plan; say it where the sweep is run (line 9)",
+        "solve.workers: belongs to the run, not to the plan; say it where the sweep is run (line 9)",
         "solve.num_stats: is no option of a solve; there are " + ", ".join(opaq.SolveOptions().to_dict()) + " (line 9)",
         "time: is -1, not a number from 0.001 to 1e+08 (line 10)",
-        "over.solve.processes: belongs to the run, not to the plan; say it where the sweep is run (line 8)",
+        "over.solve.workers: belongs to the run, not to the plan; say it where the sweep is run (line 8)",
         "over.solve.seed: changes what 'seed' changes; keep one of them (line 7)",
     ]
 

@@ -32,9 +32,9 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run the paper's experiments again: published figures, the paper's algorithm, lagrangian, the default solver."""
-    from opaq.paper.experiments import names_of, reproduce_into, results_json
+    from opaq.paper.experiments import ReproductionSettings
     from opaq.paper.outcomes import render_outcomes
-    from opaq.paper.settings import ReproductionSettings
+    from opaq.paper.reproduce import choose_experiments, reproduce_into, results_json
 
     expect_answer()
     lost: list[InputError] = []
@@ -43,9 +43,9 @@ def command(
         lost.append(error)
         print_faults(error)
 
-    effort = ReproductionSettings(seed=seed, quick=quick, tell=print_note)
-    outcomes = reproduce_into(output, names_of(name), effort, overwrite=overwrite, on_failure=tell_failure)
+    settings = ReproductionSettings(seed=seed, quick=quick, on_progress=print_note)
+    outcomes = reproduce_into(output, choose_experiments(name), settings, overwrite=overwrite, on_failure=tell_failure)
     print_note("not all results could be written" if lost else f"wrote results and pictures to {output}")
-    print_answer(results_json(outcomes, effort) if as_json else render_outcomes(outcomes))
+    print_answer(results_json(outcomes, settings) if as_json else render_outcomes(outcomes))
     if lost:
         raise typer.Exit(BAD_INPUT)

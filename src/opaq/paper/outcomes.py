@@ -1,4 +1,8 @@
-"""Results of a reproduction: rows, pictures, and tables of them as text and JSON."""
+"""Results of the experiments: rows, pictures, and tables of them as Markdown and JSON.
+
+A finding is one row of a table: figures and their source, which is the paper, a solver or a policy of ours. All of ours
+are evaluated in the same way, so that rows can be compared; the paper's are as they were published.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from opaq.errors import escape_invisible
 from opaq.opacity.measure import Measurement
-from opaq.paper.settings import Published
+from opaq.solvers.solve import Solution
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,77 +20,74 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row: where the figures come from, and the figures. None: not known."""
+    """One row of an experiment's table. None: not known."""
 
-    source: str
-    opacity: float
-    lower: float | None
-    upper: float | None
-    method: str  # exact, interval, sampled or published
-    expected_return: float | None
-    guess_error: float | None
-    feasible: bool | None
-    seconds: float | None
+    source: str  # of the figures, in words
+    opacity: float  # bits
+    lower: float | None = None  # the ends of its interval
+    upper: float | None = None
+    method: str = "published"  # exact, interval, sampled or published
+    expected_return: float | None = None
+    guess_error: float | None = None
+    feasible: bool | None = None  # whether the task is met
+    seconds: float | None = None  # of the search
     note: str = ""
-    status: str = ""  # how the search ended, in one word; empty where there was none
+    status: str = ""  # of the search, in one word; empty where there was none
+
+    @classmethod
+    def of_measurement(
+        cls, source: str, measurement: Measurement, *, seconds: float | None = None, note: str = "", status: str = ""
+    ) -> Finding:
+        """Return the row of a policy that we have measured; the other arguments are fields of the row."""
+        opacity = measurement.opacity
+        return cls(
+            source=source,
+            opacity=opacity.value,
+            lower=opacity.lower,
+            upper=opacity.upper,
+            method=opacity.method,
+            expected_return=measurement.expected_return,
+            guess_error=measurement.guess_error.value,
+            feasible=measurement.feasible,
+            seconds=seconds,
+            note=note,
+            status=status,
+        )
+
+    @classmethod
+    def of_solution(cls, source: str, solution: Solution, *, note: str = "") -> Finding:
+        """Return the row of the policy that a search ended with."""
+        status = solution.status.name.lower()
+        return cls.of_measurement(source, solution.measurement, seconds=solution.seconds, note=note, status=status)
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentResult:
-    """All rows and pictures of one experiment."""
+    """All rows and pictures of one experiment, in the order in which they are shown."""
 
-    name: str
+    name: str  # as the command takes it
     title: str
     findings: tuple[Finding, ...]
     figures: Mapping[str, Figure] = field(default_factory=dict)  # file name without its ending -> what is drawn
-
-
-def row_of_measurement(
-    source: str, measurement: Measurement, *, seconds: float | None = None, note: str = "", status: str = ""
-) -> Finding:
-    """A row by our own evaluation."""
-    opacity = measurement.opacity
-    return Finding(
-        source=source,
-        opacity=opacity.value,
-        lower=opacity.lower,
-        upper=opacity.upper,
-        method=opacity.method,
-        expected_return=measurement.expected_return,
-        guess_error=measurement.guess_error.value,
-        feasible=measurement.feasible,
-        seconds=seconds,
-        note=note,
-        status=status,
-    )
-
-
-def row_of_paper(figures: Published) -> Finding:
-    """A row as the paper reports it."""
-    return Finding(
-        source="paper",
-        opacity=figures.opacity,
-        lower=None,
-        upper=None,
-        method="published",
-        expected_return=figures.expected_return,
-        guess_error=figures.guess_error,
-        feasible=None,
-        seconds=figures.seconds,
-        note=figures.note,
-    )
 
 
 _COLUMNS = ("source", "opacity", "return", "guess error", "task met", "status", "time", "note")
 
 
 def render_outcomes(outcomes: Sequence[ExperimentResult]) -> str:
-    """One Markdown table an experiment, aligned so that it also reads as plain text."""
-    return "\n\n".join(_section(outcome) for outcome in outcomes) + "\n"
+    """Return one Markdown table per experiment, aligned so that it also reads as plain text.
+
+    Figures have four digits, times are in seconds or hours, and a task that is missed is a "NO" that meets the eye;
+    what is not known stays empty.
+    """
+    return "\n\n".join(_render_table(outcome) for outcome in outcomes) + "\n"
 
 
 def outcomes_to_dict(outcomes: Sequence[ExperimentResult], *, version: str, seed: int, quick: bool) -> dict[str, Any]:
-    """The same as plain data."""
+    """Return the same as plain data, all digits included; what is not known is None.
+
+    version: of opaq. seed, quick: as the experiments were run. Pictures are listed by the names of their files.
+    """
     return {
         "opaq": version,
         "seed": seed,
@@ -95,7 +96,24 @@ def outcomes_to_dict(outcomes: Sequence[ExperimentResult], *, version: str, seed
             {
                 "name": outcome.name,
                 "title": outcome.title,
-                "findings": [_finding_to_dict(finding) for finding in outcome.findings],
+                "findings": [
+                    {
+                        "source": finding.source,
+                        "opacity": {
+                            "value": finding.opacity,
+                            "lower": finding.lower,
+                            "upper": finding.upper,
+                            "method": finding.method,
+                        },
+                        "return": finding.expected_return,
+                        "guess_error": finding.guess_error,
+                        "feasible": finding.feasible,
+                        "status": finding.status,
+                        "seconds": finding.seconds,
+                        "note": finding.note,
+                    }
+                    for finding in outcome.findings
+                ],
                 "figures": list(outcome.figures),
             }
             for outcome in outcomes
@@ -103,60 +121,34 @@ def outcomes_to_dict(outcomes: Sequence[ExperimentResult], *, version: str, seed
     }
 
 
-def _finding_to_dict(finding: Finding) -> dict[str, Any]:
-    return {
-        "source": finding.source,
-        "opacity": {
-            "value": finding.opacity,
-            "lower": finding.lower,
-            "upper": finding.upper,
-            "method": finding.method,
-        },
-        "return": finding.expected_return,
-        "guess_error": finding.guess_error,
-        "feasible": finding.feasible,
-        "status": finding.status,
-        "seconds": finding.seconds,
-        "note": finding.note,
-    }
-
-
-def _section(outcome: ExperimentResult) -> str:
-    rows = [_COLUMNS, *(_row(finding) for finding in outcome.findings)]
+def _render_table(outcome: ExperimentResult) -> str:
+    """Return the table of one experiment below its title; every column is as wide as its longest cell."""
+    rows = [_COLUMNS, *(_cells(finding) for finding in outcome.findings)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [_line(row, widths) for row in rows]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
     return "\n".join([f"## {outcome.title}: `{outcome.name}`", "", lines[0], rule, *lines[1:]])
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "| " + " | ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)) + " |"
-
-
-def _row(finding: Finding) -> tuple[str, ...]:
+def _cells(finding: Finding) -> tuple[str, ...]:
+    """Return one row as text: an interval by its two ends, times above an hour in hours."""
+    opacity, seconds, time = _number(finding.opacity), finding.seconds, ""
+    if finding.method == "interval" and finding.lower is not None and finding.upper is not None:
+        opacity = f"{_number(finding.lower)} to {_number(finding.upper)}"
+    if seconds is not None:
+        time = f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds:.1f} s"
     return (
         escape_invisible(finding.source),
-        _opacity(finding),
+        opacity,
         _number(finding.expected_return),
         _number(finding.guess_error),
         "" if finding.feasible is None else "yes" if finding.feasible else "NO",
         finding.status,
-        _time(finding.seconds),
+        time,
         escape_invisible(finding.note),
     )
 
 
-def _opacity(finding: Finding) -> str:
-    if finding.method == "interval" and finding.lower is not None and finding.upper is not None:
-        return f"{_number(finding.lower)} to {_number(finding.upper)}"
-    return _number(finding.opacity)
-
-
 def _number(value: float | None) -> str:
+    """Return a figure with four digits at most, without zeros at its end; nothing where it is not known."""
     return "" if value is None else f"{value:.4f}".rstrip("0").rstrip(".")
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds:.1f} s"

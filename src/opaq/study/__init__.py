@@ -1,5 +1,5 @@
-"""Many problems at once: the experiments of the paper, and sweeps over what is varied in a problem.
+"""Many solves of one problem: sweeps over what is varied in it, fronts, and rankings of sensors.
 
-A name or a plan comes in; tables, pictures and a journal of results go out. Imports: certificates, reports and what
-they import.
+A plan or a problem comes in; a journal with tables, a front or a ranking goes out. Imports: certificates, reports and
+what they import.
 """

@@ -1,4 +1,9 @@
-"""Which sensor costs the most opacity: the one call behind `opaq sensors`."""
+"""The cost of each sensor in opacity: the one call behind `opaq sensors`.
+
+First the sensors of an observer, each of which can be removed or given another rate: as they are stated, or inferred
+from the names of the observations. Then the ranking: the problem is solved with the sensors as they are, and once more
+for every trial, and the gain of a trial is what is hidden more than before.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +17,9 @@ from typing import Protocol
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from opaq.errors import Fault, InputError, check_types, is_flag
-from opaq.load import as_policy, as_problem
-from opaq.model.arrays import BoolArray, ContentEq, FloatArray, IntArray, SparseRows
+from opaq.errors import Fault, InputError, is_flag
+from opaq.load import as_policy
+from opaq.model.arrays import BoolArray, ContentEq, FloatArray, SparseRows
 from opaq.model.observer import (
     JOINS,
     Observer,
@@ -31,25 +36,26 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.compile import compile_problem
 from opaq.solvers.options import SolveOptions, available_cores
-from opaq.solvers.policy_classes import chosen_class, class_name
+from opaq.solvers.policy_classes import class_name
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
 from opaq.stop import Stop, StoppedError, interruptible
+from opaq.study.arguments import read_arguments
 
 _EQUAL = 1e-12  # rates this close are the same
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happens to the rate of a sensor where it covers: it is multiplied, at most to 1, or set."""
+    """A change of the rate of a sensor where it covers: it is multiplied, at most to 1, or set."""
 
     text: str  # "x0.5" or "0.9"
-    factor: float | None = None
-    rate: float | None = None
+    factor: float | None = None  # None: the rate is set
+    rate: float | None = None  # None: the rate is multiplied
 
     @classmethod
-    def of(cls, text: str) -> Change:
-        """From "x0.5", which multiplies, or "0.9", which sets. Raises InputError."""
+    def parse(cls, text: str) -> Change:
+        """Read "x0.5", which multiplies, or "0.9", which sets. Raises InputError for any other text."""
         word = str(text).strip()
         multiplies = word.startswith("x")
         try:
@@ -60,13 +66,17 @@ class Change:
             raise InputError([Fault("changes", f"'{word[:40]}' is no change of a rate", "write x0.5, or 0.9")])
         return cls(word, number, None) if multiplies else cls(word, None, number)
 
-    def applied(self, rates: FloatArray) -> FloatArray:
-        """The new rates."""
+    def apply(self, rates: FloatArray) -> FloatArray:
+        """Return the new rates, in [0, 1]."""
         return np.full_like(rates, self.rate) if self.factor is None else np.minimum(1.0, self.factor * rates)
 
 
 class Sensors(Protocol):
-    """The sensors of an observer, each of which can be removed or changed."""
+    """The sensors of an observer, each of which can be removed or changed.
+
+    A sensor fires in a state with some probability, its rate; it covers the states where it fires more often than by
+    false alarm.
+    """
 
     @property
     def observer(self) -> Observer:
@@ -74,14 +84,14 @@ class Sensors(Protocol):
 
     @property
     def null(self) -> str:
-        """What is seen when no sensor fires."""
+        """The observation when no sensor fires."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The sensors."""
+        """The names of the sensors."""
 
     def coverage(self, sensor: str) -> dict[int, float]:
-        """Return the states that the sensor covers, and how likely it fires in each of them."""
+        """Return the states that a sensor covers: number of the state -> the rate there."""
 
     def without(self, sensor: str) -> Observer:
         """Return the observer that lacks one sensor."""
@@ -90,100 +100,119 @@ class Sensors(Protocol):
         """Return the observer one of whose sensors detects more, or less, where it covers."""
 
 
-def sensors_of(observer: ObserverKind, *, null: str | None = None) -> Sensors:
-    """The sensors that are stated or, where none are, those that the names of the observations tell.
+def find_sensors(observer: ObserverKind, *, null: str | None = None) -> Sensors:
+    """Return the sensors that are stated or, where none are, those that the names of the observations tell.
 
+    null: the observation when no sensor fires; None: as it is stated, or as `quiet_observation` tells it.
     Raises InputError for an observer that is no table, and for a null that it does not have.
     """
     tables = require_tables(observer, needed_by="a ranking of sensors")
-    if tables.sensors is None:
-        return InferredSensors.of(tables, _null(tables, null))
-    if null not in (None, tables.sensors.null):
-        found = f"'{null}' is not what the stated sensors show when none fires"
-        raise InputError([Fault("null", found, f"that is '{tables.sensors.null}': leave it out")])
-    return StatedSensors(tables, tables.sensors)
+    if tables.sensors is not None:
+        if null not in (None, tables.sensors.null):
+            reason = f"'{null}' is not what the stated sensors show when none fires"
+            raise InputError([Fault("null", reason, f"that is '{tables.sensors.null}': leave it out")])
+        return _StatedSensors(tables, tables.sensors)
+    names = tables.observations
+    if null is not None and null not in names:
+        raise InputError([Fault("null", f"'{null}' is no observation", f"there are {', '.join(names[:8])}")])
+    quiet = quiet_observation(tables) if null is None else null
+    fired = tuple(frozenset(sensors_in(name)) if name != quiet else frozenset() for name in names)
+    sensors = dict.fromkeys(part for name in names if name != quiet for part in sensors_in(name))
+    return _InferredSensors(tables, quiet, fired, tuple(sensors))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StatedSensors:
-    """Sensors as they are stated; what they show follows from them."""
+class _StatedSensors:
+    """Sensors as they are stated; the observations and their probabilities follow from them."""
 
     observer: Observer
     stated: SensorSet
 
     @property
     def null(self) -> str:
-        """What is seen when no sensor fires."""
+        """The observation when no sensor fires."""
         return self.stated.null
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The sensors, as they are listed."""
+        """The names of the sensors, as they are listed."""
         return self.stated.names
 
     def coverage(self, sensor: str) -> dict[int, float]:
-        """State that it covers -> its rate."""
+        """Return the states that a sensor covers: number of the state -> the rate there."""
         return self.stated.coverage()[sensor]
 
     def without(self, sensor: str) -> Observer:
-        """The observer that lacks one sensor."""
+        """Return the observer that lacks one sensor; without the last one it always sees the same."""
         left = tuple(each for each in self.stated.sensors if each.name != sensor)
         if left:
-            return self._seeing(left)
+            return self._observe(left)
         blind = SparseRows.from_dense(np.ones((self.stated.num_states, 1)))
         return replace(self.observer, observations=(self.null,), emission=blind, sensors=None)
 
     def with_rate(self, sensor: str, change: Change) -> Observer:
-        """The observer one of whose sensors detects more, or less, where it covers; false alarms stay."""
-        return self._seeing(
-            replace(each, detects=float(change.applied(np.array([each.detects]))[0])) if each.name == sensor else each
+        """Return the observer one of whose sensors detects more, or less, where it covers; false alarms stay."""
+        return self._observe(
+            replace(each, detects=float(change.apply(np.array([each.detects]))[0])) if each.name == sensor else each
             for each in self.stated.sensors
         )
 
-    def _seeing(self, sensors: Iterable[Sensor]) -> Observer:
-        stated = replace(self.stated, sensors=tuple(sensors))
-        return Observer.of_sensors(stated, self.observer.action_signs, self.observer.action_emission)
+    def _observe(self, sensors: Iterable[Sensor]) -> Observer:
+        """Return the observer who has these sensors; what it sees of the actions stays."""
+        changed = replace(self.stated, sensors=tuple(sensors))
+        return Observer.of_sensors(changed, self.observer.action_signs, self.observer.action_emission)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InferredSensors:
-    """A table of emissions read as sensors: those that the names of its observations tell."""
+class _InferredSensors:
+    """A table of emissions read as sensors: those that the names of its observations tell.
+
+    "A+B" names the two that fired. A sensor is removed by merging the observations that differ in it alone; its rate
+    is changed by moving probability between them.
+    """
 
     observer: Observer
     null: str
     fired: tuple[frozenset[str], ...]  # [observation]: the sensors that it names
     names: tuple[str, ...]
 
-    @classmethod
-    def of(cls, tables: Observer, quiet: str) -> InferredSensors:
-        """From a table and the observation that names no sensor."""
-        fired = tuple(frozenset(sensors_in(name)) if name != quiet else frozenset() for name in tables.observations)
-        names = dict.fromkeys(part for name in tables.observations if name != quiet for part in sensors_in(name))
-        return cls(tables, quiet, fired, tuple(names))
-
     def coverage(self, sensor: str) -> dict[int, float]:
-        """State -> how likely the sensor fires there, where that is more than its rate of false alarms."""
+        """Return the states that a sensor covers: number of the state -> the rate there."""
         rates = self._rates(self.observer.emission, sensor)
-        covered = self._covered(self.observer.emission, sensor)
-        return {int(state): float(rates[state]) for state in np.flatnonzero(covered)}
+        covers = self._covers(self.observer.emission, sensor)
+        return {int(state): float(rates[state]) for state in np.flatnonzero(covers)}
 
     def without(self, sensor: str) -> Observer:
-        """The observer that lacks one sensor."""
-        left = dict.fromkeys(self._named(fired - {sensor}) for fired in self.fired)
+        """Return the observer that lacks one sensor."""
+        left = dict.fromkeys(self._observation(fired - {sensor}) for fired in self.fired)
         position = {name: index for index, name in enumerate(left)}
-        column = np.array([position[self._named(fired - {sensor})] for fired in self.fired], dtype=np.int64)
+        column = np.array([position[self._observation(fired - {sensor})] for fired in self.fired], dtype=np.int64)
 
-        def merged(table: SparseRows) -> SparseRows:
+        def merge(table: SparseRows) -> SparseRows:
+            """Add up the columns of observations that differ in the sensor alone."""
             shape = (table.num_rows, len(left))
             return SparseRows.from_entries(table.row_of_entry(), column[table.columns], table.values, shape=shape)
 
-        return self._changed(tuple(left), merged)
+        return self._with_tables(tuple(left), merge)
 
     def with_rate(self, sensor: str, change: Change) -> Observer:
-        """The observer one of whose sensors detects more, or less, where it covers."""
-        rest, loud = self._without_it(sensor)
+        """Return the observer one of whose sensors detects more, or less, where it covers.
 
-        def moved(table: SparseRows) -> SparseRows:
+        Of all that is seen with the same other sensors, the share with this one is its rate there: the change applies
+        to it, and the sum stays.
+        """
+        position = {fired: index for index, fired in enumerate(self.fired)}
+        partners = [position.get(fired - {sensor}, index) for index, fired in enumerate(self.fired)]
+        rest = np.array(partners, dtype=np.int64)  # [observation]: the one that lacks the sensor
+        names_it = [sensor in fired and fired - {sensor} in position for fired in self.fired]
+        loud = np.array(names_it, dtype=bool)  # [observation]: whether it names the sensor and has a partner
+
+        def move(table: SparseRows) -> SparseRows:
+            """Move probability between each observation that names the sensor and the one that lacks it.
+
+            A row and an observation without the sensor make a group, whose total stays; the share of the observation
+            with the sensor is changed where the sensor covers.
+            """
             rows, width = table.row_of_entry(), len(self.fired)
             groups, group = np.unique(rows * width + rest[table.columns], return_inverse=True)
             total = np.bincount(group, weights=table.values)
@@ -192,8 +221,8 @@ class InferredSensors:
             partner[group[loud[table.columns]]] = table.columns[loud[table.columns]]
             row = groups // width
             share = fires / total
-            changes = self._covered(table, sensor)[row] & (fires > 0)
-            share = np.where(changes, change.applied(share), share)
+            changes = self._covers(table, sensor)[row] & (fires > 0)
+            share = np.where(changes, change.apply(share), share)
             entries = (
                 np.concatenate((row, row[partner >= 0])),
                 np.concatenate((groups % width, partner[partner >= 0])),
@@ -201,33 +230,30 @@ class InferredSensors:
             )
             return SparseRows.from_entries(*entries, shape=(table.num_rows, width))
 
-        return self._changed(self.observer.observations, moved)
-
-    def _without_it(self, sensor: str) -> tuple[IntArray, BoolArray]:
-        """[observation]: the observation that lacks the sensor, and whether this one names it."""
-        position = {fired: index for index, fired in enumerate(self.fired)}
-        rest = [position.get(fired - {sensor}, index) for index, fired in enumerate(self.fired)]
-        loud = [sensor in fired and fired - {sensor} in position for fired in self.fired]
-        return np.array(rest, dtype=np.int64), np.array(loud, dtype=bool)
+        return self._with_tables(self.observer.observations, move)
 
     def _rates(self, table: SparseRows, sensor: str) -> FloatArray:
-        """[row]: how likely the sensor fires."""
+        """Return [row]: how likely a sensor fires there."""
         loud = np.array([sensor in fired for fired in self.fired])
         weights = table.values * loud[table.columns]
         return np.bincount(table.row_of_entry(), weights=weights, minlength=table.num_rows).astype(np.float64)
 
-    def _covered(self, table: SparseRows, sensor: str) -> BoolArray:
-        """[row]: whether it fires more often than where it fires least; everywhere if it is the same everywhere."""
+    def _covers(self, table: SparseRows, sensor: str) -> BoolArray:
+        """Return [row]: whether a sensor fires there more often than by false alarm.
+
+        Its rate of false alarms is the least rate of all states; where it is the same everywhere, so is its coverage.
+        """
         rates = self._rates(table, sensor)
         least = float(self._rates(self.observer.emission, sensor).min(initial=1.0))
         above = rates > least + _EQUAL
         return above if above.any() else rates > 0
 
-    def _named(self, fired: frozenset[str]) -> str:
-        """The observation that names some sensors, in the order in which they are listed."""
+    def _observation(self, fired: frozenset[str]) -> str:
+        """Return the name of the observation when some sensors fire, in the order in which they are listed."""
         return JOINS.join(name for name in self.names if name in fired) or self.null
 
-    def _changed(self, names: tuple[str, ...], change: Callable[[SparseRows], SparseRows]) -> Observer:
+    def _with_tables(self, names: tuple[str, ...], change: Callable[[SparseRows], SparseRows]) -> Observer:
+        """Return the observer with other observations and every one of its tables changed."""
         after = self.observer.after_action
         return replace(
             self.observer,
@@ -237,16 +263,7 @@ class InferredSensors:
         )
 
 
-def _null(observer: Observer, given: str | None) -> str:
-    names = observer.observations
-    if given is not None:
-        if given not in names:
-            raise InputError([Fault("null", f"'{given}' is no observation", f"there are {', '.join(names[:8])}")])
-        return given
-    return quiet_observation(observer)
-
-
-REMOVED = "removed"
+_REMOVED = "removed"
 CHANGES = ("x0.5", "1")
 _WARM_STARTS = 2  # of a search that begins at a good policy: that one, and one other
 _MISSED = (Status.INFEASIBLE, Status.NOT_FOUND)
@@ -289,7 +306,7 @@ class SensorRanking(ContentEq):
     @property
     def costs(self) -> dict[str, Amount]:
         """Sensor -> what its removal gains, those that cost most first."""
-        return {trial.sensor: trial.gain for trial in self.trials if trial.change == REMOVED}
+        return {trial.sensor: trial.gain for trial in self.trials if trial.change == _REMOVED}
 
     def __repr__(self) -> str:
         costs = ", ".join(f"{name:.20} {cost}" for name, cost in list(self.costs.items())[:4])
@@ -312,7 +329,7 @@ def sensors(
     on_trial: Callable[[SensorTrial], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> SensorRanking:
-    """What each sensor costs in opacity: each one removed, each one's rate changed.
+    """Return what each sensor costs in opacity: each one removed, each one's rate changed.
 
     problem: an object, the name of a file, or the name of a scenario. Its observer must be one of tables.
     policy: an object or the name of a file. With `fixed` it stays the same and is only measured (None: the uniform
@@ -334,83 +351,75 @@ def sensors(
 
     Raises InputError when an argument does not fit, StoppedError when there was no time for the first policy.
     """
-    check_types(
+    problem, chosen, policy_class = read_arguments(
+        problem,
         {
             "fixed": (fixed, is_flag, "True or False"),
             "changes": (changes, _are_texts, "a list of changes, such as 'x0.5'"),
-            "null": (null, str, "the name of an observation"),
-            "options": (options, SolveOptions, "an opaq.SolveOptions"),
-            "stop": (stop, Stop, "an opaq.Stop"),
-            "on_trial": (on_trial, callable, "a function"),
-            "on_progress": (on_progress, callable, "a function"),
+            "null": (null, lambda name: name is None or isinstance(name, str), "the name of an observation"),
         },
-        optional=("null", "options", "stop", "on_trial", "on_progress"),
+        options=options,
+        changes={"conditions": conditions, "time_limit": time_limit, "workers": workers, "seed": seed},
+        stop=stop,
+        callbacks={"on_trial": on_trial, "on_progress": on_progress},
     )
-    tried = [Change.of(change) for change in ([changes] if isinstance(changes, str) else changes)]
-    chosen = (options or SolveOptions()).changed(
-        conditions=conditions, time_limit=time_limit, workers=workers, seed=seed
-    )
-    stated = as_problem(problem)
-    first = None if policy is None else as_policy(policy, stated)
-    policy_class = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
+    rate_changes = [Change.parse(change) for change in ([changes] if isinstance(changes, str) else changes)]
+    first = None if policy is None else as_policy(policy, problem)
     if fixed and first is not None:
         policy_class = first.policy_class
-    _check(stated, policy_class, fixed)
-    named = sensors_of(stated.observer, null=null)
-    begun = perf_counter()
-    with interruptible(stop) as asked, asked.limit(chosen.time_limit):
-        settings = replace(chosen, time_limit=None, sequences=0)
-        ranking = _Ranking(stated, named, policy_class, fixed, settings, asked, chosen.time_limit, begun)
-        return ranking.ranked(first, tried, on_trial, on_progress or _say_nothing)
-
-
-def _check(problem: Problem, policy_class: PolicyClass, fixed: bool) -> None:
     if problem.task.over == "forever" and not fixed:
-        found = "solving needs a return over the horizon"
-        raise InputError([Fault("task.over", found, "write 'over: horizon', or keep the policy fixed")])
+        reason = "solving needs a return over the horizon"
+        raise InputError([Fault("task.over", reason, "write 'over: horizon', or keep the policy fixed")])
     if fixed and any(condition.sees_observations for condition in policy_class.conditions):
-        found = "looks at the observations, which change with the sensors"
-        raise InputError([Fault("policy", found, "let a policy be searched for every trial")])
+        reason = "looks at the observations, which change with the sensors"
+        raise InputError([Fault("policy", reason, "let a policy be searched for every trial")])
+    sensors = find_sensors(problem.observer, null=null)
+    start = perf_counter()
+    with interruptible(stop) as stop, stop.limit(chosen.time_limit):
+        settings = replace(chosen, time_limit=None, sequences=0)
+        ranking = _Ranking(problem, sensors, policy_class, fixed, settings, stop, chosen.time_limit, start)
+        return ranking.rank(first, rate_changes, on_trial, on_progress or (lambda text: None))
 
 
 def _are_texts(texts: object) -> bool:
+    """Return whether an argument is one text, or a sequence of texts."""
     return isinstance(texts, str) or (isinstance(texts, Sequence) and all(isinstance(one, str) for one in texts))
-
-
-def _say_nothing(text: str) -> None:
-    """For callers who do not listen."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What one observer leaves hidden."""
+    """A policy against one observer, and what it hides."""
 
     measurement: Measurement
-    policy: Policy | None
-    status: Status | None
+    policy: Policy | None  # None: the uniform policy
+    status: Status | None  # of the search; None: nothing was searched
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ranking:
-    """How every trial is made."""
+    """A ranking in the making: what every trial has in common."""
 
     problem: Problem
     sensors: Sensors
     policy_class: PolicyClass
     fixed: bool
-    options: SolveOptions
+    options: SolveOptions  # of every search
     stop: Stop
-    time: float | None
-    begun: float
+    time: float | None  # seconds for all of it
+    start: float  # when the work began, by `perf_counter`
 
-    def ranked(
+    def rank(
         self,
         policy: Policy | None,
         changes: Sequence[Change],
         on_trial: Callable[[SensorTrial], None] | None,
         on_progress: Callable[[str], None],
     ) -> SensorRanking:
+        """Return the ranking, with as many trials as there was time for.
+
+        policy: the one that is measured or begun from. changes: of every sensor, beside its removal.
+        """
         named = [(sensor, change) for sensor in self.sensors.names for change in (None, *changes)]
         on_progress("the sensors as they are")
         with self.stop.part(self._share(1 + len(named))) as stop:
@@ -431,13 +440,13 @@ class _Ranking:
             base=base.measurement,
             policy=base.policy,
             status=base.status,
-            trials=_in_order(trials),
+            trials=_sort_trials(trials),
             coverage={
                 sensor: {states[state]: rate for state, rate in self.sensors.coverage(sensor).items()}
                 for sensor in self.sensors.names
             },
-            stated=self.sensors.stated if isinstance(self.sensors, StatedSensors) else None,
-            seconds=perf_counter() - self.begun,
+            stated=self.sensors.stated if isinstance(self.sensors, _StatedSensors) else None,
+            seconds=perf_counter() - self.start,
             interrupted=self.stop.interrupted,
             complete=len(trials) == len(named),
         )
@@ -445,7 +454,7 @@ class _Ranking:
     def _trials(
         self, named: list[tuple[str, Change | None]], base: _Answer, on_progress: Callable[[str], None]
     ) -> Iterator[SensorTrial]:
-        """The trials, as many at a time as there are cores."""
+        """Yield the trials, as many at a time as there are cores; None of a sensor's changes stands for its removal."""
         at_once = self.options.workers or available_cores()
         with ThreadPoolExecutor(at_once) as pool:
             for done in range(0, len(named), at_once):
@@ -458,6 +467,7 @@ class _Ranking:
                 yield from (trial for trial in (each.result() for each in made) if trial is not None)
 
     def _trial(self, sensor: str, change: Change | None, *, base: _Answer, seconds: float | None) -> SensorTrial | None:
+        """Make one trial in some seconds (None: without a limit); None where there was no time for it."""
         sensors = self.sensors
         observer = sensors.without(sensor) if change is None else sensors.with_rate(sensor, change)
         try:
@@ -467,7 +477,7 @@ class _Ranking:
             return None
         return SensorTrial(
             sensor=sensor,
-            change=REMOVED if change is None else change.text,
+            change=_REMOVED if change is None else change.text,
             gain=_gain(answer.measurement, base.measurement, never_less=self.fixed and change is None),
             measurement=answer.measurement,
             policy=answer.policy,
@@ -476,36 +486,39 @@ class _Ranking:
         )
 
     def _answer(self, observer: Observer, policy: Policy | None, stop: Stop, *, first: bool) -> _Answer:
-        """The policy measured or, where it is not fixed, a better one searched from there."""
-        begun, problem = perf_counter(), replace(self.problem, observer=observer)
-        kept = self._measured(problem, policy, stop) if self._stays(policy) and (self.fixed or not first) else None
+        """Measure a policy against an observer or, where it is not fixed, search a better one from there.
+
+        first: whether these are the sensors as they are, whose search has all cores; those of the trials have one each
+        and few starts, because they begin at a good policy, which also stays where they end with a worse one.
+        """
+        start, problem = perf_counter(), replace(self.problem, observer=observer)
+        # A policy that looks at observations means nothing with other sensors; no search begins from the uniform one.
+        usable = (
+            self.fixed
+            if policy is None
+            else not any(condition.sees_observations for condition in policy.policy_class.conditions)
+        )
+        kept: Measurement | None = None
+        if usable and (self.fixed or not first):
+            product = compile_problem(problem, None if policy is None else policy.policy_class, stop=stop)
+            kept = measure_product(product, product.policy_vector(policy), sequences=0, stop=stop)
         if self.fixed and kept is not None:
-            return _Answer(kept, policy, None, perf_counter() - begun)
+            return _Answer(kept, policy, None, perf_counter() - start)
         options = self.options if first else replace(self.options, starts=self.options.starts or _WARM_STARTS)
         solution = solve(
             problem,
             policy_class=self.policy_class,
             options=replace(options, workers=None if first else 1),
-            initial_policy=policy if self._stays(policy) else None,
+            initial_policy=policy if usable else None,
             stop=stop,
         )
-        seconds, status = perf_counter() - begun, solution.status
-        if kept is not None and self._better(kept, solution.measurement):
+        seconds, status = perf_counter() - start, solution.status
+        if kept is not None and self._is_better(kept, solution.measurement):
             return _Answer(kept, policy, status, seconds)
         return _Answer(solution.measurement, solution.policy, status, seconds)
 
-    def _stays(self, policy: Policy | None) -> bool:
-        """Whether a policy means the same with other sensors, so that it can be measured or begun from."""
-        if policy is None:
-            return self.fixed
-        return not any(condition.sees_observations for condition in policy.policy_class.conditions)
-
-    @staticmethod
-    def _measured(problem: Problem, policy: Policy | None, stop: Stop) -> Measurement:
-        product = compile_problem(problem, None if policy is None else policy.policy_class, stop=stop)
-        return measure_product(product, product.policy_vector(policy), sequences=0, stop=stop)
-
-    def _better(self, one: Measurement, other: Measurement) -> bool:
+    def _is_better(self, one: Measurement, other: Measurement) -> bool:
+        """Return whether one measurement is better than another for the task, by what is sure of it."""
         if one.feasible != other.feasible:
             return one.feasible
         if self.problem.task.minimise:
@@ -513,15 +526,15 @@ class _Ranking:
         return one.uncertainty.at_least > other.uncertainty.at_least
 
     def _share(self, parts: float) -> float | None:
-        """Seconds for the next of so many parts of the work, and a half more."""
+        """Return seconds for the next of so many parts of the work: its share of what is left, and a half more."""
         if self.time is None:
             return None
-        left = max(0.0, self.begun + self.time - perf_counter())
+        left = max(0.0, self.start + self.time - perf_counter())
         return min(left, 1.5 * left / parts)
 
 
 def _gain(measurement: Measurement, base: Measurement, *, never_less: bool) -> Amount:
-    """How much more is hidden than before.
+    """Return how much more a trial hides than the sensors as they are do.
 
     never_less: whether the policy is the same and only observations were merged, so that it cannot be less.
     """
@@ -531,7 +544,7 @@ def _gain(measurement: Measurement, base: Measurement, *, never_less: bool) -> A
     return Amount.between(0.0, max(0.0, gain.upper))
 
 
-def _in_order(trials: Sequence[SensorTrial]) -> tuple[SensorTrial, ...]:
-    """By what the removal of their sensor is known to gain; within a sensor as they were made."""
-    gains = {trial.sensor: trial.gain.at_least for trial in trials if trial.change == REMOVED}
+def _sort_trials(trials: Sequence[SensorTrial]) -> tuple[SensorTrial, ...]:
+    """Sort trials by what the removal of their sensor is sure to gain; within a sensor as they were made."""
+    gains = {trial.sensor: trial.gain.at_least for trial in trials if trial.change == _REMOVED}
     return tuple(sorted(trials, key=lambda trial: -gains.get(trial.sensor, float("-inf"))))

@@ -26,8 +26,9 @@ from opaq.study.front.search import payoff_index, with_threshold
 from opaq.study.front_json import Front
 from opaq.study.sweep.files import PROBLEM_COPY
 from opaq.study.sweep.journal import BASE, Journal
-from opaq.study.sweep.points import options_with, refuse_changed, spec_with
+from opaq.study.sweep.points import options_with, spec_with
 from opaq.study.sweep.study import Study, load_study
+from opaq.study.workers.task import refuse_changed
 
 _MAX_PROBLEM = 256 << 20
 
@@ -98,7 +99,7 @@ class SweepSource:
         if not isinstance(spec, Mapping):
             raise InputError([Fault("", "is no problem file")], str(path))
         with Journal.open(self.study.folder, write=False) as journal:
-            plan, fingerprints = journal.plan(), {name: mark for _, name, _, mark, _ in journal.points()}
+            plan, fingerprints = journal.plan(), {point.name: point.fingerprint for point in journal.points()}
         folder = Path(plan.get(BASE, str(self.study.folder)))
         return {"name": Path(self.study.problem).stem, **spec}, folder, plan["solve"], fingerprints
 

@@ -1,4 +1,10 @@
-"""How much can be hidden for how much return: the one call behind `opaq frontier`."""
+"""The Pareto front of opacity against a requirement: the one call behind `opaq frontier`.
+
+First the two ends are solved: the most opaque policy of all, and the most opaque one that earns all that can be earned.
+Then thresholds between them, a pair at a time, where `placement` expects most to be learned, each begun from its
+neighbours' policies. At last points that lie below the mixtures of others are searched once more, and no point stays
+below one of a higher threshold, whose policy meets its requirement, too.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +18,7 @@ from time import perf_counter
 from threadpoolctl import threadpool_limits
 
 from opaq.certificates.certify import Certificate, certify, check_certifiable, is_trivial
-from opaq.errors import Fault, InputError, check_numbers, check_types, is_flag
-from opaq.load import as_problem
+from opaq.errors import Fault, InputError, check_numbers, is_flag
 from opaq.model.arrays import ContentEq, FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
@@ -21,14 +26,15 @@ from opaq.model.uncertainty import Uncertainty
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement
 from opaq.solvers.options import SolveOptions, available_cores
-from opaq.solvers.policy_classes import chosen_class, class_name
+from opaq.solvers.policy_classes import class_name
 from opaq.solvers.strategy import Status
 from opaq.stop import Stop, StoppedError, interruptible
+from opaq.study.arguments import read_arguments
 from opaq.study.front.placement import FrontSample, is_closed_under_mixing, next_thresholds, shortfalls
-from opaq.study.front.search import FEW_BELIEFS, FrontSearch, Solved, with_threshold
+from opaq.study.front.search import FEW_BELIEFS, FrontSearch, FrontSolution, with_threshold
 
-CONCAVE = 1e-3  # bits that a point may lie below the others' mixtures and still count as on a concave front
-MOST_POINTS = 1_000
+_CONCAVE = 1e-3  # bits that a point may lie below the others' mixtures and still count as on a concave front
+_MOST_POINTS = 1_000
 _SIDE_BY_SIDE = 2  # points solved together, on any machine: the same points everywhere
 _END = 1e-6  # of its size: how far below the largest attainable value the last point is asked for
 _FOR_ENDS = 0.4  # of the time: all other points begin from them
@@ -93,7 +99,7 @@ class Frontier(ContentEq):
     @property
     def not_concave(self) -> tuple[FrontierPoint, ...]:
         """The points that lie more than 1e-3 below the mixtures of others."""
-        return tuple(point for point in self.points if point.shortfall > CONCAVE)
+        return tuple(point for point in self.points if point.shortfall > _CONCAVE)
 
     def __repr__(self) -> str:
         shown = (*self.points[:1], *self.points[-1:])
@@ -117,7 +123,7 @@ def frontier(
     on_point: Callable[[FrontierPoint], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Frontier:
-    """The Pareto front of opacity against the return, or against another requirement of the task.
+    """Return the Pareto front of opacity against the return, or against another requirement of the task.
 
     problem: an object, the name of a file, or the name of a scenario. Its own threshold for `against` is not used;
         all other requirements hold at every point.
@@ -138,63 +144,63 @@ def frontier(
     There are no points when no policy is found that meets the other requirements. Raises InputError when an argument
     does not fit.
     """
-    check_numbers({"points": (points, 2, MOST_POINTS)}, whole=("points",))
-    check_types(
+    check_numbers({"points": (points, 2, _MOST_POINTS)}, whole=("points",))
+    problem, chosen, policy_class = read_arguments(
+        problem,
         {
             "against": (against, str, "'return', or the name of a requirement"),
             "certify": (certify, is_flag, "True or False"),
-            "options": (options, SolveOptions, "an opaq.SolveOptions"),
-            "stop": (stop, Stop, "an opaq.Stop"),
-            "on_point": (on_point, callable, "a function"),
-            "on_progress": (on_progress, callable, "a function"),
         },
-        optional=("options", "stop", "on_point", "on_progress"),
+        options=options,
+        changes={"conditions": conditions, "time_limit": time_limit, "workers": workers, "seed": seed},
+        stop=stop,
+        callbacks={"on_point": on_point, "on_progress": on_progress},
     )
-    chosen = (options or SolveOptions()).changed(
-        conditions=conditions, time_limit=time_limit, workers=workers, seed=seed
-    )
-    stated = as_problem(problem)
-    _check(stated, certify)
-    policy_class = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
-    begun = perf_counter()
-    with interruptible(stop) as asked, asked.limit(chosen.time_limit):
-        settings = replace(chosen, time_limit=None, sequences=0)
-        search = FrontSearch.prepare(stated, policy_class, settings, against=against, stop=asked)
-        front = _Front(search, points, asked, begun, chosen.time_limit, certify, on_point, on_progress)
-        return replace(front.frontier(), stated=stated)
-
-
-def _check(problem: Problem, certify: bool) -> None:
     if problem.task.over == "forever":
-        found = "a front needs a return over the horizon"
-        raise InputError([Fault("task.over", found, "write 'over: horizon'")])
+        reason = "a front needs a return over the horizon"
+        raise InputError([Fault("task.over", reason, "write 'over: horizon'")])
     if certify:
         check_certifiable(problem)
+    start = perf_counter()
+    with interruptible(stop) as stop, stop.limit(chosen.time_limit):
+        settings = replace(chosen, time_limit=None, sequences=0)
+        search = FrontSearch.prepare(problem, policy_class, settings, against=against, stop=stop)
+        front = _Front(search, points, stop, start, chosen.time_limit, certify, on_point, on_progress)
+        return replace(front.solve(), stated=problem)
 
 
 @dataclass(slots=True, eq=False)
 class _Front:
-    """A front in the making."""
+    """A front in the making.
+
+    The points that are solved, by threshold, and the steps that add and improve them; `solve` takes them all. Each step
+    ends early when the work is asked to stop, and the points so far are the front.
+    """
 
     search: FrontSearch
-    count: int
+    count: int  # points that are wanted, the ends included
     stop: Stop
-    begun: float
-    time: float | None
+    start: float  # when the work began, by `perf_counter`
+    time: float | None  # seconds for all of it
     certify: bool
     on_point: Callable[[FrontierPoint], None] | None
     on_progress: Callable[[str], None] | None
-    solved: list[Solved] = field(default_factory=list)  # by threshold
-    carried: set[int] = field(default_factory=set)
+    solved: list[FrontSolution] = field(default_factory=list)  # by threshold
+    carried: set[int] = field(default_factory=set)  # positions whose policy is that of the next point
     one_point: bool = False  # the most opaque policy also earns all that can be earned: there is nothing between
 
-    def frontier(self) -> Frontier:
+    def solve(self) -> Frontier:
+        """Return the front, with as many points as there was time for."""
         with threadpool_limits(1):  # sums over several threads round differently
-            self._ends()
-            self._middle()
-            self._mend()
-        self._carry()
-        points = self._certified(self._points())
+            self._solve_ends()
+            self._solve_between()
+            self._resolve_dents()
+        self._make_monotone()
+        points = [
+            replace(self._point(each), shortfall=shortfall, carried=index in self.carried)
+            for index, (each, shortfall) in enumerate(zip(self.solved, self._shortfalls(), strict=True))
+        ]
+        points = self._certify_points(points) if self.certify else points
         search = self.search
         problem, policy_class = search.search.problem, search.search.policy_class
         return Frontier(
@@ -204,18 +210,21 @@ class _Front:
             of=problem.task.of,
             largest=search.largest,
             points=tuple(points),
-            concave_by_theory=is_closed_under_mixing(problem, policy_class, payoff=search.payoff),
+            concave_by_theory=is_closed_under_mixing(problem, policy_class),
             seed=search.search.options.seed,
-            seconds=perf_counter() - self.begun,
+            seconds=perf_counter() - self.start,
             interrupted=self.stop.interrupted,
             complete=len(points) == self.count or self.one_point,
         )
 
-    def _ends(self) -> None:
-        """The most opaque policy of all, and the most opaque one that earns (nearly) all that can be earned."""
+    def _solve_ends(self) -> None:
+        """Solve for the most opaque policy of all, and the most opaque one that earns (nearly) all that can be earned.
+
+        Raises StoppedError when there was no time for the first.
+        """
         search = self.search
         top = search.largest - _END * search.size
-        first, last = self._together([(None, []), (top, [])])
+        first, last = self._solve_batch([(None, []), (top, [])])
         if first is None or (self.stop.requested and not first.measurement.feasible):
             raise StoppedError(self.stop.reason)
         if not first.measurement.feasible:
@@ -223,11 +232,11 @@ class _Front:
         self._keep([first])
         if last is not None and not last.measurement.feasible and not self.stop.requested:
             reached = last.value - _END * search.size  # the most that policies of this class are found to reach
-            (better,) = self._together([(reached, [last.pi])])
+            (better,) = self._solve_batch([(reached, [last.pi])])
             if better is not None and better.measurement.feasible:
                 last = replace(better, seconds=last.seconds + better.seconds)
             else:
-                last = search.as_it_is(last)
+                last = search.ask_for_own_value(last)
         if last is None or not last.measurement.feasible:
             return
         if last.value > first.value + _END * search.size:
@@ -235,55 +244,78 @@ class _Front:
         else:
             self.one_point = True
 
-    def _middle(self) -> None:
+    def _solve_between(self) -> None:
+        """Solve for thresholds between those that are known, until there are enough or nothing is left between."""
         while 2 <= len(self.solved) < self.count and not self.stop.requested:
-            known = [FrontSample(self._x(each), each.score, self._score_slope(each)) for each in self.solved]
+            sign = self.search.sign
+            known = [
+                FrontSample(_position(each), each.score, None if each.slope is None else sign * each.slope)
+                for each in self.solved
+            ]
             chosen = next_thresholds(known, min(_SIDE_BY_SIDE, self.count - len(self.solved)))
             if not chosen:
                 return
-            found = self._together([(threshold, self._begins(threshold)) for threshold in chosen])
-            kept = [each for each in found if each is not None and self._is_worth_keeping(each)]
+            batch = self._solve_batch([(threshold, self._initial_policies(threshold)) for threshold in chosen])
+            kept = [each for each in batch if each is not None and self._is_worth_keeping(each)]
             if not kept:
                 return
             self._keep(kept)
 
-    def _is_worth_keeping(self, solved: Solved) -> bool:
-        """Whether a point is one: a search that had no time may know nothing better than the next point."""
+    def _is_worth_keeping(self, solved: FrontSolution) -> bool:
+        """Return whether a point is one: a search that had no time may know nothing better than the next point."""
         if solved.status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
             return solved.measurement.feasible
-        above = [each.score for each in self.solved if self._x(each) > self._x(solved)]
+        above = [each.score for each in self.solved if _position(each) > _position(solved)]
         return solved.measurement.feasible and solved.score > max(above, default=-math.inf)
 
-    def _mend(self) -> None:
-        """Search dents once more, from the neighbours that are known by now."""
-        dented = [each for each, lack in zip(self.solved, self._lacks(), strict=True) if lack > _DENT]
+    def _resolve_dents(self) -> None:
+        """Solve once more for points below the mixtures of others, from the neighbours that are known by now."""
+        dented = [each for each, below in zip(self.solved, self._shortfalls(), strict=True) if below > _DENT]
         for first in range(0, len(dented), _SIDE_BY_SIDE):
             if self.stop.requested:
                 return
             pair = [each for each in dented[first : first + _SIDE_BY_SIDE] if each.threshold is not None]
-            jobs = [(each.threshold, self._begins(self._x(each), without=each)) for each in pair]
-            for before, after in zip(pair, self._together(jobs), strict=True):
+            jobs = [(each.threshold, self._initial_policies(_position(each), without=each)) for each in pair]
+            for before, after in zip(pair, self._solve_batch(jobs), strict=True):
                 if after is not None and after.measurement.feasible and after.score > before.score:
                     after = replace(after, seconds=before.seconds + after.seconds)
                     self.solved[self.solved.index(before)] = after
 
-    def _carry(self) -> None:
-        """A policy that reaches more also reaches less: no point stays below one of a higher threshold."""
+    def _make_monotone(self) -> None:
+        """Give points below one of a higher threshold its policy: what reaches more also reaches less."""
         for index in range(len(self.solved) - 2, -1, -1):
             here, above = self.solved[index], self.solved[index + 1]
             if above.score > here.score:
                 self.solved[index] = replace(above, threshold=here.threshold, slope=0.0, seconds=here.seconds)
                 self.carried.add(index)
 
-    def _together(self, jobs: Sequence[_Job]) -> list[Solved | None]:
-        """Several thresholds side by side; None where there was no time for anything."""
-        seconds = self._share(len(jobs))
+    def _solve_batch(self, jobs: Sequence[_Job]) -> list[FrontSolution | None]:
+        """Solve for several thresholds side by side; None where there was no time for anything.
 
-        def run(job: _Job) -> Solved | None:
+        Where there is a limit, they get their share of the time that is left, and a half more.
+        """
+        seconds = None
+        if self.time is not None:
+            left = self.start + self.time * (1.0 - _CERTIFYING * self.certify) - perf_counter()
+            share = 1.5 * len(jobs) / max(self.count - len(self.solved), 1) if self.solved else _FOR_ENDS
+            seconds = max(0.0, left) * min(1.0, share)
+
+        def report_progress(threshold: float | None) -> None:
+            if self.on_progress is not None:
+                what = "any" if threshold is None else f"at least {threshold:.4g}"
+                self.on_progress(f"{len(self.solved)} of {self.count} points | {self.search.name} {what}")
+
+        def run(job: _Job) -> FrontSolution | None:
+            threshold, policies = job
             with self.stop.part(seconds) as stop:
                 try:
-                    seed = len(self.solved)
-                    return self.search.solve(*job, stop=stop, seed=seed, on_step=lambda step: self._tell(job[0]))
+                    return self.search.solve(
+                        threshold,
+                        policies,
+                        stop=stop,
+                        seed=len(self.solved),
+                        on_step=lambda step: report_progress(threshold),
+                    )
                 except StoppedError:
                     return None
 
@@ -293,47 +325,30 @@ class _Front:
         with ThreadPoolExecutor(min(cores, len(jobs))) as pool:
             return list(pool.map(run, jobs))
 
-    def _share(self, jobs: int) -> float | None:
-        """Seconds for some points that are solved next: their share of what is left, and a half more."""
-        if self.time is None:
-            return None
-        left = self.begun + self.time * (1.0 - _CERTIFYING * self.certify) - perf_counter()
-        share = 1.5 * jobs / max(self.count - len(self.solved), 1) if self.solved else _FOR_ENDS
-        return max(0.0, left) * min(1.0, share)
+    def _initial_policies(self, threshold: float, *, without: FrontSolution | None = None) -> list[FloatArray]:
+        """Return policies to begin from: one between the neighbours that reaches the threshold, and the two themselves.
 
-    def _begins(self, threshold: float, *, without: Solved | None = None) -> list[FloatArray]:
-        """Policies to begin from: one between the neighbours that reaches the threshold, and the two themselves."""
+        without: the point itself where it is searched once more; its own policy is the last one then.
+        """
         others = [each for each in self.solved if each is not without]
-        left = max((each for each in others if self._x(each) <= threshold), key=self._x, default=others[0])
-        right = min((each for each in others if self._x(each) > threshold), key=self._x, default=others[-1])
+        left = max((each for each in others if _position(each) <= threshold), key=_position, default=others[0])
+        right = min((each for each in others if _position(each) > threshold), key=_position, default=others[-1])
         mixed = self.search.mixture(left, right, threshold)
         return [mixed, right.pi, left.pi, *([] if without is None else [without.pi])]
 
-    def _keep(self, found: Sequence[Solved]) -> None:
-        self.solved = sorted([*self.solved, *found], key=self._x)
-        for each in found:
+    def _keep(self, solutions: Sequence[FrontSolution]) -> None:
+        """Add points, and tell the caller of them."""
+        self.solved = sorted([*self.solved, *solutions], key=_position)
+        for each in solutions:
             if self.on_point is not None:
                 self.on_point(self._point(each))
 
-    @staticmethod
-    def _x(solved: Solved) -> float:
-        """Where a point stands: what was asked, or what the most opaque policy reaches unasked."""
-        return solved.value if solved.threshold is None else solved.threshold
+    def _shortfalls(self) -> list[float]:
+        """Return how far each point lies below the mixtures of the others, in bits: where a search may have missed."""
+        return shortfalls([(_position(each), each.score) for each in self.solved])
 
-    def _score_slope(self, solved: Solved) -> float | None:
-        return None if solved.slope is None else self.search.sign * solved.slope
-
-    def _lacks(self) -> list[float]:
-        return shortfalls([(self._x(each), each.score) for each in self.solved])
-
-    def _points(self) -> list[FrontierPoint]:
-        marks = zip(self.solved, self._lacks(), strict=True)
-        return [
-            replace(self._point(each), shortfall=lack, carried=index in self.carried)
-            for index, (each, lack) in enumerate(marks)
-        ]
-
-    def _point(self, solved: Solved) -> FrontierPoint:
+    def _point(self, solved: FrontSolution) -> FrontierPoint:
+        """Return a solution as a point of the front, without what only the whole front tells."""
         return FrontierPoint(
             threshold=solved.threshold,
             value=solved.value,
@@ -345,27 +360,24 @@ class _Front:
             seconds=solved.seconds,
         )
 
-    def _certified(self, points: list[FrontierPoint]) -> list[FrontierPoint]:
-        """The points with their bounds: what no policy exceeds at a threshold, none exceeds at a higher one."""
-        if not self.certify:
-            return points
+    def _certify_points(self, points: list[FrontierPoint]) -> list[FrontierPoint]:
+        """Return the points with their bounds: what no policy exceeds at a threshold, none exceeds at a higher one."""
         least, bounded = math.inf, []
         for number, point in enumerate(points):
-            certificate = self._certificate(point, number, len(points))
+            certificate = None if self.stop.requested else self._certify_point(point, number, len(points))
             least = least if certificate is None else min(least, certificate.upper_bound)
             bound = least if least < math.inf else None
             trivial = bound is not None and certificate is not None and is_trivial(bound, certificate.trivial_bound)
             bounded.append(replace(point, certificate=certificate, bound=bound, bound_is_trivial=trivial))
         return bounded
 
-    def _certificate(self, point: FrontierPoint, number: int, count: int) -> Certificate | None:
-        if self.stop.requested:
-            return None
+    def _certify_point(self, point: FrontierPoint, number: int, count: int) -> Certificate | None:
+        """Return the certificate of one of `count` points, in its share of the time; None if there was too little."""
         if self.on_progress is not None:
             self.on_progress(f"certifying point {number + 1} of {count}")
         left = _CERTIFY_SECONDS
         if self.time is not None:
-            left = max(0.0, self.begun + self.time - perf_counter()) / (count - number)
+            left = max(0.0, self.start + self.time - perf_counter()) / (count - number)
         problem = with_threshold(self.search.search.problem, self.search.payoff, point.threshold)
         try:
             with self.stop.part() as stop:
@@ -373,8 +385,7 @@ class _Front:
         except StoppedError:
             return None
 
-    def _tell(self, threshold: float | None) -> None:
-        if self.on_progress is not None:
-            what = "any" if threshold is None else f"at least {threshold:.4g}"
-            done = f"{len(self.solved)} of {self.count} points"
-            self.on_progress(f"{done} | {self.search.name} {what}")
+
+def _position(solved: FrontSolution) -> float:
+    """Return where a point stands: the threshold, or what the most opaque policy reaches without one."""
+    return solved.value if solved.threshold is None else solved.threshold

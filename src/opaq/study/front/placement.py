@@ -1,4 +1,4 @@
-"""Where the next point of a front goes, and where theory promises a concave front.
+"""The thresholds that a front is solved at next, its dents, and the classes whose fronts are concave by theory.
 
 The optimal multiplier of a requirement is what one more unit of its threshold costs: minus the slope of the front. Of
 a concave front every tangent is an upper bound and every chord a lower one, so that the front between two known points
@@ -23,26 +23,27 @@ _LENGTH_COUNTS = 1e-3  # of the front's whole drop: what the length of an interv
 
 @dataclass(frozen=True, slots=True)
 class FrontSample:
-    """One point of a front: what is asked for, what it scores, and its slope there (None: not known)."""
+    """One point of a front, with the slope of the front there (None: not known)."""
 
-    threshold: float
-    score: float
-    slope: float | None = None
+    threshold: float  # of the requirement
+    score: float  # bits, or the unit of another uncertainty; higher is better
+    slope: float | None = None  # score per unit of threshold
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """How much is not known between two neighbours, and the threshold at which that is most."""
+    """The corner of the triangle in which the front between two neighbours lies."""
 
-    threshold: float
-    height: float  # from the chord to the tangents
-    chord: float  # the score on the chord
+    threshold: float  # where the tangents meet
+    height: float  # of that corner above the chord: how much is not known
+    chord: float  # the score on the chord there
 
 
 def next_thresholds(known: Sequence[FrontSample], count: int) -> list[float]:
-    """Where the next `count` points go, if they are to be solved side by side; fewer when nothing is left between.
+    """Return the thresholds of the next points, in order: the corners of the largest triangles.
 
-    known: two points at least, by threshold.
+    known: two points at least. count: how many points are solved side by side; there are fewer where no interval has
+    an inside left. A threshold that is chosen counts as known for the next one, half way up its triangle.
     """
     points, chosen = sorted(known, key=lambda point: point.threshold), list[float]()
     span, drop = points[-1].threshold - points[0].threshold, abs(points[0].score - points[-1].score)
@@ -57,84 +58,78 @@ def next_thresholds(known: Sequence[FrontSample], count: int) -> list[float]:
         if not points[index].threshold < gap.threshold < points[index + 1].threshold:
             break
         chosen.append(gap.threshold)
-        points.insert(
-            index + 1, FrontSample(gap.threshold, gap.chord + 0.5 * gap.height)
-        )  # about where the front may be
+        expected = gap.chord + 0.5 * gap.height  # about where the front may be
+        points.insert(index + 1, FrontSample(gap.threshold, expected))
     return sorted(chosen)
 
 
 def gap_between(left: FrontSample, right: FrontSample) -> Gap:
-    """The corner of the triangle between two neighbours; the middle where a slope is missing or none has a corner."""
+    """Return the corner of the triangle between two neighbours; the middle where it has none.
+
+    With the chord's slope c, the tangents' slopes l >= c >= r and the length d of the interval, the tangents meet
+    (c - r) / (l - r) d to the right of its left end, (l - c) (c - r) / (l - r) d above the chord. A slope that is not
+    known, or that contradicts a concave front, counts as the chord's. No corner comes closer to an end than 15% of d.
+    """
     length = right.threshold - left.threshold
-    drop = (right.score - left.score) / length if length > 0 else 0.0
-    above = _slope(left.slope, drop, least=True) - drop  # how fast the left tangent leaves the chord
-    below = drop - _slope(right.slope, drop, least=False)  # and the right one, seen from the right
+    chord = (right.score - left.score) / length if length > 0 else 0.0
+    above = 0.0 if left.slope is None else max(left.slope, chord) - chord  # how fast the left tangent leaves the chord
+    below = 0.0 if right.slope is None else chord - min(right.slope, chord)  # and the right one, seen from the right
     if above <= 0.0 or below <= 0.0:  # flat, not concave, or one tangent only
         share, height = 0.5, 0.5 * length * max(above, below, 0.0)
     else:
         share = below / (above + below)
         height = above * share * length
     share = min(max(share, _NEAREST), 1.0 - _NEAREST)
-    return Gap(left.threshold + share * length, height, left.score + share * length * drop)
-
-
-def _slope(slope: float | None, drop: float, *, least: bool) -> float:
-    """A slope, or the chord's where it is not known or says that the front is not concave here."""
-    if slope is None:
-        return drop
-    return max(slope, drop) if least else min(slope, drop)
+    return Gap(left.threshold + share * length, height, left.score + share * length * chord)
 
 
 def shortfalls(points: Sequence[tuple[float, float]]) -> list[float]:
-    """How far each (threshold, score) lies below the least concave curve above all of them.
+    """Return how far each (threshold, score) lies below the least concave curve above all of them.
 
     That curve is what a private coin, tossed at the start between two policies of the front, is sure to reach:
     H(Z | Y) >= H(Z | Y, coin), which is the mean of the two.
     """
     hull: list[tuple[float, float]] = []
-    for point in sorted(points):
-        while len(hull) >= 2 and _turn(hull[-2], hull[-1], point) >= 0.0:
+    for last in sorted(points):
+        while len(hull) >= 2:
+            first, middle = hull[-2], hull[-1]
+            turn = (middle[0] - first[0]) * (last[1] - first[1]) - (last[0] - first[0]) * (middle[1] - first[1])
+            if turn < 0.0:  # the middle lies above the line from first to last
+                break
             hull.pop()
-        hull.append(point)
-    return [max(0.0, _height(hull, threshold) - score) for threshold, score in points]
+        hull.append(last)
+
+    def height(threshold: float) -> float:
+        for left, right in pairwise(hull):
+            if left[0] <= threshold <= right[0] and right[0] > left[0]:
+                share = (threshold - left[0]) / (right[0] - left[0])
+                return (1.0 - share) * left[1] + share * right[1]
+        return max(score for corner, score in hull if corner == threshold)
+
+    return [max(0.0, height(threshold) - score) for threshold, score in points]
 
 
-def _turn(first: tuple[float, float], middle: tuple[float, float], last: tuple[float, float]) -> float:
-    """Positive where the middle lies below the line from first to last."""
-    return (middle[0] - first[0]) * (last[1] - first[1]) - (last[0] - first[0]) * (middle[1] - first[1])
+def is_closed_under_mixing(problem: Problem, policy_class: PolicyClass) -> bool:
+    """Return whether the front of a class against any requirement is concave, whatever the numbers.
 
-
-def _height(hull: Sequence[tuple[float, float]], threshold: float) -> float:
-    for left, right in pairwise(hull):
-        if left[0] <= threshold <= right[0] and right[0] > left[0]:
-            share = (threshold - left[0]) / (right[0] - left[0])
-            return (1.0 - share) * left[1] + share * right[1]
-    return max(score for place, score in hull if place == threshold)
-
-
-def is_closed_under_mixing(problem: Problem, policy_class: PolicyClass, *, payoff: int = 0) -> bool:
-    """Whether the front of a class against a payoff is concave, whatever the numbers."""
-    observer = problem.observer
+    It is where, for any two policies of the class, a policy of the class behaves as a private coin does that is tossed
+    at the start between them: then the front contains every mixture. Two kinds of class are known to be such, for an
+    observer who sees nothing of the actions: one that remembers all states, and one that remembers all observations
+    beside what the secret and the returns depend on.
+    """
+    observer, conditions = problem.observer, policy_class.conditions
     states_alone = isinstance(observer, Observer) and observer.action_emission is None and observer.after_action is None
     if problem.task.minimise or not states_alone:
         return False
-    return _all_states(problem, policy_class) or _all_observations(problem, policy_class)
 
+    def holds_all_observations(condition: Condition) -> bool:
+        return isinstance(condition, Observations) and (condition.count == "all" or condition.count > problem.horizon)
 
-def _all_states(problem: Problem, policy_class: PolicyClass) -> bool:
-    everything = any(isinstance(one, LastStates) and one.count > problem.horizon for one in policy_class.conditions)
-    seen = [one for one in policy_class.conditions if one.sees_observations]
-    return everything and all(_is_everything_seen(problem, one) for one in seen)
-
-
-def _is_everything_seen(problem: Problem, condition: Condition) -> bool:
-    """Whether a condition holds all observations so far."""
-    return isinstance(condition, Observations) and (condition.count == "all" or condition.count > problem.horizon)
-
-
-def _all_observations(problem: Problem, policy_class: PolicyClass) -> bool:
-    looks_at = {type(one) for one in policy_class.conditions}
-    everything = any(_is_everything_seen(problem, one) for one in policy_class.conditions)
+    remembers_states = any(isinstance(one, LastStates) and one.count > problem.horizon for one in conditions)
+    if remembers_states and all(holds_all_observations(one) for one in conditions if one.sees_observations):
+        return True
+    kinds = {type(one) for one in conditions}
     needed = {LastState: CurrentState, Language: AutomatonState, InitialState: StartState}.get(type(problem.secret))
     returns_only = all(isinstance(one, ReturnAtLeast) for one in problem.task.requirements)
-    return everything and CurrentState in looks_at and needed in looks_at and returns_only
+    remembers_observations = any(map(holds_all_observations, conditions))
+    return remembers_observations and CurrentState in kinds and needed in kinds and returns_only

@@ -12,7 +12,7 @@ import numpy as np
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import PolicyClass
-from opaq.model.problem import Problem, Requirement
+from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.process import HiddenProcess
@@ -29,7 +29,7 @@ from opaq.solvers.strategy import PlanRequest, Status
 from opaq.solvers.verdict import Verdict, status_text
 from opaq.stop import Stop, StoppedError
 
-RETURN = "return"
+_RETURN = "return"
 FEW_BELIEFS = 2_000  # up to this an evaluation takes about a millisecond
 _FRESH_STARTS = 3  # beside the warm ones, where evaluations are that cheap; otherwise 1
 _LAST_SECONDS = 3.0
@@ -37,13 +37,13 @@ _LEAST = 1e-6  # every action of a warm start has about this probability, so tha
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solved:
-    """What a search at one threshold came to."""
+class FrontSolution:
+    """The policy that a search at one threshold ended with."""
 
-    threshold: float | None  # None: nothing was asked
-    pi: FloatArray
+    threshold: float | None  # None: without that requirement
+    pi: FloatArray  # [slot]: the probability of each action in each row of the policy
     value: float  # what the policy reaches of the requirement
-    score: float  # the certain side of the uncertainty: higher is better, also where as little as possible is asked
+    score: float  # the certain end of the uncertainty, negative where it is minimised: higher is better
     measurement: Measurement
     slope: float | None  # of the front
     status: Status
@@ -63,40 +63,44 @@ class FrontSearch:
     def prepare(
         cls, problem: Problem, policy_class: PolicyClass, options: SolveOptions, *, against: str, stop: Stop
     ) -> FrontSearch:
-        """Compile the problem. Raises InputError for an unknown requirement, StoppedError when asked to stop."""
+        """Compile the problem once, with some threshold for the requirement that varies.
+
+        options: of every solve. against: the requirement, by its name. stop: ends the work when it is requested.
+        Raises InputError for an unknown requirement, StoppedError when the work ends before there is a search.
+        """
         payoff = payoff_index(problem, against)
-        stated = with_threshold(problem, payoff, 0.0)
-        search = Search.prepare(stated, policy_class, factory_of(options.solver), options, warm=None, stop=stop)
-        asked = [index for index, each in enumerate(search.product.process.payoffs) if each.threshold is not None]
-        return cls(search, payoff, dict(zip(asked, search.objective.scales.tolist(), strict=True)))
+        problem = with_threshold(problem, payoff, 0.0)
+        search = Search.prepare(problem, policy_class, factory_of(options.solver), options, warm=None, stop=stop)
+        required = [index for index, each in enumerate(search.product.process.payoffs) if each.threshold is not None]
+        return cls(search, payoff, dict(zip(required, search.objective.scales.tolist(), strict=True)))
 
     @property
     def process(self) -> HiddenProcess:
-        """The hidden process."""
+        """The hidden process, whose payoffs have the thresholds of the problem."""
         return self.search.product.process
 
     @property
     def name(self) -> str:
-        """What the requirement is called."""
+        """The name of the requirement, as it is reported."""
         return self.process.payoffs[self.payoff].name
 
     @property
     def largest(self) -> float:
-        """What no policy exceeds of the requirement."""
+        """The most that any policy reaches of the requirement."""
         return next(most.largest for most in self.search.attainable if most.name == self.name)
 
     @property
     def size(self) -> float:
-        """How far the requirement can vary."""
+        """The range of the requirement over all policies: its unit for tolerances."""
         return self.sizes[self.payoff]
 
     @property
     def sign(self) -> float:
-        """+1 where as much as possible is asked for, -1 for as little."""
+        """+1 where the uncertainty is maximised, -1 where it is minimised."""
         return self.search.objective.sign
 
     def at(self, threshold: float | None, *, stop: Stop) -> Search:
-        """The search with another threshold (None: without that requirement)."""
+        """Return the search with another threshold (None: without that requirement); nothing is compiled again."""
         process, search = self.process, self.search
         payoffs = list(process.payoffs)
         payoffs[self.payoff] = replace(payoffs[self.payoff], threshold=threshold)
@@ -104,40 +108,42 @@ class FrontSearch:
         product = replace(search.product, problem=problem, process=replace(process, payoffs=tuple(payoffs)))
         sizes = [size for index, size in self.sizes.items() if payoffs[index].threshold is not None]
         largest = {most.name: most for most in search.attainable}
-        asked = [payoff for payoff in payoffs if payoff.threshold is not None]
+        required = [payoff for payoff in payoffs if payoff.threshold is not None]
         return replace(
             search,
             problem=problem,
             product=product,
             objective=replace(search.objective, product=product, sizes=np.array(sizes), stop=stop),
-            attainable=tuple(replace(largest[each.name], threshold=float(each.threshold or 0.0)) for each in asked),
+            attainable=tuple(replace(largest[each.name], threshold=float(each.threshold or 0.0)) for each in required),
         )
 
     def solve(
         self,
         threshold: float | None,
-        begins: Sequence[FloatArray] = (),
+        policies: Sequence[FloatArray] = (),
         *,
         stop: Stop,
         seed: int = 0,
         on_step: Callable[[Progress], None] | None = None,
-    ) -> Solved:
-        """The best policy found: from the policies given and some fresh starts, drawn from the seed.
+    ) -> FrontSolution:
+        """Return the best policy that is found at a threshold (None: without that requirement).
 
-        Without policies it is an ordinary solve.
+        policies: where the search begins, beside some fresh starts; without any it is an ordinary solve.
+        stop: ends the search with the best policy so far. seed: of the fresh starts, added to that of the options.
+        on_step: called now and then with where the search is. Raises StoppedError when there is no policy at all.
         """
-        begun = perf_counter()
+        start = perf_counter()
         search = self.at(threshold, stop=stop)
         outcome = RaceResult((), None, (), Status.INTERRUPTED)
         with suppress(StoppedError):
-            if begins:
-                outcome = self._warm_race(search, begins, seed, on_step)
+            if policies:
+                outcome = self._warm_race(search, policies, seed, on_step)
             elif not search.impossible:
                 outcome = search.race(folder=None, on_step=on_step)
         verdict = finish_search(search, outcome)
         pi, measurement = measure_winner(search, verdict.candidate)
         verdict = reconcile(verdict, measurement)
-        return Solved(
+        return FrontSolution(
             threshold=threshold,
             pi=pi,
             value=measurement.requirements[self.payoff].value,
@@ -148,11 +154,11 @@ class FrontSearch:
             status_text=status_text(
                 verdict, measurement, search.attainable, minimise=search.product.problem.task.minimise
             ),
-            seconds=perf_counter() - begun,
+            seconds=perf_counter() - start,
         )
 
-    def as_it_is(self, solved: Solved) -> Solved:
-        """The same policy as the point of what it reaches, where there was no time to improve it."""
+    def ask_for_own_value(self, solved: FrontSolution) -> FrontSolution:
+        """Return the same policy as the point of the value that it reaches, where there was no time to improve it."""
         search = self.at(solved.value, stop=Stop())
         measurement = measure_product(search.product, solved.pi, time=_LAST_SECONDS, sequences=0)
         return replace(
@@ -160,16 +166,17 @@ class FrontSearch:
         )
 
     def _warm_race(
-        self, search: Search, begins: Sequence[FloatArray], seed: int, on_step: Callable[[Progress], None] | None
+        self, search: Search, policies: Sequence[FloatArray], seed: int, on_step: Callable[[Progress], None] | None
     ) -> RaceResult:
+        """Race the policies against a few fresh starts; all but one are dropped after the first rounds."""
         process, options = search.objective.process, search.options
         factory = factory_of(options.solver)
         settings = {name: getattr(options, name) for name in factory.options}
-        logits = [with_least(process, process.logits(pi), _LEAST) for pi in begins]
+        logits = [with_least(process, process.logits(pi), _LEAST) for pi in policies]
         count = _FRESH_STARTS if search.beliefs <= FEW_BELIEFS else 1
         kind: StartChoice = "mixed" if count > 1 else "random"
         fresh = starts(search.objective, count=count, kind=kind, seed=options.seed + seed)
-        racing = [Start(place, "warm", theta) for place, theta in enumerate(logits)]
+        racing = [Start(index, "warm", theta) for index, theta in enumerate(logits)]
         racing += [replace(start, place=len(logits) + start.place) for start in fresh]
         plan = factory.plan(PlanRequest(search.objective.gradients, search.beliefs, len(racing), settings))
         kept = [
@@ -179,19 +186,23 @@ class FrontSearch:
         return run_race(search.objective, plan, racing, seed=options.seed, folder=None, workers=1, on_step=on_step)
 
     def _slope(self, search: Search, verdict: Verdict, threshold: float | None) -> float | None:
-        """Minus the multiplier: what one more unit of threshold changes."""
+        """Return minus the multiplier of the requirement: what one more unit of threshold changes. None: not known."""
         if threshold is None:
             return 0.0
         if verdict.optimality is None:
             return None
-        asked = [index for index in self.sizes if search.product.process.payoffs[index].threshold is not None]
-        return -self.sign * float(verdict.optimality.multipliers[asked.index(self.payoff)])
+        required = [index for index in self.sizes if search.product.process.payoffs[index].threshold is not None]
+        return -self.sign * float(verdict.optimality.multipliers[required.index(self.payoff)])
 
-    def mixture(self, first: Solved, second: Solved, threshold: float) -> FloatArray:
-        """A policy between two, that reaches about the threshold.
+    def mixture(self, first: FrontSolution, second: FrontSolution, threshold: float) -> FloatArray:
+        """Return a policy between two, that reaches about the threshold.
 
-        Rows are weighted by how often each policy visits them. Where rows tell states and times apart this has the
-        visits of a coin tossed at the start between the two, and so exactly the mean of their returns.
+        With share s of the way from the first value to the second, and v1, v2 the expected visits of a row,
+
+            pi(a | row) = ((1 - s) v1 pi1(a | row) + s v2 pi2(a | row)) / ((1 - s) v1 + s v2).
+
+        Where rows tell states and times apart this has the visits of a coin tossed at the start between the two, and
+        so exactly the mean of their returns.
         """
         span = second.value - first.value
         share = min(max((threshold - first.value) / span, 0.0), 1.0) if span > 0 else 0.5
@@ -204,36 +215,38 @@ class FrontSearch:
 
 
 def _score(amount: Amount, sign: float) -> float:
+    """Return the end of an uncertainty that is sure, higher where it is better; of an estimate its value."""
     if amount.method == "sampled":
         return sign * amount.value
     return amount.lower if sign > 0 else -amount.upper
 
 
 def payoff_index(problem: Problem, against: str) -> int:
-    """The position of a requirement among the payoffs, by its name as it is reported or as it is stated."""
-    names = [RETURN]
+    """Return the position of a requirement among the payoffs; the return has position 0.
+
+    against: "return", or the name of a requirement as it is reported or as the task states it. Raises InputError for
+    any other.
+    """
+    names = [_RETURN]
     for position, requirement in enumerate(problem.task.requirements, start=1):
         tracked = track_requirement(requirement, problem).name
-        if against in (tracked, _stated_name(requirement)):
+        own = str(getattr(requirement, "name", "") or getattr(requirement, "reward", ""))
+        if against in (tracked, own):
             return position
         names.append(tracked)
-    if against == RETURN:
+    if against == _RETURN:
         return 0
     raise InputError([Fault("against", f"no requirement is called '{against}'", f"there are {', '.join(names)}")])
 
 
-def _stated_name(requirement: Requirement) -> str:
-    return str(getattr(requirement, "name", "") or getattr(requirement, "reward", ""))
-
-
 def with_threshold(problem: Problem, payoff: int, threshold: float | None) -> Problem:
-    """The problem with another threshold for one payoff (None: nothing is asked of it)."""
+    """Return the problem with another threshold for one payoff, by its position; None takes the requirement out."""
     task = problem.task
     if payoff == 0:
         return replace(problem, task=replace(task, return_at_least=threshold))
-    stated = list(task.requirements)
+    requirements = list(task.requirements)
     if threshold is None:
-        del stated[payoff - 1]
+        del requirements[payoff - 1]
     else:
-        stated[payoff - 1] = replace(stated[payoff - 1], threshold=threshold)  # type: ignore[type-var]
-    return replace(problem, task=replace(task, requirements=tuple(stated)))
+        requirements[payoff - 1] = replace(requirements[payoff - 1], threshold=threshold)  # type: ignore[type-var]
+    return replace(problem, task=replace(task, requirements=tuple(requirements)))

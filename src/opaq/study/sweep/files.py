@@ -1,4 +1,9 @@
-"""The folder of a sweep: begun for one plan; tables, answers and policies made from its journal."""
+"""The folder of a sweep: opened for one plan; tables, answers and policies made from its journal.
+
+`journal.sqlite` is the record. All else is made from it for people and other programs, and made again where it is
+missing: `results.csv` (and `results.parquet`) for spreadsheets, `policies/` for commands that take a policy file,
+`answers/` for those that take the answer of a solve. `plan.yaml` and `problem.yaml` show what was asked.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import importlib.util
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -14,11 +20,15 @@ from typing import Any
 from opaq.errors import Fault, InputError, spreadsheet_cell
 from opaq.files import read_bytes, write_bytes, write_text
 from opaq.study.sweep.journal import BASE, FILE, Journal
-from opaq.study.sweep.plan import SweepPlan
-from opaq.study.sweep.points import SweepPoint
+from opaq.study.sweep.plan import SweepPlan, SweepPoint
 
-TABLE, PARQUET, PLAN_COPY, PROBLEM_COPY = "results.csv", "results.parquet", "plan.yaml", "problem.yaml"
-POLICIES, ANSWERS = "policies", "answers"
+PROBLEM_COPY, _PLAN_COPY = "problem.yaml", "plan.yaml"
+_TABLE, _PARQUET = "results.csv", "results.parquet"
+POLICIES, _ANSWERS = "policies", "answers"
+_MAX_PLAN = 64 << 20  # bytes
+_MOST_FAULTS = 20
+_LONGEST = 100  # characters of a value in a message
+_ABSENT = object()
 FIGURES = (
     "opacity",
     "opacity_lower",
@@ -43,150 +53,67 @@ FIGURES = (
 
 
 def make_folders(folder: Path) -> None:
-    """The folder and those in it; InputError when they cannot be made."""
+    """Make the folder of a sweep and those in it, as far as they are missing. Raises InputError when that fails."""
     try:
-        for path in (folder, folder / POLICIES, folder / ANSWERS):
+        for path in (folder, folder / POLICIES, folder / _ANSWERS):
             path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fault = Fault("", f"cannot be made a folder: {error.strerror or error}", "use a folder you may write to")
         raise InputError([fault], str(folder)) from None
 
 
-def write_point(folder: Path, name: str, journal: Journal, point: int) -> None:
-    """The files of one point, unless they are there."""
-    for kind, content in ((POLICIES, journal.policy), (ANSWERS, journal.answer)):
-        file = folder / kind / f"{name}.json"
-        if file.exists():
-            continue
-        value = content(point)
-        if value is not None:
-            text = json.dumps(value, indent=1)
-            write_text(file, f"{text}\n", overwrite=True)
+@contextmanager
+def open_journal(folder: Path, plan: SweepPlan, points: Sequence[SweepPoint], source: Any) -> Iterator[Journal]:
+    """Open the journal of a plan for writing: a new one, or the one that is there.
 
-
-def remove_point(folder: Path, name: str) -> None:
-    """The files of a point that is solved again go."""
-    for kind in (POLICIES, ANSWERS):
-        (folder / kind / f"{name}.json").unlink(missing_ok=True)
-
-
-def write_tables(folder: Path, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """results.csv, one row per point, in one step; values that are no numbers or text are written as JSON.
-
-    Text that a spreadsheet would take for a formula begins with an apostrophe.
+    folder: of the sweep. points: those of the plan, checked. source: the plan as it was given, a file or a mapping; a
+    copy of it and of the problem file go beside a new journal.
+    Raises InputError when the folder holds the sweep of another plan, with every difference, or results without their
+    journal.
     """
-    parameters = list(columns)
-    names = table_columns(parameters)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["point", *map(spreadsheet_cell, names)])
-    writer.writerows(
-        [row["point"], *("null" if _is_null(row, name, parameters) else _cell(row.get(name)) for name in names)]
-        for row in rows
-    )
-    write_text(folder / TABLE, text.getvalue(), overwrite=True)
+    parts = plan.to_dict()
+    if not (folder / FILE).exists():
+        if (folder / _TABLE).exists():
+            reason = f"holds {_TABLE} but no {FILE}: the results of a sweep that lost its journal"
+            raise InputError([Fault("", reason, "use another folder")], str(folder))
+        if isinstance(source, Mapping):
+            text = json.dumps({"opaq-sweep": 1, **parts}, indent=1)
+        else:
+            text = read_bytes(source, max_bytes=_MAX_PLAN).decode("utf-8-sig")
+        write_text(folder / _PLAN_COPY, text, overwrite=True)
+        write_text(folder / PROBLEM_COPY, plan.text or json.dumps(plan.problem, indent=1), overwrite=True)
+        Journal.create(folder, parts | {BASE: str(plan.folder.absolute())}, points)
+    with Journal.open(folder) as journal:
+        _refuse_other_plan(folder, journal, parts, points)
+        yield journal
 
 
-def write_parquet(folder: Path, columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """results.parquet, where pandas and pyarrow are there."""
-    if not all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow")):
-        return
-    content = io.BytesIO()
-    dataframe(columns, rows).to_parquet(content, index=False)
-    write_bytes(folder / PARQUET, content.getvalue(), overwrite=True)
+def _refuse_other_plan(folder: Path, journal: Journal, plan: Mapping[str, Any], points: Sequence[SweepPoint]) -> None:
+    """Raise InputError with what differs, when the folder holds a sweep of another plan.
 
-
-def dataframe(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> Any:
-    """The table as a pandas DataFrame; columns of parameters that are neither numbers nor text hold JSON."""
-    import pandas
-
-    names = table_columns(columns)
-    data = {name: [_plain(row.get(name)) for row in rows] for name in ("point", *names)}
-    for name in names:
-        kinds = {isinstance(value, str) for value in data[name] if value is not None}
-        if len(kinds) > 1:  # one type per column
-            data[name] = [None if value is None else str(value) for value in data[name]]
-    return pandas.DataFrame(data)
-
-
-def table_columns(parameters: Iterable[str]) -> list[str]:
-    """The columns beside the name of the point: what is varied, then the figures."""
-    varied = list(parameters)
-    return [*varied, *(name for name in FIGURES if name not in varied)]
-
-
-def _is_null(row: Mapping[str, Any], name: str, parameters: list[str]) -> bool:
-    """Whether a point states that something is left out, which is more than that it does not say."""
-    return name in parameters and name in row and row[name] is None
-
-
-def _plain(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list | dict) else value
-
-
-def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return repr(value)
-    plain = _plain(value)
-    return spreadsheet_cell(plain) if isinstance(plain, str) else plain
-
-
-_MAX_PLAN = 64 << 20
-_MOST_FAULTS = 20
-_LONGEST = 100  # characters of a value in a message
-_ABSENT = object()
-
-
-def open_folder(folder: Path, plan: SweepPlan, points: list[SweepPoint], source: Any) -> None:
-    """Begin the journal, or see that the one there is of this plan."""
-    stated = plan.stated()
-    if (folder / FILE).exists():
-        with Journal.open(folder) as journal:
-            _refuse_other_plan(folder, journal, stated, points)
-        return
-    if (folder / TABLE).exists():
-        found = f"holds {TABLE} but no {FILE}: the results of a sweep that lost its journal"
-        raise InputError([Fault("", found, "use another folder")], str(folder))
-    text = json.dumps({"opaq-sweep": 1, **stated}, indent=1) if isinstance(source, Mapping) else _text(source)
-    write_text(folder / PLAN_COPY, text, overwrite=True)
-    write_text(folder / PROBLEM_COPY, plan.text or json.dumps(plan.problem, indent=1), overwrite=True)
-    rows = [
-        (point.index, point.name, json.dumps(dict(point.parameters)), point.fingerprint, point.warm_from)
-        for point in points
-    ]
-    Journal.create(folder, stated | {BASE: str(plan.folder.absolute())}, rows)
-
-
-def _text(source: Any) -> str:
-    return read_bytes(source, max_bytes=_MAX_PLAN).decode("utf-8-sig")
-
-
-def _refuse_other_plan(folder: Path, journal: Journal, stated: Mapping[str, Any], points: list[SweepPoint]) -> None:
-    """Raise InputError with what differs, when the folder holds a sweep of another plan."""
+    plan: part -> plain data, of now. Where all parts are the same, the fingerprints of the points tell whether the
+    problem file, or a file that it names, has changed.
+    """
     before, advice = journal.plan(), "use another folder for another plan"
-    now = json.loads(json.dumps(stated))
+    now = json.loads(json.dumps(plan))
     differing = [part for part in now if part != "problem" and before.get(part) != now[part]]
     faults = [
-        Fault(path, f"{_short(old, new)} in the folder, {_short(new, old)} now", advice)
+        Fault(path, f"{_shorten(old, new)} in the folder, {_shorten(new, old)} now", advice)
         for part in differing
         for path, old, new in _differences(part, before.get(part), now[part])
     ][:_MOST_FAULTS]
-    recorded = [fingerprint for *_, fingerprint, _ in journal.points()]
+    recorded = [point.fingerprint for point in journal.points()]
     if not faults and recorded != [point.fingerprint for point in points]:
-        found = (
+        reason = (
             f"is not as it was when the sweep was begun, or a file that it names is not (a copy is in {PROBLEM_COPY})"
         )
-        faults.append(Fault("problem", found, advice))
+        faults.append(Fault("problem", reason, advice))
     if faults:
         raise InputError(faults, str(folder))
 
 
 def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Where two parts of a plan differ, and how, key by key of mappings."""
+    """Yield where two parts of a plan differ, key by key of mappings: the path and both values."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         yield path, old, new
         return
@@ -195,8 +122,8 @@ def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]
             yield from _differences(f"{path}.{key}", old.get(key, _ABSENT), new.get(key, _ABSENT))
 
 
-def _short(value: Any, other: Any) -> str:
-    """A value in one short line that shows how it differs from the other one."""
+def _shorten(value: Any, other: Any) -> str:
+    """Return a value in one short line that shows where it differs from the other one."""
     if value is _ABSENT:
         return "not there"
     text = json.dumps(value)
@@ -206,3 +133,84 @@ def _short(value: Any, other: Any) -> str:
     same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     begin = max(0, min(same - _LONGEST // 2, len(text) - _LONGEST))
     return f"{'...' if begin else ''}{text[begin : begin + _LONGEST]}{'...' if begin + _LONGEST < len(text) else ''}"
+
+
+def write_point(folder: Path, point: SweepPoint, journal: Journal) -> None:
+    """Write the policy and the answer of a point as the journal holds them, unless the files are there.
+
+    A failed point has neither. Files that a kill has left out are made when the sweep goes on.
+    """
+    for kind, text_of in ((POLICIES, journal.policy_text), (_ANSWERS, journal.answer_text)):
+        file = folder / kind / f"{point.name}.json"
+        if not file.exists() and (text := text_of(point.index)) is not None:
+            write_text(file, f"{text}\n", overwrite=True)
+
+
+def remove_point(folder: Path, point: SweepPoint) -> None:
+    """Remove the files of a point whose result is about to be replaced: a file never outlives what it was made from."""
+    for kind in (POLICIES, _ANSWERS):
+        (folder / kind / f"{point.name}.json").unlink(missing_ok=True)
+
+
+def write_table(folder: Path, parameters: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write results.csv, one row per point, in one step: whoever reads it never sees half of it.
+
+    parameters: what is varied. rows: column -> value. Values that are neither numbers nor text are written as JSON;
+    text that a spreadsheet would take for a formula begins with an apostrophe. An empty cell: not stated, or no result.
+    """
+    varied = list(parameters)
+    names = _columns(varied)
+
+    def cell(row: Mapping[str, Any], name: str) -> Any:
+        """Return the cell of a column in a row; text is made safe for spreadsheets."""
+        value = row.get(name)
+        if value is None:  # that something is taken out says more than that nothing is said of it
+            return "null" if name in varied and name in row else ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, float):
+            return repr(value)
+        plain = _plain(value)
+        return spreadsheet_cell(plain) if isinstance(plain, str) else plain
+
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["point", *map(spreadsheet_cell, names)])
+    writer.writerows([row["point"], *(cell(row, name) for name in names)] for row in rows)
+    write_text(folder / _TABLE, text.getvalue(), overwrite=True)
+
+
+def write_parquet(folder: Path, parameters: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write results.parquet, the table of `dataframe`, where pandas and pyarrow are installed."""
+    if not all(importlib.util.find_spec(name) for name in ("pandas", "pyarrow")):
+        return
+    content = io.BytesIO()
+    dataframe(parameters, rows).to_parquet(content, index=False)
+    write_bytes(folder / _PARQUET, content.getvalue(), overwrite=True)
+
+
+def dataframe(parameters: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the table as a pandas DataFrame; columns of parameters that are neither numbers nor text hold JSON.
+
+    parameters: what is varied. rows: column -> value. Raises ImportError without pandas.
+    """
+    import pandas
+
+    names = _columns(parameters)
+    data = {name: [_plain(row.get(name)) for row in rows] for name in ("point", *names)}
+    for name in names:
+        kinds = {isinstance(value, str) for value in data[name] if value is not None}
+        if len(kinds) > 1:  # one type per column
+            data[name] = [None if value is None else str(value) for value in data[name]]
+    return pandas.DataFrame(data)
+
+
+def _columns(parameters: Iterable[str]) -> list[str]:
+    """Return the columns beside the name of the point: what is varied, then the figures."""
+    varied = list(parameters)
+    return [*varied, *(name for name in FIGURES if name not in varied)]
+
+
+def _plain(value: Any) -> Any:
+    """Return lists and mappings as JSON, all else as it is."""
+    return json.dumps(value) if isinstance(value, list | dict) else value

@@ -1,6 +1,8 @@
 """The journal of a sweep: one SQLite file in which every result is durable before it counts. One process writes it.
 
-Every row carries a checksum of its content: SQLite itself notices a damaged structure, but not another digit.
+It holds the plan, the points with the fingerprints of their problems, every session and every attempt at a point, and
+of every point that has come to an end the answer and the policy. Tables, policy files and answer files are made from
+it. Every row carries a checksum of its content: SQLite itself notices a damaged structure, but not another digit.
 """
 
 from __future__ import annotations
@@ -8,19 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from time import time
 from typing import Any
 
 from opaq.errors import Fault, InputError
+from opaq.study.sweep.plan import SweepPoint
+from opaq.study.workers.task import PointAnswer
 
 FILE = "journal.sqlite"
 _APPLICATION = 0x6F706171  # "opaq", by which SQLite files are told apart
-_FORMAT = 2
+_FORMAT = 3
 _TABLES = """
 CREATE TABLE plan (part TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT) STRICT;
 CREATE TABLE points (point INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL,
@@ -29,8 +32,8 @@ CREATE TABLE sessions (session INTEGER PRIMARY KEY, begun REAL NOT NULL, executo
                        opaq TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, checksum TEXT) STRICT;
 CREATE TABLE attempts (attempt INTEGER PRIMARY KEY, point INTEGER NOT NULL, session INTEGER NOT NULL,
                        begun REAL NOT NULL, ended REAL, ending TEXT NOT NULL, checksum TEXT) STRICT;
-CREATE TABLE results (point INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, status TEXT NOT NULL,
-                      record TEXT NOT NULL, answer TEXT, policy TEXT, checksum TEXT) STRICT;
+CREATE TABLE results (point INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, status TEXT NOT NULL, answer TEXT,
+                      policy TEXT, seconds REAL, versions TEXT, warm_from TEXT, error TEXT, checksum TEXT) STRICT;
 """
 _TABLE_NAMES = ("plan", "points", "sessions", "attempts", "results")
 _SYSTEM_ERRORS = ("BUSY", "CANTOPEN", "FULL", "INTERRUPT", "IOERR", "LOCKED", "NOLFS", "NOMEM", "PERM", "READONLY")
@@ -42,26 +45,19 @@ FAILED = "failed"
 BASE = "folder"  # the part of the plan that says what paths in the problem file are relative to
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What is recorded of one point: all but the policy and the full answer, which are asked for one by one."""
-
-    point: int
-    status: str
-    record: Mapping[str, Any]
-
-
 class Journal:
-    """An open journal. Every method is one transaction, durable when it returns."""
+    """An open journal, from `Journal.open`. Every method is one transaction, durable when it returns."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path, self._connection = path, connection
 
     @classmethod
-    def create(cls, folder: Path, plan: Mapping[str, Any], points: list[tuple[int, str, str, str, int | None]]) -> None:
-        """A new journal with its plan and its points (index, name, parameters, fingerprint, warm from).
+    def create(cls, folder: Path, plan: Mapping[str, Any], points: Sequence[SweepPoint]) -> None:
+        """Make a new journal with its plan and its points.
 
-        It is made under another name and renamed: a journal that is there is whole.
+        folder: where; it must be there. plan: part -> plain data. points: as they are checked.
+        It is made under another name and renamed: a journal that is there is whole. Raises InputError when it cannot be
+        written.
         """
         path, new = folder / FILE, folder / f"{FILE}.new"
         with _sqlite_errors(path):
@@ -72,9 +68,12 @@ class Journal:
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
                 connection.executescript(f"PRAGMA synchronous = FULL; BEGIN; {_TABLES}")
-                parts = [(part, json.dumps(value)) for part, value in plan.items()]
-                connection.executemany("INSERT INTO plan VALUES (?, ?, ?)", _sealed("plan", parts))
-                connection.executemany("INSERT INTO points VALUES (?, ?, ?, ?, ?, ?)", _sealed("points", points))
+                for part, value in plan.items():
+                    _insert(connection, "plan", (part, json.dumps(value)))
+                for point in points:
+                    parameters = json.dumps(dict(point.parameters))
+                    row = (point.index, point.name, parameters, point.fingerprint, point.warm_from)
+                    _insert(connection, "points", row)
                 connection.execute("COMMIT")
             finally:
                 connection.close()
@@ -83,7 +82,12 @@ class Journal:
     @classmethod
     @contextmanager
     def open(cls, folder: Path, *, write: bool = True) -> Iterator[Journal]:
-        """The journal of a folder. Raises InputError when it is none, damaged, or of another version."""
+        """Open the journal of a folder, and close it in the end.
+
+        write: whether anything is to be recorded; otherwise also a journal can be read that may not be written, and one
+        that another process is writing. Raises InputError when it is none, damaged, or of another version: all of it is
+        checked against its checksums first.
+        """
         path = folder / FILE
         with _sqlite_errors(path):
             mode = "rw" if write else "ro"
@@ -102,98 +106,98 @@ class Journal:
             connection.close()
 
     def plan(self) -> dict[str, Any]:
-        """The plan, part by part."""
+        """Return the plan: part -> plain data."""
         return {part: json.loads(value) for part, value in self._rows("SELECT part, value FROM plan")}
 
-    def points(self) -> list[tuple[int, str, dict[str, Any], str, int | None]]:
-        """The points: index, name, parameters, fingerprint, and the point whose policy they begin from."""
+    def points(self) -> list[SweepPoint]:
+        """Return the points in their order, as they were checked when the sweep began."""
         rows = self._rows("SELECT point, name, parameters, fingerprint, warm_from FROM points ORDER BY point")
-        return [(point, name, json.loads(parameters), mark, warm) for point, name, parameters, mark, warm in rows]
+        return [SweepPoint(index, name, json.loads(parameters), *rest) for index, name, parameters, *rest in rows]
 
-    def results(self) -> dict[int, Result]:
-        """What is recorded, by point."""
-        rows = self._rows("SELECT point, status, record FROM results ORDER BY point")
-        return {point: Result(point, status, json.loads(record)) for point, status, record in rows}
+    def answers(self) -> dict[int, PointAnswer]:
+        """Return what is recorded of all points that are done or have failed: index -> answer.
 
-    def policy(self, point: int) -> Any:
-        """The policy of a point, as the content of a policy file; None if there is none."""
-        return self._text("policy", point)
+        Policies are left out, which may be large: `policy_text` reads them one by one.
+        """
+        rows = self._rows("SELECT point, answer, seconds, versions, warm_from, error FROM results ORDER BY point")
+        return {
+            point: PointAnswer(
+                answer=_decode(answer),
+                seconds=seconds,
+                versions=_decode(versions),
+                warm_from=warm_from,
+                error=error or "",
+            )
+            for point, answer, seconds, versions, warm_from, error in rows
+        }
 
-    def answer(self, point: int) -> Any:
-        """The full answer of a point; None if there is none."""
+    def answer_text(self, point: int) -> str | None:
+        """Return the full answer of a point as the JSON that `opaq solve --json` prints; None if there is none.
+
+        point: its index. The text is exactly what was recorded; files are made of it without another conversion.
+        """
         return self._text("answer", point)
 
+    def policy_text(self, point: int) -> str | None:
+        """Return the policy of a point as the JSON of a policy file; None if there is none. point: its index."""
+        return self._text("policy", point)
+
     def begin_session(self, executor: str, opaq: str, host: str, pid: int) -> int:
-        """Note that a process goes to work; its number."""
+        """Note that a process goes to work, and return the number of its session.
+
+        executor: where points are solved, in a word. opaq: its version. host, pid: the machine and the process.
+        """
         with self._transaction():
-            statement = "INSERT INTO sessions (begun, executor, opaq, host, pid) VALUES (?, ?, ?, ?, ?)"
-            session = self._connection.execute(statement, (time(), executor, opaq, host, pid)).lastrowid or 0
-            self._seal("sessions", session)
-        return session
+            return _insert(self._connection, "sessions", (None, time(), executor, opaq, host, pid))
 
     def begin(self, point: int, session: int) -> int:
-        """Note that a point is begun; the number of the attempt."""
+        """Note that a session begins a point, by its index, and return the number of the attempt.
+
+        An attempt that stays "running" was killed together with its session.
+        """
         with self._transaction():
-            statement = "INSERT INTO attempts (point, session, begun, ending) VALUES (?, ?, ?, 'running')"
-            attempt = self._connection.execute(statement, (point, session, time())).lastrowid or 0
-            self._seal("attempts", attempt)
-        return attempt
+            return _insert(self._connection, "attempts", (None, point, session, time(), None, "running"))
 
     def end(self, attempt: int, ending: str) -> None:
         """Note that an attempt came to nothing: lost, late or interrupted."""
         with self._transaction():
             self._end(attempt, ending)
 
-    def record(
-        self,
-        point: int,
-        attempt: int,
-        record: Mapping[str, Any],
-        *,
-        answer: Any,
-        policy: Any,
-        outdated: Iterable[int] = (),
-    ) -> None:
+    def record(self, point: int, attempt: int, answer: PointAnswer, *, outdated: Iterable[int] = ()) -> None:
         """Record the result of a point, all of it or nothing; one that is done is never recorded again.
 
-        outdated: points whose results go at the same time, because they would have begun from this one.
+        attempt: the one that it is the result of, which ends with it. answer: of the worker; it replaces an earlier
+        failure. outdated: points whose results go at the same time, because they would have begun from this one.
         """
-        status = str(record["status"])
-        texts = [None if value is None else json.dumps(value, ensure_ascii=False) for value in (answer, policy)]
+        status = FAILED if answer.answer is None else str(answer.answer["status"])
+        texts = [_encode(value, indent=1) for value in (answer.answer, answer.policy)]
+        rest = (answer.seconds, _encode(answer.versions), answer.warm_from, answer.error or None)
         with self._transaction():
             self._connection.execute("DELETE FROM results WHERE point = ? AND status = ?", (point, FAILED))
-            self._connection.execute(
-                "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, NULL)",
-                (point, attempt, status, json.dumps(record), *texts),
-            )
-            self._seal("results", point)
+            _insert(self._connection, "results", (point, attempt, status, *texts, *rest))
             self._end(attempt, FAILED if status == FAILED else "done")
             for other in outdated:
                 for (done,) in self._rows("SELECT attempt FROM results WHERE point = ?", (other,)):
                     self._end(done, "outdated")
                 self._connection.execute("DELETE FROM results WHERE point = ?", (other,))
 
-    def _text(self, column: str, point: int) -> Any:
+    def _end(self, attempt: int, ending: str) -> None:
+        """Note the end of an attempt within a transaction."""
+        statement = "UPDATE attempts SET ended = ?, ending = ? WHERE attempt = ?"
+        self._connection.execute(statement, (time(), ending, attempt))
+        _seal(self._connection, "attempts", attempt)
+
+    def _text(self, column: str, point: int) -> str | None:
         rows = self._rows(f"SELECT {column} FROM results WHERE point = ?", (point,))
-        return json.loads(rows[0][0]) if rows and rows[0][0] is not None else None
+        return rows[0][0] if rows else None
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         with _sqlite_errors(self._path):
             return list(self._connection.execute(query, values))
 
-    def _end(self, attempt: int, ending: str) -> None:
-        statement = "UPDATE attempts SET ended = ?, ending = ? WHERE attempt = ?"
-        self._connection.execute(statement, (time(), ending, attempt))
-        self._seal("attempts", attempt)
-
-    def _seal(self, table: str, row: int) -> None:
-        """Give a row that is new or has changed the checksum of what it holds."""
-        (values,) = self._rows(f"SELECT * FROM {table} WHERE rowid = ?", (row,))
-        update = f"UPDATE {table} SET checksum = ? WHERE rowid = ?"
-        self._connection.execute(update, (_checksum(table, values[:-1]), row))
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Make all changes inside durable together, or none of them."""
         with _sqlite_errors(self._path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -206,13 +210,17 @@ class Journal:
 
 
 def _check(path: Path, connection: sqlite3.Connection) -> None:
-    """Raise InputError for a journal of another program or version, or a damaged one."""
+    """Raise InputError for a journal of another program or version, or a damaged one.
+
+    The head, the structure, the tables and the checksum of every row are looked at, in this order: a flipped bit
+    anywhere is refused, or changes nothing that is read.
+    """
     (application,), (version,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
     if application != _APPLICATION or version != _FORMAT:
-        found = f"is damaged, or is not the journal of a sweep that this version reads (format {version})"
-        raise InputError([Fault("", found, _RESTORE)], str(path))
+        reason = f"is damaged, or is not the journal of a sweep that this version reads (format {version})"
+        raise InputError([Fault("", reason, _RESTORE)], str(path))
     with path.open("rb") as file:
         versions = file.read(20)[18:]
     if not {*versions} <= {1, 2}:  # SQLite would take it for a file that may not be written
@@ -229,14 +237,34 @@ def _check(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _schema(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    """Return the tables of a journal and the statements that made them."""
     return list(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"))
 
 
 @cache
 def _expected_schema() -> list[tuple[Any, ...]]:
+    """Return the schema of a journal that is in order, as SQLite itself writes it down."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(_TABLES)
         return _schema(connection)
+
+
+def _insert(connection: sqlite3.Connection, table: str, values: tuple[Any, ...]) -> int:
+    """Add a row with its checksum, and return its number.
+
+    values: all but the checksum, by column; a number that is None is given by SQLite.
+    """
+    marks = ", ".join("?" * len(values))
+    row = connection.execute(f"INSERT INTO {table} VALUES ({marks}, NULL)", values).lastrowid or 0
+    _seal(connection, table, row)
+    return row
+
+
+def _seal(connection: sqlite3.Connection, table: str, row: int) -> None:
+    """Give a row that is new or has changed the checksum of what it holds."""
+    (values,) = connection.execute(f"SELECT * FROM {table} WHERE rowid = ?", (row,))
+    checksum = _checksum(table, values[:-1])
+    connection.execute(f"UPDATE {table} SET checksum = ? WHERE rowid = ?", (checksum, row))
 
 
 def _checksum(table: str, values: Iterable[Any]) -> str:
@@ -244,13 +272,17 @@ def _checksum(table: str, values: Iterable[Any]) -> str:
     return hashlib.sha256(repr((table, *values)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _sealed(table: str, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return [(*row, _checksum(table, row)) for row in rows]
+def _encode(value: Mapping[str, Any] | None, *, indent: int | None = None) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _decode(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
 
 
 @contextmanager
 def _sqlite_errors(path: Path) -> Iterator[None]:
-    """What SQLite and the system say against it becomes an InputError."""
+    """Turn what SQLite and the system say against a journal into an InputError with what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -261,9 +293,10 @@ def _sqlite_errors(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # a message of SQLite's that quotes what is damaged
         raise InputError([_damaged_journal(str(error))], str(path)) from None
     except OSError as error:
-        found = f"cannot be written: {error.strerror or error}"
-        raise InputError([Fault("", found, "use a folder you may write to")], str(path)) from None
+        reason = f"cannot be written: {error.strerror or error}"
+        raise InputError([Fault("", reason, "use a folder you may write to")], str(path)) from None
 
 
 def _damaged_journal(reason: str) -> Fault:
+    """Return the fault that a journal is damaged, with what may be done; SQLite's reason may span lines."""
     return Fault("", f"the journal is damaged ({' '.join(reason.split())})", _RESTORE)

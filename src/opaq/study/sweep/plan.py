@@ -1,7 +1,13 @@
-"""The plan of a sweep: one problem, values for paths into its file and for options of the solve."""
+"""The plan of a sweep: one problem, values for paths into its file and for options of the solve.
+
+A path names a value in the problem file by the keys on the way, `task.requirements.0.probability_at_least`; `seed` and
+`solve.OPTION` name options of the solve, and `sensors.NAME` a sensor. The first half of this file changes the content
+of a problem file at such paths, the second reads plans.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -29,37 +35,45 @@ KEEP = "keep"  # a sensor as the problem file has it
 
 
 def normal_path(path: str) -> str:
-    """A path in one spelling: `requirements[0]` becomes `requirements.0`, and `seed` is an option of the solve."""
+    """Return a path in one spelling: `requirements[0]` is `requirements.0`, and `seed` an option of the solve."""
     spelled = _INDEX.sub(r".\1", path)
     return "solve.seed" if spelled == "seed" else spelled
 
 
 def is_threshold(path: str) -> bool:
-    """Whether a path names the threshold of a task: points that differ in it alone lie on one front."""
+    """Return whether a path names the threshold of a task: points that differ in it alone lie on one front."""
     return _THRESHOLD.fullmatch(normal_path(path)) is not None
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether a change at one path would undo a change at the other."""
+    """Return whether a change at one path would undo a change at the other: one leads to a part of the other."""
     first, second = f"{normal_path(one)}.", f"{normal_path(other)}."
     return first.startswith(second) or second.startswith(first)
 
 
 def change_at_path(spec: Any, path: str, value: Any) -> Any:
-    """A copy of what a problem file says with another value at a path; None takes out what is there.
+    """Return the content of a problem file with another value at a path.
 
-    Mappings that are missing on the way are made. Raises InputError where the path leads nowhere. Keys may hold dots:
-    the longest key that is there counts.
+    spec: mappings, lists and values as YAML gives them; nothing of it is changed, and what differs is copied.
+    path: the keys on the way; keys may hold dots, of which the longest that is there counts. Mappings that are missing
+    on the way are made. value: None takes out what is there.
+    Raises InputError where the path leads nowhere: into a number or a text, or beyond the end of a list.
     """
     return _put_at_path(spec, normal_path(path), value, "")
 
 
 def with_sensor(spec: Any, name: str, change: Any) -> Any:
-    """A copy with one sensor as it was ("keep"), without it (None), or with some of its keys changed."""
+    """Return the content of a problem file with another sensor.
+
+    change: KEEP leaves the sensor called `name` as it is, None takes it out, a mapping replaces some of its keys, or
+    makes a new one. Raises InputError where there is no such sensor to take out.
+    """
     path = f"observer.sensors.{name}"
     if change == KEEP:
         return spec
-    before = _value_at(spec, ("observer", "sensors", name))
+    before = spec
+    for key in ("observer", "sensors", name):
+        before = before.get(key) if isinstance(before, Mapping) else None
     if isinstance(before, Mapping) and isinstance(change, Mapping):
         return change_at_path(spec, path, {**before, **change})
     if before is None and change is None:
@@ -67,13 +81,8 @@ def with_sensor(spec: Any, name: str, change: Any) -> Any:
     return change_at_path(spec, path, change)
 
 
-def _value_at(spec: Any, keys: tuple[str, ...]) -> Any:
-    for key in keys:
-        spec = spec.get(key) if isinstance(spec, Mapping) else None
-    return spec
-
-
 def _put_at_path(holder: Any, rest: str, value: Any, before: str) -> Any:
+    """Return a mapping or list with another value inside; before: the path to it, rest: the path from there on."""
     if isinstance(holder, list):
         return _put_item(holder, rest, value, before)
     if not isinstance(holder, Mapping):
@@ -83,24 +92,25 @@ def _put_at_path(holder: Any, rest: str, value: Any, before: str) -> Any:
     if rest:
         inner = holder.get(key)
         if inner is None and path == _REQUIREMENTS and rest.split(".")[0].isdigit():
-            found = f"the problem file has no {path}, and so no entry '{rest.split('.')[0]}'"
-            raise InputError([Fault(f"{path}.{rest}", found, "add the requirement there, or vary the whole list")])
+            reason = f"the problem file has no {path}, and so no entry '{rest.split('.')[0]}'"
+            raise InputError([Fault(f"{path}.{rest}", reason, "add the requirement there, or vary the whole list")])
         return {**holder, key: _put_at_path({} if inner is None else inner, rest, value, path)}
     return {**holder, key: value} if value is not None else {name: held for name, held in holder.items() if name != key}
 
 
 def _put_item(holder: list[Any], rest: str, value: Any, before: str) -> list[Any]:
+    """Return a list with another value in, or in place of, the entry that a path begins with; None takes it out."""
     key, _, rest = rest.partition(".")
     if not key.isdigit() or int(key) >= len(holder):
-        found = f"{before} is a list of {len(holder)}, which has no entry '{key}'"
-        raise InputError([Fault(f"{before}.{key}", found, "entries count from 0")])
+        reason = f"{before} is a list of {len(holder)}, which has no entry '{key}'"
+        raise InputError([Fault(f"{before}.{key}", reason, "entries count from 0")])
     index = int(key)
     new = [_put_at_path(holder[index], rest, value, f"{before}.{key}")] if rest else [] if value is None else [value]
     return [*holder[:index], *new, *holder[index + 1 :]]
 
 
 def _key(holder: Mapping[Any, Any], rest: str) -> tuple[Any, str]:
-    """The key that a path begins with, as it is spelled there, and what is left of the path."""
+    """Return the key that a path begins with, as it is spelled in a mapping, and the rest of the path."""
     names = {str(key): key for key in holder}
     parts = rest.split(".")
     for count in range(len(parts), 0, -1):
@@ -110,17 +120,40 @@ def _key(holder: Mapping[Any, Any], rest: str) -> tuple[Any, str]:
     return parts[0], ".".join(parts[1:])
 
 
-VERSION = 1
+_VERSION = 1
 MOST_POINTS = 100_000
-CERTIFY_SECONDS = 60.0  # of a certificate, where the plan does not say
+_CERTIFY_SECONDS = 60.0  # of a certificate, where the plan does not say
 _RUN_OPTIONS = ("workers",)  # options of a solve that belong to the run of a sweep
+_SHOWN = 60  # characters of a value in a message
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """One point of a sweep as it is to be solved; what comes out of it is a `StudyPoint`."""
+
+    index: int  # its position among all points, from 0
+    name: str  # its position from 1, with leading zeros: the name of its files
+    parameters: Mapping[str, Any]  # path -> value
+    fingerprint: str = ""  # of all that decides the answer; empty until its problem is checked
+    warm_from: int | None = None  # the index of the point whose policy it begins from, if that meets its task
+
+    @property
+    def words(self) -> str:
+        """The paths that are varied and their values, for messages; long values are cut off."""
+        texts = {
+            path: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            for path, value in self.parameters.items()
+        }
+        return ", ".join(
+            f"{path} {text if len(text) <= _SHOWN else f'{text[: _SHOWN - 3]}...'}" for path, text in texts.items()
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SweepPlan:
-    """What is solved at every point of a sweep. Made by `read_plan`; `parameters` lists the points."""
+    """A checked plan: what is solved at every point. Made by `read_plan`; `parameters` lists the points."""
 
-    problem: Mapping[str, Any]  # what the problem file says
+    problem: Mapping[str, Any]  # the content of the problem file
     problem_name: str  # as the plan names it
     folder: Path  # what paths in the problem file are relative to
     text: str  # of the problem file; empty where the plan holds the problem itself
@@ -135,13 +168,13 @@ class SweepPlan:
     source: str  # its name
 
     def parameters(self) -> list[dict[str, Any]]:
-        """The parameters of every point, path -> value: the product of all values, then the listed points."""
+        """Return the parameters of every point, path -> value: the product of all values, then the listed points."""
         axes = {**self.over, **{f"sensors.{name}": changes for name, changes in self.sensors.items()}}
         points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())] if axes else []
         return points + [dict(point) for point in self.listed if dict(point) not in points]
 
-    def stated(self) -> Plain:
-        """All that decides the answers, as plain data, part by part."""
+    def to_dict(self) -> Plain:
+        """Return all that decides the answers, as plain data, part by part; time limits are not among it."""
         return {
             "problem": self.problem_name,
             "over": {path: list(values) for path, values in self.over.items()},
@@ -154,31 +187,34 @@ class SweepPlan:
 
 
 def read_plan(plan: object, *, faults: Faults | None = None) -> SweepPlan:
-    """The plan in a file, or in a mapping with the same keys, whose problem may also be a Problem or a mapping.
+    """Read a plan.
 
-    Raises InputError with every fault, each with its line; warnings go to `faults`.
+    plan: the name of a file, or a mapping with the same keys, whose problem may also be a Problem or the mapping of a
+    problem file. faults: collects the warnings. Raises InputError with every fault, each with its line.
     """
     if isinstance(plan, Mapping):
         return _read(Document(dict(plan), {}), "", Path(), faults)
     if not isinstance(plan, str | os.PathLike):
-        found = f"is of the type {type(plan).__name__}"
-        raise InputError([Fault("plan", found, "give the name of a plan file, or a mapping with its keys")])
+        reason = f"is of the type {type(plan).__name__}"
+        raise InputError([Fault("plan", reason, "give the name of a plan file, or a mapping with its keys")])
     source, document = os.fspath(plan), load_yaml(plan)
     if isinstance(document.data, Mapping) and "opaq-sweep" not in document.data and "opaq" in document.data:
-        advice = f"a plan names it: {{opaq-sweep: {VERSION}, problem: {Path(source).name}, over: {{...}}}}"
+        advice = f"a plan names it: {{opaq-sweep: {_VERSION}, problem: {Path(source).name}, over: {{...}}}}"
         raise InputError([Fault("", "is a problem, not the plan of a sweep", advice)], source)
     return _read(document, source, Path(source).parent, faults)
 
 
 def plan_schema() -> Plain:
-    """The JSON schema (draft 2020-12) of a plan."""
+    """Return the JSON schema (draft 2020-12) of a plan, as plain data."""
     definitions: Plain = {}
-    stated = PLAN.schema(definitions)
+    schema = PLAN.schema(definitions)
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "opaq sweep"}
-    return title | stated | ({"$defs": definitions} if definitions else {})
+    return title | schema | ({"$defs": definitions} if definitions else {})
 
 
 def _read(document: Document, source: str, folder: Path, faults: Faults | None) -> SweepPlan:
+    """Return the plan in a document, with the lines of its faults; folder: what its paths are relative to."""
+
     def read(cursor: Cursor) -> SweepPlan | None:
         fields = PLAN.open(cursor)
         return None if fields is None else _make(fields, folder, document.lines, source)
@@ -188,27 +224,45 @@ def _read(document: Document, source: str, folder: Path, faults: Faults | None) 
 
 
 def _make(fields: Fields, folder: Path, lines: Mapping[str, int], source: str) -> SweepPlan | None:
-    _check_version(fields)
+    """Return the plan that a mapping states; None where something in it is unusable, which is noted as a fault.
+
+    folder: of the plan. lines: path -> line of the plan file. source: its name.
+    """
+    version = fields.at("opaq-sweep")
+    if "opaq-sweep" in fields and (version.value is True or version.value != _VERSION):
+        version.error(f"is {describe_value(version.value)}, a format this version does not read", f"write {_VERSION}")
     problem = _problem(fields.at("problem"), folder) if "problem" in fields else None
     over, sensors, listed = (fields.read(name) for name in ("over", "sensors", "points"))
-    solve, certify, time, warm = (fields.read(name) for name in ("solve", "certify", "time_limit", "warm"))
+    solve, certify, time_limit, warm = (fields.read(name) for name in ("solve", "certify", "time_limit", "warm"))
     _check_paths(fields)
     if not any(fields.at(name).value for name in ("over", "sensors", "points")):
         fields.cursor.error("has no points", "give values under 'over', or a list of points under 'points'")
     usable = all(part is not None for part in (problem, over, sensors, listed, solve, certify, warm))
     if problem is None or not usable or fields.cursor.faults.errors:
         return None
-    return SweepPlan(*problem, over, sensors, tuple(listed), solve, certify, time, warm, lines, source)
-
-
-def _check_version(fields: Fields) -> None:
-    cursor = fields.at("opaq-sweep")
-    if "opaq-sweep" in fields and (cursor.value is True or cursor.value != VERSION):
-        cursor.error(f"is {describe_value(cursor.value)}, a format this version does not read", f"write {VERSION}")
+    content, name, base, text = problem
+    return SweepPlan(
+        problem=content,
+        problem_name=name,
+        folder=base,
+        text=text,
+        over=over,
+        sensors=sensors,
+        listed=tuple(listed),
+        solve=solve,
+        certify=certify,
+        time_limit=time_limit,
+        warm=warm,
+        lines=lines,
+        source=source,
+    )
 
 
 def _problem(cursor: Cursor, folder: Path) -> tuple[Mapping[str, Any], str, Path, str] | None:
-    """What the problem file says, its name, its folder and its text."""
+    """Return the content of the problem file, its name, the folder that its paths are relative to, and its text.
+
+    folder: of the plan, which the name of the problem file is relative to. None: its faults are noted.
+    """
     value = cursor.value
     if isinstance(value, Problem):
         return problem_to_dict(value), value.name or "the problem", Path(), ""
@@ -231,7 +285,7 @@ def _problem(cursor: Cursor, folder: Path) -> tuple[Mapping[str, Any], str, Path
 
 
 def _values(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
-    """A mapping to lists of values."""
+    """Read a mapping to lists of values, none of which may be empty or name a value twice."""
     entries = cursor.entries()
     if entries is None:
         return None
@@ -240,6 +294,7 @@ def _values(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
 
 
 def _distinct(cursor: Cursor) -> tuple[Any, ...] | None:
+    """Read a list of at least one value, none of them twice."""
     items = cursor.items()
     if items is None:
         return None
@@ -253,11 +308,12 @@ def _distinct(cursor: Cursor) -> tuple[Any, ...] | None:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same; 1 and true are not."""
+    """Return whether two values are the same; 1 and true are not."""
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _sensor_changes(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
+    """Read a mapping from sensors to lists of changes, each of which `with_sensor` takes."""
     changes = _values(cursor)
     for name, listed in (changes or {}).items():
         for index, change in enumerate(listed):
@@ -268,6 +324,7 @@ def _sensor_changes(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
 
 
 def _read_list(cursor: Cursor) -> list[dict[str, Any]] | None:
+    """Read a list of points, each a mapping from paths to values that is not empty."""
     items = cursor.items()
     if items is None:
         return None
@@ -281,6 +338,7 @@ def _read_list(cursor: Cursor) -> list[dict[str, Any]] | None:
 
 
 def _solve(cursor: Cursor) -> dict[str, Any] | None:
+    """Read the options of every solve; those that belong to the run, such as the number of workers, are faults."""
     entries = cursor.entries()
     if entries is None:
         return None
@@ -294,7 +352,7 @@ def _solve(cursor: Cursor) -> dict[str, Any] | None:
 
 
 def _faults_with_any_solver(options: Mapping[str, Any]) -> list[Fault]:
-    """What is wrong with the options; none if they suit some solver, where points may name their own."""
+    """Return what is wrong with the options; nothing if they suit some solver, where points may name their own."""
     faults: list[Fault] = []
     for named in [{}] if "solver" in options else [{}, *({"solver": name} for name in SOLVERS)]:
         try:
@@ -307,9 +365,9 @@ def _faults_with_any_solver(options: Mapping[str, Any]) -> list[Fault]:
 
 
 def _seconds(cursor: Cursor) -> float | None:
-    """Seconds for a certificate; true stands for the usual time."""
+    """Read the seconds for a certificate; true stands for the usual time, false for none."""
     if is_flag(cursor.value):
-        return CERTIFY_SECONDS if cursor.value else 0.0
+        return _CERTIFY_SECONDS if cursor.value else 0.0
     if isinstance(cursor.value, str):
         return cursor.wrong("true, false or seconds")  # type: ignore[func-returns-value]
     return cursor.number(low=0.0, high=1e8)
@@ -318,8 +376,8 @@ def _seconds(cursor: Cursor) -> float | None:
 def _check_paths(fields: Fields) -> None:
     """Note paths that name options of the run, and those that undo each other."""
     over, sensors = (fields.at(name).value for name in ("over", "sensors"))
-    places = [fields.at("over").child(path, None) for path in over] if isinstance(over, Mapping) else []
-    paths = {cursor.path.removeprefix("over."): cursor for cursor in places}
+    cursors = [fields.at("over").child(path, None) for path in over] if isinstance(over, Mapping) else []
+    paths = {cursor.path.removeprefix("over."): cursor for cursor in cursors}
     for path, cursor in paths.items():
         if normal_path(path) in {f"solve.{name}" for name in _RUN_OPTIONS}:
             cursor.error("belongs to the run, not to the plan", "say it where the sweep is run")
@@ -341,7 +399,9 @@ PLAN: Record[Any] = Record(
     "sweep",
     "A problem, and what is varied in it.",
     (
-        Key("opaq-sweep", unread(f"`{VERSION}`", {"const": VERSION}), "The version of the format.", required="write 1"),
+        Key(
+            "opaq-sweep", unread(f"`{_VERSION}`", {"const": _VERSION}), "The version of the format.", required="write 1"
+        ),
         Key("problem", _ANY, "A problem file, relative to the plan, or a scenario.", required="name a problem"),
         Key("over", _LISTS, _PATHS, default={}),
         Key(

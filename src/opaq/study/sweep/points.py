@@ -1,13 +1,12 @@
-"""The points of a sweep: each a problem with its options, checked before any runs, and the task of a worker."""
+"""The points of a sweep: each a problem with its options, checked before any is solved, and who begins from whom."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from opaq.errors import Fault, Faults, InputError
@@ -22,48 +21,27 @@ from opaq.stop import Stop
 from opaq.study.sweep.plan import (
     MOST_POINTS,
     SweepPlan,
+    SweepPoint,
     change_at_path,
     is_threshold,
     normal_path,
     overlap,
     with_sensor,
 )
+from opaq.study.workers.task import point_fingerprint
 
 _LONGEST_LINK = 8  # points along a threshold that begin from each other; also how many have to run one by one
 _MOST_FAULTS = 50  # different ones
-_SHOWN = 60  # characters of a value in a message
 
-
-@dataclass(frozen=True, slots=True)
-class SweepPoint:
-    """One point: what is varied there, and what it is solved with."""
-
-    index: int
-    name: str
-    parameters: Mapping[str, Any]  # path -> value
-    options: Mapping[str, Any]  # of the solve
-    fingerprint: str = ""  # of all that decides the answer
-    warm_from: int | None = None  # the point whose policy it begins from
-
-    @property
-    def words(self) -> str:
-        """What is varied, in words."""
-        return ", ".join(f"{path} {abbreviate(value)}" for path, value in self.parameters.items())
-
-
-def abbreviate(value: Any) -> str:
-    """A value in one short line."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
-
-
-def spec_of(plan: SweepPlan, parameters: Mapping[str, Any]) -> Any:
-    """What the problem file says at a point. Raises InputError where a path leads nowhere."""
-    return spec_with(plan.problem, parameters)
+_Noted = dict[Fault, list[SweepPoint]]  # a fault -> the points that have it
 
 
 def spec_with(spec: Any, parameters: Mapping[str, Any]) -> Any:
-    """What a problem file says with the parameters of a point in it."""
+    """Return the content of a problem file with the parameters of a point in it.
+
+    spec: the content of the problem file, which stays as it is. parameters: path -> value; options of the solve are
+    passed over. Raises InputError where a path leads nowhere.
+    """
     for path, value in parameters.items():
         if path.startswith("sensors."):
             spec = with_sensor(spec, path.removeprefix("sensors."), value)
@@ -72,134 +50,93 @@ def spec_with(spec: Any, parameters: Mapping[str, Any]) -> Any:
     return spec
 
 
-def problem_of(plan: SweepPlan, point: SweepPoint) -> Problem:
-    """The problem of a point."""
-    return build_problem(spec_of(plan, point.parameters), sources=FolderSources(plan.folder))
-
-
-def sweep_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | None = None) -> list[SweepPoint]:
-    """Every point, with its problem built and its options checked.
-
-    Raises InputError with the faults of all points, each said once with the first point it is in; warnings go to
-    `faults`. Problems are built once however many options they are solved with, and none is kept.
-    """
-    parameters = plan.parameters()
-    if len(parameters) > MOST_POINTS:
-        raise InputError([Fault("over", f"has {len(parameters):,} points, more than {MOST_POINTS:,}")], plan.source)
-    digits = max(4, len(str(len(parameters))))
-    points = [
-        SweepPoint(index, f"{index + 1:0{digits}}", each, options_with(plan.solve, each))
-        for index, each in enumerate(parameters)
-    ]
-    checks = _Checks(plan)
-    for point in points:
-        if stop is not None:
-            stop.check()
-        if len(checks.errors) >= _MOST_FAULTS:
-            break
-        checks.check(point)
-    if checks.errors:
-        raise InputError(list(_describe_faults(checks.errors, plan)), plan.source)
-    if faults is not None:
-        faults.warnings.extend(_describe_faults(checks.warnings, plan))
-    checked = [replace(point, fingerprint=checks.fingerprints[point.index]) for point in points]
-    return _link_points(checked) if plan.warm else checked
-
-
 def options_with(solve: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of every solve with those that a point states in place of them."""
+    """Return the options of the solve of a point, by the names of `SolveOptions`.
+
+    solve: the options of every solve. parameters: path -> value; `seed` and `solve.OPTION` take precedence over them.
+    """
     own = {normal_path(path): value for path, value in parameters.items()}
     varied = {path.removeprefix("solve."): value for path, value in own.items() if path.startswith("solve.")}
     return {**solve, **varied}
 
 
-_Noted = dict[Fault, list[SweepPoint]]
+def check_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | None = None) -> list[SweepPoint]:
+    """Return every point of a plan, after its problem was built and its options were checked.
 
-
-class _Checks:
-    """Builds the problem of each point, once per problem, and notes what is wrong with it."""
-
-    def __init__(self, plan: SweepPlan) -> None:
-        self._plan = plan
-        self._sources = FolderSources(plan.folder)
-        self._parts: dict[Any, str] = {}  # what is varied in the problem and its policy class -> its fingerprint
-        self.errors: _Noted = {}
-        self.warnings: _Noted = {}
-        self.fingerprints: dict[int, str] = {}
-
-    def check(self, point: SweepPoint) -> None:
-        """Note the faults of one point, or its fingerprint."""
-        faults = Faults()
+    plan: what is varied. stop: ends the checks when it is requested, with StoppedError. faults: collects the warnings.
+    Raises InputError with the faults of all points, each said once with the first point it is in. Problems are built
+    once however many options they are solved with, and none is kept: a point has the fingerprint of its own.
+    """
+    parameters = plan.parameters()
+    if len(parameters) > MOST_POINTS:
+        raise InputError([Fault("over", f"has {len(parameters):,} points, more than {MOST_POINTS:,}")], plan.source)
+    digits = max(4, len(str(len(parameters))))
+    sources, points, problems = FolderSources(plan.folder), list[SweepPoint](), dict[Any, str]()
+    errors, warnings = _Noted(), _Noted()
+    for index, each in enumerate(parameters):
+        if stop is not None:
+            stop.check()
+        if len(errors) >= _MOST_FAULTS:
+            break
+        point, noted = SweepPoint(index, f"{index + 1:0{digits}}", each), Faults()
         try:
-            self._check(point, faults)
+            point = replace(point, fingerprint=_check_point(point, plan, sources, problems, noted))
         except InputError as error:
-            faults.errors.extend(error.faults)
-        for noted, listed in ((faults.errors, self.errors), (faults.warnings, self.warnings)):
-            for fault in noted:
-                listed.setdefault(fault, []).append(point)
-
-    def _check(self, point: SweepPoint, faults: Faults) -> None:
-        try:
-            options = SolveOptions.from_dict(point.options)
-        except InputError as error:
-            faults.errors.extend(replace(fault, where=f"solve.{fault.where}") for fault in error.faults)
-            options = SolveOptions()
-        varied = {path: each for path, each in point.parameters.items() if not normal_path(path).startswith("solve.")}
-        key = (json.dumps(varied, sort_keys=True, default=str), options.conditions, options.memory_nodes)
-        if key not in self._parts:
-            self._parts[key] = self._built(point, options, faults)
-        self.fingerprints[point.index] = _fingerprint(self._parts[key], options)
-
-    def _built(self, point: SweepPoint, options: SolveOptions, faults: Faults) -> str:
-        """The fingerprint of the problem of a point; empty where it is unusable."""
-        problem: Problem | None = build_problem(
-            spec_of(self._plan, point.parameters), sources=self._sources, faults=faults
-        )
-        if problem is None:
-            return ""
-        _check_solvable(problem, options, certify=self._plan.certify > 0)
-        return digest(problem_parts(problem))
+            noted.errors.extend(error.faults)
+        points.append(point)
+        for listed, kept in ((noted.errors, errors), (noted.warnings, warnings)):
+            for fault in listed:
+                kept.setdefault(fault, []).append(point)
+    if errors:
+        raise InputError(list(_describe_faults(errors, plan)), plan.source)
+    if faults is not None:
+        faults.warnings.extend(_describe_faults(warnings, plan))
+    return _link_points(points) if plan.warm else points
 
 
-def refuse_changed(problem: Problem, options: SolveOptions, fingerprint: str) -> None:
-    """Raise InputError when a problem and its options are not those that a point of a sweep was checked with."""
-    if _fingerprint(digest(problem_parts(problem)), options) != fingerprint:
-        found = "is not as it was when the sweep was begun: a file that it names has changed since, or differs here"
-        raise InputError(
-            [Fault("problem", found, "restore the file; points that failed for it are solved again on request")]
-        )
+def _check_point(
+    point: SweepPoint, plan: SweepPlan, sources: FolderSources, problems: dict[Any, str], faults: Faults
+) -> str:
+    """Return the fingerprint of a point.
 
+    problems: what is varied in the problem, and its policy class -> the digest of that problem, for points that differ
+    in other options alone. faults: collects what is wrong; raises InputError with what else a solve would refuse.
+    """
+    try:
+        options = SolveOptions.from_dict(options_with(plan.solve, point.parameters))
+    except InputError as error:
+        faults.errors.extend(replace(fault, where=f"solve.{fault.where}") for fault in error.faults)
+        options = SolveOptions()
+    varied = {path: each for path, each in point.parameters.items() if not normal_path(path).startswith("solve.")}
+    key = (json.dumps(varied, sort_keys=True, default=str), options.conditions, options.memory_nodes)
+    if key not in problems:
+        spec = spec_with(plan.problem, point.parameters)
+        problem: Problem | None = build_problem(spec, sources=sources, faults=faults)
+        if problem is not None:
+            if problem.task.over == "forever":
+                reason = "solving needs a return over the horizon"
+                raise InputError([Fault("task.over", reason, "write 'over: horizon'")])
+            chosen_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
+            if plan.certify > 0:
+                from opaq.certificates.certify import check_certifiable  # brings the compiled kernels
 
-def _fingerprint(problem: str, options: SolveOptions) -> str:
-    """The fingerprint of all that decides the answer of a point; `problem` is that of its problem."""
-    decided = {name: value for name, value in options.to_dict().items() if name not in ("time_limit", "workers")}
-    return digest({"problem": problem, "options": decided})
-
-
-def _check_solvable(problem: Problem, options: SolveOptions, *, certify: bool) -> None:
-    """Raise InputError for what a solve would refuse."""
-    if problem.task.over == "forever":
-        found = "solving needs a return over the horizon"
-        raise InputError([Fault("task.over", found, "write 'over: horizon'")])
-    chosen_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
-    if certify:
-        from opaq.certificates.certify import check_certifiable  # brings the compiled kernels
-
-        check_certifiable(problem)
+                check_certifiable(problem)
+        problems[key] = "" if problem is None else digest(problem_parts(problem))
+    return point_fingerprint(problems[key], options)
 
 
 def _describe_faults(noted: _Noted, plan: SweepPlan) -> Iterator[Fault]:
-    """Each fault with the first point that has it, how many others do, and the line of the plan that leads there."""
+    """Yield each fault with the first point that has it, how many others do, and the line of the plan it is from."""
     for fault, points in noted.items():
         count, first = len(points) - 1, points[0]
         others = f" (and in {count:,} other point{'' if count == 1 else 's'})" if count else ""
-        stated = next((path for path in first.parameters if normal_path(path) == fault.where), fault.where)
-        where = f"point {first.name} ({first.words}): {stated}".removesuffix(": ")
+        where = next((path for path in first.parameters if normal_path(path) == fault.where), fault.where)
+        where = f"point {first.name} ({first.words}): {where}".removesuffix(": ")
         yield Fault(where, f"{fault.message}{others}", _advice(fault, first, plan), _line(fault, first, plan))
 
 
 def _advice(fault: Fault, point: SweepPoint, plan: SweepPlan) -> str:
-    """What to do; a path that makes a new key was probably meant to name one that the problem file has."""
+    """Return what to do; a path that makes a new key was probably meant to name one that the problem file has."""
     if fault.message != "unknown key" or fault.where not in map(normal_path, point.parameters):
         return fault.advice
     *parents, key = fault.where.split(".")
@@ -211,15 +148,16 @@ def _advice(fault: Fault, point: SweepPoint, plan: SweepPlan) -> str:
 
 
 def _line(fault: Fault, point: SweepPoint, plan: SweepPlan) -> int | None:
+    """Return the line of the plan file whose parameter a fault of a point is in; None: of none."""
     for path in point.parameters:
-        stated = normal_path(path).replace("sensors.", "observer.sensors.", path.startswith("sensors."))
-        if fault.where and overlap(stated, fault.where):
+        changed = normal_path(path).replace("sensors.", "observer.sensors.", path.startswith("sensors."))
+        if fault.where and overlap(changed, fault.where):
             return line_of(path if path.startswith("sensors.") else f"over.{path}", plan.lines)
     return None
 
 
 def _link_points(points: list[SweepPoint]) -> list[SweepPoint]:
-    """The points, each with the neighbour that it begins from.
+    """Return the points, each with the neighbour that it begins from.
 
     Points that differ in a threshold alone are ordered from the highest down: what meets a task meets every easier
     one. The order is cut into links of at most a few points, two links at least, so that they can run side by side;
@@ -238,63 +176,12 @@ def _link_points(points: list[SweepPoint]) -> list[SweepPoint]:
 
 
 def _front(point: SweepPoint) -> tuple[str, float] | None:
-    """All that is varied but the first threshold, and that threshold."""
+    """Return the front that a point lies on, as text of all that is varied but the first threshold, and that threshold.
+
+    None: it has no threshold, and lies on no front.
+    """
     for path, value in point.parameters.items():
         if is_threshold(path) and isinstance(value, int | float) and not isinstance(value, bool):
             others = {other: each for other, each in point.parameters.items() if other != path}
             return f"{path} {json.dumps(others, sort_keys=True, default=str)}", float(value)
     return None
-
-
-GRACE = 5.0  # seconds beyond its limit that a point has to come to its end, before its worker is ended
-
-
-def task_of(plan: SweepPlan, point: SweepPoint, *, time: float | None, warm: Any) -> dict[str, Any]:
-    """All that solving a point takes, as plain data; `warm` is the content of a policy file, or None."""
-    options = {**point.options, "workers": 1}
-    limits = [limit for limit in (time, options.get("time_limit")) if limit is not None]
-    return {
-        "kind": "point",
-        "problem": spec_of(plan, point.parameters),
-        "fingerprint": point.fingerprint,
-        "folder": str(plan.folder.absolute()),
-        "options": options | {"time_limit": min(limits, default=None)},
-        "certify": plan.certify,
-        "warm": warm,
-    }
-
-
-def limit_of(task: Mapping[str, Any]) -> float | None:
-    """Seconds after which the worker of a task is ended; None: never."""
-    time = task["options"]["time_limit"]
-    return None if time is None else time + task["certify"] + GRACE
-
-
-def solve_point(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Solve one point: plain data in, plain data out, and nothing else.
-
-    Raises InputError when its problem is not the one that was checked before the sweep began.
-    """
-    from opaq.load import FolderSources
-    from opaq.reports.certificate_text import certificate_figures
-    from opaq.reports.solution_text import solution_to_dict
-    from opaq.solvers.options import SolveOptions
-    from opaq.solvers.solve import solve
-    from opaq.spec.policy_table import policy_from_dict, policy_to_dict
-    from opaq.spec.problem_part import build_problem
-    from opaq.stop import Stop
-
-    problem = build_problem(task["problem"], sources=FolderSources(Path(task["folder"])))
-    options = SolveOptions.from_dict(task["options"])
-    refuse_changed(problem, options, task["fingerprint"])
-    warm = None if task["warm"] is None else policy_from_dict(task["warm"], problem)
-    solution = solve(problem, options=options, initial_policy=warm, stop=Stop())
-    figures: dict[str, Any] = {}
-    if task["certify"] > 0 and solution.measurement.feasible:
-        from opaq.certificates.certify import certify
-
-        figures = certificate_figures(certify(problem, solution.policy, time_limit=task["certify"], stop=Stop()))
-    return {
-        "answer": solution_to_dict(solution) | figures,
-        "policy": policy_to_dict(solution.policy, problem=problem),
-    }

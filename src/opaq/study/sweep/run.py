@@ -1,12 +1,18 @@
-"""Run a sweep: every point once, each result durable before it counts, whatever ends on the way."""
+"""Run a sweep: every point once, each result durable before it counts, whatever ends on the way.
+
+A sweep is a plan and a journal. Whatever is killed, the journal says which points have a result, and the same call goes
+on with the others: nothing is lost, nothing is solved twice, and the results are those of a run that was left alone,
+bit for bit, because each point depends on the plan and its neighbour's policy alone.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -15,12 +21,13 @@ from typing import Any
 from opaq.errors import Faults, check_numbers, check_types, is_flag
 from opaq.files import lock_folder
 from opaq.stop import Stop, interruptible, on_exit
-from opaq.study.sweep.files import make_folders, open_folder, remove_point, write_parquet, write_point, write_tables
+from opaq.study.sweep.files import make_folders, open_journal, remove_point, write_parquet, write_point, write_table
 from opaq.study.sweep.journal import FAILED, Journal
-from opaq.study.sweep.plan import SweepPlan, read_plan
-from opaq.study.sweep.points import SweepPoint, limit_of, sweep_points, task_of
-from opaq.study.sweep.study import Study, record_of, study_of
+from opaq.study.sweep.plan import SweepPlan, SweepPoint, read_plan
+from opaq.study.sweep.points import check_points, options_with, spec_with
+from opaq.study.sweep.study import Study, study_point
 from opaq.study.workers.executor import Ended, Executor, executor_name, open_executor
+from opaq.study.workers.task import PointAnswer, PointTask
 from opaq.version import __version__
 
 MOST_LOSSES = 5  # of the workers of one point, before it counts as failed
@@ -31,12 +38,12 @@ _TABLES_SHARE = 20.0  # and at least so many times what writing them takes
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """Where a sweep stands."""
+    """Where a sweep stands, as `on_progress` hears it when a point begins or ends."""
 
-    total: int
+    total: int  # points of the plan
     done: int  # points with an answer, those of earlier runs included
-    failed: int
-    running: int
+    failed: int  # points without one, for good
+    running: int  # points that a worker is at
     seconds_left: float | None  # an estimate; None while nothing is known
     message: str = ""  # what has just happened, where that is worth a line
 
@@ -83,88 +90,81 @@ def sweep(
         },
         optional=("on_progress", "stop", "faults"),
     )
-    with interruptible(stop, keep_answer=False) as asked:
-        return _swept(plan, Path(output), executor, workers, retry, time_limit, on_progress, asked, faults)
-
-
-def _swept(
-    plan: object,
-    folder: Path,
-    executor: str | Executor,
-    workers: int | None,
-    retry: bool,
-    time_limit: float | None,
-    on_progress: Callable[[SweepProgress], None] | None,
-    stop: Stop,
-    faults: Faults | None,
-) -> Study:
-    """Check everything, hold the folder, and work."""
-    stated = read_plan(plan, faults=faults)
-    points = sweep_points(stated, stop=stop, faults=faults)
-    name = executor_name(executor)
-    make_folders(folder)
-    with lock_folder(folder):
-        open_folder(folder, stated, points, plan)
-        with Journal.open(folder) as journal:
-            run = _Run(folder, journal, stated, points, time=time_limit, on_progress=on_progress)
+    with interruptible(stop, keep_answer=False) as stop:
+        checked_plan = read_plan(plan, faults=faults)
+        points = check_points(checked_plan, stop=stop, faults=faults)
+        name, folder = executor_name(executor), Path(output)
+        make_folders(folder)
+        with lock_folder(folder), open_journal(folder, checked_plan, points, plan) as journal:
+            limit = checked_plan.time_limit if time_limit is None else time_limit
+            run = _Run(folder, journal, checked_plan, time=limit, on_progress=on_progress)
             run.begin(name, retry=retry)
             if run.todo and not stop.requested:
                 run.work(lambda: open_executor(executor, workers), stop)
-            return study_of(folder, journal, interrupted=stop.requested)
+            return replace(run.study, interrupted=stop.requested)
 
 
 class _Run:
-    """The one loop: hands points out, records what comes back, and makes the tables."""
+    """The one loop of a sweep: hands points out, records what comes back, and makes the tables.
+
+    `study` is what the journal holds, kept up to date here so that nothing is read back.
+    """
 
     def __init__(
         self,
         folder: Path,
         journal: Journal,
         plan: SweepPlan,
-        points: list[SweepPoint],
         *,
         time: float | None,
         on_progress: Callable[[SweepProgress], None] | None,
     ) -> None:
-        self._folder, self._journal, self._plan, self._points = folder, journal, plan, points
-        self._time = plan.time_limit if time is None else time
-        self._on_progress = on_progress
-        self._session = 0
-        self._statuses = {point: result.status for point, result in journal.results().items()}
-        self._feasible = {point: result.record.get("feasible") for point, result in journal.results().items()}
+        """Read where a sweep stands from its journal, which is open for writing. time: seconds per point."""
+        self._folder, self._journal, self._plan, self._points = folder, journal, plan, journal.points()
+        self._time, self._on_progress = time, on_progress
+        answers = journal.answers()
+        self._results = [study_point(point, answers.get(point.index)) for point in self._points]
         self._following: dict[int, list[int]] = {}  # point -> those that begin from it
-        for point in points:
+        for point in self._points:
             if point.warm_from is not None:
                 self._following.setdefault(point.warm_from, []).append(point.index)
-        self._losses: dict[int, int] = {}
+        self._session = 0
+        self._losses: dict[int, int] = {}  # point -> workers that were lost with it
         self._attempts: dict[int, int] = {}  # running point -> attempt
         self._open: set[int] = set()  # points to do, those running included
-        self._tables_at, self._begun, self._ended = 0.0, monotonic(), 0
+        self._next_table, self._start, self._ended = 0.0, monotonic(), 0
         self.todo: list[int] = []
 
+    @property
+    def study(self) -> Study:
+        """The sweep and what has come out of it so far."""
+        return Study(self._folder, self._plan.problem_name, tuple(self._results))
+
     def begin(self, executor: str, *, retry: bool) -> None:
-        """See what is left to do, and make the files that an end in the middle may have left out."""
+        """See what is left to do, and make the files that an end in the middle may have left out.
+
+        executor: what the journal notes of where points are solved. retry: whether failed points are to do, too.
+        """
         self._session = self._journal.begin_session(executor, __version__, platform.node(), os.getpid())
         self.todo = [
-            point.index
-            for point in self._points
-            if point.index not in self._statuses or (retry and self._statuses[point.index] == FAILED)
+            index
+            for index, result in enumerate(self._results)
+            if not result.status or (retry and result.status == FAILED)
         ]
         self._open = set(self.todo)
-        for point, status in self._statuses.items():
-            if status != FAILED:
-                write_point(self._folder, self._points[point].name, self._journal, point)
+        for point in self._points:
+            write_point(self._folder, point, self._journal)
         self._write_tables()
 
     def work(self, start: Callable[[], Executor], stop: Stop) -> None:
-        """Solve what is left, until all is done or the work is asked to stop."""
+        """Solve what is left, until all is done or the work is asked to stop. start: makes the executor."""
         with closing(start()) as executor, on_exit(executor.close):
             try:
                 while (self.todo or self._attempts) and not stop.requested:
                     self._hand_out(executor)
                     for ended in executor.wait(_LOOK):
-                        self._take(ended)
-                    if monotonic() > self._tables_at:
+                        self._receive(ended)
+                    if monotonic() > self._next_table:
                         self._write_tables()
             finally:
                 executor.close()
@@ -173,81 +173,90 @@ class _Run:
         self._write_tables()
 
     def _hand_out(self, executor: Executor) -> None:
+        """Begin as many points as there are free workers, of those whose neighbour has come to its end."""
         free = executor.free()
-        ready = (index for index in self.todo if self._is_ready(index))
-        for index in list(islice(ready, free)) if free > 0 else ():
-            point = self._points[index]
-            before = self._warm_point(point)
-            warm = None if before is None else self._journal.policy(before)
-            task = task_of(self._plan, point, time=self._time, warm=warm)
-            self._attempts[index] = self._journal.begin(index, self._session)
-            self.todo.remove(index)
-            executor.submit(index, task, limit=limit_of(task))
-            self._tell()
+        points = (self._points[index] for index in self.todo)
+        ready = (point for point in points if point.warm_from is None or point.warm_from not in self._open)
+        for point in list(islice(ready, free)) if free > 0 else ():
+            task = self._task(point)
+            self._attempts[point.index] = self._journal.begin(point.index, self._session)
+            self.todo.remove(point.index)
+            executor.submit(point.index, task, limit=task.limit)
+            self._report_progress()
 
-    def _is_ready(self, index: int) -> bool:
-        """Whether the point that this one begins from has come to its end."""
-        before = self._points[index].warm_from
-        return before is None or before not in self._open
-
-    def _warm_point(self, point: SweepPoint) -> int | None:
-        """The point to begin from: the one before, if its policy meets its task."""
-        before = point.warm_from
-        return before if before is not None and self._feasible.get(before) else None
-
-    def _take(self, ended: Ended) -> None:
-        attempt = self._attempts.pop(ended.key)
-        if ended.ending == "lost":
-            self._losses[ended.key] = self._losses.get(ended.key, 0) + 1
-            self._journal.end(attempt, "lost")
-            if self._losses[ended.key] < MOST_LOSSES:
-                self.todo.insert(0, ended.key)
-                return self._tell()
-            reason = f"its worker was lost {MOST_LOSSES} times, the last time: {ended.explanation}"
-            return self._record(ended.key, attempt, {"error": reason})
-        return self._record(ended.key, attempt, ended.answer or {"error": ended.explanation})
-
-    def _record(self, index: int, attempt: int, answer: Mapping[str, Any]) -> None:
-        point = self._points[index]
-        record = record_of(answer, warm_from=self._warm_point(point))
-        outdated = self._outdated(index) if record.get("feasible") else []
-        for each in (index, *outdated):
-            remove_point(self._folder, self._points[each].name)
-        self._journal.record(
-            index, attempt, record, answer=answer.get("answer"), policy=answer.get("policy"), outdated=outdated
+    def _task(self, point: SweepPoint) -> PointTask:
+        """Return the task of a point, which begins from its neighbour's policy if that meets the neighbour's task."""
+        options = options_with(self._plan.solve, point.parameters)
+        limits = [limit for limit in (self._time, options.get("time_limit")) if limit is not None]
+        before, warm = point.warm_from, None
+        if before is not None and self._results[before].feasible:
+            warm = self._journal.policy_text(before)
+        return PointTask(
+            problem=spec_with(self._plan.problem, point.parameters),
+            fingerprint=point.fingerprint,
+            folder=str(self._plan.folder.absolute()),
+            options=options | {"workers": 1, "time_limit": min(limits, default=None)},
+            certify=self._plan.certify,
+            warm=None if warm is None else json.loads(warm),
+            warm_from=None if warm is None or before is None else self._points[before].name,
         )
+
+    def _receive(self, ended: Ended) -> None:
+        """Record the end of a task; a point whose worker was lost is to do again, a few times."""
+        index, attempt = ended.key, self._attempts.pop(ended.key)
+        answer = ended.answer or PointAnswer(error=ended.explanation)
+        if ended.ending == "lost":
+            self._losses[index] = self._losses.get(index, 0) + 1
+            self._journal.end(attempt, "lost")
+            if self._losses[index] < MOST_LOSSES:
+                self.todo.insert(0, index)
+                self._report_progress()
+                return
+            reason = f"its worker was lost {MOST_LOSSES} times, the last time: {ended.explanation}"
+            answer = PointAnswer(error=reason)
+        result = study_point(self._points[index], answer)
+        outdated = self._outdated(index) if result.feasible else []
+        for each in (index, *outdated):
+            remove_point(self._folder, self._points[each])
+        self._journal.record(index, attempt, answer, outdated=outdated)
         for each in outdated:
-            del self._statuses[each], self._feasible[each]
+            self._results[each] = study_point(self._points[each], None)
         self.todo += outdated
         self._open.update(outdated)
-        self._statuses[index], self._feasible[index] = record["status"], record.get("feasible")
+        self._results[index] = result
         self._open.discard(index)
         self._ended += 1
-        write_point(self._folder, point.name, self._journal, index)
-        failed = record["status"] == FAILED
-        self._tell(f"point {point.name} ({point.words}) failed: {record['error']}" if failed else "")
+        point = self._points[index]
+        write_point(self._folder, point, self._journal)
+        failed = result.status == FAILED
+        self._report_progress(f"point {point.name} ({point.words}) failed: {result.error}" if failed else "")
 
     def _outdated(self, index: int) -> list[int]:
-        """The points with a result that would have begun from this one, had it not failed before, and so on."""
+        """Return the points with a result that would have begun from this one, had it not failed before, and so on."""
         following = self._following.get(index, ())
-        done = [other for other in following if other in self._statuses and other not in self._open]
+        done = [other for other in following if self._results[other].status and other not in self._open]
         return done + [further for other in done for further in self._outdated(other)]
 
     def _write_tables(self) -> None:
-        begun = monotonic()
-        study = study_of(self._folder, self._journal)
-        write_tables(self._folder, study.parameters, study.rows())
+        """Write the table of results, and say when next: seldom enough that it takes a small share of the time.
+
+        The parquet file is only written while no point runs: in the beginning and in the end.
+        """
+        start, study = monotonic(), self.study
+        write_table(self._folder, study.parameters, study.rows())
         if not self._attempts:
             write_parquet(self._folder, study.parameters, study.rows())
-        taken = monotonic() - begun
-        self._tables_at = monotonic() + max(_TABLES_EVERY, _TABLES_SHARE * taken)
+        taken = monotonic() - start
+        self._next_table = monotonic() + max(_TABLES_EVERY, _TABLES_SHARE * taken)
 
-    def _tell(self, message: str = "") -> None:
+    def _report_progress(self, message: str = "") -> None:
+        """Tell the caller where the sweep stands; the time that is left is estimated by the pace of this run."""
         if self._on_progress is None:
             return
-        failed = sum(status == FAILED for index, status in self._statuses.items() if index not in self.todo)
+        waiting = {*self.todo}
+        failed = sum(result.status == FAILED and index not in waiting for index, result in enumerate(self._results))
         left = len(self.todo) + len(self._attempts)
-        pace = (monotonic() - self._begun) / self._ended if self._ended else None
+        pace = (monotonic() - self._start) / self._ended if self._ended else None
         done = len(self._points) - left - failed
         seconds_left = None if pace is None else pace * left
         self._on_progress(SweepProgress(len(self._points), done, failed, len(self._attempts), seconds_left, message))

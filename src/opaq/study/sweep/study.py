@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from opaq.errors import Fault, InputError, check_path, check_types, list_names
 from opaq.opacity.amount import Amount
-from opaq.study.sweep.files import ANSWERS, POLICIES, dataframe
-from opaq.study.sweep.journal import FAILED, FILE, Journal, Result
+from opaq.study.sweep.files import POLICIES, dataframe
+from opaq.study.sweep.journal import FAILED, FILE, Journal
+from opaq.study.sweep.plan import SweepPoint
+from opaq.study.workers.task import PointAnswer
 
-INFEASIBLE = ("infeasible", "not_found")
+_INFEASIBLE = ("infeasible", "not_found")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,7 +84,7 @@ class Study:
     @property
     def infeasible(self) -> tuple[StudyPoint, ...]:
         """The points whose task no policy meets, or none was found that does."""
-        return tuple(point for point in self.points if point.status in INFEASIBLE)
+        return tuple(point for point in self.points if point.status in _INFEASIBLE)
 
     @property
     def unfinished(self) -> tuple[StudyPoint, ...]:
@@ -111,22 +114,29 @@ class Study:
             raise InputError([Fault("", "a DataFrame needs pandas", "pip install pandas")]) from None
 
     def answer(self, point: StudyPoint | str) -> Any:
-        """The full answer of a point, as `opaq solve --json` prints it; None where there is none."""
-        return self._asked(point, ANSWERS)
+        """Return the full answer of a point, as `opaq solve --json` prints it; None where there is none.
+
+        point: one of `points`, or its name. Raises InputError for any other, and when the journal is damaged.
+        """
+        return self._read(point, Journal.answer_text)
 
     def policy(self, point: StudyPoint | str) -> Any:
-        """The policy of a point, as the content of a policy file; None where there is none."""
-        return self._asked(point, POLICIES)
+        """Return the policy of a point, as the content of a policy file; None where there is none.
 
-    def _asked(self, point: StudyPoint | str, kind: str) -> Any:
+        point: one of `points`, or its name. Raises InputError for any other, and when the journal is damaged.
+        """
+        return self._read(point, Journal.policy_text)
+
+    def _read(self, point: StudyPoint | str, text_of: Callable[[Journal, int], str | None]) -> Any:
+        """Return a text of the journal about one point, decoded. text_of: which of them."""
         check_types({"point": (point, str | StudyPoint, "a point or its name")})
         name = point if isinstance(point, str) else point.name
         names = [each.name for each in self.points]
         if name not in names:
             raise InputError([Fault("point", f"there is no point {name!r}", f"the points are {list_names(names)}")])
-        index = names.index(name)
         with Journal.open(self.folder, write=False) as journal:
-            return journal.policy(index) if kind == POLICIES else journal.answer(index)
+            text = text_of(journal, names.index(name))
+        return None if text is None else json.loads(text)
 
     def __repr__(self) -> str:
         done = len(self.points) - len(self.unfinished) - len(self.failed)
@@ -134,7 +144,7 @@ class Study:
 
 
 def load_study(folder: str | os.PathLike[str]) -> Study:
-    """What a sweep has recorded in its folder, also while it runs.
+    """Return what a sweep has recorded in its folder, also while it runs.
 
     folder: where the sweep was run to. Raises InputError when there is no sweep, or its journal is damaged.
     """
@@ -143,61 +153,51 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
     if not (path / FILE).is_file():
         raise InputError([Fault("", f"holds no {FILE}", "give the folder of a sweep")], str(path))
     with Journal.open(path, write=False) as journal:
-        return study_of(path, journal)
+        answers = journal.answers()
+        points = tuple(study_point(point, answers.get(point.index)) for point in journal.points())
+        return Study(path, str(journal.plan()["problem"]), points)
 
 
-def study_of(folder: Path, journal: Journal, *, interrupted: bool = False) -> Study:
-    """The study that a journal records."""
-    results, points = journal.results(), journal.points()
-    names = {index: name for index, name, *_ in points}
-    made = tuple(_point(name, parameters, results.get(index), names) for index, name, parameters, *_ in points)
-    return Study(folder, str(journal.plan()["problem"]), made, interrupted)
+def study_point(point: SweepPoint, answer: PointAnswer | None) -> StudyPoint:
+    """Return a point with what came out of it.
 
-
-def _objective(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """What is recorded of the objective in an answer."""
-    amount = {name: value for name, value in stated.items() if name not in ("direction", "of")}
-    return {"of": stated["of"], "objective": amount}
-
-
-def _cells(name: str, amount: Amount | None) -> dict[str, float | None]:
-    """An amount in the table of results."""
-    ends = (None, None, None) if amount is None else (amount.value, amount.lower, amount.upper)
-    return dict(zip((name, f"{name}_lower", f"{name}_upper"), ends, strict=True))
-
-
-def _point(name: str, parameters: Mapping[str, Any], result: Result | None, names: Mapping[int, str]) -> StudyPoint:
-    if result is None:
-        return StudyPoint(name, parameters, "")
-    record = dict(result.record)
-    opacity, objective, warm = (record.pop(name, None) for name in ("opacity", "objective", "warm_from"))
+    point: as it was to be solved. answer: that of its worker, of the journal, or None where there is none yet. The
+    figures are read from the full answer, where they are kept; a failed point has its reason alone.
+    """
+    if answer is None:
+        return StudyPoint(point.name, point.parameters, "")
+    full = answer.answer
+    if full is None:
+        return StudyPoint(
+            point.name,
+            point.parameters,
+            FAILED,
+            seconds=answer.seconds,
+            error=answer.error,
+            versions=answer.versions,
+        )
+    objective = {name: value for name, value in full["objective"].items() if name not in ("direction", "of")}
     return StudyPoint(
-        name,
-        parameters,
-        opacity=None if opacity is None else Amount(**opacity),
-        objective=None if objective is None else Amount(**objective),
-        warm_from=None if warm is None else names[warm],
-        policy_file=None if result.status == FAILED else f"{POLICIES}/{name}.json",
-        **record,
+        name=point.name,
+        parameters=point.parameters,
+        status=full["status"],
+        opacity=Amount(**full["opacity"]),
+        of=full["objective"]["of"],
+        objective=Amount(**objective),
+        expected_return=full["return"],
+        guess_error=full["guess_error"],
+        upper_bound=full.get("upper_bound"),
+        gap=full.get("gap"),
+        feasible=full["feasible"],
+        seconds=answer.seconds,
+        seed=full["seed"],
+        warm_from=answer.warm_from,
+        policy_file=f"{POLICIES}/{point.name}.json",
+        versions=answer.versions,
     )
 
 
-def record_of(answer: Mapping[str, Any], *, warm_from: int | None) -> dict[str, Any]:
-    """What is recorded of the answer of a worker."""
-    stated = {name: answer[name] for name in ("seconds", "versions") if name in answer}
-    if "error" in answer:
-        return {"status": FAILED, "error": str(answer["error"]), **stated}
-    full = answer["answer"]
-    return {
-        "status": full["status"],
-        "opacity": full["opacity"],
-        **_objective(full["objective"]),
-        "expected_return": full["return"],
-        "guess_error": full["guess_error"],
-        "upper_bound": full.get("upper_bound"),
-        "gap": full.get("gap"),
-        "feasible": full["feasible"],
-        "seed": full["seed"],
-        "warm_from": warm_from,
-        **stated,
-    }
+def _cells(name: str, amount: Amount | None) -> dict[str, float | None]:
+    """Return the three cells of a figure in the table of results: its value, its lower and its upper end."""
+    ends = (None, None, None) if amount is None else (amount.value, amount.lower, amount.upper)
+    return dict(zip((name, f"{name}_lower", f"{name}_upper"), ends, strict=True))

@@ -1,27 +1,21 @@
-"""Tasks on this machine: our own worker processes, one thread each, that die with this one."""
+"""Tasks on this machine: our own worker processes, one thread each, that die with this one.
+
+Processes of our own rather than a pool: a pool breaks as a whole when one worker is killed, and its workers outlive a
+parent that is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
 
 from opaq.solvers.options import available_cores
-from opaq.study.workers.executor import Ended
+from opaq.study.workers.executor import Ended, Slot, kill_late
 from opaq.study.workers.process import Child
+from opaq.study.workers.task import PointAnswer, PointTask
 
-
-@dataclass(slots=True)
-class _LocalSlot:
-    """One worker, if it lives, and what it is at."""
-
-    child: Child | None
-    key: int | None = None
-    limit: float | None = None
-    deadline: float | None = None  # known once the worker has begun
-    late: bool = False
+_LOOK = 0.1  # seconds between two looks at whether a task is late
 
 
 class LocalExecutor:
@@ -29,69 +23,53 @@ class LocalExecutor:
 
     def __init__(self, processes: int | None = None) -> None:
         """processes: how many workers; one per core unless given."""
+        self._count = processes or available_cores()
         self._messages: SimpleQueue[tuple[Child, dict[str, Any] | None]] = SimpleQueue()
-        self._seats = [_LocalSlot(self._child()) for _ in range(processes or available_cores())]
+        self._slots = [self._start_worker() for _ in range(self._count)]
 
     def free(self) -> int:
-        """How many more tasks it can begin now."""
-        return sum(seat.key is None for seat in self._seats)
+        """Return how many more tasks it can begin now."""
+        return self._count - sum(slot.key is not None for slot in self._slots)
 
-    def submit(self, key: int, task: Mapping[str, Any], *, limit: float | None) -> None:
-        """Begin a task; one that takes longer than `limit` seconds is ended together with its worker."""
-        seat = next(seat for seat in self._seats if seat.key is None)
-        seat.key, seat.limit, seat.deadline, seat.late = key, limit, None, False
-        seat.child = seat.child or self._child()
-        seat.child.send({"key": key, "task": task})
+    def submit(self, key: int, task: PointTask, *, limit: float | None) -> None:
+        """Begin a task; one that takes longer than `limit` seconds is ended together with its worker.
+
+        The limit counts from when the worker begins: before its first task it loads and compiles.
+        """
+        slot = next((slot for slot in self._slots if slot.key is None), None)
+        if slot is None:
+            slot = self._start_worker()
+            self._slots.append(slot)
+        slot.take(key, limit)
+        slot.worker.send({"key": key, "task": task})
 
     def wait(self, seconds: float) -> list[Ended]:
-        """What ended meanwhile; waits so long for the first."""
+        """Return what has ended, after so many seconds at most; late workers are killed meanwhile."""
         until, ended = monotonic() + seconds, list[Ended]()
         while not ended and (left := until - monotonic()) > 0:
-            self._end_late()
+            kill_late(self._slots, Child.kill)
             try:
-                child, message = self._messages.get(timeout=min(left, 0.1))
+                child, message = self._messages.get(timeout=min(left, _LOOK))
             except Empty:
                 continue
-            ended.extend(self._take(child, message))
+            slot = next(slot for slot in self._slots if slot.worker is child)
+            if message is None:  # it has died
+                self._slots.remove(slot)
+                ended += slot.lose(child.ending)
+            elif "begins" in message:
+                slot.start_clock()
+            else:
+                ended += slot.finish(PointAnswer(**message["answer"]))
         return ended
 
     def close(self) -> None:
-        """End all workers, at once."""
-        children = [seat.child for seat in self._seats if seat.child is not None]
-        for child in children:
-            child.kill()
-        for child in children:
-            child.join()
+        """Kill all workers, and wait until they have gone; what they were at is not reported."""
+        for slot in self._slots:
+            slot.worker.kill()
+        for slot in self._slots:
+            slot.worker.join()
 
-    def _child(self) -> Child:
-        return Child("opaq.study.workers.worker", receive=lambda child, message: self._messages.put((child, message)))
-
-    def _take(self, child: Child, message: dict[str, Any] | None) -> list[Ended]:
-        seat = next((seat for seat in self._seats if seat.child is child), None)
-        if seat is None:
-            return []
-        if message is None:
-            return self._lost(seat, child)
-        if "begun" in message:
-            seat.deadline = None if seat.limit is None else monotonic() + seat.limit
-        if "answer" not in message:
-            return []
-        seat.key = None
-        return [Ended(message["key"], "answered", message["answer"])]
-
-    def _lost(self, seat: _LocalSlot, child: Child) -> list[Ended]:
-        """What a dead worker was at."""
-        key, seat.child, seat.key = seat.key, None, None
-        if key is None:
-            return []
-        if seat.late:
-            return [Ended(key, "late", None, f"it took longer than {seat.limit:g} s")]
-        return [Ended(key, "lost", None, child.ending)]
-
-    def _end_late(self) -> None:
-        now = monotonic()
-        for seat in self._seats:
-            due = seat.key is not None and seat.deadline is not None and now > seat.deadline
-            if due and not seat.late and seat.child is not None:
-                seat.late = True
-                seat.child.kill()
+    def _start_worker(self) -> Slot[Child]:
+        """Start a process, whose messages come to `wait` by one queue."""
+        messages = self._messages
+        return Slot(Child("opaq.study.workers.worker", receive=lambda child, message: messages.put((child, message))))

@@ -1,11 +1,14 @@
-"""Tasks on a Ray cluster, through a child process: Ray may hang, crash or print, and this process goes on."""
+"""Tasks on a Ray cluster, through a child process: Ray may hang, crash or print, and this process goes on.
+
+Everything about a cluster that is not there, does not answer or dies ends in one InputError that says so within
+seconds; the journal of the sweep keeps what was done, and the same call goes on when the cluster is back.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import socket
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -16,6 +19,7 @@ from urllib.parse import urlsplit
 from opaq.errors import Fault, InputError
 from opaq.study.workers.executor import Ended
 from opaq.study.workers.process import Child
+from opaq.study.workers.task import PointAnswer, PointTask
 
 _REACH = 5.0  # seconds for a first connection to the head
 _CONNECT = 12.5  # seconds for Ray to connect to a cluster that is there
@@ -23,16 +27,22 @@ _START = 90.0  # seconds for Ray to start a cluster of its own
 _SILENT = 12.0  # seconds without a sign of life, after which the cluster is lost
 _LEAVE = 10.0  # seconds for Ray to end what it has started
 _WORDS = ("", "auto", "local")  # in place of an address; nothing and "local" start a cluster
+_LOOK = 0.1  # seconds between two looks at whether the cluster is lost
 
 
 class RayExecutor:
-    """One Ray actor per core of the cluster, each of which is replaced when it dies."""
+    """One Ray actor per core of the cluster, each of which is replaced when it dies.
+
+    A child process, `ray_bridge`, holds the connection and the actors. It says how many tasks fit every two seconds,
+    which is its sign of life, and how every task has ended.
+    """
 
     def __init__(self, address: str = "", processes: int | None = None) -> None:
-        """address: "ray://HOST:PORT", or nothing: that of RAY_ADDRESS, the cluster of this machine, or one of its own.
+        """Connect.
 
-        processes: how many actors at most. Raises InputError when there is no such cluster, within 15 seconds; a
-        cluster of its own has 90 to start.
+        address: "ray://HOST:PORT", or nothing: that of RAY_ADDRESS, the cluster of this machine, or one of its own.
+        processes: how many actors at most; None: one per core of the cluster.
+        Raises InputError when there is no such cluster, within 15 seconds; a cluster of its own has 90 to start.
         """
         if importlib.util.find_spec("ray") is None:
             raise InputError([Fault("on", "clusters need Ray", "pip install 'opaq[ray]'")])
@@ -43,55 +53,55 @@ class RayExecutor:
         if address not in _WORDS:
             _refuse_dead(address)
         self._messages: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
-        self._slots, self._running = 0, set[int]()
-        arguments = (address, str(processes or 0))
+        self._workers, self._running, self._closed = 0, set[int](), False
         self._child = Child(
-            "opaq.study.workers.ray_bridge", *arguments, receive=lambda child, message: self._messages.put(message)
+            "opaq.study.workers.ray_bridge",
+            address,
+            str(processes or 0),
+            receive=lambda child, message: self._messages.put(message),
         )
         self._heard, self._patience = monotonic(), _START if address in ("", "local") else _CONNECT
-        self._closed = False
 
     def free(self) -> int:
-        """How many more tasks it can begin now."""
-        return self._slots - len(self._running)
+        """Return how many more tasks it can begin now."""
+        return self._workers - len(self._running)
 
-    def submit(self, key: int, task: Mapping[str, Any], *, limit: float | None) -> None:
+    def submit(self, key: int, task: PointTask, *, limit: float | None) -> None:
         """Begin a task; one that takes longer than `limit` seconds is ended together with its worker."""
         self._running.add(key)
         self._child.send({"key": key, "task": task, "limit": limit})
 
     def wait(self, seconds: float) -> list[Ended]:
-        """What ended meanwhile; waits so long for the first. Raises InputError when the cluster is lost."""
-        until, ended = monotonic() + seconds, list[Ended]()
-        while not ended and (left := until - monotonic()) > 0:
+        """Return what has ended, after so many seconds at most. Raises InputError when the cluster is lost."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0:
             try:
-                message = self._messages.get(timeout=min(left, 0.1))
+                message = self._messages.get(timeout=min(left, _LOOK))
             except Empty:  # only then: what came while nobody waited is a sign of life, too
                 if monotonic() - self._heard > self._patience:
                     raise self._lost("it does not answer") from None
                 continue
             if message is None:
                 raise self._lost("the connection has ended")
-            ended.extend(self._take(message))
-        return ended
+            self._heard = monotonic()
+            if "refused" in message:
+                raise self._lost(message["refused"])
+            if "workers" in message:
+                self._workers, self._patience = message["workers"], _SILENT
+                continue
+            ended, answer = message["ended"], message["ended"]["answer"]
+            self._running.discard(ended["key"])
+            return [Ended(**ended | {"answer": None if answer is None else PointAnswer(**answer)})]
+        return []
 
     def close(self) -> None:
-        """End all workers; a cluster of its own is ended, too."""
+        """End all workers, and a cluster of its own: within ten seconds, however Ray takes it. Twice does no harm."""
         if not self._closed:
             self._closed = True
             self._child.leave(_LEAVE)
 
-    def _take(self, message: Mapping[str, Any]) -> list[Ended]:
-        self._heard = monotonic()
-        if "refused" in message:
-            raise self._lost(message["refused"])
-        if "slots" in message:
-            self._slots, self._patience = message["slots"], _SILENT
-            return []
-        self._running.discard(message["key"])
-        return [Ended(message["key"], message["ending"], message["answer"], message["explanation"])]
-
     def _lost(self, reason: str) -> InputError:
+        """End the child and return the error that says why the cluster is lost, and what to do."""
         advice = (
             "see that it runs (ray status), and that RAY_AUTH_MODE=token and RAY_AUTH_TOKEN are set if it asks for a "
             "token; what a folder holds of the work is kept, and the same call goes on with it"
@@ -114,7 +124,10 @@ def _running_here() -> str:
 
 
 def _refuse_dead(address: str) -> None:
-    """Raise InputError at once when nobody listens at an address: Ray would try for minutes."""
+    """Raise InputError at once when nobody listens at an address, or it is none: Ray would try for minutes.
+
+    address: "ray://HOST:PORT" or "HOST:PORT".
+    """
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
         host, port = parts.hostname, parts.port

@@ -1,9 +1,14 @@
-"""Run tasks on Ray in a process of its own: `python -m opaq.study.workers.ray_bridge PARENT ADDRESS PROCESSES`."""
+"""Run tasks on Ray in a process of its own: `python -m opaq.study.workers.ray_bridge PARENT ADDRESS PROCESSES`.
+
+Ray may hang when its head dies, print, or end its process. Here it may: the parent reads one line at a time, and takes
+the cluster for lost when none comes. A dead actor is replaced by a new one rather than restarted by Ray, so that what
+becomes of a task is decided in one place, the sweep.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty
@@ -11,131 +16,128 @@ from threading import Timer
 from time import monotonic
 from typing import Any
 
+from opaq.study.workers.executor import Ended, Slot, kill_late
 from opaq.study.workers.process import ParentLink, end_process
+from opaq.study.workers.task import PointAnswer, PointTask
 
 _LOOK = 0.05  # seconds between two looks at what has come
 _PULSE = 2.0  # seconds between two questions to the head
 _LAST_SECONDS = 8.0  # for Ray to end what it has started
 
 
-class Worker:
-    """What runs on the cluster: an actor, one task at a time. Only text goes in and out."""
+class _Worker:
+    """What runs on the cluster: an actor, one task at a time.
+
+    Ray carries this class there as it is, so that it imports what it needs where it runs.
+    """
 
     def ready(self) -> bool:
-        """Load what every task needs."""
-        from opaq.study.workers.tasks import prepare
+        """Load what every task needs; where opaq cannot be loaded, Ray reports the error."""
+        from opaq.study.workers.task import prepare
 
         prepare()
         return True
 
-    def run(self, task: str) -> str:
+    def run(self, task: PointTask) -> PointAnswer:
         """Run one task."""
-        import json
+        from opaq.study.workers.task import run_task
 
-        from opaq.study.workers.tasks import run_task
-
-        return json.dumps(run_task(json.loads(task)))
+        return run_task(task)
 
 
 @dataclass(slots=True)
-class _RaySlot:
-    """An actor, and what it is at."""
+class _Actor:
+    """An actor, and the reference that is to come from it: of its readiness, or of its answer."""
 
-    actor: Any
-    waits_for: Any  # the reference to come: of its readiness, or of its answer
+    handle: Any
+    awaited: Any
     ready: bool = False
-    key: int | None = None
-    deadline: float | None = None
-    late: bool = False
 
 
 class Bridge:
-    """Keeps as many actors as the cluster has cores, hands tasks out, and tells how they ended."""
+    """Keeps as many actors as the cluster has cores, hands tasks out, and tells the parent how they ended."""
 
     def __init__(self, ray: Any, send: Callable[[Mapping[str, Any]], None], most: int) -> None:
+        """Serve a parent.
+
+        ray: the module, connected. send: takes the messages to the parent: {"workers": number of tasks that fit},
+        {"ended": an Ended} or {"refused": reason}. most: how many actors at most; 0: one per core.
+        """
         self._ray, self._send, self._most = ray, send, most
-        self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
-        self._seats: list[_RaySlot] = []
+        self._remote_worker = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Worker)
+        self._slots: list[Slot[_Actor]] = []
         self._waiting: list[Mapping[str, Any]] = []
-        self._pulse_at = 0.0
+        self._next_pulse = 0.0
 
     def pulse(self) -> None:
-        """Ask the head how many cores there are, make actors for them, and tell the parent; now and then."""
-        if monotonic() - self._pulse_at < _PULSE:
+        """Ask the head how many cores there are, make actors for them, and tell the parent: every two seconds.
+
+        Cores that join the cluster are used, and the parent hears that the head is alive.
+        """
+        if monotonic() < self._next_pulse:
             return
         cores = int(self._ray.cluster_resources().get("CPU", 0))
-        slots = min(cores, self._most or cores)
-        while len(self._seats) < slots:
-            actor = self._actor.remote()
-            self._seats.append(_RaySlot(actor, actor.ready.remote()))
-        self._send({"slots": slots})
-        self._pulse_at = monotonic()
+        count = min(cores, self._most or cores)
+        while len(self._slots) < count:
+            handle = self._remote_worker.remote()
+            self._slots.append(Slot(_Actor(handle, handle.ready.remote())))
+        self._send({"workers": count})
+        self._next_pulse = monotonic() + _PULSE
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """One more task."""
+        """Queue one more task: {"key": number, "task": the fields of a PointTask, "limit": seconds or None}."""
         self._waiting.append(message)
 
     def look(self) -> None:
-        """Hand out what waits, and see what has ended."""
-        for seat in [seat for seat in self._seats if seat.ready and seat.key is None][: len(self._waiting)]:
-            self._hand_out(seat, self._waiting.pop(0))
-        self._end_late()
-        busy = {seat.waits_for: seat for seat in self._seats if seat.waits_for is not None}
+        """Hand out what waits to actors that are ready and idle, end those that are late, and tell what has ended.
+
+        Waits a twentieth of a second at most.
+        """
+        idle = [slot for slot in self._slots if slot.worker.ready and slot.key is None]
+        for slot, message in zip(idle, self._waiting[: len(idle)], strict=False):
+            slot.take(message["key"], message["limit"])
+            slot.start_clock()
+            slot.worker.awaited = slot.worker.handle.run.remote(PointTask(**message["task"]))
+        del self._waiting[: len(idle)]
+        kill_late(self._slots, lambda actor: self._ray.kill(actor.handle, no_restart=True))
+        busy = {slot.worker.awaited: slot for slot in self._slots if slot.worker.awaited is not None}
         if not busy:
             return
         come, _ = self._ray.wait(list(busy), num_returns=len(busy), timeout=_LOOK)
         for reference in come:
-            self._come(busy[reference])
+            for ended in self._receive(busy[reference]):
+                self._send({"ended": ended})
 
-    def _hand_out(self, seat: _RaySlot, message: Mapping[str, Any]) -> None:
-        import json
-
-        limit = message["limit"]
-        seat.key, seat.late = message["key"], False
-        seat.deadline = None if limit is None else monotonic() + limit
-        seat.waits_for = seat.actor.run.remote(json.dumps(message["task"]))
-
-    def _come(self, seat: _RaySlot) -> None:
-        import json
-
+    def _receive(self, slot: Slot[_Actor]) -> Iterable[Ended]:
+        """Return the end of a task, if what has come from its actor is one."""
+        actor = slot.worker
         try:
-            value = self._ray.get(seat.waits_for)
-        except Exception as error:
-            self._seats.remove(seat)
-            self._pulse_at = 0.0  # another actor is made at once
-            return self._tell_lost(seat, error)
-        seat.waits_for = None
-        if not seat.ready:
-            seat.ready = True
-            return None
-        key, seat.key = seat.key, None
-        return self._send({"key": key, "ending": "answered", "answer": json.loads(value), "explanation": ""})
-
-    def _tell_lost(self, seat: _RaySlot, error: Exception) -> None:
-        wrong = isinstance(error, self._ray.exceptions.RayTaskError)
-        if wrong and not seat.ready:  # it could not even load opaq: the others cannot either
-            return self._send({"refused": f"its workers cannot run opaq: {_last_line(error)}"})
-        if seat.key is None:
-            return None
-        ending = "late" if seat.late else "lost"
-        explanation = "it took longer than its limit" if seat.late else _last_line(error)
-        return self._send({"key": seat.key, "ending": ending, "answer": None, "explanation": explanation})
-
-    def _end_late(self) -> None:
-        now = monotonic()
-        for seat in self._seats:
-            if seat.key is not None and seat.deadline is not None and now > seat.deadline and not seat.late:
-                seat.late = True
-                self._ray.kill(seat.actor, no_restart=True)
+            value = self._ray.get(actor.awaited)
+        except Exception as error:  # whatever the actor or Ray has ended with
+            self._slots.remove(slot)
+            self._next_pulse = 0.0  # another actor is made at once
+            if isinstance(error, self._ray.exceptions.RayTaskError) and not actor.ready:
+                # It could not even load opaq: the others cannot either.
+                self._send({"refused": f"its workers cannot run opaq: {_last_line(error)}"})
+            return slot.lose(_last_line(error))
+        actor.awaited = None
+        if actor.ready:
+            return slot.finish(value)
+        actor.ready = True
+        return []
 
 
 def _last_line(error: Exception) -> str:
+    """Return what an error of Ray says, without the traceback that stands before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else type(error).__name__)[:300]
 
 
 def main() -> None:
-    """Connect to the cluster and serve the parent until it ends."""
+    """Connect to the cluster and serve the parent until it ends.
+
+    The command line gives the process id of the parent, the address (empty: as Ray chooses) and the most actors.
+    """
     import ray
 
     def leave() -> None:

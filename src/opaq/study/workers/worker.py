@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-from time import time
 
 from opaq.study.workers.process import ParentLink
 
 
 def main() -> None:
-    """Do what comes, until the parent ends."""
+    """Solve the points that the parent sends, until the parent ends.
+
+    Its process id is the one argument of the command line. Of every task it is told when it begins, from which on its
+    time limit counts, and then the answer.
+    """
     link = ParentLink(int(sys.argv[1]))
-    from opaq.study.workers.tasks import prepare, run_task
+    from opaq.study.workers.task import PointTask, prepare, run_task
 
     prepare()
-    link.send({"ready": True})
     while True:
         message = link.messages.get()
-        link.send({"begun": message["key"], "at": time()})
-        link.send({"key": message["key"], "answer": run_task(message["task"])})
+        link.send({"begins": message["key"]})
+        link.send({"key": message["key"], "answer": run_task(PointTask(**message["task"]))})
 
 
 if __name__ == "__main__":
