@@ -13,10 +13,9 @@ import numpy as np
 from opaq.beliefs.expansion import expand, expand_levels
 from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph, Level, Limit
 from opaq.beliefs.kernels import Arcs, Nodes, NumberArray, Room, SettledArcs
-from opaq.beliefs.leaf_rows import excess_of_rows, largest_excess
 from opaq.beliefs.returns import moves
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
-from opaq.model.uncertainty import Leaf
+from opaq.model.uncertainty import MassRows, Uncertainty
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
@@ -61,7 +60,7 @@ class Futures:
         return cls(tuple(predictions), process.horizon, process.num_secrets)
 
     def doubt(
-        self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any, leaves: Sequence[Leaf] = ()
+        self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any, leaves: Sequence[Uncertainty] = ()
     ) -> tuple[FloatArray, ...]:
         """Entropy and guess error of the secret predicted from the chosen nodes (time -1: before the run).
 
@@ -69,13 +68,15 @@ class Futures:
         """
         ahead = self.horizon - time
         if time < 0 or ahead >= len(self.predictions):
-            crude = (math.log2(self.num_secrets), 1.0 - 1.0 / self.num_secrets, *map(largest_excess, leaves))
+            largest = [leaf.largest_excess for leaf in leaves]
+            crude = (math.log2(self.num_secrets), 1.0 - 1.0 / self.num_secrets, *largest)
             return tuple(np.full(chosen.size, most) for most in crude)
         outlook = self.outlook(nodes, time, chosen, pair_state=pair_state)
         entropy = -_row_totals(outlook, outlook.data * np.log2(np.maximum(outlook.data, _TINY)))
         error = 1.0 - np.asarray(outlook.max(axis=1).todense()).reshape(-1)
-        further = [excess_of_rows(leaf, outlook.indptr, outlook.indices, outlook.data) for leaf in leaves]
-        return tuple(np.maximum(amounts, 0.0) for amounts in (entropy, error, *further))
+        rows = MassRows.of(outlook.indptr.astype(np.int64), outlook.indices) if leaves else None
+        others = [] if rows is None else [rows.evaluate(leaf, outlook.data)[0] for leaf in leaves]
+        return tuple(np.maximum(amounts, 0.0) for amounts in (entropy, error, *others))
 
     def outlook(self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any) -> Any:
         """P(Z = z | node) as a sparse matrix [node, secret value]."""
@@ -108,7 +109,7 @@ class Trimmer:
     chain: Chain
     budget: Budget
     keep: bool
-    leaves: tuple[Leaf, ...] = ()
+    leaves: tuple[Uncertainty, ...] = ()
     whole: bool = False  # nothing may be dropped
     sampled: bool = False  # sampled runs are all kept: without some of them the estimate would be biased
     _futures: Futures | None = None
@@ -230,7 +231,7 @@ def unroll(
     budget: Budget | None = None,
     keep: bool = False,
     whole: bool = False,
-    leaves: Sequence[Leaf] = (),
+    leaves: Sequence[Uncertainty] = (),
     samples: int = 0,
     rng: np.random.Generator | None = None,
     on_level: OnLevel | None = None,

@@ -65,7 +65,8 @@ def _direction(task: Task) -> str:
     of: Any = task.of
     if of == Shannon():
         return "least opaque" if task.minimise else "most opaque"
-    state = f" ({digest(of)})" if is_dataclass(of) and fields(of) else ""
+    stated = any(each.metadata.get("decides", True) for each in fields(of))
+    state = f" ({digest(of)})" if stated else ""
     return f"{'least' if task.minimise else 'most'} {task.of.title}{state}"
 
 

@@ -93,7 +93,7 @@ class Task(ContentEq):
             checks.reward("return_at_least")
         checks.word("over", ("horizon", "forever"))
         checks.flag("minimise")
-        if not all(hasattr(self.of, name) for name in ("name", "title", "unit", "over")):
+        if not isinstance(cast("object", self.of), Uncertainty):
             checks.error("of", f"is {shown(self.of)}, not an uncertainty", "give Shannon(), GuessError() or another")
         if not isinstance(requirements, tuple | list):
             checks.error("requirements", f"is {shown(requirements)}, not a tuple of requirements")

@@ -10,7 +10,7 @@ import numpy as np
 from opaq.load import load_problem
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import PolicyClass
-from opaq.opacity.entropies import plogp
+from opaq.model.uncertainty import plogp
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.paper.outcomes import ExperimentResult, Finding, row_of_measurement
 from opaq.paper.settings import ReproductionSettings
