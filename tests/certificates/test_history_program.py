@@ -292,3 +292,11 @@ def test_with_a_time_limit_the_answer_is_the_same() -> None:
     limited, free = (history_program(opaq.load_problem("graph"), time=one) for one in (600.0, None))
     assert limited.status is HistoryStatus.OPTIMAL
     assert limited.value.value == pytest.approx(free.value.value, abs=1e-4)
+
+
+def test_a_policy_that_cannot_be_measured_exactly_in_time_is_not_an_error(monkeypatch) -> None:
+    measure = module.measure
+    monkeypatch.setattr(module, "measure", lambda *parts, **named: measure(*parts, **named | {"mode": "sampled"}))
+    optimum = history_program(opaq.load_problem("graph-published"))
+    assert optimum.status is HistoryStatus.OPTIMAL
+    assert optimum.measurement is None

@@ -313,6 +313,8 @@ def _measure_policy(product: Product, policy: Policy, value: float, uncertainty:
     except (BudgetError, StoppedError):
         return None
     reached = {Shannon.name: measurement.opacity, GuessError.name: measurement.guess_error}[uncertainty.name]
+    if reached.method != "exact":  # time was up
+        return None
     if abs(reached.value - value) > _AGREEMENT or not measurement.feasible:
         raise InvariantError(
             f"the policy of the history program measures {reached.value:.12g}, not {value:.12g}"
