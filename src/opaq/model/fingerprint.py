@@ -65,8 +65,7 @@ def _direction(task: Task) -> str:
     of: Any = task.of
     if of == Shannon():
         return "least opaque" if task.minimise else "most opaque"
-    stated = any(each.metadata.get("decides", True) for each in fields(of))
-    state = f" ({digest(of)})" if stated else ""
+    state = f" ({digest(of)})" if is_dataclass(of) and fields(of) else ""
     return f"{'least' if task.minimise else 'most'} {task.of.title}{state}"
 
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -34,7 +35,6 @@ _NO_MASS = 1e-290  # totals of masses below are nothing
 _TIE = 1e-12  # shares of the mass that differ by less are equal
 _NEAR_TIE = 1e-6  # a decoder's guesses whose masses differ by a smaller share are equally good
 _ENTRIES_PER_BLOCK = 1 << 18  # bounds the memory of one evaluation
-_NOT_STATED = {"decides": False}  # metadata of fields that are no part of what a user states: no fingerprint has them
 
 
 # -- masses in groups -------------------------------------------------------------------------------------------------
@@ -166,15 +166,17 @@ class Smoothing(NamedTuple):
 # -- the base ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Uncertainty(ABC):
     """An uncertainty: its name, its value and slope, and the costs that make a bound.
 
-    A subclass names itself and defines `rows`. As stated in a task it is not about any secret yet; `over` gives the
-    same uncertainty over the values of one secret, which all arithmetic needs.
+    A subclass names itself and defines `rows`; one with data of its own is a frozen dataclass, without slots. As stated
+    in a task it is not about any secret yet: `over` gives a copy over the values of one secret, which all arithmetic
+    needs. What such a copy knows beyond the fields (the values, how it is softened) is no part of what was stated, and
+    takes no part in comparisons and fingerprints.
     """
 
-    secret_values: tuple[str, ...] = field(default=(), kw_only=True, repr=False, metadata=_NOT_STATED)
+    secret_values: ClassVar[tuple[str, ...]] = ()  # a copy's own are set by `over`
 
     name: ClassVar[str]  # as in `of:` of a problem file, and the key of its value in answers
     title: ClassVar[str]  # in words, as in "the largest ... found"
@@ -182,7 +184,14 @@ class Uncertainty(ABC):
 
     def over(self, secret_values: Sequence[str]) -> Self:
         """Return the same uncertainty over these values of a secret, in this order."""
-        return replace(self, secret_values=tuple(secret_values))
+        return self._copy(secret_values=tuple(secret_values))
+
+    def _copy(self, **attributes: object) -> Self:
+        """A copy with attributes of its own that are no fields."""
+        copied = copy(self)
+        for name, value in attributes.items():
+            object.__setattr__(copied, name, value)
+        return copied
 
     @property
     def num_values(self) -> int:
@@ -356,7 +365,7 @@ def entropy(p: FloatArray) -> float:
     return max(0.0, -float(plogp(np.asarray(p, dtype=np.float64)).sum()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shannon(Uncertainty):
     """Opacity, H(secret | observations): the mean number of yes-or-no questions that remain.
 
@@ -423,7 +432,7 @@ class Shannon(Uncertainty):
         return np.where(counts == 1, 0.0, padded)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GuessError(Uncertainty):
     """The probability that the best single guess of the secret is wrong (Bayes risk).
 
@@ -431,11 +440,11 @@ class GuessError(Uncertainty):
     sum q - s log sum_z exp(q_z / s) over all values, with s = h sum q: smooth, and below f.
     """
 
-    heat: float = field(default=0.0, kw_only=True, repr=False, metadata=_NOT_STATED)
-
     name = "guess_error"
     title = "guess error"
     has_cone = True
+
+    heat: ClassVar[float] = 0.0  # a softened copy's own is set by `softened`
 
     @property
     def smooth(self) -> bool:
@@ -477,7 +486,7 @@ class GuessError(Uncertainty):
 
     def softened(self, softness: float) -> GuessError:
         """Return it with the heat that costs at most `softness`; itself where it has one."""
-        return self if self.heat else replace(self, heat=softness / math.log(max(self.num_values, 2)))
+        return self if self.heat else self._copy(heat=softness / math.log(max(self.num_values, 2)))
 
     def prior_limit(self, prior: FloatArray) -> float:
         """Return 1 - max P(z): guessing without looking does no worse."""
@@ -527,7 +536,7 @@ class GuessError(Uncertainty):
         return 1.0 - guess + 8.0 * _UNIT * (2 * self.num_values + 8)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Guesswork(Uncertainty):
     """The mean number of guesses until one is right, the likeliest value first.
 
@@ -537,12 +546,11 @@ class Guesswork(Uncertainty):
     minimum is (q_y^-p + q_z^-p)^(-1/p), which is below it; rows of many values stay as they are.
     """
 
-    power: float = field(default=0.0, kw_only=True, repr=False, metadata=_NOT_STATED)
-
     name = "guesswork"
     title = "guesswork"
     unit = "guesses"
 
+    power: ClassVar[float] = 0.0  # a softened copy's own is set by `softened`
     _WIDEST: ClassVar[int] = 64  # rows of more values are not softened: that takes work for every pair
 
     @property
@@ -573,7 +581,7 @@ class Guesswork(Uncertainty):
 
     def softened(self, softness: float) -> Guesswork:
         """Return it with the power that costs about `softness`; itself where it has one."""
-        return self if self.power else replace(self, power=math.log(2.0) / softness)
+        return self if self.power else self._copy(power=math.log(2.0) / softness)
 
     def costs(self, masses: FloatArray, cells: Cells, smoothing: Smoothing) -> FloatArray:
         """Return expected ranks, where the better order of a pair is the likelier one."""
@@ -615,7 +623,7 @@ def _logistic(x: FloatArray) -> FloatArray:
     return np.where(x >= 0.0, 1.0, small) / (1.0 + small)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExpectedLoss(Uncertainty):
     """The expected loss of the observer's best guess (g-leakage): min over guesses of the mean of loss(guess, secret).
 
@@ -627,12 +635,12 @@ class ExpectedLoss(Uncertainty):
     """
 
     losses: tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
-    heat: float = field(default=0.0, kw_only=True, repr=False, metadata=_NOT_STATED)
-    table: FloatArray = field(init=False, repr=False, compare=False, metadata=_NOT_STATED)  # [guess, value]
 
     name = "expected_loss"
     title = "expected loss"
 
+    table: ClassVar[FloatArray]  # [guess, value]; set by `over`
+    heat: ClassVar[float] = 0.0  # a softened copy's own is set by `softened`
     _LEAST_SPAN: ClassVar[float] = 1e-100  # losses that differ by less are equal: divisions by their span overflow
 
     def __post_init__(self) -> None:
@@ -644,9 +652,7 @@ class ExpectedLoss(Uncertainty):
         if not rows or not named or not all(_is_loss(loss) for _, row in rows for _, loss in row):
             raise InputError([Fault("loss", "is unusable", "give at least one guess, and finite losses")])
         losses = tuple((guess, tuple((value, float(loss)) for value, loss in row)) for guess, row in rows)
-        table = [[dict(row).get(value, 0.0) for value in self.secret_values] for _, row in losses]
         object.__setattr__(self, "losses", losses)
-        object.__setattr__(self, "table", floats(table))
 
     @classmethod
     def of(cls, losses: Mapping[str, Mapping[str, float]]) -> ExpectedLoss:
@@ -654,6 +660,12 @@ class ExpectedLoss(Uncertainty):
         if not isinstance(losses, Mapping) or not all(isinstance(row, Mapping) for row in losses.values()):
             raise InputError([Fault("loss", f"is {shown(losses)}", "give {guess: {secret value: number}}")])
         return cls(tuple((guess, tuple(row.items())) for guess, row in losses.items()))
+
+    def over(self, secret_values: Sequence[str]) -> Self:
+        """Return it with the losses as a table [guess, value]."""
+        rows = [dict(row) for _, row in self.losses]
+        table = floats([[row.get(value, 0.0) for value in secret_values] for row in rows])
+        return self._copy(secret_values=tuple(secret_values), table=table)
 
     @property
     def smooth(self) -> bool:
@@ -700,7 +712,7 @@ class ExpectedLoss(Uncertainty):
 
     def softened(self, softness: float) -> ExpectedLoss:
         """Return it with the heat that costs at most `softness` x scale; itself where it has one."""
-        return self if self.heat else replace(self, heat=softness * self.scale / math.log(max(len(self.table), 2)))
+        return self if self.heat else self._copy(heat=softness * self.scale / math.log(max(len(self.table), 2)))
 
     @property
     def trivial_bound(self) -> float:

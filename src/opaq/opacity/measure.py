@@ -554,7 +554,7 @@ def _measured_uncertainties(of: Uncertainty, secret_values: Sequence[str]) -> di
     """Opacity, guess error and guesswork, which are always measured, and what the task is about, each by its name."""
     always = {each.name: each.over(secret_values) for each in (Shannon(), GuessError(), Guesswork())}
     own = of.over(secret_values)
-    if always.get(own.name, own) != own:
+    if own.name in always and type(own) is not type(always[own.name]):
         finding = f"is named '{own.name}', as another uncertainty is that every answer has"
         raise InputError([Fault("task.of", finding, "choose another name")])
     return always | {own.name: own}
