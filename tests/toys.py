@@ -28,7 +28,6 @@ from opaq.extensions import (
     IntArray,
     Key,
     Kind,
-    Leaf,
     Names,
     ObserverTracker,
     ReaderOption,
@@ -38,6 +37,7 @@ from opaq.extensions import (
     SolverFactory,
     SparseRows,
     TrackerContext,
+    Uncertainty,
     build_from_keys,
     deterministic,
     map_of,
@@ -278,44 +278,18 @@ BREAKING = Kind(
 # -- an uncertainty: two draws of the secret differ -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Collisions:
+class Collisions(Uncertainty):
     """A user's own uncertainty: sum q - sum q^2 / sum q, the probability that two draws of the secret differ."""
 
     name = "collisions"
     title = "two draws differ"
-    unit = ""
-
-    def over(self, secret_values: Any) -> Leaf:
-        return CollisionsLeaf(len(secret_values))
-
-
-@dataclass(frozen=True, slots=True)
-class CollisionsLeaf:
-    """The arithmetic of it; it is smooth."""
-
-    num_values: int
-
     smooth = True
-    compiled = ""
-    scale = 1.0
-
-    @property
-    def certain(self) -> FloatArray:
-        return np.zeros(self.num_values)
-
-    @property
-    def highest(self) -> float:
-        return 1.0 - 1.0 / self.num_values
 
     def rows(self, masses: Any, values: Any) -> tuple[Any, Any]:
         total = masses.sum(axis=1, keepdims=True)
         share = masses / np.where(total == 0.0, 1.0, total)
         squares = (share**2).sum(axis=1, keepdims=True)
         return (total * (1.0 - squares))[:, 0], 1.0 - 2.0 * share + squares
-
-    def softened(self, softness: float) -> Leaf:
-        return self
 
 
 # -- a solver: stays where it begins ---------------------------------------------------------------------------------

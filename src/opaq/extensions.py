@@ -20,7 +20,7 @@ from opaq.model.conditions import PLAIN, Condition
 from opaq.model.mdp import MDP, Imported
 from opaq.model.observer import ObserverKind
 from opaq.model.secret import Secret
-from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Leaf, Uncertainty
+from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Uncertainty
 from opaq.product.machine import Branches, Machine, StatelessMachine, deterministic
 from opaq.product.trackers import (
     ConditionTracker,
@@ -62,7 +62,6 @@ __all__ = [
     "IntArray",
     "Key",
     "Kind",
-    "Leaf",
     "Machine",
     "Names",
     "ObserverKind",
@@ -147,7 +146,7 @@ def add_condition(
 def add_uncertainty(uncertainty: Uncertainty) -> None:
     """Add an uncertainty that a task may be about: `task: {of: NAME}`.
 
-    uncertainty: an object with a name, a title, a unit and `over`, which gives its Leaf for the values of a secret.
+    uncertainty: an object of a class that derives from Uncertainty, with a name, a title, a unit and `rows`.
     """
     _refuse_taken("uncertainty", [uncertainty.name], [*UNCERTAINTIES, "loss", ExpectedLoss.name])
     UNCERTAINTIES[uncertainty.name] = uncertainty

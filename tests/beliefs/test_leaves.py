@@ -11,11 +11,10 @@ import pytest
 import oracles
 from beliefs.prefix_oracle import extreme, ordinary
 from opaq.beliefs.graph import Chain
-from opaq.beliefs.leaf_rows import LeafRows, excess_of_rows, largest_excess
 from opaq.beliefs.leaves import evaluate_leaves, slope_of_leaf
 from opaq.beliefs.returns import secret_distribution, secret_slope
 from opaq.beliefs.unroll import unroll
-from opaq.model.uncertainty import ExpectedLoss, GuessError, Guesswork, Leaf, Shannon, value_of
+from opaq.model.uncertainty import ExpectedLoss, GuessError, Guesswork, MassRows, Shannon, Uncertainty
 from opaq.product.compile import Product, compile_problem
 
 LOSSES = {"guess": 1.0, "other": 2.5}
@@ -28,7 +27,7 @@ def losses(values: tuple[str, ...]) -> dict[str, dict[str, float]]:
     }
 
 
-def stated(values: tuple[str, ...]) -> list[tuple[Leaf, Callable[[oracles.Joint], float]]]:
+def stated(values: tuple[str, ...]) -> list[tuple[Uncertainty, Callable[[oracles.Joint], float]]]:
     """Every leaf beside its oracle."""
     return [
         (Shannon().over(values), oracles.opacity),
@@ -48,18 +47,20 @@ def test_every_leaf_equals_enumeration(model) -> None:
         graph = unroll(chain, steps=problem.horizon)
         leaves = stated(product.secret_values)
         end = evaluate_leaves(chain, graph, leaves=[leaf for leaf, _ in leaves])
-        assert end.num_done == graph.last.mass.size
-        assert graph.last.mass @ end.entropy == pytest.approx(oracles.opacity(joint), abs=1e-10)
-        assert graph.last.mass @ end.error == pytest.approx(oracles.guess_error(joint), abs=1e-10)
+        compiled = evaluate_leaves(chain, graph)
+        assert end.num_done == compiled.num_done == graph.last.mass.size
+        assert graph.last.mass @ compiled.excess["opacity"] == pytest.approx(oracles.opacity(joint), abs=1e-10)
+        assert graph.last.mass @ compiled.excess["guess_error"] == pytest.approx(oracles.guess_error(joint), abs=1e-10)
         prior = secret_distribution(product.process, pi)
-        for (leaf, oracle), amounts in zip(leaves, end.further, strict=True):
+        for leaf, oracle in leaves:
+            amounts = end.excess[leaf.name]
             total = float(graph.last.mass @ amounts + leaf.certain @ prior)
             assert total == pytest.approx(oracle(joint), abs=1e-9), (number, type(leaf).__name__)
-            assert (amounts <= largest_excess(leaf) + 1e-9).all()
+            assert (amounts <= leaf.largest_excess + 1e-9).all()
             assert (amounts >= -1e-9).all()
 
 
-def slope_by_policy(product: Product, pi: np.ndarray, leaf: Leaf) -> np.ndarray:
+def slope_by_policy(product: Product, pi: np.ndarray, leaf: Uncertainty) -> np.ndarray:
     """d leaf / d pi on a graph that keeps its levels."""
     chain = Chain.of(product.process, pi)
     _, slope = slope_of_leaf(chain, unroll(chain, steps=product.process.horizon, keep=True), leaf)
@@ -105,14 +106,15 @@ def test_rows_of_any_length_are_evaluated_one_by_one() -> None:
             value += chosen.tolist()
             masses += row[chosen].tolist()
             observation += [seen] * chosen.size
-            total += value_of(leaf, row) - leaf.certain @ row
+            total += leaf.value(row) - leaf.certain @ row
         starts.append(len(value))
         expected.append(total)
     order = [at for first, last in pairwise(starts) for at in first + rng.permutation(last - first)]
-    rows = LeafRows.of(*(np.array(part) for part in (starts, np.array(value)[order], np.array(observation)[order])))
+    rows = MassRows.of(*(np.array(part) for part in (starts, np.array(value)[order], np.array(observation)[order])))
     amounts, slopes = rows.evaluate(leaf, np.array(masses)[order])
     assert amounts == pytest.approx(np.array(expected), abs=1e-12)
     # Homogeneous: the slope times the masses is the value.
     assert slopes @ np.array(masses)[order] == pytest.approx(sum(expected), abs=1e-10)
-    sparse = excess_of_rows(leaf, [0, 2, 2, 5], [1, 3, 0, 1, 2], np.array([0.5, 0.25, 0.1, 0.2, 0.3]))
+    whole = MassRows.of(np.array([0, 2, 2, 5]), np.array([1, 3, 0, 1, 2]))
+    sparse = whole.evaluate(leaf, np.array([0.5, 0.25, 0.1, 0.2, 0.3]))[0]
     assert sparse == pytest.approx([0.25, 0.0, 0.4], abs=1e-12)  # ranks less 1: 0.25; nothing; 0.2 + 2 * 0.1

@@ -159,8 +159,8 @@ def test_what_is_dropped_widens_the_answer_and_the_truth_stays_inside(model, bud
         kept = graph.last.mass.sum() + graph.settled_mass + graph.dropped_mass
         assert kept == pytest.approx(1.0, abs=1e-9)
         for amounts, most, truth in [
-            (end.entropy, graph.dropped[1], oracles.opacity(joint)),
-            (end.error, graph.dropped[2], oracles.guess_error(joint)),
+            (end.excess["opacity"], graph.dropped[1], oracles.opacity(joint)),
+            (end.excess["guess_error"], graph.dropped[2], oracles.guess_error(joint)),
         ]:
             least = float(graph.last.mass @ amounts)
             assert least - MASS <= truth <= least + most + MASS

@@ -16,7 +16,6 @@ import oracles
 from opaq.certificates.certify import Certificate, CertificateStatus, certify
 from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.decisions import Decisions
-from opaq.certificates.decoder.decoders import EntropyDecoder, decoder_of
 from opaq.certificates.decoder.machines import ObservationTree, ObservationWindow
 from opaq.certificates.decoder.search import BoundSearch, BoundStep, first_proof
 from opaq.errors import InputError
@@ -70,8 +69,9 @@ def test_a_measured_policy_refutes_what_would_be_a_bound_below_it() -> None:
     problem = opaq.load_problem("two-sink")
     product = compile_problem(problem, opaq.PolicyClass(("state",)))
     decisions, known = Decisions.of(product.process), opaq.measure(problem).opacity.value
-    first = first_proof(decisions, EntropyDecoder())
-    ladder = BoundSearch(decisions, EntropyDecoder(), np.ones(1), False, known, 0.0, 2**30, Stop(), lambda step: None,
+    opacity = opaq.Shannon().over(product.secret_values)
+    first = first_proof(decisions, opacity)
+    ladder = BoundSearch(decisions, opacity, np.ones(1), False, known, 0.0, 2**30, Stop(), lambda step: None,
                          first, aware_bound=first.bound, known=known)  # fmt: skip
     ladder.take(Proof(-1.0, first.multipliers), "lost to rounding")
     ladder.take(Proof(math.nan, first.multipliers), "lost altogether")
@@ -306,15 +306,6 @@ def losses_of(problem: Problem, loss: np.ndarray) -> opaq.ExpectedLoss:
     values = opaq.compile_problem(problem).secret_values
     rows = {f"guess {index}": dict(zip(values, row.tolist(), strict=True)) for index, row in enumerate(loss)}
     return opaq.ExpectedLoss.of(rows)
-
-
-def test_an_uncertainty_without_a_certificate_says_so() -> None:
-    class Odd:
-        name = title = "odd"
-        unit = ""
-
-    with pytest.raises(InputError, match="no certificate is known for the odd"):
-        decoder_of(Odd(), ("yes", "no"))
 
 
 def test_policies_that_see_observations_are_bounded_with_their_like() -> None:

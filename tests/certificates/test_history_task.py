@@ -12,8 +12,7 @@ import opaq
 import oracles
 from opaq.certificates.history import program as module
 from opaq.certificates.history.program import HistoryStatus, history_program
-from opaq.certificates.history.sweeps import policy_of, weights_of
-from opaq.certificates.history.task import inner_point, meets, repair_weights
+from opaq.certificates.history.weights import inner_point, meets, policy_of, repair_weights, weights_of
 from opaq.model.arrays import ints
 from opaq.model.problem import Problem, Reach, Task
 from opaq.stop import Stop
@@ -45,7 +44,7 @@ def test_a_threshold_at_the_edge(threshold: float) -> None:
 
 def test_weights_that_miss_the_task_are_moved_into_it() -> None:
     problem = replace(opaq.load_problem("graph-published"), task=Task(0.9))
-    search = module._HistorySearch(problem, module.UNCERTAINTIES["shannon"], 1000, Stop())
+    search = module._HistorySearch(problem, opaq.Shannon(), 1000, Stop())
     histories = search._problem
     uniform = weights_of(histories.tree, policy_of(histories.tree, np.zeros(histories.tree.num_choices)))
     assert histories.slack(uniform)[0] < -0.01

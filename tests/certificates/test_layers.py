@@ -12,7 +12,6 @@ from opaq.beliefs.graph import Budget
 from opaq.certificates.certify import certify
 from opaq.certificates.decoder.ascent import Penalties
 from opaq.certificates.decoder.decisions import Decisions
-from opaq.certificates.decoder.decoders import EntropyDecoder
 from opaq.certificates.decoder.layers import Layers, build_layers
 from opaq.certificates.decoder.machines import (
     Both,
@@ -37,6 +36,11 @@ def layers_of(problem: opaq.Problem, machine: ObservationMachine) -> tuple[Decis
     return decisions, build_layers(decisions, machine, memory=1 << 28, stop=Stop())
 
 
+def opacity_of(sweeper: Sweeper, masses: np.ndarray) -> float:
+    values = tuple(map(str, range(sweeper.decisions.process.num_secrets)))
+    return opaq.Shannon().over(values).total(masses, sweeper.cells)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_the_full_tree_measures_opacity_and_payoffs(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed), budget=1500)
@@ -46,7 +50,7 @@ def test_the_full_tree_measures_opacity_and_payoffs(seed: int) -> None:
     product = opaq.compile_problem(problem, STATE)
     measured = opaq.measure(problem, product.policy(product.process.uniform()), sequences=0)
     assert flow.masses.sum() == pytest.approx(1.0, abs=1e-12)
-    assert EntropyDecoder().value(flow.masses, sweeper.cells) == pytest.approx(measured.opacity.value, abs=1e-12)
+    assert opacity_of(sweeper, flow.masses) == pytest.approx(measured.opacity.value, abs=1e-12)
     asked = [met.value for met in measured.requirements if met.threshold is not None]
     assert flow.payoffs == pytest.approx(asked, abs=1e-12)
 
@@ -58,8 +62,8 @@ def test_the_belief_machine_loses_nothing_of_its_own_policy(seed: int) -> None:
     decisions, layers = layers_of(problem, belief_machine(process, process.uniform(), name="uniform"))
     sweeper = Sweeper.of(decisions, layers, Stop())
     tree = Sweeper.of(*layers_of(problem, ObservationTree()), Stop())
-    on_graph = EntropyDecoder().value(sweeper.flow().masses, sweeper.cells)
-    assert on_graph == pytest.approx(EntropyDecoder().value(tree.flow().masses, tree.cells), abs=1e-12)
+    on_graph = opacity_of(sweeper, sweeper.flow().masses)
+    assert on_graph == pytest.approx(opacity_of(tree, tree.flow().masses), abs=1e-12)
     assert layers.num_entries <= tree.layers.num_entries
 
 
@@ -76,7 +80,7 @@ def test_finer_machines_know_more() -> None:
     values = []
     for machine in [*machines, Both(ObservationWindow(2, count), ObservationWindow(6, count)), ObservationTree()]:
         sweeper = Sweeper.of(*layers_of(problem, machine), Stop())
-        values.append(EntropyDecoder().value(sweeper.flow().masses, sweeper.cells))
+        values.append(opacity_of(sweeper, sweeper.flow().masses))
     assert values[0] == pytest.approx(values[1], abs=1e-12)  # every node knows its last observation
     assert all(fine <= coarse + 1e-12 for coarse, fine in pairwise(values))
     assert values[-2] == pytest.approx(values[-1], abs=1e-12)  # six observations are all of them

@@ -8,7 +8,8 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from opaq.opacity.entropies import entropy, fano_bound
+from opaq.model.uncertainty import entropy
+from opaq.opacity.amount import fano_bound
 
 COUNTS = (2, 3, 4, 7, 10, 100, 1_000, 10**6)
 

@@ -25,14 +25,11 @@ from opaq.model.uncertainty import (
     ExpectedLoss,
     GuessError,
     Guesswork,
-    Leaf,
     Shannon,
     Uncertainty,
-    slope_of,
-    value_of,
 )
 from opaq.opacity import sampled
-from opaq.opacity.amount import Amount, bounded_leaf
+from opaq.opacity.amount import Amount, bound_amount
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
 from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
@@ -57,10 +54,14 @@ def about(problem: Problem, of: Uncertainty, *, minimise: bool = False) -> Probl
     return replace(problem, task=replace(problem.task, of=of, minimise=minimise))
 
 
-def leaves(rng: np.random.Generator) -> list[Leaf]:
+def leaves(rng: np.random.Generator) -> list[Uncertainty]:
     stated = [*UNCERTAINTIES.values(), ExpectedLoss.of(random_losses(rng, VALUES)), Collisions()]
     exact = [uncertainty.over(VALUES) for uncertainty in stated]
     return [*exact, *(leaf.softened(0.05) for leaf in exact), *(leaf.softened(1e-3) for leaf in exact)]
+
+
+def slope_of(uncertainty: Uncertainty, masses: FloatArray) -> FloatArray:
+    return uncertainty.rows(masses[None, :], np.arange(masses.size)[None, :])[1][0]
 
 
 def test_concave_homogeneous_and_bounded() -> None:
@@ -68,19 +69,19 @@ def test_concave_homogeneous_and_bounded() -> None:
     for leaf in leaves(rng):
         for _ in range(30):
             first, second = rng.random(5) * (rng.random(5) < 0.7), rng.random(5)
-            assert value_of(leaf, 3.0 * first) == pytest.approx(3.0 * value_of(leaf, first), abs=1e-10)
-            assert value_of(leaf, first + second) >= value_of(leaf, first) + value_of(leaf, second) - 1e-10
-            assert value_of(leaf, first) <= leaf.highest * first.sum() + 1e-10
-            assert value_of(leaf, first) >= leaf.certain @ first - 1e-10
+            assert leaf.value(3.0 * first) == pytest.approx(3.0 * leaf.value(first), abs=1e-10)
+            assert leaf.value(first + second) >= leaf.value(first) + leaf.value(second) - 1e-10
+            assert leaf.value(first) <= leaf.highest * first.sum() + 1e-10
+            assert leaf.value(first) >= leaf.certain @ first - 1e-10
             # a supergradient: the tangent plane lies above
-            assert slope_of(leaf, second) @ first >= value_of(leaf, first) - 1e-10
-            assert slope_of(leaf, second) @ second == pytest.approx(value_of(leaf, second), abs=1e-10)
+            assert slope_of(leaf, second) @ first >= leaf.value(first) - 1e-10
+            assert slope_of(leaf, second) @ second == pytest.approx(leaf.value(second), abs=1e-10)
 
 
 def test_known_secrets() -> None:
     for leaf in leaves(np.random.default_rng(1)):
         for value, unit in enumerate(np.eye(5)):
-            assert value_of(leaf, unit) == pytest.approx(leaf.certain[value], abs=1e-12)
+            assert leaf.value(unit) == pytest.approx(leaf.certain[value], abs=1e-12)
 
 
 def test_softened_ones_are_close_below() -> None:
@@ -89,18 +90,18 @@ def test_softened_ones_are_close_below() -> None:
         leaf = uncertainty.over(VALUES)
         for _ in range(20):
             q = rng.dirichlet(np.ones(5))
-            gaps = [value_of(leaf, q) - value_of(leaf.softened(softness), q) for softness in (0.1, 0.01, 1e-4)]
+            gaps = [leaf.value(q) - leaf.softened(softness).value(q) for softness in (0.1, 0.01, 1e-4)]
             assert gaps[0] >= gaps[1] >= gaps[2] >= -1e-12
             assert gaps[2] <= 1e-3 * leaf.scale
 
 
 def test_by_hand() -> None:
     q = np.array([0.1, 0.3, 0.0, 0.4])
-    assert value_of(Shannon().over("abcd"), np.array([0.5, 0.25, 0.25, 0.0])) == pytest.approx(1.5)
-    assert value_of(GuessError().over("abcd"), q) == pytest.approx(0.4)
-    assert value_of(Guesswork().over("abcd"), q) == pytest.approx(0.4 + 2 * 0.3 + 3 * 0.1)
+    assert Shannon().over("abcd").value(np.array([0.5, 0.25, 0.25, 0.0])) == pytest.approx(1.5)
+    assert GuessError().over("abcd").value(q) == pytest.approx(0.4)
+    assert Guesswork().over("abcd").value(q) == pytest.approx(0.4 + 2 * 0.3 + 3 * 0.1)
     loss = ExpectedLoss.of({"attack": {"a": 1.0, "d": 1.0}, "wait": {"b": 2.0}}).over("abcd")
-    assert value_of(loss, q) == pytest.approx(min(0.1 + 0.4, 0.6))
+    assert loss.value(q) == pytest.approx(min(0.1 + 0.4, 0.6))
 
 
 @pytest.mark.parametrize("kind", SECRETS)
@@ -161,10 +162,10 @@ def test_losses_of_a_cut_graph_are_intersected_with_what_is_known() -> None:
 
 def test_only_an_empty_intersection_is_an_error() -> None:
     leaf, prior = ExpectedLoss.of({"g": {"a": 1.0, "b": 4.0}, "h": {"a": 3.0, "b": 2.0}}).over("ab"), floats([0.5, 0.5])
-    wide = bounded_leaf(Amount.between(0.0, 9.0), leaf, prior, what="loss")
+    wide = bound_amount(Amount.between(0.0, 9.0), leaf, prior)
     assert (wide.lower, wide.upper) == (1.5, 2.5)
     with pytest.raises(InvariantError):
-        bounded_leaf(Amount.between(0.0, 1.0), leaf, prior, what="loss")
+        bound_amount(Amount.between(0.0, 1.0), leaf, prior)
 
 
 def test_estimates_lie_in_their_certified_intervals() -> None:
@@ -231,10 +232,7 @@ def test_values_of_gradients_are_those_of_evaluations() -> None:
         for of in (GuessError(), Guesswork(), Collisions(), ExpectedLoss.of(random_losses(rng, names))):
             leaf = of.over(names)
             found = evaluate(process, process.softmax(theta), leaves=(leaf,))
-            assert gradient(process, theta, leaf=leaf)[0] == pytest.approx(found.further[0].value, abs=1e-10)
-        assert found.guess_error.value == pytest.approx(
-            evaluate(process, process.softmax(theta), leaves=(GuessError().over(names),)).further[0].value, abs=1e-10
-        )
+            assert gradient(process, theta, leaf=leaf)[0] == pytest.approx(found.figures[leaf.name].value, abs=1e-10)
 
 
 def test_supergradients_lie_above_at_ties() -> None:

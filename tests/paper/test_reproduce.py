@@ -187,7 +187,7 @@ def test_times_do_not_include_compilation(
 def test_nothing_is_overwritten_and_nothing_is_run_before_saying_so(tmp_path: Path) -> None:
     (tmp_path / "results.md").write_text("mine")
     heard: list[str] = []
-    with pytest.raises(InputError, match=r"results.md: exists already; use --force"):
+    with pytest.raises(InputError, match=r"results.md: exists already; use --overwrite"):
         reproduce_into(tmp_path, ["two-sink"], replace(QUICK, on_progress=heard.append))
     assert heard == []
     assert (tmp_path / "results.md").read_text() == "mine"

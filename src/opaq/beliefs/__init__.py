@@ -17,7 +17,7 @@ Read in this order:
 - graph: the data, and how kernels work.
 - expansion: compiled, from one level to the next.
 - unroll: all levels within a budget; what is dropped becomes a certified interval.
-- leaves, leaf_rows: the uncertainty after the last observation, and its slope by one sweep back.
+- leaves: the uncertainty after the last observation, and its slope by one sweep back.
 - frozen: the same on a graph whose shape is kept while the policy changes, as solvers need it.
 - returns: expected payoffs and their gradients.
 - secret_prediction: P(Z | belief) before the end of the run.

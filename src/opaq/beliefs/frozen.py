@@ -26,12 +26,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opaq.beliefs.graph import BITS, IMPOSSIBLE, STEP, Budget, ByteArray, Chain, ChainEdges, Graph, NumberArray, enlarge
-from opaq.beliefs.leaf_rows import LeafRows, cell_values
+from opaq.beliefs.leaves import cell_values
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unroll import unroll
 from opaq.kernel_cache import njit
 from opaq.model.arrays import BoolArray, FloatArray, IndexArray, expand_rows, indices
-from opaq.model.uncertainty import Leaf
+from opaq.model.uncertainty import MassRows, Uncertainty
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
@@ -406,8 +406,8 @@ class FrozenGraph:
     links: _Links
     weights: FloatArray  # [state]: the random projection
     positive: BoolArray  # [edge]: which flows are positive
-    leaf: Leaf | None  # what is evaluated; None: opacity
-    rows: LeafRows | None  # the masses at the leaves as rows, where the compiled sweep does not do
+    leaf: Uncertainty | None  # what is evaluated; None: opacity
+    rows: MassRows | None  # the masses at the leaves as rows, where the compiled sweep does not do
     num_nodes: int
     dropped_mass: float  # at the policy it was built for
 
@@ -418,7 +418,7 @@ class FrozenGraph:
         pi: FloatArray,
         *,
         budget: Budget,
-        leaf: Leaf | None = None,
+        leaf: Uncertainty | None = None,
         stop: Stop | None = None,
     ) -> FrozenGraph:
         """Build the shape at one policy vector; what does not fit the budget there is left out for good.
@@ -490,7 +490,7 @@ class FrozenGraph:
         return self._with_certain(pi, float(value), self.process.edge_slots.T @ slope)
 
     def _leaf_step(
-        self, leaf: Leaf, rows: LeafRows, moves: ChainEdges, buffers: Buffers, slope: Any, cell: ByteArray
+        self, leaf: Uncertainty, rows: MassRows, moves: ChainEdges, buffers: Buffers, slope: Any, cell: ByteArray
     ) -> float:
         """Return the expected excess of a leaf and write the adjoints there; adds to `slope`."""
         masses = np.zeros(rows.num_entries, moves.flow.dtype)
@@ -507,7 +507,7 @@ class FrozenGraph:
         return value + float(np.real(mean)), slope + mean_slope
 
 
-def _leaf_rows(process: HiddenProcess, shape: _GraphShape) -> LeafRows:
+def _leaf_rows(process: HiddenProcess, shape: _GraphShape) -> MassRows:
     """Return how the cells that follow the leaves form rows, one per (leaf, observation)."""
     observation = process.pairs.cell_observation[shape.cell].astype(np.int64)
-    return LeafRows.of(shape.cell_start.astype(np.int64), cell_values(process)[shape.cell], observation)
+    return MassRows.of(shape.cell_start.astype(np.int64), cell_values(process)[shape.cell], observation)

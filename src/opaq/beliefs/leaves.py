@@ -1,4 +1,13 @@
-"""What is uncertain after the last observation, at every node before it, and the slope by one sweep back."""
+"""Uncertainty after the last observation, expected at every node before it, and its slope by one sweep back.
+
+The kernels evaluate opacity and guess error. Any other uncertainty f is evaluated by numpy on rows of masses
+q_z = P(z, o | node), one row per (node, last observation o): see `MassRows`. The graph leaves out sequences after which
+the secret is known, so that only the excess f(q) - sum_z certain_z q_z is carried, which is 0 there.
+
+Slopes go backwards. With alpha(x) the mass of a state after a sequence, f has the derivative c_z(x) at alpha(x), c the
+supergradient; a step back multiplies it by the probabilities of the step, and adds to the derivative by every edge's
+flow what the edge carries.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +19,11 @@ import numpy as np
 
 from opaq.beliefs.expansion import predict
 from opaq.beliefs.graph import BITS, IMPOSSIBLE, Budget, Chain, Graph, enlarge
-from opaq.beliefs.leaf_rows import LeafRows, cell_values
 from opaq.beliefs.unroll import Trimmer
 from opaq.kernel_cache import njit
-from opaq.model.arrays import FloatArray
-from opaq.model.uncertainty import Leaf
+from opaq.model.arrays import FloatArray, IntArray
+from opaq.model.uncertainty import GuessError, MassRows, Shannon, Uncertainty
+from opaq.product.process import HiddenProcess
 
 
 @njit(cache=True)
@@ -186,32 +195,33 @@ _NODES_AT_ONCE = 8192
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LastStep:
-    """What is expected of the observer at every node before the last observation."""
+    """The uncertainties that are expected at every node before the last observation."""
 
-    entropy: FloatArray  # [node]: expected H(Z | y) in bits
-    error: FloatArray  # [node]: expected guess error
-    further: tuple[FloatArray, ...]  # [leaf][node]: expected excess of every further uncertainty
+    excess: dict[str, FloatArray]  # name of an uncertainty -> [node] its expected excess; opacity and guess error first
     num_done: int  # how many nodes were dealt with before the work was asked to stop
 
 
-def evaluate_leaves(chain: Chain, graph: Graph, *, leaves: Sequence[Leaf] = ()) -> LastStep:
-    """Entropy, guess error and the excess of further leaves after the last observation."""
+def evaluate_leaves(chain: Chain, graph: Graph, *, leaves: Sequence[Uncertainty] = ()) -> LastStep:
+    """Evaluate opacity, guess error and other uncertainties after the last observation.
+
+    leaves: other uncertainties, over the secret's values. One that the kernels know as well is evaluated by rows.
+    """
     nothing = np.zeros(0, chain.moves.flow.dtype)
     entropy, error, _, num_done = last_step(graph.last, chain.moves, chain.pairs, chain.work, False, nothing)
-    further = [np.zeros(entropy.size) for _ in leaves]
+    excess = {Shannon.name: entropy, GuessError.name: error} | {leaf.name: np.zeros(entropy.size) for leaf in leaves}
     for first in range(0, num_done if leaves else 0, _NODES_AT_ONCE):
         last = min(first + _NODES_AT_ONCE, num_done)
         rows, _, masses, done = _masses(chain, graph, first, last)
-        for amounts, leaf in zip(further, leaves, strict=True):
-            amounts[first:last] = rows.evaluate(leaf, masses)[0]
+        for leaf in leaves:
+            excess[leaf.name][first:last] = rows.evaluate(leaf, masses)[0]
         if done < last:
             num_done = done
             break
-    return LastStep(entropy, error, tuple(further), int(num_done))
+    return LastStep(excess, int(num_done))
 
 
-def slope_of_leaf(chain: Chain, graph: Graph, leaf: Leaf) -> tuple[FloatArray, Any]:
-    """[node]: the expected entropy (or excess) of one leaf, and d its mean / d flow.
+def slope_of_leaf(chain: Chain, graph: Graph, leaf: Uncertainty) -> tuple[FloatArray, Any]:
+    """Return [node] the expected excess of one uncertainty, and d its mean / d flow.
 
     The graph must have kept its levels. Raises StoppedError when the work was asked to stop.
     """
@@ -228,16 +238,16 @@ def slope_of_leaf(chain: Chain, graph: Graph, leaf: Leaf) -> tuple[FloatArray, A
 
 
 def unfinished_cost(
-    chain: Chain, graph: Graph, end: LastStep, budget: Budget, *, leaves: Sequence[Leaf] = ()
+    chain: Chain, graph: Graph, end: LastStep, budget: Budget, *, leaves: Sequence[Uncertainty] = ()
 ) -> FloatArray:
-    """What the nodes that the last step did not deal with could add: mass, opacity, guess error, every leaf."""
+    """Return what the nodes that the last step did not deal with could add: mass, opacity, guess error, every leaf."""
     left = np.arange(end.num_done, graph.last.mass.size)
     trimmer = Trimmer(chain, budget, keep=False, leaves=tuple(leaves))
     return trimmer.cost(graph.last, chain.process.horizon - 1, left)
 
 
-def _leaf_by_rows(chain: Chain, graph: Graph, leaf: Leaf, slope: Any) -> tuple[FloatArray, Any]:
-    """The excess of a leaf at every node and its adjoints; adds to `slope`."""
+def _leaf_by_rows(chain: Chain, graph: Graph, leaf: Uncertainty, slope: Any) -> tuple[FloatArray, Any]:
+    """The excess of an uncertainty at every node and its adjoints; adds to `slope`."""
     nodes = graph.last
     amounts = np.zeros(nodes.mass.size)
     adjoint = np.zeros(nodes.belief.size, nodes.belief.dtype)
@@ -250,9 +260,16 @@ def _leaf_by_rows(chain: Chain, graph: Graph, leaf: Leaf, slope: Any) -> tuple[F
     return amounts, adjoint
 
 
-def _masses(chain: Chain, graph: Graph, first: int, last: int) -> tuple[LeafRows, tuple[Any, Any], Any, int]:
+def _masses(chain: Chain, graph: Graph, first: int, last: int) -> tuple[MassRows, tuple[Any, Any], Any, int]:
     """The masses P(z, o | node) of some nodes, how they form rows, and where the work ended."""
     starts, cell, masses, done = leaf_masses(graph.last, first, last, chain.moves, chain.pairs, chain.work)
     values = cell_values(chain.process)[cell]
-    rows = LeafRows.of(starts, values, chain.pairs.cell_observation[cell].astype(np.int64))
+    rows = MassRows.of(starts, values, chain.pairs.cell_observation[cell].astype(np.int64))
     return rows, (starts, cell), masses, int(done)
+
+
+def cell_values(process: HiddenProcess) -> IntArray:
+    """Return the secret value of every (observation, secret value) cell."""
+    values = np.zeros(process.pairs.cell_observation.size, dtype=np.int64)
+    values[process.pairs.cell[:-1]] = process.secret[process.pairs.state[:-1]]
+    return values

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs.graph import Nodes
-from opaq.beliefs.leaf_rows import excess_of_rows, largest_excess
 from opaq.beliefs.returns import transition_matrix
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
-from opaq.model.uncertainty import Leaf
+from opaq.model.uncertainty import MassRows, Uncertainty
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
@@ -130,7 +129,7 @@ class SecretPredictions:
         return cls(tuple(predictions), process.horizon, process.num_secrets)
 
     def uncertainty(
-        self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any, leaves: Sequence[Leaf] = ()
+        self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any, leaves: Sequence[Uncertainty] = ()
     ) -> tuple[FloatArray, ...]:
         """Return [chosen node] arrays: predicted entropy in bits, guess error, then every leaf's excess.
 
@@ -140,12 +139,17 @@ class SecretPredictions:
         """
         ahead = self.horizon - time
         if time < 0 or ahead >= len(self.predictions):
-            largest = (math.log2(self.num_secrets), 1.0 - 1.0 / self.num_secrets, *map(largest_excess, leaves))
+            largest = (
+                math.log2(self.num_secrets),
+                1.0 - 1.0 / self.num_secrets,
+                *(leaf.largest_excess for leaf in leaves),
+            )
             return tuple(np.full(chosen.size, most) for most in largest)
         prediction = self.predict(nodes, time, chosen, pair_state=pair_state)
         entropy = -_row_totals(prediction, prediction.data * np.log2(np.maximum(prediction.data, _TINY)))
         error = 1.0 - np.asarray(prediction.max(axis=1).todense()).reshape(-1)
-        further = [excess_of_rows(leaf, prediction.indptr, prediction.indices, prediction.data) for leaf in leaves]
+        rows = MassRows.of(prediction.indptr.astype(np.int64), prediction.indices) if leaves else None
+        further = [] if rows is None else [rows.evaluate(leaf, prediction.data)[0] for leaf in leaves]
         return tuple(np.maximum(amounts, 0.0) for amounts in (entropy, error, *further))
 
     def predict(self, nodes: Nodes, time: int, chosen: IntArray, *, pair_state: Any) -> Any:

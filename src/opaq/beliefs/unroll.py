@@ -20,7 +20,7 @@ from opaq.beliefs.expansion import expand, expand_levels
 from opaq.beliefs.graph import DROPPED, Arcs, Budget, Chain, Graph, Level, Limit, Nodes, NumberArray, Room, SettledArcs
 from opaq.beliefs.secret_prediction import SecretPredictions
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
-from opaq.model.uncertainty import Leaf
+from opaq.model.uncertainty import Uncertainty
 
 _NO_LIMIT = 2**62
 _BYTES_PER_ENTRY, _BYTES_PER_NODE = 48, 256  # of two levels under construction
@@ -43,7 +43,7 @@ class Trimmer:
     chain: Chain
     budget: Budget
     keep: bool
-    leaves: tuple[Leaf, ...] = ()
+    leaves: tuple[Uncertainty, ...] = ()
     whole: bool = False  # nothing may be dropped
     sampled: bool = False  # sampled runs are all kept: without some of them the estimate would be biased
     _predictions: SecretPredictions | None = None
@@ -172,7 +172,7 @@ def unroll(
     budget: Budget | None = None,
     keep: bool = False,
     whole: bool = False,
-    leaves: Sequence[Leaf] = (),
+    leaves: Sequence[Uncertainty] = (),
     samples: int = 0,
     rng: np.random.Generator | None = None,
     on_level: OnLevel | None = None,

@@ -17,7 +17,6 @@ from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import EQUAL, expected_return, largest_absolute_payoff
 from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.decisions import Decisions
-from opaq.certificates.decoder.decoders import decoder_of, has_certificate
 from opaq.certificates.decoder.machines import (
     Both,
     ObservationMachine,
@@ -26,8 +25,7 @@ from opaq.certificates.decoder.machines import (
     belief_machine,
 )
 from opaq.certificates.decoder.search import BoundSearch, BoundStep, first_proof
-from opaq.certificates.history.program import HistoryStatus
-from opaq.certificates.history.step import climb_histories
+from opaq.certificates.history.program import HistoryStatus, climb_histories
 from opaq.certificates.rounding import outward, slack
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
@@ -198,9 +196,9 @@ def certify(
     machines: the observation machines to use, in this order; chosen by size unless given.
     stop: ends the work with the best bound so far when it is requested; without one, Ctrl-C raises KeyboardInterrupt.
     on_progress: called with the state of the search now and then.
-    Raises InputError for tasks that minimise (the argument bounds from above only), for uncertainties that have no
-    certificate and for a policy that does not fit, BudgetError when the problem itself is too large, StoppedError when
-    `stop` is requested before the problem is compiled.
+    Raises InputError for tasks that minimise (the argument bounds from above only) and for a policy that does not fit,
+    BudgetError when the problem itself is too large, StoppedError when `stop` is requested before the problem is
+    compiled.
     """
     check_numbers(
         {"gap": (gap, 0, math.inf), "time_limit": (time_limit, 0, math.inf), "max_memory": (max_memory, 0, 2**30)}
@@ -252,7 +250,6 @@ def check_certifiable(problem: Problem) -> None:
 
     problem: the problem.
     """
-    decoder_of(problem.task.of, ("",))
     if problem.task.minimise:
         found = "asks for as little as possible; only the most that policies can reach has a certificate"
         raise InputError([Fault("task.objective", found, "write 'objective: maximise'")])
@@ -267,8 +264,7 @@ class _CertificateSearch:
     ladder: BoundSearch
     budget: Budget
     measurement: Measurement | None
-    shift: float  # what the decoder's figures exceed the uncertainty by
-    trivial: float  # the decoder's figure that is certain without a search
+    trivial: float  # the bound that needs no search
     gap: float
 
     @classmethod
@@ -287,11 +283,11 @@ class _CertificateSearch:
         time = deadline - perf_counter()
         product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
         decisions = Decisions.of(product.process, forever=problem.task.over == "forever", stop=stop)
-        decoder, shift = decoder_of(problem.task.of, product.secret_values)
+        uncertainty = problem.task.of.over(product.secret_values)
         measurement = _measure_policy(problem, policy, budget, stop, time=time)
-        known = measurement.uncertainty.lower + shift if measurement is not None and measurement.feasible else -math.inf
+        known = measurement.uncertainty.lower if measurement is not None and measurement.feasible else -math.inf
         achieved = known if policy is not None else -math.inf
-        proof = first_proof(decisions, decoder)
+        proof = first_proof(decisions, uncertainty)
         trivial = proof.bound
         scales = np.ones(len(decisions.names))
         with suppress(StoppedError), stop.part(deadline - perf_counter()) as part:  # when time is up no search follows
@@ -299,9 +295,9 @@ class _CertificateSearch:
             scales = payoff_scales(product.process, largest)
             if unattainable(decisions, largest) and known == -math.inf:  # a policy that meets the task refutes it
                 proof = Proof(-math.inf, proof.multipliers)
-        ladder = BoundSearch(decisions, decoder, scales, aware, achieved, gap, budget.memory, stop, on_progress, proof,
-                        aware_bound=proof.bound, known=known)  # fmt: skip
-        return cls(product, policy, ladder, budget, measurement, shift, trivial, gap)
+        ladder = BoundSearch(decisions, uncertainty, scales, aware, achieved, gap, budget.memory, stop, on_progress,
+                        proof, aware_bound=proof.bound, known=known)  # fmt: skip
+        return cls(product, policy, ladder, budget, measurement, trivial, gap)
 
     def run(self, machines: tuple[ObservationMachine, ...] | None, *, deadline: float) -> CertificateStatus:
         """Climb from machine to machine."""
@@ -371,7 +367,7 @@ class _CertificateSearch:
         if infeasible:
             return -math.inf
         heard = self.ladder.aware or any(rung.sees_observations for rung in self.ladder.rungs)
-        return _less(self.ladder.aware_bound, self.shift) if heard else None
+        return self.ladder.aware_bound if heard else None
 
     def certificate(self, status: CertificateStatus, seconds: float) -> Certificate:
         """What is proven by now."""
@@ -382,15 +378,15 @@ class _CertificateSearch:
             problem=self.product.problem.name,
             of=of.name,
             unit=of.unit,
-            upper_bound=-math.inf if infeasible else _less(ladder.bound, self.shift),
-            trivial_bound=_less(self.trivial, self.shift),
+            upper_bound=-math.inf if infeasible else ladder.bound,
+            trivial_bound=self.trivial,
             upper_bound_aware=self._aware_bound(infeasible=infeasible),
             aware=ladder.aware,
             measurement=self.measurement,
             given=self.policy is not None,
             prices=dict(zip(names, ladder.best.multipliers.tolist(), strict=True)),
             machine=ladder.machine,
-            ladder=tuple(replace(rung, bound=_less(rung.bound, self.shift)) for rung in ladder.rungs),
+            ladder=tuple(ladder.rungs),
             status=status,
             seconds=seconds,
         )
@@ -405,11 +401,6 @@ def _in_turn(machines: tuple[ObservationMachine, ...]) -> Iterator[_Turn]:
 def is_trivial(bound: float, trivial: float) -> bool:
     """Whether a bound says no more than the one that needs no search, up to rounding."""
     return bound >= trivial - 1e-9 * max(1.0, abs(trivial))
-
-
-def _less(bound: float, shift: float) -> float:
-    """The bound of the uncertainty itself, rounded up."""
-    return bound if shift == 0.0 else math.nextafter(bound - shift, math.inf)
 
 
 def _measure_policy(
@@ -433,15 +424,14 @@ def with_bound(
     stop: Stop | None = None,
     on_progress: Callable[[BoundStep], None] | None = None,
 ) -> Comparison:
-    """The comparison with a certified bound; without one where the task minimises, is met by no class, or
-    is about an uncertainty that has no certificate.
+    """The comparison with a certified bound; without one where the task minimises or is met by no class.
 
     A comparison whose bound was interrupted says so, and has the best bound by then, if there is one.
 
     problem: the problem that was compared. time: seconds for the certificate. stop, on_progress: as in `certify`.
     """
     feasible = [rung for rung in comparison.rungs if rung.measurement.feasible]
-    if problem.task.minimise or not has_certificate(problem.task.of) or not feasible:
+    if problem.task.minimise or not feasible:
         return comparison
     best = max(feasible, key=lambda rung: rung.measurement.uncertainty.lower)
     conditions = [one for rung in comparison.rungs for one in rung.policy.policy_class.conditions]

@@ -27,8 +27,16 @@ from opaq.model.arrays import FloatArray
 UNIT = 2.0**-53
 
 
+def sum_error(operations: int, magnitude: float) -> float:
+    """Return how far rounding can put a sum of products from the exact one, to first order.
+
+    operations: the most that any term passes through. magnitude: the sum of the terms' absolute values.
+    """
+    return operations * UNIT * magnitude
+
+
 def slack(decisions: Decisions, costs: FloatArray, multipliers: FloatArray, penalty: FloatArray | None) -> float:
-    """What must be added to a computed bound so that it is one.
+    """Return what must be added to a computed bound so that it is one.
 
     costs: [cell]. penalty: [time, (pair, action)] if there are penalties.
     """
@@ -41,7 +49,7 @@ def slack(decisions: Decisions, costs: FloatArray, multipliers: FloatArray, pena
     magnitude = float(np.abs(costs).max(initial=0.0)) + _paid(decisions, multipliers)
     if penalty is not None:
         magnitude += 2.0 * float(np.abs(penalty).max(axis=1, initial=0.0).sum())
-    return 4.0 * operations * UNIT * magnitude
+    return sum_error(4 * operations, magnitude)
 
 
 def _paid(decisions: Decisions, multipliers: FloatArray) -> float:
@@ -56,7 +64,7 @@ def _paid(decisions: Decisions, multipliers: FloatArray) -> float:
 
 
 def outward(value: float, digits: int) -> float:
-    """The value rounded up to a number of digits after the point."""
+    """Return the value rounded up to a number of digits after the point."""
     if not math.isfinite(value):
         return value
     scaled = math.ceil(value * 10.0**digits)

@@ -99,7 +99,7 @@ class Task(ContentEq):
             checks.reward("return_at_least")
         checks.word("over", ("horizon", "forever"))
         checks.flag("minimise")
-        if not all(hasattr(self.of, name) for name in ("name", "title", "unit", "over")):
+        if not isinstance(cast("object", self.of), Uncertainty):
             checks.error(
                 "of", f"is {describe_value(self.of)}, not an uncertainty", "give Shannon(), GuessError() or another"
             )

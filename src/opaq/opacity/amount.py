@@ -1,17 +1,22 @@
-"""A number with how it was obtained, and the invariants that no answer may violate."""
+"""A number with how it was obtained, and the inequalities that no answer may violate.
+
+Conservation: all observation sequences together have probability 1. Every uncertainty lies between what is left when
+the secret is known and what there is before observing. Fano's inequality ties the guess error to the opacity.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from typing import Any, Literal
 
 import numpy as np
 
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
-from opaq.model.uncertainty import Leaf, value_of
-from opaq.opacity.entropies import entropy
+from opaq.model.uncertainty import Uncertainty, entropy
 
 Method = Literal["exact", "interval", "sampled"]
 
@@ -75,48 +80,96 @@ class Amount:
         return cls(min(max(value, lower), upper), lower, upper, "sampled", standard_error)
 
 
+Figures = Mapping[str, Amount]  # name of an uncertainty -> its amount
+
 _ROUNDING = 1e-9
 
 
 def check_masses(kept: Any, settled: float, dropped: float, *, horizon: int) -> None:
-    """The observation sequences kept, settled and dropped have probability 1 together."""
+    """Raise InvariantError unless the observation sequences kept, settled and dropped have probability 1 together."""
     total = float(np.sum(kept)) + settled + dropped
     if not abs(total - 1.0) <= _ROUNDING * (1.0 + 1e-3 * horizon):
         raise InvariantError(f"the probabilities of all observation sequences sum to {total!r}, not 1")
 
 
-def bounded_opacity(opacity: Amount, prior: FloatArray) -> Amount:
-    """The opacity within 0 .. H(Z)."""
-    return _clip_amount(opacity, entropy(prior), what="opacity", limit="H(secret)")
+def unknown_amount(uncertainty: Uncertainty, prior: FloatArray) -> Amount:
+    """Return what the distribution of the secret alone says of an uncertainty."""
+    least = float(uncertainty.certain @ prior)
+    return Amount.between(least, max(least, uncertainty.prior_limit(prior)))
 
 
-def bounded_error(error: Amount, prior: FloatArray) -> Amount:
-    """The guess error within 0 .. 1 - max P(z): guessing without looking does no worse."""
-    return _clip_amount(error, max(0.0, 1.0 - float(prior.max())), what="guess error", limit="1 - max P(secret)")
+def bound_amount(amount: Amount, uncertainty: Uncertainty, prior: FloatArray) -> Amount:
+    """Intersect what is certified of an uncertainty with what the distribution of the secret alone says.
 
-
-def bounded_leaf(amount: Amount, leaf: Leaf, prior: FloatArray, *, what: str) -> Amount:
-    """Any uncertainty between what is left when the secret is known and what there is before observing."""
-    least, most = float(leaf.certain @ prior), value_of(leaf, prior)
-    rounding = _ROUNDING * max(1.0, leaf.scale)
-    return _clip_amount(
-        amount, max(least, most), what=what, limit="that before observing", least=least, rounding=rounding
-    )
-
-
-def _clip_amount(
-    amount: Amount, largest: float, *, what: str, limit: str, least: float = 0.0, rounding: float = _ROUNDING
-) -> Amount:
-    """Intersect what is certified with least .. largest; an estimate moves to the nearer end where it lies outside.
-
-    Raises InvariantError where nothing is left of the interval, up to rounding.
+    sum_z P(z) certain_z <= f <= f before observing. An estimate moves to the nearer end where it lies outside. Raises
+    InvariantError where nothing is left of the interval, up to rounding.
     """
+    known = unknown_amount(uncertainty, prior)
+    least, largest, rounding = known.lower, known.upper, _ROUNDING * max(1.0, uncertainty.scale)
     if not (amount.lower <= largest + rounding and amount.upper >= least - rounding and amount.upper >= amount.lower):
-        interval = f"[{amount.lower!r}, {amount.upper!r}]"
-        raise InvariantError(
-            f"the {what} came out as {interval}, but it lies between {least:g} and {limit} = {largest!r}"
-        )
+        interval, limits = f"[{amount.lower!r}, {amount.upper!r}]", f"{least:g} and {largest!r}, that before observing"
+        raise InvariantError(f"the {uncertainty.title} came out as {interval}, but it lies between {limits}")
     lower, upper = (min(max(end, least), largest) for end in (amount.lower, amount.upper))
     if amount.method == "sampled":
         return Amount.estimate(amount.value, lower, upper, standard_error=amount.standard_error)
     return Amount.between(lower, upper) if amount.method == "interval" else Amount.exact(lower)
+
+
+# Fano's inequality: 1e-12 in the guess error takes 1e-24 in the entropy where its slope is 0.
+_DIGITS = 40
+_MARGIN = Decimal("1e-7")  # more than doubles can be wrong by
+_NEGLIGIBLE = Decimal("1e-17")
+_STEPS = 60
+
+
+def fano_bound(opacity: float, num_values: int) -> float:
+    """Return the least guess error e that Fano's inequality allows: h(e) + e log2(num_values - 1) >= opacity.
+
+    opacity: bits. num_values: how many values of the secret have positive probability.
+
+    Tighter than the paper's (H - 1) / log2(num_values - 1), which follows from it, and valid for two values as well.
+    The left side is flat at e = 1 - 1/num_values, where doubles lose half of their digits, so that the root is
+    polished in decimals: the answer is within 1e-15 of it and never above.
+    """
+    if num_values < 2 or opacity <= 0.0:
+        return 0.0
+    rough = _rough_fano_root(opacity, num_values)
+    with localcontext() as context:
+        context.prec = _DIGITS
+        nats = Decimal(opacity) * Decimal(2).ln()
+        if nats >= Decimal(num_values).ln():
+            return _round_down(1 - 1 / Decimal(num_values))
+        return _round_down(_polished_fano_root(nats, num_values, Decimal(rough) * (1 - _MARGIN)))
+
+
+def _rough_fano_root(opacity: float, num_values: int) -> float:
+    """The root by bisection in doubles, good to about 1e-8 where the left side is flat."""
+    low, high = 0.0, 1.0 - 1.0 / num_values
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if entropy(np.array([middle, 1.0 - middle])) + middle * math.log2(num_values - 1) < opacity:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _polished_fano_root(nats: Decimal, num_values: int, guess: Decimal) -> Decimal:
+    """The root by Newton's method: the left side is concave, so that every step ends at or below the root."""
+    spread = Decimal(num_values - 1).ln()
+    for _ in range(_STEPS):
+        if guess <= 0:
+            return Decimal(0)
+        log_wrong, log_right = guess.ln(), (1 - guess).ln()
+        missing = nats + guess * log_wrong + (1 - guess) * log_right - guess * spread
+        step = missing / (log_right - log_wrong + spread)
+        guess += step
+        if abs(step) < _NEGLIGIBLE:
+            break
+    return guess
+
+
+def _round_down(value: Decimal) -> float:
+    """The largest double that is not above the value."""
+    nearest = float(value)
+    return math.nextafter(nearest, -math.inf) if Decimal(nearest) > value else nearest

@@ -1,6 +1,6 @@
-"""Opacity of a policy on the whole belief graph, or as much of it as a budget allows: values and derivatives.
+"""Uncertainties of a policy on the whole belief graph, or as much of it as a budget allows: values and derivatives.
 
-Every function also takes other uncertainties, as leaves: see opaq.model.uncertainty.
+Opacity and guess error are always evaluated; every function takes other uncertainties too, over the secret's values.
 """
 
 from __future__ import annotations
@@ -17,76 +17,71 @@ from opaq.beliefs.returns import secret_distribution, secret_slope
 from opaq.beliefs.unroll import OnLevel, unroll
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
-from opaq.model.uncertainty import EntropyLeaf, Leaf
-from opaq.opacity.amount import Amount, check_masses
+from opaq.model.uncertainty import GuessError, Shannon, Uncertainty
+from opaq.opacity.amount import Amount, Figures, check_masses
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Opacity, guess error and further leaves with their certified intervals, and what was kept of the graph."""
+    """Uncertainties with their certified intervals, and what was kept of the graph."""
 
-    opacity: Amount
-    guess_error: Amount
-    further: tuple[Amount, ...]  # [leaf]
+    figures: Figures  # opacity, guess error, then those that were asked for
     num_nodes: int
     dropped_mass: float
     limit: Limit | None = None  # what stopped a graph of which nothing was to be dropped
+
+    @property
+    def opacity(self) -> Amount:
+        """H(Z | Y) in bits."""
+        return self.figures[Shannon.name]
 
     @property
     def whole(self) -> bool:
         """Whether nothing was left out: the numbers are exact."""
         return self.dropped_mass == 0.0
 
-    def of(self, leaf: Leaf) -> Amount:
-        """Of a leaf that the kernels evaluate always, or else of the first further one."""
-        compiled = {"opacity": self.opacity, "guess_error": self.guess_error}
-        return compiled.get(leaf.compiled) or self.further[0]
-
-
-def further_leaves(leaf: Leaf) -> tuple[Leaf, ...]:
-    """What must be asked of `evaluate` for `Evaluation.of`."""
-    return () if leaf.compiled else (leaf,)
-
 
 def evaluate(
     process: HiddenProcess,
     pi: FloatArray,
     *,
-    leaves: Sequence[Leaf] = (),
+    leaves: Sequence[Uncertainty] = (),
     budget: Budget | None = None,
     whole: bool = False,
     stop: Stop | None = None,
     on_level: OnLevel | None = None,
 ) -> Evaluation:
-    """H(Z | Y), the guess error P_E (paper, eq. prob_error) and further leaves of a policy vector.
+    """Return H(Z | Y), the guess error P_E (paper, eq. prob_error) and other uncertainties of a policy vector.
 
-    With `whole`, work ends at the first level that does not fit the budget. When `stop` is requested, what has not
-    been looked at counts as dropped: the interval is wide then, and still right.
+    leaves: other uncertainties; those that the kernels evaluate in any case may be among them.
+    budget: how much of the belief graph is kept; the standard budget unless given.
+    whole: end at the first level that does not fit the budget, with intervals that say nothing.
+    stop: when it is requested, what has not been looked at counts as dropped: the interval is wide then, and right.
+    on_level: called with the number of levels done and of beliefs on the last one.
     """
-    budget = budget or Budget()
+    budget, leaves = budget or Budget(), [leaf for leaf in leaves if not leaf.compiled]
     chain = Chain.of(process, pi, stop=stop)
     graph = unroll(chain, steps=process.horizon, budget=budget, whole=whole, leaves=leaves, on_level=on_level)
+    least = certain_values(process, pi, leaves)
     if graph.limit is not None:  # what is left of the graph was not followed to its end
-        least = certain_values(process, pi, leaves)
-        ranges = (Amount.between(first, max(first, leaf.highest)) for first, leaf in zip(least, leaves, strict=True))
-        unknown = Amount.between(0.0, np.inf), Amount.between(0.0, 1.0), tuple(ranges)
-        return Evaluation(*unknown, graph.num_nodes, 1.0, graph.limit)
+        figures = {Shannon.name: Amount.between(0.0, np.inf), GuessError.name: Amount.between(0.0, 1.0)}
+        for leaf, first in zip(leaves, least, strict=True):
+            figures[leaf.name] = Amount.between(first, max(first, leaf.highest))
+        return Evaluation(figures, graph.num_nodes, 1.0, graph.limit)
     end = evaluate_leaves(chain, graph, leaves=leaves)
     dropped = graph.dropped + unfinished_cost(chain, graph, end, budget, leaves=leaves)
     check_masses(graph.last.mass, graph.settled_mass, graph.dropped_mass, horizon=process.horizon)
-    kept = [float(graph.last.mass @ amounts) for amounts in (end.entropy, end.error, *end.further)]
-    known = [0.0, 0.0, *certain_values(process, pi, leaves)]
-    amounts = [
-        Amount.between(first + value, first + value + float(most))
-        for first, value, most in zip(known, kept, dropped[1:], strict=True)
-    ]
-    return Evaluation(amounts[0], amounts[1], tuple(amounts[2:]), graph.num_nodes, float(dropped[0]))
+    figures = {}
+    for (name, excess), first, most in zip(end.excess.items(), [0.0, 0.0, *least], dropped[1:], strict=True):
+        value = first + float(graph.last.mass @ excess)
+        figures[name] = Amount.between(value, value + float(most))
+    return Evaluation(figures, graph.num_nodes, float(dropped[0]))
 
 
-def certain_values(process: HiddenProcess, pi: FloatArray, leaves: Sequence[Leaf]) -> list[float]:
-    """Return what every leaf would be if the secret were known."""
+def certain_values(process: HiddenProcess, pi: FloatArray, leaves: Sequence[Uncertainty]) -> list[float]:
+    """Return what every uncertainty would be if the secret were known: the mean of certain_Z."""
     if all(np.ptp(leaf.certain) == 0.0 for leaf in leaves):  # the same whatever the secret is
         return [float(leaf.certain[0]) for leaf in leaves]
     prior = secret_distribution(process, pi)
@@ -97,14 +92,16 @@ def gradient(
     process: HiddenProcess,
     theta: FloatArray,
     *,
-    leaf: Leaf | None = None,
+    leaf: Uncertainty | None = None,
     budget: Budget | None = None,
     stop: Stop | None = None,
 ) -> tuple[float, FloatArray]:
-    """H(Z | Y), or a leaf, and its gradient with respect to softmax logits (paper, eq. simplified_gradient).
+    """Return H(Z | Y) and its gradient with respect to softmax logits (paper, eq. simplified_gradient).
 
-    With a budget it is the part of H that the budget keeps, a lower bound; without one, BudgetError is raised when
-    the whole graph does not fit the default budget. Raises StoppedError when `stop` is requested meanwhile.
+    leaf: another uncertainty, over the secret's values; a supergradient where it has kinks.
+    budget: the value is the part that the budget keeps, a lower bound. Without one, BudgetError is raised when the
+        whole graph does not fit the default budget.
+    Raises StoppedError when `stop` is requested meanwhile.
     """
     return _slope(process, theta, leaf, budget, stop)
 
@@ -114,11 +111,11 @@ def hessian_vector(
     theta: FloatArray,
     direction: FloatArray,
     *,
-    leaf: Leaf | None = None,
+    leaf: Uncertainty | None = None,
     budget: Budget | None = None,
     stop: Stop | None = None,
 ) -> FloatArray:
-    """The Hessian of H(Z | Y), or of a smooth leaf, times a direction: one forward and one backward sweep along it.
+    """Return the Hessian of H(Z | Y), or of a smooth `leaf`, times a direction: one forward and one backward sweep.
 
     The direction rides in the imaginary part of the logits; every operation is analytic, so the imaginary part of
     the gradient is the derivative along it, without cancellation.
@@ -129,7 +126,7 @@ def hessian_vector(
 
 
 def hessian(process: HiddenProcess, theta: FloatArray, *, budget: Budget | None = None) -> FloatArray:
-    """The full Hessian of H(Z | Y) (paper, eq. simplified_hessian), one product per column: for small problems."""
+    """Return the full Hessian of H(Z | Y) (paper, eq. simplified_hessian), column by column: for small problems."""
     columns = [hessian_vector(process, theta, unit, budget=budget) for unit in np.eye(process.num_slots)]
     matrix = np.stack(columns, axis=1)
     return 0.5 * (matrix + matrix.T)
@@ -139,12 +136,12 @@ def policy_slope(
     process: HiddenProcess,
     pi: Any,
     *,
-    leaf: Leaf | None = None,
+    leaf: Uncertainty | None = None,
     budget: Budget | None = None,
     whole: bool = False,
     stop: Stop | None = None,
 ) -> tuple[float, Any]:
-    """H(Z | Y), or a leaf, and its derivative by the policy vector: as `gradient`, but not by logits.
+    """Return H(Z | Y), or a `leaf`, and its derivative by the policy vector: as `gradient`, but not by logits.
 
     With `whole`, BudgetError is raised where a given budget does not hold the whole graph.
     """
@@ -155,7 +152,7 @@ def policy_slope(
         raise BudgetError("the belief graph does not fit the default budget; pass a Budget or use sampled gradients")
     if whole and not graph.whole:
         raise BudgetError("the belief graph does not fit the budget; allow a larger one")
-    leaf = leaf or EntropyLeaf(process.num_secrets)
+    leaf = leaf or Shannon()
     amounts, flow_slope = slope_of_leaf(chain, graph, leaf)
     value, slope = float(np.real(graph.last.mass) @ amounts), process.edge_slots.T @ flow_slope
     if leaf.certain.any():
@@ -165,7 +162,7 @@ def policy_slope(
 
 
 def _slope(
-    process: HiddenProcess, theta: Any, leaf: Leaf | None, budget: Budget | None, stop: Stop | None
+    process: HiddenProcess, theta: Any, leaf: Uncertainty | None, budget: Budget | None, stop: Stop | None
 ) -> tuple[float, Any]:
     pi = process.softmax(theta)
     value, slope = policy_slope(process, pi, leaf=leaf, budget=budget, stop=stop)

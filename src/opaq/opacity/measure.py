@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import perf_counter
@@ -21,15 +21,14 @@ from opaq.beliefs.returns import (
     threshold_tolerance,
 )
 from opaq.display import NotebookView, data_frame, posterior_columns
-from opaq.errors import BudgetError, check_numbers, check_types, choose
+from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, choose
 from opaq.load import as_policy, as_problem
 from opaq.model.arrays import ContentEq, FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.model.uncertainty import Guesswork, Leaf, Uncertainty, value_of
-from opaq.opacity.amount import Amount, bounded_error, bounded_leaf, bounded_opacity
-from opaq.opacity.entropies import entropy, fano_bound
-from opaq.opacity.exact import Evaluation, evaluate, further_leaves
+from opaq.model.uncertainty import GuessError, Guesswork, Shannon, Uncertainty, entropy
+from opaq.opacity.amount import Amount, Figures, bound_amount, fano_bound, unknown_amount
+from opaq.opacity.exact import Evaluation, evaluate
 from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import ObservedSequence, rank_sequences
 from opaq.product.compile import Product, compile_problem
@@ -63,15 +62,18 @@ class ExactnessLimit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Opacity, guess error and further leaves, and how they were obtained."""
+    """The uncertainties of a policy, within what the distribution of the secret allows, and how they were obtained."""
 
-    opacity: Amount
-    guess_error: Amount
-    further: tuple[Amount, ...]  # [leaf]
+    figures: Figures
     num_nodes: int
     explanation: str
     samples: int = 0  # how many runs were sampled, if the answer is an estimate
     exactness_limit: ExactnessLimit | None = None  # None: exact
+
+    @property
+    def opacity(self) -> Amount:
+        """H(Z | Y) in bits."""
+        return self.figures[Shannon.name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Evaluator:
     process: HiddenProcess
     pi: FloatArray
     prior: FloatArray
-    leaves: tuple[Leaf, ...]
+    uncertainties: Mapping[str, Uncertainty]  # by name, over the secret's values; opacity and guess error among them
     width: float
     samples: int
     rng: np.random.Generator
@@ -171,7 +173,7 @@ class Evaluator:
         return best
 
     def _evaluate(self, budget: Budget, *, whole: bool = False, growth: _Growth | None = None) -> Evaluation:
-        """What knowing the prior alone says of opacity and guess error tightens the upper ends."""
+        """Evaluate a part of the graph; what the prior alone says of the uncertainties tightens their intervals."""
         levels = self.process.horizon
 
         def on_level(done: int, nodes: int) -> None:
@@ -182,28 +184,20 @@ class Evaluator:
         evaluation = evaluate(
             self.process,
             self.pi,
-            leaves=self.leaves,
+            leaves=tuple(self.uncertainties.values()),
             budget=budget,
             whole=whole,
             stop=self.stop,
             on_level=on_level,
         )
-        return replace(
-            evaluation,
-            opacity=bounded_opacity(evaluation.opacity, self.prior),
-            guess_error=bounded_error(evaluation.guess_error, self.prior),
-            further=tuple(map(self._bounded, evaluation.further, self.leaves)),
-        )
-
-    def _bounded(self, amount: Amount, leaf: Leaf) -> Amount:
-        return bounded_leaf(amount, leaf, self.prior, what=type(leaf).__name__)
-
-    def _unknown(self, leaf: Leaf) -> Amount:
-        """What the prior alone says of an uncertainty."""
-        return self._bounded(Amount.between(float(leaf.certain @ self.prior), value_of(leaf, self.prior)), leaf)
+        bounded = {
+            name: bound_amount(amount, self.uncertainties[name], self.prior)
+            for name, amount in evaluation.figures.items()
+        }
+        return replace(evaluation, figures=bounded)
 
     def _from(self, evaluation: Evaluation, explanation: str) -> Answer:
-        return Answer(evaluation.opacity, evaluation.guess_error, evaluation.further, evaluation.num_nodes, explanation)
+        return Answer(evaluation.figures, evaluation.num_nodes, explanation)
 
     def _sample(self, evaluation: Evaluation | None, reason: str) -> Answer:
         """An estimate with standard errors, beside whatever interval is certified."""
@@ -212,18 +206,17 @@ class Evaluator:
             self.pi,
             samples=self.samples,
             rng=self.rng,
-            leaves=self.leaves,
+            leaves=tuple(self.uncertainties.values()),
             stop=self.stop,
             on_batch=lambda done: self.tell(f"{done:,} of {self.samples:,} runs sampled"),
         )
-        opacity = evaluation.opacity if evaluation else Amount.between(0.0, entropy(self.prior))
-        error = evaluation.guess_error if evaluation else Amount.between(0.0, 1.0 - float(self.prior.max()))
-        further = evaluation.further if evaluation else tuple(map(self._unknown, self.leaves))
+        figures = {}
+        for name, (value, error) in estimated.means.items():
+            known = evaluation.figures[name] if evaluation else unknown_amount(self.uncertainties[name], self.prior)
+            figures[name] = Amount.estimate(value, known.lower, known.upper, standard_error=error)
         early = f"; {self.stop.reason}" if estimated.samples < self.samples else ""
         return Answer(
-            _estimate(opacity, estimated.opacity, estimated.opacity_error),
-            _estimate(error, estimated.guess_error, estimated.guess_error_error),
-            tuple(_estimate(known, *mean) for known, mean in zip(further, estimated.further, strict=True)),
+            figures,
             evaluation.num_nodes if evaluation else 0,
             f"estimated from {estimated.samples:,} sampled runs ({reason}{early})",
             estimated.samples,
@@ -271,22 +264,12 @@ def _last_sizes(noted: list[tuple[int, int, float]]) -> tuple[int, int] | None:
 
 
 def _narrower(first: Evaluation, second: Evaluation) -> Evaluation:
-    """What two evaluations of one policy say together."""
-    return replace(
-        second if second.dropped_mass <= first.dropped_mass else first,
-        opacity=_both(first.opacity, second.opacity),
-        guess_error=_both(first.guess_error, second.guess_error),
-        further=tuple(map(_both, first.further, second.further)),
-    )
-
-
-def _both(first: Amount, second: Amount) -> Amount:
-    lower, upper = max(first.lower, second.lower), min(first.upper, second.upper)
-    return Amount.between(lower, max(lower, upper))
-
-
-def _estimate(certified: Amount, value: float, standard_error: float) -> Amount:
-    return Amount.estimate(value, certified.lower, certified.upper, standard_error=standard_error)
+    """Intersect the intervals of two evaluations of one policy."""
+    figures = {}
+    for name, one in first.figures.items():
+        lower, upper = max(one.lower, second.figures[name].lower), min(one.upper, second.figures[name].upper)
+        figures[name] = Amount.between(lower, max(lower, upper))
+    return replace(second if second.dropped_mass <= first.dropped_mass else first, figures=figures)
 
 
 def _exact_words(evaluation: Evaluation) -> str:
@@ -527,14 +510,12 @@ def measure_product(
     prior = secret_distribution(process, pi, stop=stop)
     met = evaluate_requirements(product, pi, stop=stop)
     stop.check()
-    uncertainty = problem.task.of
-    guesses, own = Guesswork().over(product.secret_values), uncertainty.over(product.secret_values)
-    leaves = (guesses,) if uncertainty.name == Guesswork.name else (guesses, *further_leaves(own))
+    uncertainties = _measured_uncertainties(problem.task.of, product.secret_values)
     evaluator = Evaluator(
         process,
         pi,
         prior,
-        leaves=leaves,
+        uncertainties=uncertainties,
         width=width,
         samples=samples,
         rng=rng,
@@ -543,11 +524,7 @@ def measure_product(
         tell=on_progress or _say_nothing,
     )
     answer = evaluator.answer(mode, budget)
-    opacity, secret_entropy = bounded_opacity(answer.opacity, prior), entropy(prior)
-    guess_error = bounded_error(answer.guess_error, prior)
-    guesswork = bounded_leaf(answer.further[0], guesses, prior, what="guesswork")
-    further = bounded_leaf(answer.further[-1], leaves[-1], prior, what=uncertainty.title)
-    measured = {"opacity": opacity, "guess_error": guess_error, "": further}
+    opacity, secret_entropy, own = answer.opacity, entropy(prior), problem.task.of.name
     revealing, confusing = shown_sequences(
         product, pi, prior, answer, count=sequences, budget=budget, rng=rng, stop=stop
     )
@@ -557,12 +534,12 @@ def measure_product(
         secret_entropy=secret_entropy,
         secret_distribution=dict(zip(product.secret_values, prior.tolist(), strict=True)),
         leakage=_leakage(secret_entropy, opacity),
-        guess_error=guess_error,
-        guesswork=guesswork,
-        secret_guesswork=value_of(guesses, prior),
-        of=uncertainty,
-        uncertainty=measured[own.compiled],
-        secret_uncertainty=value_of(own, prior),
+        guess_error=answer.figures[GuessError.name],
+        guesswork=answer.figures[Guesswork.name],
+        secret_guesswork=uncertainties[Guesswork.name].value(prior),
+        of=problem.task.of,
+        uncertainty=answer.figures[own],
+        secret_uncertainty=uncertainties[own].value(prior),
         fano_bound=fano_bound(opacity.lower, int((prior > 0).sum())),
         expected_return=met[0].value,
         threshold=met[0].threshold,
@@ -577,6 +554,16 @@ def measure_product(
         seconds=perf_counter() - begun,
         exactness_limit=answer.exactness_limit,
     )
+
+
+def _measured_uncertainties(of: Uncertainty, secret_values: Sequence[str]) -> dict[str, Uncertainty]:
+    """Opacity, guess error and guesswork, which are always measured, and what the task is about, each by its name."""
+    always = {each.name: each.over(secret_values) for each in (Shannon(), GuessError(), Guesswork())}
+    own = of.over(secret_values)
+    if own.name in always and type(own) is not type(always[own.name]):
+        finding = f"is named '{own.name}', as another uncertainty is that every answer has"
+        raise InputError([Fault("task.of", finding, "choose another name")])
+    return always | {own.name: own}
 
 
 def _default_samples(horizon: int) -> int:

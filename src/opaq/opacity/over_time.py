@@ -16,8 +16,8 @@ from opaq.beliefs.graph import Budget, Chain, Graph
 from opaq.beliefs.secret_prediction import backward_cost, forward_cost, predict_secret
 from opaq.beliefs.unroll import unroll
 from opaq.model.arrays import ContentEq, FloatArray, floats
+from opaq.model.uncertainty import plogp
 from opaq.opacity.amount import Amount
-from opaq.opacity.entropies import plogp
 from opaq.opacity.measure import Measurement
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop, StoppedError

@@ -1,4 +1,4 @@
-"""Opacity estimated from sampled runs, on the same belief graph (paper, eqs. HMM_approx_*).
+"""Uncertainties estimated from sampled runs, on the same belief graph (paper, eqs. HMM_approx_*).
 
 Runs are followed up to the last but one observation; the last one is averaged over exactly, which only lowers the
 variance. A node weighs count / (samples P(y)), so the gradient of log P(y) is divided by P(y) as it must be.
@@ -6,9 +6,9 @@ variance. A node weighs count / (samples P(y)), so the gradient of log P(y) is d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from opaq.beliefs.leaves import evaluate_leaves, slope_of_leaf
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unroll import unroll
 from opaq.model.arrays import FloatArray
-from opaq.model.uncertainty import EntropyLeaf, Leaf
+from opaq.model.uncertainty import Shannon, Uncertainty
 from opaq.opacity.exact import certain_values
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
@@ -25,26 +25,19 @@ from opaq.stop import Stop
 BATCH = 1000  # runs followed together: bounds the memory, and the time until a request to stop is seen
 
 
+class Mean(NamedTuple):
+    """A mean over sampled runs and its standard error."""
+
+    value: float
+    standard_error: float
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Means over sampled runs and their standard errors."""
+    """Uncertainties estimated from sampled runs."""
 
-    opacity: float
-    opacity_error: float
-    guess_error: float
-    guess_error_error: float
-    further: tuple[tuple[float, float], ...]  # [leaf]: mean and standard error
+    means: Mapping[str, Mean]  # name of an uncertainty -> its mean; opacity and guess error first
     samples: int
-
-    def of(self, leaf: Leaf) -> float:
-        """The mean of a leaf that is always estimated, or else of the first further one."""
-        compiled = {"opacity": self.opacity, "guess_error": self.guess_error}
-        return compiled[leaf.compiled] if leaf.compiled else self.further[0][0]
-
-    def error_of(self, leaf: Leaf) -> float:
-        """The standard error of the same."""
-        compiled = {"opacity": self.opacity_error, "guess_error": self.guess_error_error}
-        return compiled[leaf.compiled] if leaf.compiled else self.further[0][1]
 
 
 def estimate(
@@ -53,35 +46,38 @@ def estimate(
     *,
     samples: int,
     rng: np.random.Generator,
-    leaves: Sequence[Leaf] = (),
+    leaves: Sequence[Uncertainty] = (),
     stop: Stop | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> Estimate:
-    """Opacity, guess error and further leaves of a policy vector from sampled observation sequences.
+    """Estimate opacity, guess error and other uncertainties of a policy vector from sampled observation sequences.
 
-    When `stop` is requested, from the batches that are complete; raises StoppedError if there is none. `on_batch` is
-    told how many runs are done.
+    samples: the number of runs. leaves: other uncertainties, as in `exact.evaluate`.
+    stop: when it is requested, the batches that are complete count; StoppedError is raised if there is none.
+    on_batch: called with the number of runs that are done.
     """
-    stop = stop or Stop()
+    stop, leaves = stop or Stop(), [leaf for leaf in leaves if not leaf.compiled]
     chain = Chain.of(process, pi, stop=stop)
-    sums, done = np.zeros((2 + len(leaves), 2)), 0
+    known = [0.0, 0.0, *certain_values(process, pi, leaves)]  # exact; only the excess is estimated
+    names, sums, done = list[str](), np.zeros((len(known), 2)), 0
     while done < samples:
         count = min(BATCH, samples - done)
         graph = unroll(chain, steps=process.horizon, samples=count, rng=rng)
         end = evaluate_leaves(chain, graph, leaves=leaves)
         if stop.requested:
             break
-        runs = graph.last.runs
-        sums += [[values**power @ runs for power in (1, 2)] for values in (end.entropy, end.error, *end.further)]
+        runs, names = graph.last.runs, list(end.excess)
+        sums += [[values**power @ runs for power in (1, 2)] for values in end.excess.values()]
         done += count
         if on_batch is not None:
             on_batch(done)
     if done == 0:
         stop.check()
-    opacity, error, *further = (_mean(total, squares, done) for total, squares in sums)
-    known = certain_values(process, pi, leaves)  # exact; only the excess is estimated
-    further = [(first + mean, spread) for first, (mean, spread) in zip(known, further, strict=True)]
-    return Estimate(*opacity, *error, tuple(further), done)
+    means = {}
+    for name, first, (total, squares) in zip(names, known, sums, strict=True):
+        mean = _mean(total, squares, done)
+        means[name] = mean._replace(value=first + mean.value)
+    return Estimate(means, done)
 
 
 def gradient(
@@ -90,10 +86,13 @@ def gradient(
     *,
     samples: int,
     rng: np.random.Generator,
-    leaf: Leaf | None = None,
+    leaf: Uncertainty | None = None,
     stop: Stop | None = None,
 ) -> tuple[float, float, FloatArray]:
-    """Estimated opacity, its standard error, and the estimated gradient (paper, eq. HMM_approx_gradient_entropy)."""
+    """Return the estimated opacity (or `leaf`), its standard error, and the estimated gradient by logits.
+
+    Paper, eq. HMM_approx_gradient_entropy. samples: the number of runs.
+    """
     pi = process.softmax(theta)
     mean, error, slope = policy_slope(process, pi, samples=samples, rng=rng, leaf=leaf, stop=stop)
     return mean, error, process.pull_back(pi, slope)
@@ -105,11 +104,11 @@ def policy_slope(
     *,
     samples: int,
     rng: np.random.Generator,
-    leaf: Leaf | None = None,
+    leaf: Uncertainty | None = None,
     stop: Stop | None = None,
 ) -> tuple[float, float, Any]:
-    """Estimated opacity (or leaf), its standard error, and its estimated derivative by the policy vector."""
-    leaf = leaf or EntropyLeaf(process.num_secrets)
+    """Return the estimated opacity (or `leaf`), its standard error, and its estimated slope by the policy vector."""
+    leaf = leaf or Shannon()
     chain = Chain.of(process, pi, stop=stop)
     graph: Graph = unroll(chain, steps=process.horizon, keep=True, samples=samples, rng=rng)
     chain.stop.check()
@@ -126,14 +125,14 @@ def policy_slope(
 def hessian_vector(
     process: HiddenProcess, theta: FloatArray, direction: FloatArray, *, samples: int, rng: np.random.Generator
 ) -> FloatArray:
-    """An unbiased estimate of the Hessian times a direction (paper, eq. HMM_hessian_posterior_entropy)."""
+    """Return an unbiased estimate of the Hessian times a direction (paper, eq. HMM_hessian_posterior_entropy)."""
     pi = process.softmax(theta + 1j * STEP * np.asarray(direction))
     _, _, slope = policy_slope(process, pi, samples=samples, rng=rng)
     return np.asarray(np.imag(process.pull_back(pi, slope)) / STEP)
 
 
-def _mean(total: float, squares: float, samples: int) -> tuple[float, float]:
+def _mean(total: float, squares: float, samples: int) -> Mean:
     """Mean and standard error; runs that ended where the secret is settled count as 0."""
     mean = total / samples
     variance = max(squares / samples - mean**2, 0.0) * samples / max(samples - 1, 1)
-    return float(mean), float(np.sqrt(variance / samples))
+    return Mean(float(mean), float(np.sqrt(variance / samples)))

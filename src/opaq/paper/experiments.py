@@ -21,7 +21,7 @@ from opaq.load import load_problem
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
-from opaq.opacity.entropies import plogp
+from opaq.model.uncertainty import plogp
 from opaq.opacity.measure import Measurement, measure, measure_product
 from opaq.paper.outcomes import ExperimentResult, Finding
 from opaq.product.compile import Product, compile_problem

@@ -12,7 +12,7 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy
-from opaq.opacity.entropies import entropy
+from opaq.model.uncertainty import entropy
 from opaq.opacity.measure import Measurement
 from opaq.opacity.over_time import Confidences, OpacityOverTime, knowledge_over_time
 from opaq.opacity.sequences import ObservedSequence

@@ -8,8 +8,8 @@ import numpy as np
 
 from opaq.beliefs.returns import return_gradient, secret_distribution
 from opaq.model.arrays import ContentEq, FloatArray
-from opaq.opacity.entropies import entropy
-from opaq.opacity.exact import evaluate, further_leaves
+from opaq.model.uncertainty import entropy
+from opaq.opacity.exact import evaluate
 from opaq.opacity.sampled import estimate
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.objective import Objective
@@ -67,10 +67,10 @@ def _score(objective: Objective, pi: FloatArray) -> tuple[float, float]:
     if objective.gradients == "sampled":
         rng = np.random.default_rng(_JUDGING_SEED)
         leaf = objective.leaf
-        leaves = further_leaves(leaf)
-        found = estimate(objective.process, pi, samples=_JUDGING_RUNS, rng=rng, leaves=leaves, stop=objective.stop)
+        estimated = estimate(objective.process, pi, samples=_JUDGING_RUNS, rng=rng, leaves=(leaf,), stop=objective.stop)
         objective.stop.check()
-        return objective.sign * found.of(leaf) / leaf.scale, found.error_of(leaf) / leaf.scale
+        mean, error = estimated.means[leaf.name]
+        return objective.sign * mean / leaf.scale, error / leaf.scale
     score = _certain_score(objective, pi, objective.stop)
     objective.stop.check()
     return score, 0.0
@@ -79,8 +79,8 @@ def _score(objective: Objective, pi: FloatArray) -> tuple[float, float]:
 def _certain_score(objective: Objective, pi: FloatArray, stop: Stop) -> float:
     """The certain side of the uncertainty; what has not been looked at when `stop` is requested counts as nothing."""
     leaf = objective.leaf
-    evaluation = evaluate(objective.process, pi, leaves=further_leaves(leaf), budget=objective.budget, stop=stop)
-    amount = evaluation.of(leaf)
+    evaluation = evaluate(objective.process, pi, leaves=(leaf,), budget=objective.budget, stop=stop)
+    amount = evaluation.figures[leaf.name]
     return (amount.lower if objective.sign > 0 else -amount.upper) / leaf.scale
 
 

@@ -13,7 +13,7 @@ from opaq.beliefs.graph import STEP, Budget
 from opaq.beliefs.returns import absolute_payoff, expected_return, return_gradient, return_slope, threshold_tolerance
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
-from opaq.model.uncertainty import Leaf
+from opaq.model.uncertainty import Uncertainty
 from opaq.opacity import exact, sampled
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess, Payoff
@@ -74,7 +74,7 @@ class Objective:
         return -1.0 if self.product.problem.task.minimise else 1.0
 
     @property
-    def leaf(self) -> Leaf:
+    def leaf(self) -> Uncertainty:
         """The uncertainty that the task is about, over the values of the secret."""
         return self.product.problem.task.of.over(self.product.secret_values)
 
@@ -116,7 +116,7 @@ class Objective:
             return SampledObjective(self, seed, min(runs or self.samples, self.samples), leaf)
         return FrozenObjective(self, theta, leaf)
 
-    def _softened(self, softness: float) -> Leaf:
+    def _softened(self, softness: float) -> Uncertainty:
         return self.leaf.softened(softness) if softness else self.leaf
 
     def hessian_products(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
@@ -151,7 +151,7 @@ class Objective:
         paid = [(payoff, absolute_payoff(process, pi, payoff)) for payoff in self.requirements()]
         return np.array([0.5 * threshold_tolerance(process, payoff, size) for payoff, size in paid], dtype=np.float64)
 
-    def _sampled(self, theta: FloatArray, rng: np.random.Generator, leaf: Leaf) -> Point:
+    def _sampled(self, theta: FloatArray, rng: np.random.Generator, leaf: Uncertainty) -> Point:
         value, _, slope = sampled.gradient(
             self.process, theta, samples=self.samples, rng=rng, leaf=leaf, stop=self.stop
         )
@@ -181,7 +181,7 @@ class FrozenObjective:
 
     noise = 0.0
 
-    def __init__(self, objective: Objective, theta: FloatArray, leaf: Leaf) -> None:
+    def __init__(self, objective: Objective, theta: FloatArray, leaf: Uncertainty) -> None:
         self._objective, self._leaf = objective, leaf
         self._build(objective.process.softmax(theta))
 
@@ -213,7 +213,7 @@ class SampledObjective:
     Returns and visits are exact.
     """
 
-    def __init__(self, objective: Objective, seed: int, runs: int, leaf: Leaf) -> None:
+    def __init__(self, objective: Objective, seed: int, runs: int, leaf: Uncertainty) -> None:
         self._objective, self._seed, self._runs, self._leaf = objective, seed, runs, leaf
         self.noise = 0.0
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs.graph import STEP
-from opaq.beliefs.leaf_rows import largest_excess
 from opaq.beliefs.returns import expected_return, return_gradient
 from opaq.model.arrays import ContentEq, FloatArray
 from opaq.opacity import exact
@@ -122,10 +121,8 @@ def _probe_gains(objective: Objective, pi: FloatArray, multipliers: FloatArray, 
 
 def _lagrangian(objective: Objective, pi: FloatArray, multipliers: FloatArray) -> float:
     leaf = objective.leaf
-    evaluation = exact.evaluate(
-        objective.process, pi, leaves=exact.further_leaves(leaf), budget=objective.budget, stop=objective.stop
-    )
-    value = evaluation.of(leaf).lower / leaf.scale
+    evaluation = exact.evaluate(objective.process, pi, leaves=(leaf,), budget=objective.budget, stop=objective.stop)
+    value = evaluation.figures[leaf.name].lower / leaf.scale
     objective.stop.check()
     returns = [expected_return(objective.process, pi, payoff) for payoff in objective.requirements()]
     return objective.sign * value + float(multipliers @ np.array(returns, dtype=np.float64))
@@ -134,7 +131,7 @@ def _lagrangian(objective: Objective, pi: FloatArray, multipliers: FloatArray) -
 def tolerance(objective: Objective) -> float:
     """What counts as no gain: a share of the most that can be uncertain (opacity: the most bits a secret can have)."""
     leaf = objective.leaf
-    return TOLERANCE * max(1.0, largest_excess(leaf) / leaf.scale)
+    return TOLERANCE * max(1.0, leaf.largest_excess / leaf.scale)
 
 
 def with_least(process: HiddenProcess, theta: FloatArray, least: float) -> FloatArray:

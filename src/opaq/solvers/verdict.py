@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opaq.model.uncertainty import Shannon, Uncertainty
-from opaq.opacity.exact import evaluate, further_leaves
+from opaq.opacity.exact import evaluate
 from opaq.opacity.measure import Measurement
 from opaq.solvers.judge import NO_SECRET, Candidate
 from opaq.solvers.objective import Objective
@@ -58,10 +58,10 @@ def judge_optimality(
         return Verdict(candidate, status, None, _sampled(objective, claimed, trace))
     pi = objective.process.softmax(candidate.theta)
     leaf = objective.leaf
-    whole = evaluate(objective.process, pi, leaves=further_leaves(leaf), budget=objective.budget, stop=objective.stop)
+    whole = evaluate(objective.process, pi, leaves=(leaf,), budget=objective.budget, stop=objective.stop)
     objective.stop.check()
     cheap = leaf.smooth and pi.size <= MAX_HESSIAN and pi.size * whole.num_nodes < _CHEAP_HESSIAN
-    exact = whole.of(leaf).method == "exact"
+    exact = whole.figures[leaf.name].method == "exact"
     if claimed is Status.COMPLETED or not exact:
         reason = _untested_verdict(objective, claimed, exact, trace)
         status = claimed if claimed in (Status.STOPPED, Status.EDGE) else Status.COMPLETED

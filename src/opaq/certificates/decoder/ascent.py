@@ -25,10 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from opaq.certificates.decoder.decisions import Decisions
-from opaq.certificates.decoder.decoders import Decoder
 from opaq.certificates.decoder.sweeps import Costs, Flow, Sweeper
 from opaq.certificates.rounding import UNIT, slack
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
+from opaq.model.uncertainty import Uncertainty
 
 _LEAST_USE = 1e-9
 
@@ -82,7 +82,7 @@ _CLOSE = 0.01  # how nearly the policy that the bound is compared with must be o
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """A bound, and the multipliers it was found with."""
+    """A bound, and the multipliers that prove it."""
 
     bound: float
     multipliers: FloatArray
@@ -93,7 +93,7 @@ class Ascent:
     """The state of a search on one machine."""
 
     sweeper: Sweeper
-    decoder: Decoder
+    uncertainty: Uncertainty
     multipliers: FloatArray
     scales: FloatArray  # [requirement]: how far payoffs can move
     penalties: Penalties | None
@@ -108,7 +108,7 @@ class Ascent:
     def of(
         cls,
         sweeper: Sweeper,
-        decoder: Decoder,
+        uncertainty: Uncertainty,
         *,
         multipliers: FloatArray,
         scales: FloatArray,
@@ -120,16 +120,19 @@ class Ascent:
         """
         flow = sweeper.flow()
         table = None if penalties is None else np.zeros_like(flow.used)
-        return cls(sweeper, decoder, multipliers, scales, penalties, flow, flow, table)
+        return cls(sweeper, uncertainty, multipliers, scales, penalties, flow, flow, table)
 
     def round(self) -> Proof:
-        """One round. Raises StoppedError when the sweeper's stop is requested meanwhile."""
+        """Improve the policy once, and return the bound that the costs of this round prove.
+
+        Raises StoppedError when the sweeper's stop is requested meanwhile.
+        """
         theta = 2.0 / (self.rounds + 2.0)
         middle = self.average.mixed(self.flow, theta)
-        cells = self.decoder.costs(middle.masses, self.sweeper.cells, self.rounds)
+        cells = self.uncertainty.decoder_costs(middle.masses, self.sweeper.cells, self.rounds)
         penalty = None if self.penalties is None or self.table is None else self.penalties.centred(self.table)
         costs = Costs(cells, self.multipliers, penalty)
-        step = self.decoder.step(self.rounds)
+        step = self.uncertainty.step(self.rounds)
         value = self.sweeper.improve(costs, step / theta)
         proof = Proof(round_bound_up(self.sweeper.decisions, costs, value), self.multipliers)
         self._blend(costs)
@@ -179,7 +182,8 @@ class Ascent:
         spare = flow.payoffs - decisions.thresholds
         if np.any(-spare > _CLOSE * self.scales):
             return -np.inf
-        value = self.decoder.value(flow.masses, self.sweeper.cells) + float(self.multipliers @ np.minimum(spare, 0.0))
+        missed = float(self.multipliers @ np.minimum(spare, 0.0))
+        value = self.uncertainty.total(flow.masses, self.sweeper.cells) + missed
         if self.penalties is None or self.table is None:
             return value
         if self.penalties.violation(flow) > _CLOSE:

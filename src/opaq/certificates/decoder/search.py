@@ -11,12 +11,12 @@ import numpy as np
 
 from opaq.certificates.decoder.ascent import Ascent, Penalties, Proof
 from opaq.certificates.decoder.decisions import Decisions
-from opaq.certificates.decoder.decoders import Decoder
 from opaq.certificates.decoder.layers import Layers, build_layers
 from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.certificates.decoder.sweeps import Sweeper
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
+from opaq.model.uncertainty import Uncertainty
 from opaq.stop import Stop
 
 _MIXED_IN = 0.2  # of the uniform policy, when a search starts from what another one came to
@@ -51,7 +51,7 @@ class BoundSearch:
     """
 
     decisions: Decisions
-    decoder: Decoder
+    uncertainty: Uncertainty  # over the secret's values
     scales: FloatArray  # [requirement]: how far payoffs can move
     aware: bool
     achieved: float
@@ -66,8 +66,8 @@ class BoundSearch:
     reached: float = -math.inf  # what the last search's own policy came to on its machine: no bound is below
     rungs: list[BoundStep] = field(default_factory=list)
     _used: FloatArray | None = None
-    _begun: float = field(default_factory=perf_counter)
-    _told: float = 0.0
+    _start_time: float = field(default_factory=perf_counter)
+    _last_report: float = 0.0
 
     @property
     def bound(self) -> float:
@@ -96,7 +96,7 @@ class BoundSearch:
     @property
     def infeasible(self) -> bool:
         """Whether the bound is below anything possible: then no policy meets the thresholds."""
-        return self.best.bound < float(self.decoder.certain(self.decisions.process.num_secrets).min())
+        return self.best.bound < float(self.uncertainty.certain.min())
 
     def climb(
         self, machine: ObservationMachine, *, seconds: float, tolerance: float, memory: int | None = None
@@ -130,7 +130,7 @@ class BoundSearch:
         """Rounds until the deadline; if there were few, until the last moment."""
         layers = sweeper.layers
         ascent = Ascent.of(
-            sweeper, self.decoder, multipliers=self.best.multipliers, scales=self.scales, penalties=penalties
+            sweeper, self.uncertainty, multipliers=self.best.multipliers, scales=self.scales, penalties=penalties
         )
         self.reached = -math.inf
         try:
@@ -155,12 +155,12 @@ class BoundSearch:
             self.best, self.machine = proof, layers.machine
 
     def _report(self, ascent: Ascent, layers: Layers, aware: bool) -> None:
-        if perf_counter() - self._told > _PATIENCE:
-            self._told = perf_counter()
+        if perf_counter() - self._last_report > _PATIENCE:
+            self._last_report = perf_counter()
             self.on_rung(self._rung(ascent, layers, aware))
 
     def _rung(self, ascent: Ascent, layers: Layers, aware: bool) -> BoundStep:
-        took = perf_counter() - self._begun
+        took = perf_counter() - self._start_time
         return BoundStep(layers.machine, layers.num_entries, ascent.rounds, self.bound, aware, took)
 
 
@@ -174,7 +174,6 @@ def _rounds(ascent: Ascent, deadline: float, last: float) -> Iterator[Proof]:
         yield ascent.round()
 
 
-def first_proof(decisions: Decisions, decoder: Decoder) -> Proof:
-    """What is certain without a search: f of a uniform secret."""
-    process = decisions.process
-    return Proof(decoder.most(process.num_secrets), np.zeros(len(decisions.names)))
+def first_proof(decisions: Decisions, uncertainty: Uncertainty) -> Proof:
+    """Return the bound that needs no search, with multipliers 0."""
+    return Proof(uncertainty.trivial_bound, np.zeros(len(decisions.names)))

@@ -12,9 +12,9 @@ import numpy as np
 
 from opaq.certificates.decoder import layers as kernels
 from opaq.certificates.decoder.decisions import Decisions
-from opaq.certificates.decoder.decoders import DecoderCells
 from opaq.certificates.decoder.layers import Layer, Layers
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
+from opaq.model.uncertainty import Cells
 from opaq.stop import Stop
 
 _Values = tuple[FloatArray, FloatArray]
@@ -56,7 +56,7 @@ class Sweeper:
 
     decisions: Decisions
     layers: Layers
-    cells: DecoderCells
+    cells: Cells
     stop: Stop
     root_weight: FloatArray
     menu_choice: IntArray  # [(pair, action)] -> choice
@@ -69,9 +69,7 @@ class Sweeper:
         """With the uniform policy. Raises StoppedError when `stop` is requested meanwhile."""
         moves = decisions.moves
         owner, pair = expand_rows(moves.pair_start, decisions.start_state)
-        node = np.repeat(np.arange(layers.cell_start.size - 1), np.diff(layers.cell_start))
-        num_secrets = decisions.process.num_secrets
-        cells = DecoderCells(layers.cell_start, node, layers.cell_secret, layers.settled[node], num_secrets)
+        cells = Cells.of(layers.cell_start, layers.cell_secret, layers.settled)
         _, menu_choice = expand_rows(moves.choice_start, moves.pair_state.astype(np.int64))
         most_actions = int(np.diff(moves.choice_start).max(initial=1))
         buffer = np.zeros((_THREADS, 3, max(decisions.process.num_states, most_actions)))

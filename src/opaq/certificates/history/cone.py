@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.certificates.history.sweeps import HistoryProblem, inflow, weights_of
+from opaq.certificates.history.weights import HistoryProblem, inflow, weights_of
 from opaq.errors import OpaqError
 from opaq.model.arrays import BoolArray, FloatArray
 from opaq.stop import Stop
@@ -25,7 +25,7 @@ class ConeAnswer:
     """What the solver returned, whatever it says of it: weights, multipliers and the slopes of the uncertainty."""
 
     weights: FloatArray  # [choice]
-    cells: FloatArray  # [cell], as the solver sees them: small where an interior point leaves them small
+    masses: FloatArray  # [cell], as the solver sees them: small where an interior point leaves them small
     slopes: FloatArray  # [cell]
     multipliers: FloatArray  # [requirement]
     status: str
@@ -80,14 +80,14 @@ class _Program:
         import cvxpy
 
         self._problem, self._allowed, self._wanted = problem, allowed, wanted
-        self._unit, node_unit, self._sequence_unit = _units(problem, scaled)
+        self._unit, node_unit, self._group_unit = _units(problem, scaled)
         kept = np.flatnonzero(allowed)
         self._weights = cvxpy.Variable(kept.size, nonneg=True)
-        self._cells = cvxpy.Variable(problem.sequences.sequence.size)
+        self._masses = cvxpy.Variable(problem.cells.secret.size)
         flow, start = _flow(problem, self._unit, node_unit, kept)
-        joint = _joint(problem, self._unit, self._sequence_unit)[:, kept]
-        self._linked = self._cells == joint @ self._weights
-        value, belonging = problem.uncertainty.expression(problem.sequences, self._cells, self._sequence_unit)
+        joint = _joint(problem, self._unit, self._group_unit)[:, kept]
+        self._linked = self._masses == joint @ self._weights
+        value, belonging = problem.uncertainty.expression(problem.cells, self._masses, self._group_unit)
         self._scale, self._reached = self._requirements(kept)
         constraints = [flow @ self._weights == start, self._linked, *belonging, *self._reached]
         self._program = cvxpy.Problem(cvxpy.Maximize(value), constraints)
@@ -121,13 +121,13 @@ class _Program:
         problem, kept = self._problem, np.flatnonzero(self._allowed)
         weights = np.zeros(problem.tree.num_choices)
         weights[kept] = self._weights.value * self._unit[kept]
-        unit = self._sequence_unit[problem.sequences.sequence]
+        unit = self._group_unit[problem.cells.group]
         multipliers = np.zeros(self._wanted.size)
         if self._reached and self._reached[0].dual_value is not None:
             multipliers[self._wanted] = np.abs(np.atleast_1d(self._reached[0].dual_value)) / self._scale
         dual = self._linked.dual_value
         slopes = np.zeros(unit.size) if dual is None else np.asarray(dual) / unit
-        return ConeAnswer(weights, self._cells.value * unit, slopes, multipliers, str(self._program.status))
+        return ConeAnswer(weights, self._masses.value * unit, slopes, multipliers, str(self._program.status))
 
 
 def _run(data: dict[str, Any], settings: dict[str, Any], stop: Stop) -> SimpleNamespace:
@@ -160,16 +160,15 @@ def _stop_requested(stop: Stop) -> bool:
 
 
 def _units(problem: HistoryProblem, scaled: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """[choice], [node], [sequence]: what the uniform policy gives each, or 1."""
-    tree, sequences = problem.tree, problem.sequences
+    """[choice], [node], [group]: what the uniform policy gives each, or 1."""
+    tree, cells = problem.tree, problem.cells
     if not scaled:
-        return np.ones(tree.num_choices), np.ones(tree.num_nodes), np.ones(sequences.num_sequences)
+        return np.ones(tree.num_choices), np.ones(tree.num_nodes), np.ones(cells.num_groups)
     counts = np.diff(tree.choice_start)
     weights = weights_of(tree, np.repeat(1.0 / counts, counts))
-    cells = sequences.totals(problem.cells(weights))
-    units = (weights, inflow(tree, weights), cells)
-    of_choice, of_node, of_sequence = (np.maximum(one, _SMALLEST_UNIT) for one in units)
-    return of_choice, of_node, of_sequence
+    totals = np.bincount(cells.group, weights=problem.masses(weights), minlength=cells.num_groups).astype(np.float64)
+    of_choice, of_node, of_group = (np.maximum(one, _SMALLEST_UNIT) for one in (weights, inflow(tree, weights), totals))
+    return of_choice, of_node, of_group
 
 
 def _flow(problem: HistoryProblem, unit: FloatArray, node_unit: FloatArray, kept: Any) -> tuple[Any, FloatArray]:
@@ -183,15 +182,15 @@ def _flow(problem: HistoryProblem, unit: FloatArray, node_unit: FloatArray, kept
     return csr_array(balance)[:, kept], tree.start / node_unit
 
 
-def _joint(problem: HistoryProblem, unit: FloatArray, sequence_unit: FloatArray) -> Any:
+def _joint(problem: HistoryProblem, unit: FloatArray, group_unit: FloatArray) -> Any:
     """Sparse [cell, choice]: P(y, z) per unit of weight."""
     from scipy.sparse import csr_array, diags_array
 
-    tree, sequences = problem.tree, problem.sequences
+    tree = problem.tree
     last = tree.choices_at(tree.times[-1])
     count = last.stop - last.start
     leaf = tree.node_of_choice()[last] - tree.leaves.start
-    place = (leaf, np.arange(last.start, last.stop))
-    ends = csr_array((np.ones(count), place), shape=(tree.secret.size, tree.num_choices))
-    rows = diags_array(1.0 / sequence_unit[sequences.sequence])
-    return csr_array(rows @ sequences.likelihood @ ends @ diags_array(unit))
+    entries = (leaf, np.arange(last.start, last.stop))
+    ends = csr_array((np.ones(count), entries), shape=(tree.secret.size, tree.num_choices))
+    rows = diags_array(1.0 / group_unit[problem.cells.group])
+    return csr_array(rows @ problem.likelihood @ ends @ diags_array(unit))

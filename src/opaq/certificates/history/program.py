@@ -7,36 +7,40 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from importlib.util import find_spec
 from time import perf_counter
 
 import numpy as np
 
+from opaq.certificates.decoder.ascent import Proof
+from opaq.certificates.decoder.search import BoundSearch, BoundStep
 from opaq.certificates.history.cone import ATTEMPTS, ConeAnswer, require_convex, solve_cone
 from opaq.certificates.history.policy import extract_policy
-from opaq.certificates.history.sweeps import (
+from opaq.certificates.history.tree import HistoryChoices, grow_tree, observe_tree
+from opaq.certificates.history.weights import (
     PRESSURES,
-    UNCERTAINTIES,
     HistoryProblem,
-    LeafUncertainty,
+    InnerPoint,
     choice_values,
-    observe_tree,
+    inner_point,
+    meets,
     policy_of,
+    repair_weights,
     weights_of,
 )
-from opaq.certificates.history.task import InnerPoint, inner_point, meets, repair_weights
-from opaq.certificates.history.tree import HistoryChoices, grow_tree
 from opaq.errors import BudgetError, Fault, InputError, InvariantError, check_numbers, check_types, choose
 from opaq.load import as_problem
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
+from opaq.model.uncertainty import UNCERTAINTIES, GuessError, Shannon, Uncertainty
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure
 from opaq.product.compile import Product, compile_problem
 from opaq.stop import Stop, StoppedError, interruptible
 
 _SMALLEST = (0.0, 1e-7, 1e-4)  # probabilities below this may count as 0, if that does better
-_MIXED = (1e-3, 1e-6, 1e-9)  # shares of guessing blindly in a decoder
+_BLIND_SHARES = (1e-3, 1e-6, 1e-9)  # shares of guessing blindly in a decoder
 _PENALTY, _STEP, _LONGEST = 3.0, 0.3, 10.0  # of the mirror ascent
 
 
@@ -73,15 +77,13 @@ class Bracket:
         problem = self._problem
         for least in _SMALLEST:
             self.try_policy(policy_of(problem.tree, answer.weights, least=least))
-        uncertainty, sequences = problem.uncertainty, problem.sequences
-        self.try_bound(uncertainty.nearest_costs(sequences, answer.slopes), answer.multipliers)
-        self.try_posterior(answer.cells, answer.multipliers)
+        self.try_bound(problem.uncertainty.nearest_costs(answer.slopes, problem.cells), answer.multipliers)
+        self.try_posterior(answer.masses, answer.multipliers)
 
-    def try_posterior(self, cells: FloatArray, multipliers: FloatArray) -> None:
-        """The bounds of decoders that fit given joint weights."""
-        for mixed in _MIXED:
-            costs = self._problem.uncertainty.posterior_costs(self._problem.sequences, cells, mixed=mixed)
-            self.try_bound(costs, multipliers)
+    def try_posterior(self, masses: FloatArray, multipliers: FloatArray) -> None:
+        """Keep the bounds of decoders that fit given masses [cell], if they are lower."""
+        for share in _BLIND_SHARES:
+            self.try_bound(self._problem.costs(masses, uniform=share), multipliers)
 
 
 def ascend(bracket: Bracket, problem: HistoryProblem, inner: InnerPoint, *, steps: int, stop: Stop) -> Iterator[float]:
@@ -98,11 +100,11 @@ def ascend(bracket: Bracket, problem: HistoryProblem, inner: InnerPoint, *, step
             return
         weights = weights_of(tree, policy)
         pressure = np.maximum(multipliers - _PENALTY * problem.slack(weights), 0.0)
-        cells = problem.cells(weights)
+        masses = problem.masses(weights)
         bracket.try_policy(policy)
-        bracket.try_posterior(cells, pressure)
+        bracket.try_posterior(masses, pressure)
         yield bracket.gap
-        costs = problem.leaf_costs(problem.uncertainty.posterior_costs(problem.sequences, cells, mixed=1e-6))
+        costs = problem.leaf_costs(problem.costs(masses, uniform=1e-6))
         values, node = choice_values(tree, costs, pressure, policy)
         advantage = np.clip(values - np.repeat(node, np.diff(tree.choice_start)), -_LONGEST, _LONGEST)
         step = _STEP / (1.0 + count / 200.0)
@@ -162,7 +164,7 @@ class HistoryOptimum:
 def history_program(
     problem: Problem | str | os.PathLike[str],
     *,
-    uncertainty: str = "shannon",
+    uncertainty: str = "opacity",
     max_histories: int = 20_000,
     gap: float = 1e-4,
     time_limit: float | None = None,
@@ -171,7 +173,7 @@ def history_program(
     """The largest uncertainty that any policy reaches which sees s_0 .. s_t and meets the task, as a proven interval.
 
     problem: an object, the name of a file, or the name of a scenario.
-    uncertainty: "shannon" (opacity, bits) or "guess_error" (probability that the best guess of the secret is wrong).
+    uncertainty: "opacity" (bits) or "guess_error" (probability that the best guess of the secret is wrong).
     max_histories: the most histories, after merging exchangeable ones; Clarabel takes seconds for some thousands.
     gap: the width of the interval at which the search ends.
     time_limit: seconds after which the interval so far is the answer; so it is when `stop` is requested or, without a
@@ -183,7 +185,7 @@ def history_program(
     and OpaqError when the extra "convex" is not installed.
     """
     begun = perf_counter()
-    choose("uncertainty", uncertainty, tuple(UNCERTAINTIES))
+    choose("uncertainty", uncertainty, tuple(name for name, each in UNCERTAINTIES.items() if each.has_cone))
     limits = {
         "max_histories": (max_histories, 1, 10**9),
         "gap": (gap, 0, math.inf),
@@ -214,15 +216,15 @@ def _check(problem: Problem) -> None:
 class _HistorySearch:
     """One run: the tree, and the way from a first interval to one that is narrow enough."""
 
-    def __init__(self, problem: Problem, uncertainty: LeafUncertainty, max_histories: int, stop: Stop) -> None:
+    def __init__(self, problem: Problem, uncertainty: Uncertainty, max_histories: int, stop: Stop) -> None:
         self._stop = stop
         self._product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
         process = self._product.process
         self._requirements = tuple(payoff for payoff in process.payoffs if payoff.threshold is not None)
         self._moves = HistoryChoices.of(process, self._requirements)
         tree = grow_tree(process, self._moves, self._requirements, max_histories=max_histories, stop=stop)
-        sequences = observe_tree(tree, self._moves, num_secrets=process.num_secrets, stop=stop)
-        self._problem = HistoryProblem(tree, sequences, uncertainty)
+        likelihood, cells = observe_tree(tree, self._moves, num_secrets=process.num_secrets, stop=stop)
+        self._problem = HistoryProblem(tree, likelihood, cells, uncertainty.over(self._product.secret_values))
 
     def run(self, gap: float, *, deadline: float, begun: float) -> HistoryOptimum:
         """Narrow the interval until the gap is reached or there is nothing left to try."""
@@ -243,9 +245,9 @@ class _HistorySearch:
         tree, nothing = self._problem.tree, np.zeros(inner.wanted.size)
         bracket.try_policy(policy_of(tree, inner.weights))
         bracket.try_policy(policy_of(tree, inner.allowed.astype(np.float64)))
-        cells = self._problem.cells(bracket.weights)
-        bracket.try_posterior(cells, nothing)
-        blind = self._problem.uncertainty.posterior_costs(self._problem.sequences, cells, mixed=1.0)
+        masses = self._problem.masses(bracket.weights)
+        bracket.try_posterior(masses, nothing)
+        blind = self._problem.costs(masses, uniform=1.0)
         bracket.try_bound(blind, nothing)  # no decoder need do worse than one that guesses blindly
 
     def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: float) -> None:
@@ -253,13 +255,13 @@ class _HistorySearch:
 
         Where time is limited or the program is large the solver may not get far: then a short ascent comes first.
         """
-        if deadline < math.inf or self._problem.sequences.sequence.size > _CELLS_A_SECOND:
+        if deadline < math.inf or self._problem.cells.secret.size > _CELLS_A_SECOND:
             self._ascend(bracket, inner, gap, steps=_FIRST_STEPS, deadline=_part(0.25, deadline))
         for attempt in ATTEMPTS:
             if bracket.gap <= gap or self._stop.requested:
                 return
             seconds = None if deadline == math.inf else _part(0.5, deadline) - perf_counter()
-            if seconds is not None and self._problem.sequences.sequence.size > _CELLS_A_SECOND * seconds:
+            if seconds is not None and self._problem.cells.secret.size > _CELLS_A_SECOND * seconds:
                 break
             parts = {"allowed": inner.allowed, "wanted": inner.wanted}
             answer = solve_cone(self._problem, attempt, **parts, seconds=seconds, stop=self._stop)
@@ -295,7 +297,7 @@ class _HistorySearch:
             status=status,
             num_histories=tree.num_nodes,
             num_choices=tree.num_choices,
-            num_sequences=problem.sequences.num_sequences,
+            num_sequences=problem.cells.num_groups,
             seconds=perf_counter() - begun,
         )
 
@@ -306,7 +308,7 @@ def _part(share: float, deadline: float) -> float:
     return now + share * max(deadline - now, 0.0)
 
 
-def _measure_policy(product: Product, policy: Policy, value: float, uncertainty: LeafUncertainty) -> Measurement | None:
+def _measure_policy(product: Product, policy: Policy, value: float, uncertainty: Uncertainty) -> Measurement | None:
     """The engine's own measurement of the policy, which must agree; None where an exact one takes too long."""
     stop = Stop()
     try:
@@ -314,10 +316,52 @@ def _measure_policy(product: Product, policy: Policy, value: float, uncertainty:
             measurement = measure(product.problem, policy, mode="exact", sequences=0, stop=stop)
     except (BudgetError, StoppedError):
         return None
-    reached = {"shannon": measurement.opacity, "guess_error": measurement.guess_error}[uncertainty.name]
+    reached = {Shannon.name: measurement.opacity, GuessError.name: measurement.guess_error}[uncertainty.name]
+    if reached.method != "exact":  # time was up
+        return None
     if abs(reached.value - value) > _AGREEMENT or not measurement.feasible:
         raise InvariantError(
             f"the policy of the history program measures {reached.value:.12g}, not {value:.12g}"
             f"{'' if measurement.feasible else ', and misses the task'}: an error in opaq"
         )
     return measurement
+
+
+MACHINE = "history program: all state histories"
+_MOST_HISTORIES = 1_500  # seconds of work
+_LEAST_SECONDS = 1.5  # loading the solver alone takes about as long, and cannot be interrupted
+
+
+def climb_histories(ladder: BoundSearch, problem: Problem, *, seconds: float) -> HistoryOptimum | None:
+    """Bound the policies that do not see the observations by the history program, as one step of a search.
+
+    Returns None where it does not apply: for other policies, endless returns, uncertainties without a cone form, too
+    many histories or too few `seconds`, or where the extra is not installed.
+    """
+    of = problem.task.of
+    if ladder.aware or not of.has_cone or problem.task.over == "forever" or find_spec("cvxpy") is None:
+        return None
+    if seconds < _LEAST_SECONDS:
+        return None
+    begun = perf_counter()
+    try:
+        optimum = history_program(
+            problem,
+            uncertainty=of.name,
+            max_histories=_MOST_HISTORIES,
+            gap=min(ladder.wanted / 10.0, 1e-4),
+            time=seconds,
+            stop=ladder.stop,
+        )
+    except (BudgetError, InputError):
+        return None
+    except StoppedError:
+        if ladder.stop.requested:
+            raise
+        return None
+    if optimum.value is not None:
+        prices = np.array([optimum.prices.get(name, 0.0) for name in ladder.decisions.names])
+        took = perf_counter() - begun
+        ladder.take(Proof(optimum.value.upper, prices), MACHINE)
+        ladder.note(BoundStep(MACHINE, optimum.num_histories, 1, ladder.bound, False, took))
+    return optimum

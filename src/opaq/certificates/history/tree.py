@@ -1,4 +1,4 @@
-"""The tree of a problem's histories, with exchangeable ones merged.
+"""The tree of a problem's histories, with exchangeable ones merged, and the observation sequences at its end.
 
 Policies see the states and not the observations, so an observation sequence has probability
 P(y | x_0..x_T) = prod_t E(y_t | x_t). Two histories that end in the same product state and whose states showed the
@@ -18,6 +18,7 @@ import numpy as np
 from opaq.beliefs.returns import rounding_share, start_distribution
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray, IntArray, SparseRows
+from opaq.model.uncertainty import Cells
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.solvers.starts import StateActions
 from opaq.stop import Stop
@@ -303,3 +304,72 @@ class _TreeLevels:
             classes=tuple(self._classes),
             secret=self._process.secret[self._states[-1]],
         )
+
+
+_MOST_ENTRIES = 20_000_000  # (sequence, word) pairs of positive likelihood
+_DIGITS = 13  # of the likelihoods that are compared; merging what differs by less only raises the upper bound by less
+
+
+def observe_tree(tree: HistoryTree, moves: HistoryChoices, *, num_secrets: int, stop: Stop) -> tuple[Any, Cells]:
+    """Return sparse [cell, leaf] P(y | leaf) where the leaf has the cell's secret value, and the cells themselves.
+
+    A group of the cells is a set of observation sequences y whose likelihoods are proportional: observers learn the
+    same from all of them. Groups with which only one secret value can occur are left out: nothing is uncertain there.
+    """
+    from scipy.sparse import csr_array
+
+    words = _word_likelihoods(tree, moves, stop)
+    leaves = words[:, tree.word[tree.leaves]].tocoo()
+    keys, cell = np.unique(leaves.row.astype(np.int64) * num_secrets + tree.secret[leaves.col], return_inverse=True)
+    cell = cell.reshape(-1)
+    group, secret = keys // num_secrets, keys % num_secrets
+    kept = np.bincount(group, minlength=words.shape[0])[group] > 1
+    number = np.cumsum(kept) - 1
+    entries = kept[cell]
+    shape = (int(kept.sum()), leaves.shape[1])
+    likelihood = csr_array((leaves.data[entries], (number[cell[entries]], leaves.col[entries])), shape=shape)
+    _, counts = np.unique(group[kept], return_counts=True)
+    return likelihood, Cells.of(np.concatenate(([0], np.cumsum(counts))), secret[kept])
+
+
+def _word_likelihoods(tree: HistoryTree, moves: HistoryChoices, stop: Stop) -> Any:
+    """Sparse [merged sequence, word of the last time]: P(y | word), summed over the merged."""
+    from scipy.sparse import csr_array
+
+    rows = csr_array(np.ones((1, 1)))
+    parents = (np.zeros(tree.classes[0].size, dtype=np.int64), *tree.parents)
+    for parent, shown in zip(parents, tree.classes, strict=True):
+        stop.check()
+        rows = _merge_proportional(_extend_sequences(rows, parent, moves.emission[shown]))
+    return rows
+
+
+def _extend_sequences(rows: Any, parent: IntArray, emission: FloatArray) -> Any:
+    """Every sequence followed by every observation, over the words that follow."""
+    from scipy.sparse import csr_array, diags_array, vstack
+
+    before = rows.tocsc()[:, parent].tocsr()
+    if before.nnz * int((emission > 0).sum(axis=1).max()) > _MOST_ENTRIES:
+        raise BudgetError(
+            f"the history program would have more than {_MOST_ENTRIES:,} pairs of histories and observations"
+        )
+    blocks = [csr_array(before @ diags_array(column)) for column in emission.T if column.any()]
+    longer = csr_array(vstack(blocks, format="csr"))
+    longer.eliminate_zeros()
+    return longer[np.diff(longer.indptr) > 0]
+
+
+def _merge_proportional(rows: Any) -> Any:
+    """Proportional rows added."""
+    from scipy.sparse import csr_array
+
+    rows.sort_indices()
+    largest = np.maximum.reduceat(rows.data, rows.indptr[:-1])
+    shape = np.round(rows.data / np.repeat(largest, np.diff(rows.indptr)), _DIGITS)
+    number: dict[bytes, int] = {}
+    group = np.zeros(rows.shape[0], dtype=np.int64)
+    for row, (first, end) in enumerate(zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)):
+        key = rows.indices[first:end].tobytes() + shape[first:end].tobytes()
+        group[row] = number.setdefault(key, len(number))
+    gather = csr_array((np.ones(group.size), (group, np.arange(group.size))), shape=(len(number), group.size))
+    return csr_array(gather @ rows)

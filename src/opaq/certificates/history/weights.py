@@ -1,14 +1,148 @@
-"""Meeting the task on a history tree: policies with slack, proofs that there are none, repairs of small violations."""
+"""Policies on a history tree as weights of its choices: what they reach, what bounds them, how they meet the task.
+
+A weight p(h, a) is the probability that history h occurs and a is chosen there. Weights of policies form a polytope,
+P(y, z) and returns are linear in them, and the uncertainty is concave: a convex program. Costs c and multipliers
+m >= 0 bound it as in the decoder bound: f(q) <= c . q, so that no feasible policy exceeds the largest value of
+c . q + m . slack over all policies, which one backward sweep finds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from opaq.beliefs.returns import EQUAL
-from opaq.certificates.history.sweeps import PRESSURES, HistoryProblem, choice_values, policy_of, weights_of
+from opaq.certificates.history.tree import HistoryTree
+from opaq.certificates.rounding import sum_error
 from opaq.model.arrays import BoolArray, FloatArray
+from opaq.model.uncertainty import Cells, Smoothing, Uncertainty
+
+PRESSURES = (1.0, 1e2, 1e4, 1e6)  # of multipliers that hold policies to a task that leaves them no room
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HistoryProblem:
+    """Maximise an uncertainty over the weights of a tree's choices, with every slack at least 0."""
+
+    tree: HistoryTree
+    likelihood: Any  # sparse [cell, leaf]: P(y | leaf) where the leaf has the cell's secret value
+    cells: Cells
+    uncertainty: Uncertainty  # over the secret's values
+
+    def masses(self, weights: FloatArray) -> FloatArray:
+        """[cell]: P(y, z) under a weight vector, linear in it."""
+        leaves = inflow(self.tree, weights)[self.tree.leaves]
+        return np.asarray(self.likelihood @ leaves)
+
+    def value(self, weights: FloatArray) -> float:
+        """Return the uncertainty of a weight vector: a concave function of it."""
+        return self.uncertainty.total(self.masses(weights), self.cells)
+
+    def costs(self, masses: FloatArray, *, uniform: float) -> FloatArray:
+        """[cell]: valid costs that are tight at these masses, but for a share `uniform` of guessing blindly."""
+        return self.uncertainty.costs(np.maximum(masses, 0.0), self.cells, Smoothing(uniform=uniform))
+
+    def slack(self, weights: FloatArray) -> FloatArray:
+        """[requirement]: how far above its threshold."""
+        return np.asarray(weights @ self.tree.rewards - self.tree.thresholds)
+
+    def tolerances(self, paid: FloatArray) -> FloatArray:
+        """[requirement]: how far below its threshold a return meets it. paid: the size of all that is added up."""
+        return EQUAL * np.abs(self.tree.thresholds) + min(EQUAL, 4.0 * self.tree.rounding) * paid
+
+    def paid(self, weights: FloatArray) -> FloatArray:
+        """[requirement]: the expected sum of |payments|."""
+        return np.asarray(weights @ np.abs(self.tree.rewards))
+
+    def most_paid(self) -> FloatArray:
+        """[requirement]: the same at most, for any policy."""
+        tree = self.tree
+        sizes = [np.abs(tree.rewards[tree.choices_at(time)]).max(axis=0, initial=0.0) for time in tree.times]
+        return np.asarray(np.sum(sizes, axis=0))
+
+    def leaf_costs(self, costs: FloatArray) -> FloatArray:
+        """[leaf]: the expected cost of ending there, given costs of cells."""
+        return np.asarray(self.likelihood.T @ costs)
+
+    def upper_bound(self, costs: FloatArray, multipliers: FloatArray) -> float:
+        """No policy with every slack >= 0 exceeds this, whatever the (valid) costs and the multipliers >= 0 are.
+
+        f(q) <= costs . q for every q, and multipliers . slack >= 0 for every feasible policy; the maximum of the sum
+        over all policies is a dynamic program. What rounding can lose in it is added, and what policies may gain that
+        miss a threshold by no more than counts as rounding.
+        """
+        tree, most = self.tree, self.most_paid()
+        leaf_costs = self.leaf_costs(costs)
+        _, node = choice_values(tree, leaf_costs, multipliers)
+        size = 1.0 + float(np.abs(leaf_costs).max(initial=0.0)) + float(multipliers @ (most + np.abs(tree.thresholds)))
+        steps = 4 * (tree.level.size + 8) * (2 + tree.branching) + self.cells.secret.size + int(tree.level[1])
+        missed = float(multipliers @ (self.tolerances(most) + tree.rounding * most))
+        return float(tree.start @ node) - float(multipliers @ tree.thresholds) + missed + sum_error(2 * steps, size)
+
+
+def inflow(tree: HistoryTree, weights: FloatArray) -> FloatArray:
+    """[node]: the sum of its choices' weights."""
+    return np.asarray(np.add.reduceat(weights, tree.choice_start[:-1]))
+
+
+def policy_of(tree: HistoryTree, weights: FloatArray, *, least: float = 0.0) -> FloatArray:
+    """[choice]: the probability of a choice at its node; even where the node has no weight.
+
+    least: smaller probabilities count as 0.
+    """
+    counts = np.diff(tree.choice_start)
+    kept = np.maximum(weights, 0.0)
+    for _ in range(2):  # the second time without what is too small
+        totals = np.repeat(inflow(tree, kept), counts)
+        shares = np.where(totals > 0, kept / np.where(totals > 0, totals, 1.0), np.repeat(1.0 / counts, counts))
+        kept = np.where(shares >= least, shares, 0.0)
+    return shares
+
+
+def weights_of(tree: HistoryTree, policy: FloatArray) -> FloatArray:
+    """[choice]: the probability that a history occurs and the choice is made there."""
+    node, weights = tree.start.copy(), np.zeros(tree.num_choices)
+    counts = np.diff(tree.choice_start)
+    for time in tree.times:
+        nodes, choices = tree.nodes_at(time), tree.choices_at(time)
+        weights[choices] = np.repeat(node[nodes], counts[nodes]) * policy[choices]
+        if time < tree.times[-1]:
+            node[tree.nodes_at(time + 1)] = tree.steps[time].T @ weights[choices]
+    return weights
+
+
+def choice_values(
+    tree: HistoryTree,
+    leaf_costs: FloatArray,
+    multipliers: FloatArray,
+    policy: FloatArray | None = None,
+    *,
+    allowed: BoolArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """[choice], [node]: leaf costs and multiplied rewards still to come, by the best policy or by a given one.
+
+    allowed: [choice]: what the best policy may choose, at least one choice per node; everything unless given.
+    """
+    values = np.asarray(tree.rewards @ multipliers)
+    if allowed is not None:
+        values[~allowed] = -np.inf
+    values[tree.choices_at(tree.times[-1])] += np.repeat(leaf_costs, np.diff(tree.choice_start)[tree.leaves])
+    node = np.zeros(tree.num_nodes)
+    for time in reversed(tree.times):
+        nodes, choices = tree.nodes_at(time), tree.choices_at(time)
+        if time < tree.times[-1]:
+            values[choices] += tree.steps[time] @ node[tree.nodes_at(time + 1)]
+        heads = tree.choice_start[nodes] - choices.start
+        own = values[choices]
+        node[nodes] = (
+            np.maximum.reduceat(own, heads) if policy is None else np.add.reduceat(policy[choices] * own, heads)
+        )
+    return values, node
+
+
+# -- meeting the task -------------------------------------------------------------------------------------------------
 
 _NO_ROOM = 1e-7  # less slack than this, in units of the requirement's range, is no interior for a solver
 _SAME = 1e-11  # choices whose values differ by less of the range, or
@@ -64,7 +198,7 @@ def inner_point(problem: HistoryProblem) -> InnerPoint:
 
 def _is_infeasible(problem: HistoryProblem, point: InnerPoint) -> bool:
     """Whether some multipliers prove that no policy meets the task: their sum of slacks is below 0 for every policy."""
-    costs, none = np.zeros(problem.sequences.sequence.size), np.zeros(problem.tree.thresholds.size)
+    costs, none = np.zeros(problem.cells.secret.size), np.zeros(problem.tree.thresholds.size)
     return any(problem.upper_bound(costs, point.pressed(none, pressure)) < 0 for pressure in PRESSURES)
 
 
