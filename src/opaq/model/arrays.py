@@ -68,7 +68,8 @@ def brief(value: Any) -> str:
 
 
 def _names(value: Any) -> list[str]:
-    return [field.name for field in fields(value)]
+    """The fields that make up the content: those with compare=False do not."""
+    return [field.name for field in fields(value) if field.compare]
 
 
 def _hash_value(value: Any) -> Any:

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
+from opaq.beliefs.dynamic_program import StateActions
 from opaq.errors import BudgetError
 from opaq.load import load_problem
 from opaq.model.arrays import FloatArray
@@ -17,7 +18,6 @@ from opaq.paper.settings import ReproductionSettings
 from opaq.product.compile import compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.reports.figures.axes import Chart, LevelLine, Line, plot_charts
-from opaq.solvers.starts import StateActions
 
 
 def soft_policy(
@@ -30,10 +30,10 @@ def soft_policy(
     """
     if process.num_rows != process.num_states:
         raise BudgetError("soft value iteration needs one policy row a product state; condition on more")
-    choices = StateActions.of(process, process.payoffs[0])
-    value = np.zeros(process.num_states)
+    choices = StateActions.of(process)
+    paid, value = choices.paid(process.payoffs[0]), np.zeros(process.num_states)
     for _ in range(100_000):
-        quality = choices.paid + discount * (choices.ahead @ value)
+        quality = paid + discount * (choices.ahead @ value)
         top = choices.best(quality)
         counts = np.diff(np.append(choices.first, quality.size))
         weights = np.exp((quality - np.repeat(top, counts)) / temperature)

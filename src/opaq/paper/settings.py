@@ -160,4 +160,4 @@ class _StepPrinter:
         known = (
             "" if best is None else f", best of this start {best.score:.4f}{'' if best.feasible else ' (infeasible)'}"
         )
-        self._tell(f"{self._what}: start {progress.place + 1}, step {progress.trace.iteration}{known}")
+        self._tell(f"{self._what}: start {progress.index + 1}, step {progress.trace.iteration}{known}")

@@ -40,12 +40,12 @@ class AugmentedLagrangian:
     name = "lagrangian"
     judge_every = 1
 
-    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> LagrangianState:
+    def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> LagrangianState:
         """Multipliers 0. Starts differ in their first penalty: a small one lets them roam, a large one keeps them near.
 
         With a small penalty alone, all starts may first run to the same infeasible optimum of opacity.
         """
-        penalty = self.first_penalty * 8.0 ** (place % 4)
+        penalty = self.first_penalty * 8.0 ** (index % 4)
         return LagrangianState(theta, np.zeros(objective.scales.size), penalty, np.inf, np.inf, 0, 0)
 
     def step(

@@ -63,7 +63,7 @@ class NaturalGradient:
     name = "natural"
     judge_every = 1
 
-    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> NaturalState:
+    def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> NaturalState:
         """At rest, multipliers 0."""
         none = np.zeros(objective.scales.size)
         return NaturalState(

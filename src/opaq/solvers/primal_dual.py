@@ -44,7 +44,7 @@ class PrimalDual:
         """Every start takes all iterations."""
         return self.iterations
 
-    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> PrimalDualState:
+    def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> PrimalDualState:
         """Multipliers 0."""
         return PrimalDualState(theta, np.zeros(len(objective.requirements())), 0)
 

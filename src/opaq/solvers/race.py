@@ -12,8 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from opaq.product.compile import possible_secrets
-from opaq.solvers.judge import Candidate, has_no_secret
-from opaq.solvers.loop import Progress, SolverCheckpoint, StartResult, run_start
+from opaq.solvers.loop import Candidate, Progress, SolverCheckpoint, StartResult, has_no_secret, run_start
 from opaq.solvers.objective import Objective
 from opaq.solvers.runs import Checkpoint
 from opaq.solvers.starts import Start
@@ -142,10 +141,10 @@ class _Race:
             racing = self._chosen(racing, kept) if number else racing
             jobs = [self._job(begin, solver, number) for begin in racing if not self._ended(begin)]
             for result in _run_jobs(jobs, self._workers, self._note):
-                self._results[result.place] = result
+                self._results[result.index] = result
             if self._objective.stop.requested:
                 return
-        self._finalists.update(begin.place for begin in racing)
+        self._finalists.update(begin.index for begin in racing)
 
     def agree(self) -> bool:
         """Whether the best start is not alone at its optimum, or more starts are no hope: none meets the task.
@@ -154,16 +153,16 @@ class _Race:
         have nothing to hide agree on nothing, unless no policy has.
         """
         ranked = sorted(self._finalists, key=self._score, reverse=True)[:2]
-        scores = [self._score(place) for place in ranked]
+        scores = [self._score(index) for index in ranked]
         if scores and scores[0] == -np.inf:
             return True
         if len(scores) < 2 or scores[0] - scores[1] > AGREEMENT * max(1.0, abs(scores[0])):
             return False
-        return not all(self._has_no_secret(place) for place in ranked) or not self._can_have_secrets()
+        return not all(self._has_no_secret(index) for index in ranked) or not self._can_have_secrets()
 
     def outcome(self) -> RaceResult:
         """The best of all starts; on equal scores the first."""
-        results = tuple(self._results[place] for place in sorted(self._results) if self._results[place].best)
+        results = tuple(self._results[index] for index in sorted(self._results) if self._results[index].best)
         winner: StartResult | None = None
         for result in results:
             if result.best is not None and result.best.beats(winner.best if winner else None):
@@ -173,24 +172,24 @@ class _Race:
         return RaceResult(results, winner.best, winner.traces, winner.status)
 
     def _job(self, begin: Start, solver: Solver, number: int) -> Job:
-        file = None if self._folder is None else self._folder / f"start-{begin.place}-{number}.npz"
-        before = self._results[begin.place].end if begin.place in self._results else None
+        file = None if self._folder is None else self._folder / f"start-{begin.index}-{number}.npz"
+        before = self._results[begin.index].end if begin.index in self._results else None
         return Job(self._objective, solver, begin, self._seed, file, solver.judge_every, before)
 
     def _ended(self, begin: Start) -> bool:
-        return begin.place in self._results and self._results[begin.place].status in _ENDED
+        return begin.index in self._results and self._results[begin.index].status in _ENDED
 
     def _chosen(self, begins: list[Start], count: int) -> list[Start]:
         """The most promising starts, in their own order."""
-        ranked = sorted(begins, key=lambda begin: -_promise(self._results[begin.place]))[:count]
-        return sorted(ranked, key=lambda begin: begin.place)
+        ranked = sorted(begins, key=lambda begin: -_promise(self._results[begin.index]))[:count]
+        return sorted(ranked, key=lambda begin: begin.index)
 
-    def _score(self, place: int) -> float:
-        best = self._results[place].best
+    def _score(self, index: int) -> float:
+        best = self._results[index].best
         return best.score if best is not None and best.feasible else -np.inf
 
-    def _has_no_secret(self, place: int) -> bool:
-        best = self._results[place].best
+    def _has_no_secret(self, index: int) -> bool:
+        best = self._results[index].best
         return best is not None and has_no_secret(self._objective.process, best.theta)
 
     def _can_have_secrets(self) -> bool:

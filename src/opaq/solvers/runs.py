@@ -20,8 +20,7 @@ from opaq.errors import Fault, InputError
 from opaq.files import lock_folder, read_bytes, write_bytes, write_text
 from opaq.model.arrays import FloatArray
 from opaq.model.fingerprint import Parts, digest
-from opaq.solvers.judge import Candidate
-from opaq.solvers.loop import SolverCheckpoint
+from opaq.solvers.loop import Candidate, SolverCheckpoint
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.strategy import Solver, Trace
@@ -287,15 +286,12 @@ def _solver_parts(rounds: tuple[Solver, ...]) -> Parts:
 
 
 @contextmanager
-def recorded_run(folder: Path | None, *, problem: Parts, options: Parts) -> Iterator[None]:
+def record_run(folder: Path, *, problem: Parts, options: Parts) -> Iterator[None]:
     """Hold the folder of a run while it is worked on: a new one is recorded, an old one must be the same run.
 
     Raises InputError with everything that differs, when checkpoints lie there without a record, or when another
-    process holds the folder. Without a folder nothing is kept.
+    process holds the folder.
     """
-    if folder is None:
-        yield
-        return
     make_folder(folder)
     with lock_folder(folder):
         exists = (folder / RECORD_FILE).exists()

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opaq.beliefs.dynamic_program import largest_return
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, most_paid_in_all, rounding_share
 from opaq.display import NotebookView, data_frame
@@ -28,11 +28,8 @@ from opaq.opacity.exact import policy_slope
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.runs import MOST_RUNS, compile_for_policy
-from opaq.solvers.feasible import even_feasible_policy, feasible_policy, with_feasible_start
-from opaq.solvers.judge import Candidate, evaluate_briefly, has_no_secret, judge
-from opaq.solvers.loop import Progress, StartResult
+from opaq.solvers.loop import Candidate, Progress, StartResult, has_no_secret, judge
 from opaq.solvers.objective import Objective
-from opaq.solvers.optimality import LEAST_PROBABILITY, Optimality, with_least
 from opaq.solvers.options import (
     GradientChoice,
     Gradients,
@@ -44,11 +41,26 @@ from opaq.solvers.options import (
 from opaq.solvers.policy_classes import checked_class, chosen_class, has_many_optima
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
-from opaq.solvers.runs import option_parts, recorded_run
-from opaq.solvers.starts import Attainable, Start, graph_size, largest_return, starts
+from opaq.solvers.runs import option_parts, record_run
+from opaq.solvers.starts import (
+    Attainable,
+    Start,
+    add_feasible_start,
+    count_beliefs,
+    find_even_policy,
+    find_feasible_policy,
+    make_starts,
+)
 from opaq.solvers.strategy import Plan, PlanRequest, Solver, SolverFactory, Status, Trace
-from opaq.solvers.verdict import Verdict, judge_optimality, status_text
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.solvers.verdict import (
+    LEAST_PROBABILITY,
+    Optimality,
+    Verdict,
+    describe_verdict,
+    judge_optimality,
+    raise_probabilities,
+)
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -85,7 +97,7 @@ class Search:
     ) -> Search:
         """Compile the problem and plan the search. Raises StoppedError when asked to stop meanwhile."""
         product = compile_problem(problem, policy_class, stop=stop)
-        beliefs, whole = graph_size(product.process, budget=options.budget, stop=stop)
+        beliefs, whole = count_beliefs(product.process, budget=options.budget, stop=stop)
         gradients = _gradients(options, factory, whole=whole)
         objective = Objective(
             product,
@@ -117,10 +129,13 @@ class Search:
 
     @contextmanager
     def recorded(self, folder: Path | None) -> Iterator[None]:
-        """Hold the folder of the run, if there is one, while it is worked on."""
+        """Hold the folder of the run, if there is one, while it is worked on: a run is known by its parts' digests."""
+        if folder is None:
+            yield
+            return
         parts = problem_parts(self.problem, self.policy_class)
         options = option_parts(self.objective, self.options, rounds=self.plan.rounds, warm=self.warm)
-        with recorded_run(folder, problem=parts, options=options):
+        with record_run(folder, problem=parts, options=options):
             yield
 
     def race(self, *, folder: Path | None, on_step: Callable[[Progress], None] | None) -> RaceResult:
@@ -144,11 +159,11 @@ class Search:
     def _starts(self) -> list[Start]:
         """The starts of all waves; among mixed ones of the first wave is one that meets the task, if it can be."""
         options, wave = self.options, self.plan.waves[0]
-        begins = starts(
+        begins = make_starts(
             self.objective, count=sum(self.plan.waves), kind=options.start, seed=options.seed, warm=self.warm
         )
         if options.start == "mixed":
-            begins[:wave] = with_feasible_start(self.objective, begins[:wave], seed=options.seed)
+            begins[:wave] = add_feasible_start(self.objective, begins[:wave], seed=options.seed)
         return begins
 
 
@@ -239,7 +254,7 @@ def _judge_in_time(objective: Objective, theta: FloatArray) -> Candidate:
         return judge(objective, theta)
     last = Stop()
     with last.limit(_JUDGING_SECONDS):
-        return evaluate_briefly(objective, theta, stop=last)
+        return judge(objective, theta, within=last)
 
 
 def _closest_policy(objective: Objective, seed: int) -> FloatArray:
@@ -250,13 +265,13 @@ def _closest_policy(objective: Objective, seed: int) -> FloatArray:
     """
     if not objective.stop.requested:
         with suppress(StoppedError):
-            return feasible_policy(objective, seed=seed).pi
+            return find_feasible_policy(objective, seed=seed).pi
     last = Stop()
     with suppress(StoppedError), last.limit(1.0):
         hurried = replace(objective, stop=last)
         if objective.sign > 0:
-            return even_feasible_policy(hurried, seed=seed)
-        return feasible_policy(hurried, seed=seed, climb=False).pi
+            return find_even_policy(hurried, seed=seed)
+        return find_feasible_policy(hurried, seed=seed, climb=False).pi
     return objective.process.uniform()
 
 
@@ -344,7 +359,7 @@ class Solution(NotebookView):
         of = self.measurement.of.name
         lines = [
             {
-                "start": each.place,
+                "start": each.index,
                 "kind": each.kind,
                 "status": each.status.name.lower(),
                 of: math.nan if each.best is None else self.value_of(each.best.score),
@@ -406,7 +421,7 @@ def solve(
 
     The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
-    begun = perf_counter()
+    call = Deadline()
     objects = {
         "options": (options, SolveOptions, "an opaq.SolveOptions"),
         "budget": (budget, Budget, "an opaq.Budget"),
@@ -442,9 +457,10 @@ def solve(
     wanted = wanted if policy_class is None else checked_class(policy_class, stated)
     first = None if warm is None else as_policy(warm, stated)
     path = None if folder is None else Path(folder)
-    with interruptible(stop) as asked, asked.limit(chosen.time):
+    deadline = call.limited_to(chosen.time)
+    with interruptible(stop) as asked, asked.limit(deadline.left):
         search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=asked)
-        return _run(search, path, on_step=on_step, begun=begun)
+        return _run(search, path, on_step=on_step, deadline=deadline)
 
 
 def _check(problem: Problem, factory: SolverFactory, options: SolveOptions) -> None:
@@ -460,7 +476,7 @@ def _run(
     folder: Path | None,
     *,
     on_step: Callable[[Progress], None] | None,
-    begun: float,
+    deadline: Deadline,
 ) -> Solution:
     """Race the starts, reach a verdict, measure the winner."""
     outcome = RaceResult((), None, (), Status.INTERRUPTED)
@@ -474,7 +490,7 @@ def _run(
         minimise = search.product.problem.task.minimise
         return Solution(
             status=verdict.status,
-            status_text=status_text(verdict, measurement, search.attainable, minimise=minimise),
+            status_text=describe_verdict(verdict, measurement, search.attainable, minimise=minimise),
             policy=search.product.policy(pi),
             measurement=measurement,
             attainable=search.attainable,
@@ -484,7 +500,7 @@ def _run(
             gradients=search.objective.gradients,
             solver=search.plan.rounds[0].name,
             seed=search.options.seed,
-            seconds=perf_counter() - begun,
+            seconds=deadline.elapsed,
             product=search.product,
             pi=pi,
         )
@@ -519,7 +535,7 @@ def gradient(
     check_types(objects, optional=objects)
     product, pi = compile_for_policy(problem, policy)
     process = product.process
-    pi = process.softmax(with_least(process, process.logits(pi), LEAST_PROBABILITY))
+    pi = process.softmax(raise_probabilities(process, process.logits(pi), LEAST_PROBABILITY))
     if samples is None:
         _, slope = policy_slope(process, pi, budget=budget, whole=True, stop=stop)
     else:

@@ -64,8 +64,8 @@ class Solver(Protocol):
     def judge_every(self) -> int:
         """How many steps lie between two exact judgements of the policy."""
 
-    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> Any:
-        """The state to begin with; `place` numbers the starts, which may begin in different ways."""
+    def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> Any:
+        """The state to begin with; `index` numbers the starts, which may begin in different ways."""
 
     def step(self, objective: Objective, state: Any, rng: np.random.Generator) -> tuple[Any, StepInfo]:
         """One step."""

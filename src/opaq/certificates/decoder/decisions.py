@@ -7,15 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opaq.beliefs.dynamic_program import StateActions, bound_endless_return
 from opaq.beliefs.returns import most_tolerance, start_distribution
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, indices
-from opaq.product.process import HiddenProcess, Payoff
-from opaq.solvers.starts import StateActions
+from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
-
-_SETTLED = 1e-12  # relative: value iteration ends when values change by less
-_PADDING = 1e-9  # relative; far more than value iteration rounds
-_MOST_ROUNDS = 20_000
 
 
 class DecisionTable(NamedTuple):
@@ -36,7 +32,8 @@ class Decisions:
     """The problem of an agent that sees the product state, and what its requirements pay."""
 
     process: HiddenProcess
-    moves: DecisionTable
+    choices: StateActions
+    moves: DecisionTable  # the same for compiled code
     start_state: IntArray
     start_chance: FloatArray
     rewards: FloatArray  # [requirement, choice]
@@ -54,14 +51,14 @@ class Decisions:
         most that can still be earned is paid with the last choice. Thresholds are lowered by the rounding error that
         measurements allow. Raises StoppedError when `stop` is requested meanwhile.
         """
-        choices = StateActions.of(process, process.payoffs[0])
+        choices = StateActions.of(process)
         asked = [payoff for payoff in process.payoffs if payoff.threshold is not None]
         start = start_distribution(process)
         start_state = np.flatnonzero(start)
-        rewards = [np.asarray(payoff.slots[choices.state, choices.slot]).reshape(-1) for payoff in asked]
+        rewards = [choices.paid(payoff) for payoff in asked]
         tails = np.zeros((len(asked), choices.state.size))
         if forever and process.payoffs[0].threshold is not None:
-            tails[0] = _tail(choices, process.payoffs[0], process.horizon, stop or Stop())
+            tails[0] = bound_endless_return(choices, process.payoffs[0], after=process.horizon, stop=stop or Stop())
         endless = [forever and payoff is process.payoffs[0] for payoff in asked]
         thresholds = [
             float(payoff.threshold or 0.0) - most_tolerance(process, payoff, forever=one)
@@ -69,6 +66,7 @@ class Decisions:
         ]
         return cls(
             process=process,
+            choices=choices,
             moves=_moves(process, choices),
             start_state=start_state,
             start_chance=start[start_state],
@@ -88,22 +86,6 @@ class Decisions:
     def final(self, multipliers: FloatArray) -> FloatArray:
         """[state]: what the last state is worth, weighted by the multipliers."""
         return np.asarray(multipliers @ self.finals)
-
-
-def _tail(choices: StateActions, payoff: Payoff, horizon: int, stop: Stop) -> FloatArray:
-    """[choice]: an upper bound on the discounted return after the last choice, by value iteration from above."""
-    discount = payoff.discount
-    most = float(choices.paid.max(initial=0.0)) / (1.0 - discount)
-    size = float(np.abs(choices.paid).max(initial=0.0)) / (1.0 - discount)
-    value = np.full(choices.first.size, most)
-    for _ in range(_MOST_ROUNDS):
-        stop.check()
-        after = np.minimum(choices.best(choices.paid + discount * (choices.ahead @ value)), value)
-        change, value = float((value - after).max(initial=0.0)), after
-        if change <= _SETTLED * size:
-            break
-    padded = value + _PADDING * size
-    return np.asarray(discount ** (horizon + 1) * (choices.ahead @ padded))
 
 
 def _moves(process: HiddenProcess, choices: StateActions) -> DecisionTable:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from time import perf_counter
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure
 from opaq.product.compile import Product, compile_problem
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 _SMALLEST = (0.0, 1e-7, 1e-4)  # probabilities below this may count as 0, if that does better
 _MIXED = (1e-3, 1e-6, 1e-9)  # shares of guessing blindly in a decoder
@@ -182,7 +181,7 @@ def history_program(
     endless return, BudgetError when there are too many histories, StoppedError when there was no time for any interval,
     and OpaqError when the extra "convex" is not installed.
     """
-    begun = perf_counter()
+    deadline = Deadline(time)
     choose("uncertainty", uncertainty, tuple(UNCERTAINTIES))
     limits = {"max_histories": (max_histories, 1, 10**9), "gap": (gap, 0, math.inf), "time": (time, 0, math.inf)}
     check_numbers(limits, whole=("max_histories",), optional=("time",))
@@ -190,10 +189,26 @@ def history_program(
     stated = as_problem(problem)
     _check(stated)
     require_convex()
-    with interruptible(stop) as asked, asked.stage(time):
-        search = _HistorySearch(stated, UNCERTAINTIES[uncertainty], max_histories, asked)
-        deadline = math.inf if time is None else begun + time
-        return search.run(gap, deadline=deadline, begun=begun)
+    with interruptible(stop) as asked, asked.stage(deadline.left):
+        product = compile_problem(stated, PolicyClass(("state",)), stop=asked)
+        return solve_histories(
+            product, uncertainty=uncertainty, max_histories=max_histories, gap=gap, deadline=deadline, stop=asked
+        )
+
+
+def solve_histories(
+    product: Product, *, uncertainty: str, max_histories: int, gap: float, deadline: Deadline, stop: Stop
+) -> HistoryOptimum:
+    """Solve the history program of a problem that is compiled for policies that look at the state.
+
+    deadline: of the program; when it passes, as when `stop` is requested, the interval so far is the answer.
+    uncertainty, max_histories, gap and what is raised: as in `history_program`.
+    """
+    _check(product.problem)
+    require_convex()
+    with stop.stage(deadline.left):
+        search = _HistorySearch(product, UNCERTAINTIES[uncertainty], max_histories, stop)
+        return search.run(gap, deadline)
 
 
 def _check(problem: Problem) -> None:
@@ -210,29 +225,28 @@ def _check(problem: Problem) -> None:
 class _HistorySearch:
     """One run: the tree, and the way from a first interval to one that is narrow enough."""
 
-    def __init__(self, problem: Problem, uncertainty: LeafUncertainty, max_histories: int, stop: Stop) -> None:
-        self._stop = stop
-        self._product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
-        process = self._product.process
+    def __init__(self, product: Product, uncertainty: LeafUncertainty, max_histories: int, stop: Stop) -> None:
+        self._stop, self._product = stop, product
+        process = product.process
         self._requirements = tuple(payoff for payoff in process.payoffs if payoff.threshold is not None)
         self._moves = HistoryChoices.of(process, self._requirements)
         tree = grow_tree(process, self._moves, self._requirements, max_histories=max_histories, stop=stop)
         sequences = observe_tree(tree, self._moves, num_secrets=process.num_secrets, stop=stop)
         self._problem = HistoryProblem(tree, sequences, uncertainty)
 
-    def run(self, gap: float, *, deadline: float, begun: float) -> HistoryOptimum:
+    def run(self, gap: float, deadline: Deadline) -> HistoryOptimum:
         """Narrow the interval until the gap is reached or there is nothing left to try."""
         inner = inner_point(self._problem)
         bracket = Bracket(self._problem, inner)
         if not inner.feasible:
             status = HistoryStatus.INFEASIBLE if inner.proven_infeasible else HistoryStatus.NOT_FOUND
-            return self._optimum(bracket, status, None, begun)
+            return self._optimum(bracket, status, None, deadline)
         self._begin(bracket, inner)
         self._narrow(bracket, inner, gap, deadline)
         status = HistoryStatus.OPTIMAL if bracket.gap <= gap else HistoryStatus.BRACKET
-        if status is HistoryStatus.BRACKET and (self._stop.requested or perf_counter() >= deadline):
+        if status is HistoryStatus.BRACKET and (self._stop.requested or deadline.passed):
             status = HistoryStatus.STOPPED
-        return self._optimum(bracket, status, self._policy(bracket), begun)
+        return self._optimum(bracket, status, self._policy(bracket), deadline)
 
     def _begin(self, bracket: Bracket, inner: InnerPoint) -> None:
         """A first interval, without any search."""
@@ -244,17 +258,17 @@ class _HistorySearch:
         blind = self._problem.uncertainty.posterior_costs(self._problem.sequences, cells, mixed=1.0)
         bracket.try_bound(blind, nothing)  # no decoder need do worse than one that guesses blindly
 
-    def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: float) -> None:
+    def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: Deadline) -> None:
         """The cone solver in several ways and, where none of them is enough, mirror ascent.
 
         Where time is limited or the program is large the solver may not get far: then a short ascent comes first.
         """
-        if deadline < math.inf or self._problem.sequences.sequence.size > _CELLS_A_SECOND:
-            self._ascend(bracket, inner, gap, steps=_FIRST_STEPS, deadline=_part(0.25, deadline))
+        if deadline.seconds is not None or self._problem.sequences.sequence.size > _CELLS_A_SECOND:
+            self._ascend(bracket, inner, gap, steps=_FIRST_STEPS, deadline=deadline.part(0.25))
         for attempt in ATTEMPTS:
             if bracket.gap <= gap or self._stop.requested:
                 return
-            seconds = None if deadline == math.inf else _part(0.5, deadline) - perf_counter()
+            seconds = deadline.share(0.5)
             if seconds is not None and self._problem.sequences.sequence.size > _CELLS_A_SECOND * seconds:
                 break
             parts = {"allowed": inner.allowed, "wanted": inner.wanted}
@@ -263,16 +277,18 @@ class _HistorySearch:
                 bracket.try_answer(answer)
         self._ascend(bracket, inner, gap, steps=_ASCENT_STEPS, deadline=deadline)
 
-    def _ascend(self, bracket: Bracket, inner: InnerPoint, gap: float, *, steps: int, deadline: float) -> None:
+    def _ascend(self, bracket: Bracket, inner: InnerPoint, gap: float, *, steps: int, deadline: Deadline) -> None:
         for reached in ascend(bracket, self._problem, inner, steps=steps, stop=self._stop):
-            if reached <= gap or perf_counter() > deadline:
+            if reached <= gap or deadline.passed:
                 return
 
     def _policy(self, bracket: Bracket) -> Policy | None:
         policy = policy_of(self._problem.tree, bracket.weights)
         return extract_policy(self._product, self._moves, self._problem.tree, policy)
 
-    def _optimum(self, bracket: Bracket, status: HistoryStatus, policy: Policy | None, begun: float) -> HistoryOptimum:
+    def _optimum(
+        self, bracket: Bracket, status: HistoryStatus, policy: Policy | None, deadline: Deadline
+    ) -> HistoryOptimum:
         problem, tree = self._problem, self._problem.tree
         if bracket.upper < bracket.lower - _AGREEMENT:
             raise InvariantError(f"a policy reaches {bracket.lower:.12g}, above the bound {bracket.upper:.12g}")
@@ -292,14 +308,8 @@ class _HistorySearch:
             num_histories=tree.num_nodes,
             num_choices=tree.num_choices,
             num_sequences=problem.sequences.num_sequences,
-            seconds=perf_counter() - begun,
+            seconds=deadline.elapsed,
         )
-
-
-def _part(share: float, deadline: float) -> float:
-    """The moment when a share of the time that is left is used."""
-    now = perf_counter()
-    return now + share * max(deadline - now, 0.0)
 
 
 def _measure_policy(product: Product, policy: Policy, value: float, uncertainty: LeafUncertainty) -> Measurement | None:

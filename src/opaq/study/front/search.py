@@ -17,16 +17,14 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.process import HiddenProcess
 from opaq.product.trackers import track_requirement
-from opaq.solvers.feasible import row_visits
 from opaq.solvers.loop import Progress
-from opaq.solvers.optimality import with_least
 from opaq.solvers.options import SolveOptions, StartChoice
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.solve import Search, finish_search, measure_winner, reconcile
-from opaq.solvers.starts import Start, starts
+from opaq.solvers.starts import Start, make_starts, row_visits
 from opaq.solvers.strategy import PlanRequest, Status
-from opaq.solvers.verdict import Verdict, status_text
+from opaq.solvers.verdict import Verdict, describe_verdict, raise_probabilities
 from opaq.stop import Stop, StoppedError
 
 RETURN = "return"
@@ -145,7 +143,7 @@ class FrontSearch:
             measurement=measurement,
             slope=self._slope(search, verdict, threshold),
             status=verdict.status,
-            status_text=status_text(
+            status_text=describe_verdict(
                 verdict, measurement, search.attainable, minimise=search.product.problem.task.minimise
             ),
             seconds=perf_counter() - begun,
@@ -165,12 +163,12 @@ class FrontSearch:
         process, options = search.objective.process, search.options
         factory = factory_of(options.solver)
         settings = {name: getattr(options, name) for name in factory.options}
-        logits = [with_least(process, process.logits(pi), _LEAST) for pi in begins]
+        logits = [raise_probabilities(process, process.logits(pi), _LEAST) for pi in begins]
         count = _FRESH_STARTS if search.beliefs <= FEW_BELIEFS else 1
         kind: StartChoice = "mixed" if count > 1 else "random"
-        fresh = starts(search.objective, count=count, kind=kind, seed=options.seed + seed)
-        racing = [Start(place, "warm", theta) for place, theta in enumerate(logits)]
-        racing += [replace(start, place=len(logits) + start.place) for start in fresh]
+        fresh = make_starts(search.objective, count=count, kind=kind, seed=options.seed + seed)
+        racing = [Start(index, "warm", theta) for index, theta in enumerate(logits)]
+        racing += [replace(start, index=len(logits) + start.index) for start in fresh]
         plan = factory.plan(PlanRequest(search.objective.gradients, search.beliefs, len(racing), settings))
         kept = [
             min(count, most) for count, most in zip(plan.kept, (len(racing), 2, *[1] * len(plan.kept)), strict=False)

@@ -293,7 +293,7 @@ def solve_point(task: Mapping[str, Any]) -> dict[str, Any]:
     if task["certify"] > 0 and solution.measurement.feasible:
         from opaq.certificates.certify import certify
 
-        figures = certificate_figures(certify(problem, solution.policy, time=task["certify"], stop=Stop()))
+        figures = certificate_figures(certify(problem, solution, time=task["certify"], stop=Stop()))
     return {
         "answer": solution_to_dict(solution) | figures,
         "policy": policy_to_dict(solution.policy, problem=problem),
