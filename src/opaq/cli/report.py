@@ -101,6 +101,7 @@ def command(
         from opaq.load import problem_text
         from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.reports.report_page import make_report
+        from opaq.stop import Deadline
 
         compile_kernels(derivatives=compare)
     with (
@@ -109,13 +110,13 @@ def command(
         naming_files(files),
         faults_in(problem),
     ):
-        further = FurtherAnswers(stated, chosen, time=time, stop=stop, progress=progress)
+        further = FurtherAnswers(stated, chosen, deadline=Deadline(time), stop=stop, progress=progress)
         wanted = further.wanted(certify=certify, compare=compare)
         made = make_report(
             stated,
             chosen,
             text=problem_text(problem),
-            time=further.share(1 + len(wanted)),
+            time=further.deadline.share(1.0 / (1 + len(wanted))),
             stop=stop,
             on_progress=progress.show,
             further=lambda: further.computed(wanted),

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Protocol
 
 import numpy as np
@@ -34,7 +33,7 @@ from opaq.solvers.options import SolveOptions, available_cores
 from opaq.solvers.policy_classes import chosen_class, class_name
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 _EQUAL = 1e-12  # rates this close are the same
 
@@ -334,6 +333,7 @@ def sensors(
 
     Raises InputError when an argument does not fit, StoppedError when there was no time for the first policy.
     """
+    call = Deadline()
     check_types(
         {
             "fixed": (fixed, is_flag, "True or False"),
@@ -355,10 +355,10 @@ def sensors(
         policy_class = first.policy_class
     _check(stated, policy_class, fixed)
     named = sensors_of(stated.observer, null=null)
-    begun = perf_counter()
-    with interruptible(stop) as asked, asked.limit(chosen.time):
+    deadline = call.limited_to(chosen.time)
+    with interruptible(stop) as asked, asked.limit(deadline.left):
         settings = replace(chosen, time=None, sequences=0)
-        ranking = _Ranking(stated, named, policy_class, fixed, settings, asked, chosen.time, begun)
+        ranking = _Ranking(stated, named, policy_class, fixed, settings, asked, deadline)
         return ranking.ranked(first, tried, on_trial, on_progress or _say_nothing)
 
 
@@ -399,8 +399,7 @@ class _Ranking:
     fixed: bool
     options: SolveOptions
     stop: Stop
-    time: float | None
-    begun: float
+    deadline: Deadline  # of the whole ranking
 
     def ranked(
         self,
@@ -435,7 +434,7 @@ class _Ranking:
                 for sensor in self.sensors.names
             },
             stated=self.sensors.stated if isinstance(self.sensors, StatedSensors) else None,
-            seconds=perf_counter() - self.begun,
+            seconds=self.deadline.elapsed,
             interrupted=self.stop.interrupted,
             complete=len(trials) == len(named),
         )
@@ -475,10 +474,10 @@ class _Ranking:
 
     def _answer(self, observer: Observer, policy: Policy | None, stop: Stop, *, first: bool) -> _Answer:
         """The policy measured or, where it is not fixed, a better one searched from there."""
-        begun, problem = perf_counter(), replace(self.problem, observer=observer)
+        call, problem = Deadline(), replace(self.problem, observer=observer)
         kept = self._measured(problem, policy, stop) if self._stays(policy) and (self.fixed or not first) else None
         if self.fixed and kept is not None:
-            return _Answer(kept, policy, None, perf_counter() - begun)
+            return _Answer(kept, policy, None, call.elapsed)
         options = self.options if first else replace(self.options, num_starts=self.options.num_starts or _WARM_STARTS)
         solution = solve(
             problem,
@@ -487,7 +486,7 @@ class _Ranking:
             warm=policy if self._stays(policy) else None,
             stop=stop,
         )
-        seconds, status = perf_counter() - begun, solution.status
+        seconds, status = call.elapsed, solution.status
         if kept is not None and self._better(kept, solution.measurement):
             return _Answer(kept, policy, status, seconds)
         return _Answer(solution.measurement, solution.policy, status, seconds)
@@ -511,11 +510,8 @@ class _Ranking:
         return one.uncertainty.at_least > other.uncertainty.at_least
 
     def _share(self, parts: float) -> float | None:
-        """Seconds for the next of so many parts of the work, and a half more."""
-        if self.time is None:
-            return None
-        left = max(0.0, self.begun + self.time - perf_counter())
-        return min(left, 1.5 * left / parts)
+        """Return the seconds for the next of so many parts of the work, and a half more; None: no limit."""
+        return self.deadline.share(1.5 / parts)
 
 
 def _gain(measurement: Measurement, base: Measurement, *, never_less: bool) -> Amount:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 
 from threadpoolctl import threadpool_limits
 
@@ -23,7 +22,7 @@ from opaq.opacity.measure import Measurement
 from opaq.solvers.options import SolveOptions, available_cores
 from opaq.solvers.policy_classes import chosen_class, class_name
 from opaq.solvers.strategy import Status
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.stop import TIME_IS_UP, Deadline, Stop, StoppedError, interruptible
 from opaq.study.front.placement import FrontSample, is_closed_under_mixing, next_thresholds, shortfalls
 from opaq.study.front.search import FEW_BELIEFS, FrontSearch, Solved, with_threshold
 
@@ -137,6 +136,7 @@ def frontier(
     There are no points when no policy is found that meets the other requirements. Raises InputError when an argument
     does not fit.
     """
+    call = Deadline()
     check_numbers({"points": (points, 2, MOST_POINTS)}, whole=("points",))
     check_types(
         {
@@ -153,11 +153,11 @@ def frontier(
     stated = as_problem(problem)
     _check(stated, certify)
     policy_class = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
-    begun = perf_counter()
-    with interruptible(stop) as asked, asked.limit(chosen.time):
+    deadline = call.limited_to(chosen.time)
+    with interruptible(stop) as asked, asked.limit(deadline.left):
         settings = replace(chosen, time=None, sequences=0)
         search = FrontSearch.prepare(stated, policy_class, settings, against=against, stop=asked)
-        front = _Front(search, points, asked, begun, chosen.time, certify, on_point, on_progress)
+        front = _Front(search, points, asked, deadline, certify, on_point, on_progress)
         return replace(front.frontier(), stated=stated)
 
 
@@ -176,8 +176,7 @@ class _Front:
     search: FrontSearch
     count: int
     stop: Stop
-    begun: float
-    time: float | None
+    deadline: Deadline  # of the whole front
     certify: bool
     on_point: Callable[[FrontierPoint], None] | None
     on_progress: Callable[[str], None] | None
@@ -203,7 +202,7 @@ class _Front:
             points=tuple(points),
             concave_by_theory=is_closed_under_mixing(problem, policy_class, payoff=search.payoff),
             seed=search.search.options.seed,
-            seconds=perf_counter() - self.begun,
+            seconds=self.deadline.elapsed,
             interrupted=self.stop.interrupted,
             complete=len(points) == self.count or self.one_point,
         )
@@ -214,7 +213,7 @@ class _Front:
         top = search.largest - _END * search.size
         first, last = self._together([(None, []), (top, [])])
         if first is None or (self.stop.requested and not first.measurement.feasible):
-            raise StoppedError(self.stop.reason)
+            raise StoppedError(self.stop.reason or TIME_IS_UP)  # that of the first point alone may be up
         if not first.measurement.feasible:
             return
         self._keep([first])
@@ -291,12 +290,13 @@ class _Front:
             return list(pool.map(run, jobs))
 
     def _share(self, jobs: int) -> float | None:
-        """Seconds for some points that are solved next: their share of what is left, and a half more."""
-        if self.time is None:
-            return None
-        left = self.begun + self.time * (1.0 - _CERTIFYING * self.certify) - perf_counter()
-        share = 1.5 * jobs / max(self.count - len(self.solved), 1) if self.solved else _FOR_ENDS
-        return max(0.0, left) * min(1.0, share)
+        """Return the seconds for some points that are solved next: their share of what is left, and a half more.
+
+        None where there is no time limit; what certificates will need is kept for them.
+        """
+        seconds = self.deadline.seconds
+        searching = self.deadline.limited_to(None if seconds is None else seconds * (1.0 - _CERTIFYING * self.certify))
+        return searching.share(1.5 * jobs / max(self.count - len(self.solved), 1) if self.solved else _FOR_ENDS)
 
     def _begins(self, threshold: float, *, without: Solved | None = None) -> list[FloatArray]:
         """Policies to begin from: one between the neighbours that reaches the threshold, and the two themselves."""
@@ -360,13 +360,12 @@ class _Front:
             return None
         if self.on_progress is not None:
             self.on_progress(f"certifying point {number + 1} of {count}")
-        left = _CERTIFY_SECONDS
-        if self.time is not None:
-            left = max(0.0, self.begun + self.time - perf_counter()) / (count - number)
+        left = self.deadline.share(1.0 / (count - number))
+        seconds = _CERTIFY_SECONDS if left is None else min(left, _CERTIFY_SECONDS)
         problem = with_threshold(self.search.search.problem, self.search.payoff, point.threshold)
         try:
             with self.stop.part() as stop:
-                return certify(problem, point.policy, time=min(left, _CERTIFY_SECONDS), stop=stop)
+                return certify(problem, point.policy, time=seconds, stop=stop)
         except StoppedError:
             return None
 

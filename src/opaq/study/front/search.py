@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from opaq.solvers.solve import Search, finish_search, measure_winner, reconcile
 from opaq.solvers.starts import Start, make_starts, row_visits
 from opaq.solvers.strategy import PlanRequest, Status
 from opaq.solvers.verdict import Verdict, describe_verdict, raise_probabilities
-from opaq.stop import Stop, StoppedError
+from opaq.stop import Deadline, Stop, StoppedError
 
 RETURN = "return"
 FEW_BELIEFS = 2_000  # up to this an evaluation takes about a millisecond
@@ -124,7 +123,7 @@ class FrontSearch:
 
         Without policies it is an ordinary solve.
         """
-        begun = perf_counter()
+        call = Deadline()
         search = self.at(threshold, stop=stop)
         outcome = RaceResult((), None, (), Status.INTERRUPTED)
         with suppress(StoppedError):
@@ -146,7 +145,7 @@ class FrontSearch:
             status_text=describe_verdict(
                 verdict, measurement, search.attainable, minimise=search.product.problem.task.minimise
             ),
-            seconds=perf_counter() - begun,
+            seconds=call.elapsed,
         )
 
     def as_it_is(self, solved: Solved) -> Solved:
