@@ -1,4 +1,9 @@
-"""Certify: a proven upper bound on the opacity that any policy can reach under the task's requirements."""
+"""Certify: a proven upper bound on the opacity that any policy can reach under the task's requirements.
+
+The call behind `opaq certify`. It climbs a ladder of observation machines, from cheap to fine; each bounds what
+a decoder with that memory leaves uncertain (`opaq.certificates.decoder`), with the history program in between where the
+problem is small (`opaq.certificates.history`). The best bound so far never gets worse.
+"""
 
 from __future__ import annotations
 
@@ -67,16 +72,19 @@ def largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
 
 
 def payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
-    """[requirement]: how far above the uniform policy's the payoffs can be; never 0."""
-    asked = [payoff for payoff in process.payoffs if payoff.threshold is not None]
-    usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in asked])
-    paid = np.array([most_paid_in_all(process, payoff) for payoff in asked])
+    """Return [requirement]: how far above the uniform policy's the payoffs can be; never 0.
+
+    largest: [requirement], the most that any policy reaches.
+    """
+    required = [payoff for payoff in process.payoffs if payoff.threshold is not None]
+    usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in required])
+    paid = np.array([most_paid_in_all(process, payoff) for payoff in required])
     scales = np.maximum(np.abs(largest - usual), _LEAST_SCALE * np.abs(largest) + EQUAL * paid)
     return np.where(scales > _LEAST_SPAN, scales, 1.0)
 
 
 def unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:
-    """The requirements that no policy meets, whatever rounding does to the largest payoffs."""
+    """Return the names of the requirements that no policy meets, whatever rounding does to the largest payoffs."""
     nothing, units = np.zeros(0), np.eye(len(decisions.names))
     rounding = np.array([slack(decisions, nothing, unit, None) for unit in units])
     short = largest + rounding < decisions.thresholds
@@ -214,27 +222,27 @@ def certify(
         },
         optional=("budget", "machines", "stop", "on_progress"),
     )
-    stated = as_problem(problem)
+    read = as_problem(problem)
     solution = policy if isinstance(policy, Solution) else None
-    if solution is not None and solution.product.problem != stated:
+    if solution is not None and solution.product.problem != read:
         finding = f"is about the problem '{solution.product.problem.name}' as it was then"
         raise InputError([Fault("solution", finding, "give the problem that was solved")])
-    chosen = None if policy is None else policy.policy if isinstance(policy, Solution) else as_policy(policy, stated)
-    check_certifiable(stated)
+    chosen = None if policy is None else policy.policy if isinstance(policy, Solution) else as_policy(policy, read)
+    check_certifiable(read)
     aware = aware or (chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions))
-    with interruptible(stop, keep_answer=False) as asked:
+    with interruptible(stop, keep_answer=False) as own_stop:
         search = _CertificateSearch.of(
-            stated,
+            read,
             chosen,
             solution,
             gap=gap,
             deadline=deadline,
             budget=budget or Budget(),
             aware=aware,
-            stop=asked,
+            stop=own_stop,
             on_progress=on_progress or _say_nothing,
         )
-        with asked.limit(deadline.left):
+        with own_stop.limit(deadline.left):
             status = search.run(machines, deadline)
     return search.certificate(status, deadline.elapsed)
 
@@ -256,8 +264,8 @@ def check_certifiable(problem: Problem) -> None:
     """
     decoder_of(problem.task.of, ("",))
     if problem.task.minimise:
-        found = "asks for as little as possible; only the most that policies can reach has a certificate"
-        raise InputError([Fault("task.objective", found, "write 'objective: maximise'")])
+        finding = "asks for as little as possible; only the most that policies can reach has a certificate"
+        raise InputError([Fault("task.objective", finding, "write 'objective: maximise'")])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -365,6 +373,7 @@ class _CertificateSearch:
         return CertificateStatus.INFEASIBLE if ladder.infeasible else (CertificateStatus.GAP if ladder.done else ending)
 
     def _climb(self, machines: tuple[ObservationMachine, ...] | None, deadline: Deadline) -> CertificateStatus:
+        """Search on one machine after the other, each for its share of the time that is left."""
         ladder = self.ladder
         tolerance = max(self.gap / 20.0, _TOLERANCE)
         if machines is None:
@@ -454,12 +463,12 @@ class _CertificateSearch:
 
 
 def is_trivial(bound: float, trivial: float) -> bool:
-    """Whether a bound says no more than the one that needs no search, up to rounding."""
+    """Return whether a bound says no more than the one that needs no search, up to rounding."""
     return bound >= trivial - 1e-9 * max(1.0, abs(trivial))
 
 
 def _less(bound: float, shift: float) -> float:
-    """The bound of the uncertainty itself, rounded up."""
+    """Return the bound of the uncertainty itself from the decoder's, rounded up."""
     return bound if shift == 0.0 else math.nextafter(bound - shift, math.inf)
 
 
@@ -471,8 +480,9 @@ def with_bound(
     stop: Stop | None = None,
     on_progress: Callable[[BoundStep], None] | None = None,
 ) -> Comparison:
-    """The comparison with a certified bound; without one where the task minimises, is met by no class, or
-    is about an uncertainty that has no certificate.
+    """Return the comparison with a certified bound.
+
+    Without one where the task minimises, is met by no class, or is about an uncertainty that has no certificate.
 
     A comparison whose bound was interrupted says so, and has the best bound by then, if there is one.
 

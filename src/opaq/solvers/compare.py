@@ -1,4 +1,7 @@
-"""What each class of policies can hide: the one call behind `opaq compare`."""
+"""Compare what classes of policies can hide: the one call behind `opaq compare`.
+
+Classes are solved from coarse to fine; the best policy of a coarser class, lifted, is one of the starts of a finer one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from opaq.opacity.measure import Measurement
 from opaq.product.compile import compile_problem
 from opaq.solvers.loop import Progress
 from opaq.solvers.options import SolveOptions
-from opaq.solvers.policy_classes import class_name, contains, default_classes, lift, named_classes
+from opaq.solvers.policy_classes import class_name, contains, default_classes, lift, parse_classes
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Solver, Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
@@ -113,7 +116,7 @@ def compare(
     on_rung: Callable[[ClassResult], None] | None = None,
     stop: Stop | None = None,
 ) -> Comparison:
-    """The best policy found of every class in a ladder, each search beginning from the best coarser policy as well.
+    """Find the best policy of every class in a ladder, each search beginning from the best coarser policy as well.
 
     problem: an object, the name of a file, or the name of a scenario.
     classes: policy classes or their names, such as "state,time", "last_states:2" or "memory:2" (a memory of two nodes,
@@ -140,21 +143,22 @@ def compare(
     call = Deadline()
     check_types(objects, optional=objects)
     chosen = (options or SolveOptions()).changed(num_starts=num_starts, seed=seed, processes=processes, time=time)
-    stated = as_problem(problem)
+    read = as_problem(problem)
     listed = [classes] if isinstance(classes, str | PolicyClass) else classes
-    wanted = default_classes(stated) if listed is None else named_classes(listed, stated)
-    _check(stated, wanted)
-    with interruptible(stop) as asked:
-        search = _Ladder(stated, asked, solver=solver, budget=budget, options=chosen, on_step=on_step)
+    wanted = default_classes(read) if listed is None else parse_classes(listed, read)
+    _check(read, wanted)
+    with interruptible(stop) as own_stop:
+        search = _Ladder(read, own_stop, solver=solver, budget=budget, options=chosen, on_step=on_step)
         return search.climb(wanted, call.limited_to(chosen.time), on_rung)
 
 
 def _check(problem: Problem, classes: Sequence[PolicyClass]) -> None:
+    """Raise InputError where there is no class, or one whose rows would be shared by states with other actions."""
     if not classes:
         raise InputError([Fault("classes", "is empty", "name at least one, e.g. 'state'")])
     for policy_class in classes:
         if not {"state", "last_states"} & {*policy_class.conditions_on}:
-            compile_problem(problem, policy_class)  # rows shared by states: their actions must agree
+            compile_problem(problem, policy_class)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,12 @@
-"""Maximise opacity under a task: the one call behind `opaq solve`."""
+"""Maximise opacity under a task: the one call behind `opaq solve`.
+
+    max_theta H(Z | Y; theta)   subject to   V_i(theta) >= zeta_i for every requirement i
+
+(the paper's opt_problem_1, for any number of requirements and any uncertainty). `solve` reads top to bottom as it runs:
+`Search.prepare` compiles the problem and plans the starts, `Search.race` runs them (`opaq.solvers.race`, which runs
+each by `opaq.solvers.loop`), `finish_search` polishes and judges the winner (`opaq.solvers.verdict`), and
+`measure_winner` measures it.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +46,12 @@ from opaq.solvers.options import (
     available_cores,
     refuse_sampled_gradients,
 )
-from opaq.solvers.policy_classes import checked_class, chosen_class, has_many_optima
+from opaq.solvers.policy_classes import check_class, choose_class, has_many_optima
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.runs import option_parts, record_run
 from opaq.solvers.starts import (
     Attainable,
-    Start,
     add_feasible_start,
     count_beliefs,
     find_even_policy,
@@ -72,7 +79,7 @@ _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A compiled problem, what is attainable in it, and how its starts are run."""
+    """A compiled problem, what can be attained in it, and the plan of its starts."""
 
     problem: Problem
     policy_class: PolicyClass
@@ -95,7 +102,10 @@ class Search:
         warm: Policy | None,
         stop: Stop,
     ) -> Search:
-        """Compile the problem and plan the search. Raises StoppedError when asked to stop meanwhile."""
+        """Compile the problem and plan the search.
+
+        warm: the policy that the first start begins from. Raises StoppedError when `stop` is requested meanwhile.
+        """
         product = compile_problem(problem, policy_class, stop=stop)
         beliefs, whole = count_beliefs(product.process, budget=options.budget, stop=stop)
         gradients = _gradients(options, factory, whole=whole)
@@ -128,7 +138,7 @@ class Search:
         return any(most.out_of_reach for most in self.attainable)
 
     @contextmanager
-    def recorded(self, folder: Path | None) -> Iterator[None]:
+    def hold_folder(self, folder: Path | None) -> Iterator[None]:
         """Hold the folder of the run, if there is one, while it is worked on: a run is known by its parts' digests."""
         if folder is None:
             yield
@@ -139,41 +149,37 @@ class Search:
             yield
 
     def race(self, *, folder: Path | None, on_step: Callable[[Progress], None] | None) -> RaceResult:
-        """Run the starts in threads. Raises StoppedError when asked to stop before."""
-        return run_race(
-            self.objective,
-            self.plan,
-            self._starts(),
-            seed=self.options.seed,
-            folder=folder,
-            workers=self._workers(),
-            on_step=on_step,
-        )
+        """Run the starts, in as many threads as the options allow, or in one where the belief graph is small.
 
-    def _workers(self) -> int:
-        """How many threads run starts; one where the belief graph is small."""
-        if self.beliefs <= _FEW_BELIEFS:
-            return 1
-        return available_cores() if self.options.processes is None else self.options.processes
-
-    def _starts(self) -> list[Start]:
-        """The starts of all waves; among mixed ones of the first wave is one that meets the task, if it can be."""
+        folder: where checkpoints are kept. Raises StoppedError when the stop is requested before any start begins.
+        """
         options, wave = self.options, self.plan.waves[0]
         begins = make_starts(
             self.objective, count=sum(self.plan.waves), kind=options.start, seed=options.seed, warm=self.warm
         )
         if options.start == "mixed":
             begins[:wave] = add_feasible_start(self.objective, begins[:wave], seed=options.seed)
-        return begins
+        workers = available_cores() if options.processes is None else options.processes
+        return run_race(
+            self.objective,
+            self.plan,
+            begins,
+            seed=options.seed,
+            folder=folder,
+            workers=1 if self.beliefs <= _FEW_BELIEFS else workers,
+            on_step=on_step,
+        )
 
 
 def _gradients(options: SolveOptions, factory: SolverFactory, *, whole: bool) -> Gradients:
+    """Return where gradients come from; `whole`: whether the whole belief graph fits the budget."""
     if options.gradients != "auto":
         return options.gradients
     return "sampled" if factory.samples_if_large and not whole else "exact"
 
 
 def _attainable(objective: Objective) -> Iterator[Attainable]:
+    """Yield the most that any policy can reach of every requirement."""
     for payoff in objective.requirements():
         process = objective.process
         most = largest_return(process, payoff, stop=objective.stop)
@@ -182,34 +188,66 @@ def _attainable(objective: Objective) -> Iterator[Attainable]:
 
 
 def _sizes(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArray:
-    """The size of each requirement: how far the largest return is from the uniform policy's or from 0; else 1."""
+    """Return [requirement]: its size, how far the largest return is from the uniform policy's or from 0; else 1."""
     process = objective.process
     uniform = [expected_return(process, process.uniform(), payoff) for payoff in objective.requirements()]
     spans = [max(abs(most.largest - mean), abs(most.largest)) for most, mean in zip(attainable, uniform, strict=True)]
     return np.array([span if span > _LEAST_SIZE else 1.0 for span in spans])
 
 
-_JUDGING_SECONDS = 1.0  # for a policy made for the task after an interrupt or when time is up
+_JUDGING_SECONDS = 1.0  # for making a policy after an interrupt or when time is up, and for judging it
 _LAST_SECONDS = 3.0  # for measuring the best policy then
 
 
-def finish_search(search: Search, outcome: RaceResult) -> Verdict:
-    """The best policy and what may be said of it; when asked to stop nothing more is tried."""
+def finish_search(search: Search, race: RaceResult) -> Verdict:
+    """Return the best policy and what may be said of it.
+
+    Where no start ended at a policy that meets the task, one is made for it. When the stop is requested, before or
+    meanwhile, nothing more is tried.
+    """
     objective, stop = search.objective, search.objective.stop
-    best, ended = outcome.best, outcome.claimed
+    best, claimed = race.best, race.claimed
     if best is None or not best.feasible:
-        best, ended = _closest(objective, best, search.options.seed), Status.EDGE
+        made = _judge_in_time(objective, objective.process.logits(_make_policy(objective, search.options.seed)))
+        best = best if best is not None and not made.beats(best) else made
+        claimed = Status.EDGE
     if search.impossible and not best.feasible:
         return Verdict(best, Status.INFEASIBLE, None)
-    if stop.requested:
-        return Verdict(best, _is_stopped(stop), None)
-    if not best.feasible:
+    if not stop.requested and not best.feasible:
         return Verdict(best, Status.NOT_FOUND, None)
-    spent = 3 * sum(result.iterations for result in outcome.results) // 2
-    try:
-        return judge_optimality(objective, best, claimed=ended, evaluations=spent, trace=outcome.trace)
-    except StoppedError:
-        return Verdict(best, _is_stopped(stop), None)
+    if not stop.requested:
+        spent = 3 * sum(result.iterations for result in race.results) // 2
+        with suppress(StoppedError):
+            return judge_optimality(objective, best, claimed=claimed, evaluations=spent, trace=race.trace)
+    return Verdict(best, Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT, None)
+
+
+def _make_policy(objective: Objective, seed: int) -> FloatArray:
+    """Return a policy vector [slot] made for the task; after a stop there is one second for it, then the uniform one.
+
+    The search has then had no time for anything: where opacity is asked for, an even policy hides more than one that
+    earns as much as it can.
+    """
+    if not objective.stop.requested:
+        with suppress(StoppedError):
+            return find_feasible_policy(objective, seed=seed).pi
+    last = Stop()
+    with suppress(StoppedError), last.limit(_JUDGING_SECONDS):
+        hurried = replace(objective, stop=last)
+        if objective.sign > 0:
+            return find_even_policy(hurried, seed=seed)
+        return find_feasible_policy(hurried, seed=seed, climb=False).pi
+    return objective.process.uniform()
+
+
+def _judge_in_time(objective: Objective, theta: FloatArray) -> Candidate:
+    """Judge a policy; when the stop is requested, before or meanwhile, by what can be said in a second."""
+    with suppress(StoppedError):
+        objective.stop.check()
+        return judge(objective, theta)
+    last = Stop()
+    with last.limit(_JUDGING_SECONDS):
+        return judge(objective, theta, within=last)
 
 
 def reconcile(verdict: Verdict, measurement: Measurement) -> Verdict:
@@ -223,7 +261,7 @@ def reconcile(verdict: Verdict, measurement: Measurement) -> Verdict:
 
 
 def measure_winner(search: Search, candidate: Candidate) -> tuple[FloatArray, Measurement]:
-    """The policy vector and its measurement; after a stop in a few seconds, and without sequences."""
+    """Return the policy vector [slot] and its measurement; after a stop in a few seconds, and without sequences."""
     objective, stop = search.objective, search.objective.stop
     pi = objective.process.softmax(candidate.theta)
     if not stop.requested:
@@ -233,50 +271,11 @@ def measure_winner(search: Search, candidate: Candidate) -> tuple[FloatArray, Me
         mode: Mode = "sampled" if objective.gradients == "sampled" else "auto"
         with last.limit(_LAST_SECONDS):
             measurement = measure_product(search.product, pi, mode=mode, time=_LAST_SECONDS, sequences=0, stop=last)
-    return pi, _with_what_is_known(measurement, candidate, objective)
+    return pi, _tighten(measurement, candidate, objective)
 
 
-def _is_stopped(stop: Stop) -> Status:
-    return Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT
-
-
-def _closest(objective: Objective, best: Candidate | None, seed: int) -> Candidate:
-    """Where no start ended feasible: a policy made to meet the task, or the one that comes closest."""
-    theta = objective.process.logits(_closest_policy(objective, seed))
-    made = _judge_in_time(objective, theta)
-    return best if best is not None and not made.beats(best) else made
-
-
-def _judge_in_time(objective: Objective, theta: FloatArray) -> Candidate:
-    """A policy judged; when asked to stop, before or meanwhile, by what can be said in a second."""
-    with suppress(StoppedError):
-        objective.stop.check()
-        return judge(objective, theta)
-    last = Stop()
-    with last.limit(_JUDGING_SECONDS):
-        return judge(objective, theta, within=last)
-
-
-def _closest_policy(objective: Objective, seed: int) -> FloatArray:
-    """A policy made for the task; after a stop there is one second for it, and then the uniform one.
-
-    The search has then had no time for anything: where opacity is asked for, an even policy hides more than one that
-    earns as much as it can.
-    """
-    if not objective.stop.requested:
-        with suppress(StoppedError):
-            return find_feasible_policy(objective, seed=seed).pi
-    last = Stop()
-    with suppress(StoppedError), last.limit(1.0):
-        hurried = replace(objective, stop=last)
-        if objective.sign > 0:
-            return find_even_policy(hurried, seed=seed)
-        return find_feasible_policy(hurried, seed=seed, climb=False).pi
-    return objective.process.uniform()
-
-
-def _with_what_is_known(measurement: Measurement, candidate: Candidate, objective: Objective) -> Measurement:
-    """An interval tightened by what the search has certified of the same policy."""
+def _tighten(measurement: Measurement, candidate: Candidate, objective: Objective) -> Measurement:
+    """Return the measurement with an interval tightened by what the search has certified of the same policy."""
     opacity = measurement.opacity
     other = measurement.of.name != "opacity"  # then the search has certified something else
     if other or opacity.method == "exact" or objective.gradients == "sampled":
@@ -399,7 +398,7 @@ def solve(
     on_step: Callable[[Progress], None] | None = None,
     stop: Stop | None = None,
 ) -> Solution:
-    """The most opaque policy found that meets the task (the least opaque one with task.minimise).
+    """Find the most opaque policy that meets the task (the least opaque one with task.minimise).
 
     problem: an object, the name of a file, or the name of a scenario.
     options: a `SolveOptions`, which has the defaults; every other keyword that is given takes precedence over it.
@@ -414,8 +413,9 @@ def solve(
     seed: the same seed gives the same answer; `processes`: at most so many starts run at a time (every core by
     default), which changes nothing else.
     budget: how much of the belief graph may be kept; what does not fit makes scores lower bounds.
-    time: seconds after which the best policy so far is the answer; so it is when `stop` is requested or, without a
-    stop, after Ctrl-C. Only when there is no policy yet, StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
+    time: seconds, from the entry of the call, after which the best policy so far is the answer; so it is when `stop` is
+    requested or, without a stop, after Ctrl-C. Only when there is no policy yet, StoppedError (KeyboardInterrupt after
+    Ctrl-C) is raised.
     folder: keeps checkpoints; a solve with the same arguments and folder goes on where it was stopped.
     sequences: how many telling observation sequences the measurement shows. on_step is called after every step.
 
@@ -450,25 +450,26 @@ def solve(
         kappa=kappa,
         exponent=exponent,
     )
-    stated = as_problem(problem)
+    read = as_problem(problem)
     factory = factory_of(chosen.solver if solver is None or named else solver)
-    _check(stated, factory, chosen)
-    wanted = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
-    wanted = wanted if policy_class is None else checked_class(policy_class, stated)
-    first = None if warm is None else as_policy(warm, stated)
+    _check(read, factory, chosen)
+    wanted = choose_class(read, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
+    wanted = wanted if policy_class is None else check_class(policy_class, read)
+    first = None if warm is None else as_policy(warm, read)
     path = None if folder is None else Path(folder)
     deadline = call.limited_to(chosen.time)
-    with interruptible(stop) as asked, asked.limit(deadline.left):
-        search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=asked)
+    with interruptible(stop) as own_stop, own_stop.limit(deadline.left):
+        search = Search.prepare(read, wanted, factory, chosen, warm=first, stop=own_stop)
         return _run(search, path, on_step=on_step, deadline=deadline)
 
 
 def _check(problem: Problem, factory: SolverFactory, options: SolveOptions) -> None:
+    """Raise InputError where the solver cannot do what is wanted."""
     if options.gradients == "sampled" and factory.needs_exact:
         raise InputError([refuse_sampled_gradients(factory.name)])
     if problem.task.over == "forever":
-        found = "solving needs a return over the horizon"
-        raise InputError([Fault("task.over", found, "write 'over: horizon', or measure a given policy")])
+        finding = "solving needs a return over the horizon"
+        raise InputError([Fault("task.over", finding, "write 'over: horizon', or measure a given policy")])
 
 
 def _run(
@@ -479,12 +480,12 @@ def _run(
     deadline: Deadline,
 ) -> Solution:
     """Race the starts, reach a verdict, measure the winner."""
-    outcome = RaceResult((), None, (), Status.INTERRUPTED)
-    with search.recorded(folder):
-        with suppress(StoppedError):  # then there is no outcome, and the verdict makes do without
+    race = RaceResult((), None, (), Status.INTERRUPTED)
+    with search.hold_folder(folder):
+        with suppress(StoppedError):  # then the verdict makes do without a race
             if not search.impossible:
-                outcome = search.race(folder=folder, on_step=on_step)
-        verdict = finish_search(search, outcome)
+                race = search.race(folder=folder, on_step=on_step)
+        verdict = finish_search(search, race)
         pi, measurement = measure_winner(search, verdict.candidate)
         verdict = reconcile(verdict, measurement)
         minimise = search.product.problem.task.minimise
@@ -495,8 +496,8 @@ def _run(
             measurement=measurement,
             attainable=search.attainable,
             optimality=verdict.optimality,
-            starts=outcome.results,
-            trace=outcome.trace,
+            starts=race.results,
+            trace=race.trace,
             gradients=search.objective.gradients,
             solver=search.plan.rounds[0].name,
             seed=search.options.seed,
@@ -515,7 +516,7 @@ def gradient(
     budget: Budget | None = None,
     stop: Stop | None = None,
 ) -> dict[RowKey, dict[str, float]]:
-    """dH(secret | observations) / d(probability): row -> action -> bits per unit of probability.
+    """Return dH(secret | observations) / d(probability): row -> action -> bits per unit of probability.
 
     problem: an object, the name of a file, or the name of a scenario.
     policy: an object or the name of a file; None is the uniform policy. Where an action has probability 0 the slope is

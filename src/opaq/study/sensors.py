@@ -30,7 +30,7 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.compile import compile_problem
 from opaq.solvers.options import SolveOptions, available_cores
-from opaq.solvers.policy_classes import chosen_class, class_name
+from opaq.solvers.policy_classes import choose_class, class_name
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
@@ -350,7 +350,7 @@ def sensors(
     chosen = (options or SolveOptions()).changed(conditions=conditions, time=time, processes=processes, seed=seed)
     stated = as_problem(problem)
     first = None if policy is None else as_policy(policy, stated)
-    policy_class = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
+    policy_class = choose_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
     if fixed and first is not None:
         policy_class = first.policy_class
     _check(stated, policy_class, fixed)

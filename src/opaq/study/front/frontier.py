@@ -20,7 +20,7 @@ from opaq.model.uncertainty import Uncertainty
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement
 from opaq.solvers.options import SolveOptions, available_cores
-from opaq.solvers.policy_classes import chosen_class, class_name
+from opaq.solvers.policy_classes import choose_class, class_name
 from opaq.solvers.strategy import Status
 from opaq.stop import TIME_IS_UP, Deadline, Stop, StoppedError, interruptible
 from opaq.study.front.placement import FrontSample, is_closed_under_mixing, next_thresholds, shortfalls
@@ -152,7 +152,7 @@ def frontier(
     chosen = (options or SolveOptions()).changed(conditions=conditions, time=time, processes=processes, seed=seed)
     stated = as_problem(problem)
     _check(stated, certify)
-    policy_class = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
+    policy_class = choose_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
     deadline = call.limited_to(chosen.time)
     with interruptible(stop) as asked, asked.limit(deadline.left):
         settings = replace(chosen, time=None, sequences=0)
