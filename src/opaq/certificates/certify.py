@@ -389,8 +389,7 @@ class _CertificateSearch:
                 if optimum is not None and optimum.status is HistoryStatus.OPTIMAL:
                     return CertificateStatus.OPTIMUM
                 continue
-            seconds = deadline.share(share) or 0.0
-            fits = ladder.climb(machine, seconds=seconds, tolerance=tolerance, memory=memory)
+            fits = ladder.climb(machine, deadline=deadline.part(share), tolerance=tolerance, memory=memory)
             if fits and isinstance(machine, ObservationTree):  # nothing is finer
                 return (
                     CertificateStatus.CONVERGED

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +23,10 @@ from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.objective import Objective
 from opaq.solvers.starts import Start
 from opaq.solvers.strategy import Solver, Status, Trace
-from opaq.stop import Stop, StoppedError
+from opaq.stop import Deadline, Stop, StoppedError
+
+if TYPE_CHECKING:
+    from opaq.solvers.runs import Checkpoint  # which stores what is defined here
 
 NO_SECRET = 1e-6  # bits of H(Z) up to which a policy has nothing to hide
 _MARGIN = 1e-12  # aimed at beyond the threshold, so that rounding does not undo the repair
@@ -155,16 +157,6 @@ class StartResult(ShortRepr):
     end: SolverCheckpoint
 
 
-class Keeper(Protocol):
-    """Where checkpoints of one start are kept."""
-
-    def load(self) -> SolverCheckpoint | None:
-        """Return the last checkpoint, if there is one."""
-
-    def store(self, now: SolverCheckpoint, *, final: bool) -> str:
-        """Keep a checkpoint; the final one always, others if it is time. Returns why it could not be, or nothing."""
-
-
 def run_start(
     objective: Objective,
     solver: Solver,
@@ -172,7 +164,7 @@ def run_start(
     *,
     seed: int,
     on_step: Callable[[Progress], None] | None = None,
-    keeper: Keeper | None = None,
+    file: Checkpoint | None = None,
     begin: SolverCheckpoint | None = None,
     judge_every: int = 1,
 ) -> StartResult:
@@ -183,12 +175,12 @@ def run_start(
 
     seed: of the random numbers of the solver, with the index of the start.
     on_step: called after every step.
-    keeper: stores checkpoints; the one that it holds already is where the start goes on.
+    file: stores checkpoints; the one that it holds already is where the start goes on.
     begin: where the start goes on otherwise; None: at its initial policy.
     judge_every: how many steps lie between two exact evaluations.
     """
-    entered = perf_counter()
-    now = (keeper.load() if keeper else None) or begin
+    clock = Deadline()
+    now = (file.load() if file is not None else None) or begin
     if now is None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, start.index)))
         now = SolverCheckpoint(solver.init(objective, start.theta, index=start.index), rng, None, [])
@@ -198,13 +190,13 @@ def run_start(
         except StoppedError:
             status = Status.INTERRUPTED
             break
-        unstored = keeper.store(now, final=solver.done(now.state) is not None) if keeper is not None else ""
+        unstored = file.store(now, final=solver.done(now.state) is not None) if file is not None else ""
         if on_step is not None:
-            on_step(Progress(start.index, now.traces[-1], now.best, perf_counter() - entered, unstored=unstored))
-    if keeper is not None and status is Status.INTERRUPTED and now.traces:
-        keeper.store(now, final=True)
-    seconds = perf_counter() - entered
-    return StartResult(start.index, start.kind, status, now.best, len(now.traces), tuple(now.traces), seconds, now)
+            on_step(Progress(start.index, now.traces[-1], now.best, clock.elapsed, unstored=unstored))
+    if file is not None and status is Status.INTERRUPTED and now.traces:
+        file.store(now, final=True)
+    traces = tuple(now.traces)
+    return StartResult(start.index, start.kind, status, now.best, len(traces), traces, clock.elapsed, now)
 
 
 def _advance(objective: Objective, solver: Solver, now: SolverCheckpoint, *, judge_every: int) -> SolverCheckpoint:

@@ -1,7 +1,7 @@
-"""The paper's algorithm as written: primal-dual gradient ascent-descent (its equation primal_dual_algorithm).
+"""The paper's algorithm as written: primal-dual gradient ascent-descent (eq. primal_dual_algorithm).
 
-    max_theta min_{lambda >= 0} L(theta, lambda) = H(Z | Y; theta) + lambda (V(theta) - zeta),
-    theta_{k+1} = clip(theta_k + eta_k grad_theta L),   lambda_{k+1} = clip(lambda_k - kappa_k (V(theta_k) - zeta)),
+    max over theta, min over lambda >= 0 of  L(theta, lambda) = H(Z | Y; theta) + lambda (V(theta) - zeta),
+    theta_{k+1} = clip(theta_k + eta_k dL/dtheta),   lambda_{k+1} = clip(lambda_k - kappa_k (V(theta_k) - zeta)),
 
 with one multiplier per requirement. It has no test for convergence: it takes the iterations it is given.
 """

@@ -180,7 +180,7 @@ class _Job:
             self.start,
             seed=self.seed,
             on_step=on_step,
-            keeper=None if self.file is None else Checkpoint(self.file, template),
+            file=None if self.file is None else Checkpoint(self.file, template),
             begin=self.begin,
             judge_every=self.solver.judge_every,
         )

@@ -1,6 +1,6 @@
 """Maximise opacity under a task: the one call behind `opaq solve`.
 
-    max_theta H(Z | Y; theta)   subject to   V_i(theta) >= zeta_i for every requirement i
+    max over theta of H(Z | Y; theta)   subject to   V_i(theta) >= zeta_i for every requirement i
 
 (the paper's opt_problem_1, for any number of requirements and any uncertainty). `solve` reads top to bottom as it runs:
 `Search.prepare` compiles the problem and plans the starts, `Search.race` runs them (`opaq.solvers.race`, which runs
