@@ -248,6 +248,7 @@ def certify(
 
 
 def _are_machines(machines: object) -> bool:
+    """Return whether an argument lists observation machines, by what they must have."""
     listed = isinstance(machines, tuple | list) and len(machines) > 0
     parts = ("name", "begin", "step")  # of the protocol ObservationMachine
     return listed and all(hasattr(one, part) for one in machines for part in parts)  # type: ignore[attr-defined]

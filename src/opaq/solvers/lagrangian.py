@@ -1,10 +1,8 @@
 """An augmented Lagrangian with a quasi-Newton inner solver on exact gradients.
 
-With slacks s_i in units of the objective's scales, multipliers l_i and a penalty rho, each step maximises
-
-    score - sum_i (max(0, l_i - rho s_i)^2 - l_i^2) / (2 rho)
-
-over logits by L-BFGS-B, and then sets l_i <- max(0, l_i - rho s_i). The penalty grows while violations do not shrink.
+Each step maximises the augmented Lagrangian (`Merit`) over logits by L-BFGS-B, and then sets the multipliers to
+l_i <- max(0, l_i - rho s_i), s_i the slacks in units of the objective's scales. The penalty rho grows while violations
+do not shrink.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import LARGEST_LOGIT
-from opaq.solvers.objective import Objective, Point
+from opaq.solvers.objective import Merit, Objective, Point
 from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, StepInfo, Trace
 
 
@@ -63,12 +61,12 @@ class AugmentedLagrangian:
 
         seed = int(rng.integers(2**62))
         softness = objective.softness(state.iteration)
-        merit = _LagrangianMerit(objective, state, seed, softness)
-        before = _merit(merit.at(state.theta), state, objective.scales)[0]
+        inner = _InnerObjective(objective, state, seed, softness)
+        before = -inner.merit.value(inner.at(state.theta))
         bounds = [(-LARGEST_LOGIT, LARGEST_LOGIT)] * state.theta.size
         options = {"maxiter": self.max_inner, "maxcor": 20, "ftol": 1e-12, "gtol": self.tolerance * 0.1}
-        solved = minimize(merit, state.theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        point = merit.best if merit.best is not None else merit.at(state.theta)
+        solved = minimize(inner, state.theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        point = inner.best if inner.best is not None else inner.at(state.theta)
         scaled = point.slack / objective.scales
         after = self._update(state, point, scaled, gain=before - float(solved.fun), evaluations=int(solved.nfev))
         trace = Trace(after.iteration, point.score, point.slack, after.multipliers / objective.scales)
@@ -103,27 +101,21 @@ class AugmentedLagrangian:
         )
 
 
-def _merit(point: Point, state: LagrangianState, scales: FloatArray) -> tuple[float, FloatArray]:
-    """Return minus the augmented Lagrangian at a point and its gradient [slot], to be minimised."""
-    pressure = np.maximum(0.0, state.multipliers - state.penalty * point.slack / scales)
-    merit = -point.score + float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
-    return merit, -point.score_slope - (pressure / scales) @ point.slack_slope
-
-
-class _LagrangianMerit:
-    """The merit function for the inner solver, which remembers the best point evaluated."""
+class _InnerObjective:
+    """Minus the merit, to be minimised by the inner solver; remembers the best point evaluated."""
 
     def __init__(self, objective: Objective, state: LagrangianState, seed: int, softness: float) -> None:
-        self._objective, self._state, self._seed, self._softness = objective, state, seed, softness
+        self._objective, self._seed, self._softness = objective, seed, softness
+        self.merit = Merit(state.multipliers, state.penalty, objective.scales)
         self._lowest = np.inf
         self.best: Point | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         point = self.at(theta.copy())
-        merit, slope = _merit(point, self._state, self._objective.scales)
-        if merit < self._lowest:
-            self._lowest, self.best = merit, point
-        return merit, slope
+        value = -self.merit.value(point)
+        if value < self._lowest:
+            self._lowest, self.best = value, point
+        return value, -self.merit.slope(point)
 
     def at(self, theta: FloatArray) -> Point:
         """Evaluate the objective at some logits, with the same random numbers each time."""

@@ -3,8 +3,7 @@
 For a softmax row u, dL/dtheta(u, a) = D(u) pi(a | u) A(u, a) with D(u) the expected visits of the row and A the
 advantage of the linearised Lagrangian. The step theta += eta A, that is pi <- pi exp(eta A), does not slow down in
 rows that are rarely visited or in actions that are rarely taken, as gradient steps on logits do. Requirements enter by
-an augmented Lagrangian, as in `opaq.solvers.lagrangian`: with scaled slacks s_i, multipliers l_i and a penalty rho the
-merit is score - sum_i (max(0, l_i - rho s_i)^2 - l_i^2) / (2 rho).
+an augmented Lagrangian (`Merit`), whose multipliers move after every step.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
-from opaq.solvers.objective import LEAST_SOFTNESS, Objective, Slopes
+from opaq.solvers.objective import LEAST_SOFTNESS, Merit, Objective, Slopes
 from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, StepInfo, Trace
 
 _LOWEST_LOGIT = -35.0  # below the largest of its row: from there an action is back within some iterations
@@ -81,22 +80,23 @@ class NaturalGradient:
         local = objective.near(state.theta, seed=int(rng.integers(2**62)), runs=state.runs, softness=softness)
         theta, velocity, rate = state.theta, state.velocity, state.rate
         here = local.slopes(theta)
-        merit = first_merit = _merit(here, state, scales)
+        merit = Merit(state.multipliers, state.penalty, scales)
+        value = first_value = merit.value(here)
         count = 1
         for _ in range(self.iterations):
-            push = self.momentum * velocity + rate * _advantage(process, here, state, scales)
+            push = self.momentum * velocity + rate * _advantage(process, here, merit.slope(here))
             tried = clamp_logits(process, theta + push)
             there = local.slopes(tried)
             count += 1
-            after_push = _merit(there, state, scales)
-            if after_push >= merit - local.noise - _NOISE * max(1.0, abs(merit)):
-                theta, velocity, here, merit = tried, push, there, after_push
+            after_push = merit.value(there)
+            if after_push >= value - local.noise - _NOISE * max(1.0, abs(value)):
+                theta, velocity, here, value = tried, push, there, after_push
                 rate = min(rate * 1.15, self.largest_rate)
             else:
                 velocity = np.zeros_like(velocity)
                 rate = max(rate * 0.4, _SMALLEST_RATE)
-        after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here)
-        idle = state.idle + 1 if merit - first_merit <= _LEAST_GAIN * max(1.0, abs(merit)) + local.noise else 0
+        after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here, merit)
+        idle = state.idle + 1 if value - first_value <= _LEAST_GAIN * max(1.0, abs(value)) + local.noise else 0
         if softness > LEAST_SOFTNESS:  # what is climbed still changes: this is no end
             idle, after = 0, replace(after, gap=np.inf)
         after = replace(after, idle=idle, runs=math.ceil(1.2 * state.runs), evaluations=state.evaluations + count)
@@ -109,19 +109,18 @@ class NaturalGradient:
             return Status.SETTLED
         return Status.STOPPED if state.iteration >= self.max_steps else None
 
-    def _update(self, objective: Objective, state: NaturalState, here: Slopes) -> NaturalState:
+    def _update(self, objective: Objective, state: NaturalState, here: Slopes, merit: Merit) -> NaturalState:
         """Return the state with multipliers and penalty moved, and the first-order gap that is left.
 
         The gap is the sum over rows of max_a D(u) A(u, a): what the best deterministic change promises.
         """
         slack = here.slack / objective.scales
-        multipliers = _pressure(here.slack, state, objective.scales)
+        multipliers = merit.pressure(here.slack)
         active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
         violation = float(active.max(initial=0.0))
         grow = violation > 0.7 * state.violation and violation > self.tolerance
         best = np.maximum.reduceat(
-            _above_mean(objective.process, here.pi, _slope(here, state, objective.scales)),
-            objective.process.row_start[:-1],
+            _above_mean(objective.process, here.pi, merit.slope(here)), objective.process.row_start[:-1]
         )
         return replace(
             state,
@@ -133,25 +132,9 @@ class NaturalGradient:
         )
 
 
-def _pressure(slack: FloatArray, state: NaturalState, scales: FloatArray) -> FloatArray:
-    """Return [requirement]: max(0, l - rho s), the multipliers that the penalty amounts to at a slack."""
-    return np.maximum(0.0, state.multipliers - state.penalty * slack / scales)
-
-
-def _merit(here: Slopes, state: NaturalState, scales: FloatArray) -> float:
-    """Return the augmented Lagrangian at a policy."""
-    pressure = _pressure(here.slack, state, scales)
-    return here.score - float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
-
-
-def _slope(here: Slopes, state: NaturalState, scales: FloatArray) -> FloatArray:
-    """Return [slot]: the derivative of the merit by the policy vector."""
-    return np.asarray(here.score_slope + (_pressure(here.slack, state, scales) / scales) @ here.slack_slope)
-
-
-def _advantage(process: HiddenProcess, here: Slopes, state: NaturalState, scales: FloatArray) -> FloatArray:
-    """Return [slot]: A(u, a), what action a is worth above the row's mean, per visit."""
-    above = _above_mean(process, here.pi, _slope(here, state, scales))
+def _advantage(process: HiddenProcess, here: Slopes, slope: FloatArray) -> FloatArray:
+    """Return [slot]: A(u, a), what action a is worth above the row's mean, per visit; `slope` is that of the merit."""
+    above = _above_mean(process, here.pi, slope)
     visits = np.repeat(here.visits, np.diff(process.row_start))
     scaled = np.divide(above, visits, out=np.zeros_like(above), where=visits > 0.0)
     return np.clip(scaled, -_LARGEST_ADVANTAGE, _LARGEST_ADVANTAGE)

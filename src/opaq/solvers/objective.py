@@ -56,6 +56,33 @@ class Slopes:
 
 
 @dataclass(frozen=True, slots=True)
+class Merit:
+    """The augmented Lagrangian of an objective, which solvers maximise for fixed multipliers l and penalty rho.
+
+        score - sum_i (max(0, l_i - rho s_i)^2 - l_i^2) / (2 rho),   s_i = slack_i / scale_i.
+
+    Its slope is that of the Lagrangian with the multipliers max(0, l_i - rho s_i): the `pressure` of the requirements.
+    """
+
+    multipliers: FloatArray  # [requirement], in units of score per scaled slack
+    penalty: float
+    scales: FloatArray  # [requirement]
+
+    def pressure(self, slack: FloatArray) -> FloatArray:
+        """Return [requirement]: the multipliers that the penalty amounts to at a slack [requirement]."""
+        return np.asarray(np.maximum(0.0, self.multipliers - self.penalty * slack / self.scales))
+
+    def value(self, at: Point | Slopes) -> float:
+        """Return the merit at a policy."""
+        pressure = self.pressure(at.slack)
+        return at.score - float((pressure**2 - self.multipliers**2).sum()) / (2.0 * self.penalty)
+
+    def slope(self, at: Point | Slopes) -> FloatArray:
+        """Return [slot]: its derivative, by what the slopes of score and slack are taken."""
+        return np.asarray(at.score_slope + (self.pressure(at.slack) / self.scales) @ at.slack_slope)
+
+
+@dataclass(frozen=True, slots=True)
 class Objective:
     """Maximise the score, sign x uncertainty / scale, subject to slack >= 0.
 
@@ -117,9 +144,9 @@ class Objective:
         softness: how smooth an uncertainty with kinks is made.
         Raises StoppedError when the stop is requested meanwhile.
         """
-        leaf = self._softened(softness)
+        leaf = self._soften(softness)
         if self.gradients == "sampled" and rng is not None:
-            return self._sampled(theta, rng, leaf)
+            return self._sample(theta, rng, leaf)
         value, slope = exact.gradient(self.process, theta, leaf=leaf, budget=self.budget, stop=self.stop)
         returns = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
         return self._point(theta, value, slope, returns)
@@ -130,12 +157,13 @@ class Objective:
         theta: [slot], logits. seed, runs: of sampled runs, whose number `samples` limits (0: all of these).
         softness: how smooth an uncertainty with kinks is made.
         """
-        leaf = self._softened(softness)
+        leaf = self._soften(softness)
         if self.gradients == "sampled":
             return SampledObjective(self, seed, min(runs or self.samples, self.samples), leaf)
         return FrozenObjective(self, theta, leaf)
 
-    def _softened(self, softness: float) -> Leaf:
+    def _soften(self, softness: float) -> Leaf:
+        """Return the uncertainty made smooth where it has kinks; as it is for a softness of 0."""
         return self.leaf.softened(softness) if softness else self.leaf
 
     def hessian_products(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
@@ -174,7 +202,12 @@ class Objective:
         paid = [(payoff, paid_in_all(process, pi, payoff)) for payoff in self.requirements()]
         return np.array([0.5 * tolerance_of(process, payoff, size) for payoff, size in paid], dtype=np.float64)
 
-    def _sampled(self, theta: FloatArray, rng: np.random.Generator, leaf: Leaf) -> Point:
+    def _sample(self, theta: FloatArray, rng: np.random.Generator, leaf: Leaf) -> Point:
+        """Estimate score, slack and gradients from `samples` runs each, as in the paper.
+
+        The gradients are likelihood-ratio ones: its equations HMM_approx_gradient_entropy and
+        estimation_gradient_value_function.
+        """
         value, _, slope = sampled.gradient(
             self.process, theta, samples=self.samples, rng=rng, leaf=leaf, stop=self.stop
         )
@@ -201,7 +234,11 @@ class LocalObjective(Protocol):
 
 
 class FrozenObjective:
-    """Evaluates an objective at many policies; the belief graph is built anew only where its shape does not fit."""
+    """Evaluates an objective exactly at many policies near one.
+
+    The belief graph of the first is built once; which beliefs are equal rarely changes with the policy, so that a sweep
+    over the same shape gives value and slope of others. It is built anew only where the shape does not fit.
+    """
 
     noise = 0.0
 
@@ -225,6 +262,7 @@ class FrozenObjective:
         return swept
 
     def _build(self, pi: FloatArray) -> None:
+        """Build the belief graph of a policy vector, and buffers for its sweeps."""
         objective = self._objective
         self._graph = FrozenGraph.of(
             objective.process, pi, budget=objective.budget, leaf=self._leaf, stop=objective.stop

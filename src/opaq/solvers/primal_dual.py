@@ -78,6 +78,7 @@ class PrimalDual:
 
 
 def _plan(request: PlanRequest) -> Plan:
+    """Plan many starts that all run to their end: none is given up, as in the paper."""
     return single_round(PrimalDual(**request.settings), request)
 
 

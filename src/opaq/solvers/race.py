@@ -139,9 +139,11 @@ class _Race:
         return _Job(self._objective, solver, begin, self._seed, file, before)
 
     def _has_ended(self, begin: Start) -> bool:
+        """Return whether more steps would change nothing for a start."""
         return begin.index in self._results and self._results[begin.index].status in _ENDED
 
     def _score(self, index: int) -> float:
+        """Return the best score of a start that meets the task, -inf where it has none."""
         best = self._results[index].best
         return best.score if best is not None and best.feasible else -np.inf
 

@@ -44,7 +44,7 @@ Arrays = dict[str, Any]
 
 @dataclass(slots=True)
 class Checkpoint:
-    """The file of one start; written at most once a second, and always when the start ends."""
+    """The checkpoint file of one start; written at most once a second, and always when the start ends."""
 
     path: Path
     template: Any  # a state of the solver: the fields, shapes and types of what is read back
@@ -101,10 +101,12 @@ def _unpack(path: Path, template: Any) -> SolverCheckpoint:
 
 
 def _checksum(content: bytes) -> bytes:
+    """Return the SHA-256 of all before it, as hexadecimal digits."""
     return hashlib.sha256(content).hexdigest().encode()
 
 
 def _check_seal(content: bytes) -> None:
+    """Raise ValueError unless a file ends in the seal of this format and the checksum of the rest."""
     if content[-_HEX - len(_SEAL) : -_HEX] != _SEAL:
         raise ValueError("it is cut off, or of another format")
     if content[-_HEX:] != _checksum(content[:-_HEX]):
@@ -372,6 +374,7 @@ def _redundant(name: str, value: Any) -> bool:
 
 
 def _difference(name: str, was: Any, now: Any) -> str:
+    """Describe how one part of a problem differs: by its values, or where it is a digest only that it does."""
     if _is_digest(was) or _is_digest(now):
         return f"the {name} {'differs' if name in _SINGULAR else 'differ'}"
     then, today = ("were", "are") if name.startswith("conditions") else ("was", "is")
@@ -379,6 +382,7 @@ def _difference(name: str, was: Any, now: Any) -> str:
 
 
 def _option_difference(name: str, was: Any, now: Any) -> str:
+    """Describe how one option differs."""
     if _is_digest(was) and _is_digest(now):
         return f"{name}: another one in the run than now"
     return f"{name}: {_word(was)} in the run, {_word(now)} now"
@@ -398,6 +402,7 @@ def _refuse_differences(folder: Path, record: RunRecord, problem: Parts, options
 
 
 def _write(folder: Path, record: RunRecord) -> None:
+    """Write the record of a run in one step: whoever reads finds the old one or the new one."""
     write_text(folder / RECORD_FILE, record.text(), overwrite=True)
 
 
@@ -423,6 +428,7 @@ def _check_content(content: dict[str, Any]) -> RunRecord:
 
 
 def _parts(where: str, value: Any) -> Parts:
+    """Return a mapping from names to plain values. Raises ValueError, naming `where`, when it is none."""
     if not isinstance(value, dict) or not all(
         each is None or isinstance(each, str | int | float) for each in value.values()
     ):
@@ -431,19 +437,23 @@ def _parts(where: str, value: Any) -> Parts:
 
 
 def _record_checksum(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a record without its checksum, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_constant(name: str) -> float:
+    """Refuse NaN and Infinity, which Python reads in JSON."""
     raise ValueError(f"{name} is not a number")
 
 
 def _damaged_file(path: Path, reason: str) -> InputError:
+    """Return the error to raise for a record that cannot be believed."""
     finding = f"is damaged ({reason[:200]})"
     return InputError([Fault("", finding, "begin the run again in another folder")], str(path))
 
 
 def _plain(value: Any) -> Any:
+    """Return a value that JSON has as it is, and the digest of any other."""
     return value if value is None or isinstance(value, bool | int | float | str) else digest(value)
 
 

@@ -25,7 +25,7 @@ from opaq.opacity import exact
 from opaq.opacity.measure import Measurement
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.loop import NO_SECRET, Candidate, judge
-from opaq.solvers.objective import Objective, Point, Slopes
+from opaq.solvers.objective import Merit, Objective, Point, Slopes
 from opaq.solvers.policy_classes import has_many_optima
 from opaq.solvers.starts import Attainable, row_visits
 from opaq.solvers.strategy import UNPROVEN, Status, Trace
@@ -324,12 +324,13 @@ class _Polish:
         pi = process.softmax(theta)
         weight = np.repeat(row_visits(process, pi), np.diff(process.row_start)) * pi
         stretch = 1.0 / np.sqrt(np.maximum(weight, 1e-8))
-        climb = _PolishMerit(self._objective, self._scales, multipliers, theta, stretch, softness)
+        merit = Merit(multipliers, _PENALTY, self._scales)
+        climb = _StretchedMerit(self._objective, merit, theta, stretch, softness)
         options = {"maxiter": _STEPS_PER_ROUND, "maxfun": self._left, "maxcor": 20, "ftol": 1e-13, "gtol": 1e-9}
         solved = minimize(climb, np.zeros(theta.size), jac=True, method="L-BFGS-B", options=options)
         self._left -= int(solved.nfev)
         assert climb.best is not None
-        return climb.theta, climb.pressure(climb.best)
+        return climb.theta, merit.pressure(climb.best.slack)
 
     def _leave_saddle(self, best: Candidate, direction: FloatArray) -> Candidate | None:
         """Return the best policy some way along a direction, either way, if it is better."""
@@ -346,19 +347,13 @@ class _Polish:
         return None
 
 
-class _PolishMerit:
-    """Minus the augmented Lagrangian in stretched logits, with its slope; remembers the best point evaluated."""
+class _StretchedMerit:
+    """Minus the merit as a function of a move m, at logits theta + stretch m; remembers the best point evaluated."""
 
     def __init__(
-        self,
-        objective: Objective,
-        scales: FloatArray,
-        multipliers: FloatArray,
-        theta: FloatArray,
-        stretch: FloatArray,
-        softness: float,
+        self, objective: Objective, merit: Merit, theta: FloatArray, stretch: FloatArray, softness: float
     ) -> None:
-        self._objective, self._scales, self._multipliers = objective, scales, multipliers
+        self._objective, self._merit = objective, merit
         self._theta, self._stretch = theta, stretch
         self._local = objective.near(theta, softness=softness)
         self._lowest = np.inf
@@ -368,16 +363,10 @@ class _PolishMerit:
     def __call__(self, move: FloatArray) -> tuple[float, FloatArray]:
         theta = np.clip(self._theta + self._stretch * move, -LARGEST_LOGIT, LARGEST_LOGIT)
         here = self._local.slopes(theta)
-        pressure = self.pressure(here)
-        merit = -here.score + float((pressure**2 - self._multipliers**2).sum()) / (2.0 * _PENALTY)
-        if merit < self._lowest:
-            self._lowest, self.theta, self.best = merit, theta, here
-        slope = here.score_slope + (pressure / self._scales) @ here.slack_slope
-        return merit, -self._stretch * self._objective.process.pull_back(here.pi, slope)
-
-    def pressure(self, point: Slopes) -> FloatArray:
-        """Return [requirement]: what each weighs at a point, in units of score per scaled slack."""
-        return np.asarray(np.maximum(0.0, self._multipliers - _PENALTY * point.slack / self._scales))
+        value = -self._merit.value(here)
+        if value < self._lowest:
+            self._lowest, self.theta, self.best = value, theta, here
+        return value, -self._stretch * self._objective.process.pull_back(here.pi, self._merit.slope(here))
 
 
 _CHEAP_HESSIAN = 2_000_000  # parameters x beliefs up to which the Hessian takes seconds
