@@ -192,7 +192,7 @@ def _timer(seconds: float | None, act: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def on_signals(act: Callable[[int], None], signals: tuple[int, ...] = (signal.SIGINT,)) -> Iterator[None]:
+def _on_signals(act: Callable[[int], None], signals: tuple[int, ...] = (signal.SIGINT,)) -> Iterator[None]:
     """Call `act` from a thread of its own when a signal comes, even while the main thread runs compiled code.
 
     Nothing is raised in the main thread: an exception in the middle of a compiled call's return would corrupt it.
@@ -219,7 +219,7 @@ def interruptible(stop: Stop | None, *, keep_answer: bool = True) -> Iterator[St
         yield stop
         return
     own = Stop()
-    with on_signals(lambda number: own.request()):
+    with _on_signals(lambda number: own.request()):
         try:
             yield own
         except StoppedError:

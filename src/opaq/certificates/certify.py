@@ -58,7 +58,7 @@ _LEAST_SCALE = 1e-6
 _LEAST_SPAN = 1e-100  # squares of smaller scales underflow
 
 
-def largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
+def _largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
     """Return [requirement]: the most that any policy reaches of each alone, by dynamic programming over states.
 
     Raises StoppedError when `stop` is requested meanwhile.
@@ -71,7 +71,7 @@ def largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
     return np.array(largest)
 
 
-def payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
+def _payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
     """Return [requirement]: how far above the uniform policy's the payoffs can be; never 0.
 
     largest: [requirement], the most that any policy reaches.
@@ -83,7 +83,7 @@ def payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
     return np.where(scales > _LEAST_SPAN, scales, 1.0)
 
 
-def unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:
+def _find_unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:
     """Return the names of the requirements that no policy meets, whatever rounding does to the largest payoffs."""
     nothing, units = np.zeros(0), np.eye(len(decisions.names))
     rounding = np.array([slack(decisions, nothing, unit, None) for unit in units])
@@ -344,9 +344,9 @@ class _CertificateSearch:
         trivial = proof.bound
         scales = np.ones(len(decisions.names))
         with suppress(StoppedError), stop.part(deadline.left) as part:  # when time is up no search follows
-            largest = largest_payoffs(decisions, stop=part)
-            scales = payoff_scales(process, largest)
-            if unattainable(decisions, largest) and known == -math.inf:  # a policy that meets the task refutes it
+            largest = _largest_payoffs(decisions, stop=part)
+            scales = _payoff_scales(process, largest)
+            if _find_unattainable(decisions, largest) and known == -math.inf:  # a policy that meets the task refutes it
                 proof = Proof(-math.inf, proof.multipliers)
         ladder = BoundSearch(
             decisions,

@@ -135,7 +135,7 @@ class Progress(ShortRepr):
 
 @dataclass(slots=True)
 class SolverCheckpoint:
-    """All that one start needs to go on exactly where it stopped."""
+    """All that one start needs to go on exactly where it stopped: a resumed run ends as one that was not stopped."""
 
     state: Any  # of the solver
     rng: np.random.Generator
@@ -145,7 +145,7 @@ class SolverCheckpoint:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StartResult(ShortRepr):
-    """How one start ended."""
+    """How one start ended, the best policy it met and its whole history."""
 
     index: int
     kind: str

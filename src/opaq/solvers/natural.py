@@ -49,6 +49,8 @@ class NaturalState:
 class NaturalGradient:
     """Each step is some iterations on one frozen belief graph with fixed multipliers; then the multipliers move.
 
+        velocity <- momentum velocity + rate A,   theta <- theta + velocity,   l_i <- max(0, l_i - rho s_i).
+
     Slacks are divided by the objective's scales, so that one penalty suits rewards of any size. The rate grows
     while the merit rises and falls when it does not: an iteration that lowers the merit is taken back.
     """
@@ -104,7 +106,10 @@ class NaturalGradient:
         return after, StepInfo(iteration=after.iteration, theta=theta, trace=trace)
 
     def done(self, state: NaturalState) -> Status | None:
-        """Return SETTLED when nothing is violated and no first-order gain is left, or it gains no more."""
+        """Return SETTLED when nothing is violated and no first-order gain is left, or it gains no more.
+
+        STOPPED after all steps, None otherwise. Neither is a proof: the verdict tests the policy.
+        """
         if state.violation <= self.tolerance and (state.gap <= self.tolerance or state.idle >= _MAX_IDLE):
             return Status.SETTLED
         return Status.STOPPED if state.iteration >= self.max_steps else None

@@ -151,7 +151,7 @@ class Objective:
         returns = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
         return self._point(theta, value, slope, returns)
 
-    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0, softness: float = 0.0) -> LocalObjective:
+    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0, softness: float = 0.0) -> _LocalObjective:
         """Return the objective near one policy: on a belief graph whose shape is built once, or from sampled runs.
 
         theta: [slot], logits. seed, runs: of sampled runs, whose number `samples` limits (0: all of these).
@@ -159,8 +159,8 @@ class Objective:
         """
         leaf = self._soften(softness)
         if self.gradients == "sampled":
-            return SampledObjective(self, seed, min(runs or self.samples, self.samples), leaf)
-        return FrozenObjective(self, theta, leaf)
+            return _SampledObjective(self, seed, min(runs or self.samples, self.samples), leaf)
+        return _FrozenObjective(self, theta, leaf)
 
     def _soften(self, softness: float) -> Leaf:
         """Return the uncertainty made smooth where it has kinks; as it is for a softness of 0."""
@@ -222,7 +222,7 @@ class Objective:
         return Point(theta, factor * value, factor * slope, values - self.thresholds(), slopes)
 
 
-class LocalObjective(Protocol):
+class _LocalObjective(Protocol):
     """An objective near one policy, evaluated at many."""
 
     @property
@@ -233,7 +233,7 @@ class LocalObjective(Protocol):
         """Return values and derivatives by the policy vector at some logits [slot]."""
 
 
-class FrozenObjective:
+class _FrozenObjective:
     """Evaluates an objective exactly at many policies near one.
 
     The belief graph of the first is built once; which beliefs are equal rarely changes with the policy, so that a sweep
@@ -270,7 +270,7 @@ class FrozenObjective:
         self._buffers = self._graph.buffers()
 
 
-class SampledObjective:
+class _SampledObjective:
     """Evaluates an objective from sampled runs: opacity is estimated, with the same random numbers at every policy.
 
     Returns and visits are exact.

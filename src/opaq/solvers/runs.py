@@ -31,12 +31,12 @@ from opaq.solvers.options import SolveOptions
 from opaq.solvers.strategy import Solver, Trace
 from opaq.version import __version__
 
-CHECKPOINT_FORMAT = 3  # a checkpoint of another format is not read
+_CHECKPOINT_FORMAT = 3  # a checkpoint of another format is not read
 
 _SECONDS_BETWEEN = 1.0
 _LIMIT = 1 << 30  # bytes
 _RNG_LIMIT = 1000  # bytes of a generator's state
-_SEAL = f"opaq-checkpoint {CHECKPOINT_FORMAT} sha256:".encode()
+_SEAL = f"opaq-checkpoint {_CHECKPOINT_FORMAT} sha256:".encode()
 _HEX = 64  # digits of the checksum that end the file
 
 Arrays = dict[str, Any]
@@ -240,7 +240,7 @@ class RunRecord:
     options: Parts | None = None
     asked: Mapping[str, Any] | None = None  # {"problem": source, "options": {...}} in the command's words
     opaq: tuple[str, ...] = (__version__,)  # every version that worked on the run, the last one last
-    checkpoints: int = CHECKPOINT_FORMAT
+    checkpoints: int = _CHECKPOINT_FORMAT
 
     def text(self) -> str:
         """Return the record as it is written, with a checksum of all the rest."""
@@ -390,9 +390,9 @@ def _option_difference(name: str, was: Any, now: Any) -> str:
 
 def _refuse_differences(folder: Path, record: RunRecord, problem: Parts, options: Parts) -> None:
     """Raise InputError with all that differs between the run in a folder and what is to be solved."""
-    if record.checkpoints != CHECKPOINT_FORMAT:
+    if record.checkpoints != _CHECKPOINT_FORMAT:
         finding = f"its checkpoints were written by opaq {record.opaq[-1]} in format {record.checkpoints}"
-        advice = f"opaq {__version__} reads format {CHECKPOINT_FORMAT}; go on with that version, or begin a new run"
+        advice = f"opaq {__version__} reads format {_CHECKPOINT_FORMAT}; go on with that version, or begin a new run"
         raise InputError([Fault("", finding, advice)], str(folder))
     differing = describe_differences(record.problem or {}, problem) + _option_differences(record.options or {}, options)
     if differing:

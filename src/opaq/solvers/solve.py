@@ -87,9 +87,9 @@ class Search:
     objective: Objective
     options: SolveOptions
     plan: Plan
-    attainable: tuple[Attainable, ...]
-    beliefs: int  # of the graph of some policy
-    warm: FloatArray | None  # a policy vector
+    attainable: tuple[Attainable, ...]  # of every requirement
+    beliefs: int  # of the graph of some policy: what one evaluation costs
+    warm: FloatArray | None  # [slot], the policy vector that the first start begins from
 
     @classmethod
     def prepare(
@@ -275,7 +275,11 @@ def measure_winner(search: Search, candidate: Candidate) -> tuple[FloatArray, Me
 
 
 def _tighten(measurement: Measurement, candidate: Candidate, objective: Objective) -> Measurement:
-    """Return the measurement with an interval tightened by what the search has certified of the same policy."""
+    """Return the measurement with an interval tightened by what the search has certified of the same policy.
+
+    The score of a candidate on a cut belief graph is the certain side of its opacity: a lower bound where as much as
+    possible is wanted, an upper one otherwise. A measurement in less time may know less.
+    """
     opacity = measurement.opacity
     other = measurement.of.name != "opacity"  # then the search has certified something else
     if other or opacity.method == "exact" or objective.gradients == "sampled":

@@ -32,7 +32,10 @@ _ROW_BY_ROW = 200_000  # slots squared x times up to which single rows are tried
 
 @dataclass(frozen=True, slots=True)
 class Attainable:
-    """The most that any policy can reach of one requirement, by dynamic programming."""
+    """The most that any policy can reach of one requirement, by dynamic programming.
+
+    Every requirement is taken alone: that each is within reach does not say that all are at once.
+    """
 
     name: str
     largest: float
@@ -161,7 +164,10 @@ def find_even_policy(objective: Objective, *, seed: int = 0) -> FloatArray:
 
 
 class _Ascent:
-    """Climbs the smallest scaled slack by natural-gradient steps."""
+    """Climbs the smallest scaled slack, min_i slack_i / scale_i, by natural-gradient steps on exact returns.
+
+    With several requirements a smooth minimum takes its place, which is made sharper and sharper.
+    """
 
     def __init__(self, objective: Objective) -> None:
         self.payoffs = objective.requirements()

@@ -92,7 +92,11 @@ _FEW_BELIEFS, _MANY_BELIEFS = 1_000, 30_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Rounds of one wave of starts, and how many waves there may be; see `opaq.solvers.race`."""
+    """Rounds of one wave of starts, and how many waves there may be; see `opaq.solvers.race`.
+
+    For example rounds of 8, 30 and 120 steps with 4, 2 and 2 starts kept, in waves of 4, 4 and 8 starts: four starts
+    take 8 steps each, the better two go on to 30 and to 120; if these two end at different scores, four more begin.
+    """
 
     rounds: tuple[Solver, ...]  # the solver of every round, which differ in how many steps they take in all
     kept: tuple[int, ...]  # how many starts take part in every round
@@ -101,7 +105,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """All that a plan of starts depends on."""
+    """All that a plan of starts depends on: what evaluations cost, and how many optima there may be."""
 
     gradients: Gradients
     beliefs: int  # of the graph of some policy: what an evaluation costs
@@ -118,7 +122,10 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True)
 class SolverFactory:
-    """A solver by name, how its starts are planned, and what it can use."""
+    """A solver by name, how its starts are planned, and what it can use.
+
+    `register_solver` makes one known to `solve`, `compare` and the command; docs/extensions.md has an example.
+    """
 
     name: str
     plan: Callable[[PlanRequest], Plan]  # makes its strategies

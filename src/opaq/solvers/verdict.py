@@ -164,7 +164,10 @@ def _tolerance(objective: Objective) -> float:
 
 
 def raise_probabilities(process: HiddenProcess, theta: FloatArray, least: float) -> FloatArray:
-    """Return the logits [slot] of the same policy with every probability at least (nearly) `least`."""
+    """Return the logits [slot] of the same policy with every probability at least (nearly) `least`.
+
+    At 0 a logit would be infinite, and the slope by a probability may be.
+    """
     return np.asarray(np.log(np.maximum(process.softmax(theta), least)))
 
 
@@ -227,7 +230,7 @@ _SOFTNESS = (1e-2, 1e-3, 1e-4, 1e-5)  # of uncertainties with kinks, round by ro
 
 
 @dataclass(frozen=True, slots=True)
-class PolishResult:
+class _PolishResult:
     """A polished policy, the evidence for it, and whether the evaluations ran out while it still gained."""
 
     candidate: Candidate
@@ -241,7 +244,7 @@ def polish(
     *,
     evaluations: int,
     second_order: bool,
-) -> PolishResult:
+) -> _PolishResult:
     """Climb from a feasible policy until no gain is left, it stops gaining, or `evaluations` gradients were taken.
 
     Every round is a quasi-Newton solve of the augmented Lagrangian in logits divided by sqrt(D(u) pi(a | u)): steps
@@ -269,7 +272,7 @@ class _Polish:
         self._left = evaluations
         self._second_order = second_order
 
-    def run(self, candidate: Candidate) -> PolishResult:
+    def run(self, candidate: Candidate) -> _PolishResult:
         """Climb, and leave saddles, until neither gains."""
         best, evidence = candidate, measure_first_order(self._objective, candidate.theta)
         saddles = 0
@@ -277,14 +280,14 @@ class _Polish:
             if not evidence.optimality.stationary:
                 best, evidence, gaining = self._climb(best, evidence)
                 if not evidence.optimality.stationary:
-                    return PolishResult(best, evidence.optimality, gaining)
+                    return _PolishResult(best, evidence.optimality, gaining)
             if not self._second_order:
-                return PolishResult(best, evidence.optimality, False)
+                return _PolishResult(best, evidence.optimality, False)
             measures, direction = _measure_curvature(self._objective, evidence)
             saddles += 1
             beyond = None if measures.holds or saddles > _MAX_SADDLES else self._leave_saddle(best, direction)
             if beyond is None:
-                return PolishResult(best, measures, False)
+                return _PolishResult(best, measures, False)
             best, evidence = beyond, measure_first_order(self._objective, beyond.theta)
 
     def _climb(self, best: Candidate, evidence: _FirstOrder) -> tuple[Candidate, _FirstOrder, bool]:
@@ -333,7 +336,10 @@ class _Polish:
         return climb.theta, merit.pressure(climb.best.slack)
 
     def _leave_saddle(self, best: Candidate, direction: FloatArray) -> Candidate | None:
-        """Return the best policy some way along a direction, either way, if it is better."""
+        """Return the best policy some way along a direction [slot] of positive curvature, either way, if it is better.
+
+        Long moves are tried first: a short one gains with the square of its length, which may be lost to rounding.
+        """
         better: Candidate | None = None
         for length in (1.0, 0.3, 0.1, 0.03):
             for sign in (1.0, -1.0):
@@ -383,7 +389,10 @@ _NOTHING_SECRET = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The policy that a solve returns, how the solve ended, and the evidence for it."""
+    """The policy that a solve returns, how the solve ended, and the evidence for it.
+
+    CONVERGED needs a local optimum within tolerance, by first order and, where it is affordable, by second order.
+    """
 
     candidate: Candidate
     status: Status
