@@ -15,11 +15,11 @@ from benchmarks.optional import load
 from benchmarks.ring import ring
 from benchmarks.rows import Comparison, Section, Settings, closeness, comparison_table
 from benchmarks.timing import in_turns
+from opaq.beliefs.dynamic_program import largest_return
 from opaq.beliefs.returns import expected_return, infinite_return
 from opaq.formats.umb.reader import read_umb, write_umb
 from opaq.model.problem import Problem
 from opaq.product.compile import compile_problem
-from opaq.solvers.starts import largest_return
 
 TITLE = "Plain value computation"
 EXPLANATION = """

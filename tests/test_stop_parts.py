@@ -8,7 +8,7 @@ from time import monotonic, sleep
 import pytest
 
 import opaq
-from opaq.stop import INTERRUPTED, TIME_IS_UP, Stop, StoppedError, interruptible
+from opaq.stop import INTERRUPTED, TIME_IS_UP, Deadline, Stop, StoppedError, interruptible
 
 
 def test_a_part_ends_with_the_whole_and_not_the_other_way_round() -> None:
@@ -53,6 +53,43 @@ def test_an_inner_stage_that_ends_first_is_over_when_it_is_left() -> None:
                 sleep(0.005)
             assert stop.requested
         assert not stop.requested
+
+
+def test_a_deadline_counts_from_the_entry_of_the_call() -> None:
+    begun = monotonic()
+    call = Deadline()
+    sleep(0.02)
+    deadline = call.limited_to(1000.0)
+    assert 0.02 <= deadline.elapsed <= monotonic() - begun + 0.001
+    assert 1000.0 - (monotonic() - begun) - 0.001 <= deadline.left <= 999.98
+    assert deadline.share(0.5) == pytest.approx(0.5 * deadline.left, abs=1.0)
+    assert deadline.share(3.0) <= 999.98
+    part = deadline.part(0.25)
+    assert part.seconds == pytest.approx(250.0, abs=1.0)
+    assert part.elapsed < deadline.elapsed
+    assert not deadline.passed
+    assert call.limited_to(0.01).passed
+    assert call.limited_to(0.01).left == 0.0
+
+
+def test_without_a_limit_there_is_no_share() -> None:
+    deadline = Deadline()
+    assert (deadline.left, deadline.share(0.5), deadline.passed) == (None, None, False)
+    assert deadline.part(0.5).left is None
+
+
+def test_work_that_ended_says_why_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A front whose first point had no time said nothing: its own stop had not been requested."""
+    from opaq.study.front.search import FrontSearch
+
+    def end(*arguments, stop: Stop, **options):
+        stop.request(TIME_IS_UP)  # that of the point alone
+        stop.check()
+
+    assert str(StoppedError()) == str(StoppedError("")) == TIME_IS_UP
+    monkeypatch.setattr(FrontSearch, "solve", end)
+    with pytest.raises(StoppedError, match=TIME_IS_UP):
+        opaq.frontier("two-sink", points=3)
 
 
 def press_ctrl_c(stop: Stop) -> None:

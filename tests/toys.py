@@ -312,7 +312,7 @@ class Stay:
     name = "stay"
     judge_every = 1
 
-    def init(self, objective, theta, *, place=0):
+    def init(self, objective, theta, *, index=0):
         return StayState(theta, np.zeros(objective.scales.size))
 
     def step(self, objective, state, rng):

@@ -94,13 +94,12 @@ from .solvers.compare import ClassResult as ClassResult
 from .solvers.compare import Comparison as Comparison
 from .solvers.compare import Unreached as Unreached
 from .solvers.compare import compare as compare
-from .solvers.judge import Candidate as Candidate
 from .solvers.lagrangian import AugmentedLagrangian as AugmentedLagrangian
+from .solvers.loop import Candidate as Candidate
 from .solvers.loop import Progress as Progress
 from .solvers.loop import StartResult as StartResult
 from .solvers.natural import NaturalGradient as NaturalGradient
 from .solvers.objective import Objective as Objective
-from .solvers.optimality import Optimality as Optimality
 from .solvers.options import SolveOptions as SolveOptions
 from .solvers.primal_dual import PrimalDual as PrimalDual
 from .solvers.registry import register_solver as register_solver
@@ -115,6 +114,7 @@ from .solvers.strategy import SolverFactory as SolverFactory
 from .solvers.strategy import Status as Status
 from .solvers.strategy import StepInfo as StepInfo
 from .solvers.strategy import Trace as Trace
+from .solvers.verdict import Optimality as Optimality
 from .spec import build_automaton as build_automaton
 from .spec import build_grid as build_grid
 from .spec import build_mdp as build_mdp

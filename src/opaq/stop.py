@@ -1,7 +1,8 @@
 """Asking long work to stop: by Ctrl-C, by a signal of a scheduler, by a time limit, or by the caller.
 
 A `Stop` is one byte that compiled kernels read while they run. Whoever wants the work to end sets it; the work then
-returns the best answer it has, or raises `StoppedError` where there is none.
+returns the best answer it has, or raises `StoppedError` where there is none. A `Deadline` is the time limit of one
+public call, counted from its entry: what the parts of the call may use are shares of what is left of it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from threading import Lock, Thread, Timer, current_thread, main_thread
+from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -28,7 +31,47 @@ _STAGE = "the time for this stage is used up"
 
 
 class StoppedError(OpaqError):
-    """The work was asked to stop before there was an answer."""
+    """The work was asked to stop before there was an answer; the message says by what."""
+
+    def __init__(self, reason: str = "") -> None:
+        """reason: what ended the work; where nothing else is known, its time."""
+        super().__init__(reason or TIME_IS_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The time limit of one call: so many seconds from its entry, of which its parts get shares of what is left."""
+
+    seconds: float | None = None  # None: no limit
+    entered: float = field(default_factory=perf_counter)  # when the call was entered, a reading of perf_counter
+
+    def limited_to(self, seconds: float | None) -> Deadline:
+        """Return the deadline with another limit (None: none), counted from the same entry."""
+        return Deadline(seconds, self.entered)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the entry."""
+        return perf_counter() - self.entered
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the limit, never below 0; None where there is no limit."""
+        return None if self.seconds is None else max(self.seconds - self.elapsed, 0.0)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the limit is reached."""
+        return self.left == 0.0
+
+    def share(self, share: float) -> float | None:
+        """Return a share of the seconds that are left, at most all of them; None where there is no limit."""
+        left = self.left
+        return None if left is None else min(share, 1.0) * left
+
+    def part(self, share: float) -> Deadline:
+        """Return the deadline of a part of the call that begins now and may use a share of what is left."""
+        return Deadline(self.share(share))
 
 
 class Stop:
@@ -45,12 +88,12 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """Whether the work should end."""
+        """Whether the work should end; cheap enough to be asked in a loop."""
         return self._cell[0] != 0
 
     @property
     def reason(self) -> str:
-        """Why, or nothing."""
+        """Why the work should end: one of the sentences of this module, or nothing."""
         return self._reason
 
     @property
@@ -59,7 +102,10 @@ class Stop:
         return self._reason == INTERRUPTED
 
     def request(self, reason: str = INTERRUPTED) -> None:
-        """Ask the work to end; an interrupt outranks a time limit, and that the end of a stage."""
+        """Ask the work, and all its parts, to end.
+
+        reason: an interrupt outranks a time limit, and that the end of a stage.
+        """
         ranks = (INTERRUPTED, TIME_IS_UP, _STAGE, "")
         with self._lock:
             if ranks.index(reason) <= ranks.index(self._reason):
@@ -71,7 +117,10 @@ class Stop:
 
     @contextmanager
     def part(self, seconds: float | None = None) -> Iterator[Stop]:
-        """A stop for one part of the work: requested when this one is, or alone after some seconds (None: never)."""
+        """Yield a stop for one part of the work: requested when this one is, or alone after some seconds.
+
+        seconds: for the part (None: no limit). When the part is left, the whole goes on.
+        """
         child = Stop()
         with self._lock:
             self._children.append(child)
@@ -90,14 +139,14 @@ class Stop:
             raise StoppedError(self._reason)
 
     def cell(self) -> NDArray[np.uint8]:
-        """The byte that kernels read."""
+        """Return the byte that kernels read, as an array of one entry that shares its memory."""
         import numpy as np
 
         return np.frombuffer(self._cell, dtype=np.uint8)
 
     @contextmanager
     def limit(self, seconds: float | None) -> Iterator[None]:
-        """Ask for the end after some seconds (None: never)."""
+        """Ask for the end of the work after some seconds (None: never), unless this has been left before."""
         with _timer(seconds, lambda: self.request(TIME_IS_UP)):
             yield
 
@@ -143,7 +192,7 @@ def _timer(seconds: float | None, act: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def on_signals(act: Callable[[int], None], signals: tuple[int, ...] = (signal.SIGINT,)) -> Iterator[None]:
+def _on_signals(act: Callable[[int], None], signals: tuple[int, ...] = (signal.SIGINT,)) -> Iterator[None]:
     """Call `act` from a thread of its own when a signal comes, even while the main thread runs compiled code.
 
     Nothing is raised in the main thread: an exception in the middle of a compiled call's return would corrupt it.
@@ -170,7 +219,7 @@ def interruptible(stop: Stop | None, *, keep_answer: bool = True) -> Iterator[St
         yield stop
         return
     own = Stop()
-    with on_signals(lambda number: own.request()):
+    with _on_signals(lambda number: own.request()):
         try:
             yield own
         except StoppedError:
@@ -182,7 +231,7 @@ def interruptible(stop: Stop | None, *, keep_answer: bool = True) -> Iterator[St
 
 
 def listen(act: Callable[[int], None], signals: tuple[int, ...]) -> Callable[[], None]:
-    """The same until the function that is returned is called, or for ever."""
+    """Call `act` when one of the signals comes, until the function that is returned is called, or for ever."""
     receiver, sender = socket.socketpair()
     _open.append(sender)  # it must outlive this call even if nobody keeps the function
     sender.setblocking(False)
@@ -204,10 +253,11 @@ def listen(act: Callable[[int], None], signals: tuple[int, ...]) -> Callable[[],
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """A Python handler must exist for the signal to be written to the wake-up socket; it has nothing to do."""
+    """Do nothing: a Python handler must exist for the signal to be written to the wake-up socket."""
 
 
 def _listen(receiver: socket.socket, act: Callable[[int], None], signals: tuple[int, ...]) -> None:
+    """Wait at the wake-up socket and call `act` with every signal that is listened for; ends when it is closed."""
     while received := receiver.recv(64):
         for number in received:
             if number in signals:

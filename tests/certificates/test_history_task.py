@@ -44,7 +44,8 @@ def test_a_threshold_at_the_edge(threshold: float) -> None:
 
 def test_weights_that_miss_the_task_are_moved_into_it() -> None:
     problem = replace(opaq.load_problem("graph-published"), task=Task(0.9))
-    search = module._HistorySearch(problem, opaq.Shannon(), 1000, Stop())
+    product = opaq.compile_problem(problem, opaq.PolicyClass(("state",)))
+    search = module._HistorySearch(product, opaq.Shannon(), 1000, Stop())
     histories = search._problem
     uniform = weights_of(histories.tree, policy_of(histories.tree, np.zeros(histories.tree.num_choices)))
     assert histories.slack(uniform)[0] < -0.01

@@ -146,7 +146,7 @@ def test_silence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture,
 
 def step(iteration: int, score: float, best: object = None) -> Progress:
     trace = Trace(iteration=iteration, score=score, slack=np.array([-0.05]), multipliers=np.array([1.25]))
-    return Progress(place=2, trace=trace, best=best, seconds=1.0, share=0.5)
+    return Progress(index=2, trace=trace, best=best, seconds=1.0, share=0.5)
 
 
 def test_a_step_in_words() -> None:

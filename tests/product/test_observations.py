@@ -36,7 +36,7 @@ from opaq.opacity.measure import measure_product
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.replay import replay
 from opaq.simulation.sampling import sample_runs
-from opaq.solvers.policy_classes import class_name, contains, default_classes, in_order, lift, named_class
+from opaq.solvers.policy_classes import class_name, contains, default_classes, lift, parse_class, sort_classes
 from opaq.spec.memory_part import free_memory
 from opaq.spec.policy_table import policy_from_dict, policy_to_dict
 from random_problems import _memory, random_policy, random_problem
@@ -165,16 +165,16 @@ def test_longer_windows_tell_shorter_ones() -> None:
 def test_classes_are_named_and_ordered() -> None:
     problem = opaq.load_problem("two-sink")
     names = ["state,observations:all", "state,observations:2", "state,time", "state, observations:1", "state"]
-    classes = [named_class(name, problem) for name in names]
-    assert [class_name(one) for one in in_order(classes)] == [
+    classes = [parse_class(name, problem) for name in names]
+    assert [class_name(one) for one in sort_classes(classes)] == [
         "state", "state, time", "state, observations:1", "state, observations:2", "state, observations:all",
     ]  # fmt: skip
     assert contains(classes[0], classes[2])
     assert not any("observations" in class_name(one) for one in default_classes(problem))
     with pytest.raises(InputError, match="'observations:9' needs a number; say how many observations, 1 to 3"):
-        named_class("state,observations:9", problem)
+        parse_class("state,observations:9", problem)
     with pytest.raises(InputError, match="'observations' needs a number"):
-        named_class("state,observations", problem)
+        parse_class("state,observations", problem)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -19,10 +19,10 @@ from opaq.solvers.policy_classes import (
     class_name,
     contains,
     default_classes,
-    in_order,
     lift,
-    named_class,
-    named_classes,
+    parse_class,
+    parse_classes,
+    sort_classes,
 )
 from opaq.solvers.strategy import Status
 from random_problems import random_policy, random_problem
@@ -69,9 +69,9 @@ def is_as_told(problem: Problem, rung: ClassResult) -> None:
 def test_a_lifted_policy_behaves_the_same(coarse: str, fine: str, seed: int) -> None:
     rng = np.random.default_rng([seed, PAIRS.index((coarse, fine))])
     problem = random_problem(rng, conditions=("state",), horizon=3, budget=500)
-    problem = replace(problem, policy_class=named_class(coarse, problem))
+    problem = replace(problem, policy_class=parse_class(coarse, problem))
     policy = random_policy(rng, problem)
-    product = compile_problem(problem, named_class(fine, problem))
+    product = compile_problem(problem, parse_class(fine, problem))
     vector = lift(policy, product, rng=rng)
     assert np.add.reduceat(vector, product.process.row_start[:-1]) == pytest.approx(1.0)
     lifted, plain = measure_product(product, vector, sequences=0), opaq.measure(problem, policy, sequences=0)
@@ -83,7 +83,7 @@ def test_a_lifted_policy_behaves_the_same(coarse: str, fine: str, seed: int) -> 
 @pytest.mark.parametrize(("coarse", "fine"), PAIRS)
 def test_inclusion_goes_one_way(coarse: str, fine: str) -> None:
     problem = opaq.load_problem("graph")
-    small, large = named_class(coarse, problem), named_class(fine, problem)
+    small, large = parse_class(coarse, problem), parse_class(fine, problem)
     assert contains(large, small)
     assert contains(large, large)
     assert contains(small, large) == ({*small.conditions_on} == {*large.conditions_on} and coarse.count(":") == 0)
@@ -107,7 +107,7 @@ def test_a_given_memory_is_contained_only_where_it_is_the_same() -> None:
 
 def test_coarser_classes_come_first() -> None:
     problem = opaq.load_problem("graph")
-    wanted = named_classes(["memory:3", "state,time,automaton", "memory:2", "state,time", "state"], problem)
+    wanted = parse_classes(["memory:3", "state,time,automaton", "memory:2", "state,time", "state"], problem)
     names = [class_name(policy_class) for policy_class in wanted]
     assert names.index("state") < names.index("state, memory:2") < names.index("state, memory:3")
     assert names.index("state") < names.index("state, time") < names.index("state, time, automaton")
@@ -142,7 +142,7 @@ def test_the_problems_own_class_is_a_rung() -> None:
     problem = replace(opaq.load_problem("two-sink"), policy_class=PolicyClass(("last_states",), last_states=2))
     names = [class_name(policy_class) for policy_class in default_classes(problem)]
     assert names.index("last_states:2") > names.index("state")
-    assert class_name(in_order(default_classes(problem))[0]) == "state"
+    assert class_name(sort_classes(default_classes(problem))[0]) == "state"
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 import opaq
+from opaq.beliefs.dynamic_program import greedy_policy, largest_return
 from opaq.beliefs.graph import Budget
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Task
 from opaq.opacity import exact
 from opaq.product.compile import compile_problem
 from opaq.product.process import HiddenProcess
-from opaq.solvers.feasible import return_seeking_policy
 from opaq.solvers.natural import NaturalGradient, NaturalState, clamp_logits
 from opaq.solvers.objective import Objective
 from opaq.solvers.solve import solve
-from opaq.solvers.starts import largest_return
 from opaq.spec import build_problem
 from opaq.stop import Stop
 from problem_examples import TWO_SINK, edited
@@ -214,7 +213,9 @@ def test_threshold_at_the_attainable_maximum(number: int) -> None:
     most = largest_return(process)
     found = solve(replace(problem, task=Task(return_at_least=most)))
     assert found.measurement.feasible
-    earning = exact.evaluate(process, return_seeking_policy(process, process.payoffs[0], stop=Stop())).opacity.value
+    earning = exact.evaluate(
+        process, greedy_policy(process, process.payoffs[0], weighting="visits", stop=Stop())
+    ).opacity.value
     assert found.measurement.opacity.value >= earning - 1e-6
 
 

@@ -19,7 +19,7 @@ from opaq.model.arrays import SparseRows, floats
 from opaq.model.fingerprint import digest, problem_parts
 from opaq.model.problem import Task
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.runs import RECORD_FILE, RunRecord, differences
+from opaq.solvers.runs import RECORD_FILE, RunRecord, describe_differences
 from random_problems import random_problem
 
 SOLVE = [sys.executable, "-m", "opaq", "solve"]
@@ -77,7 +77,7 @@ def test_another_problem_in_the_same_folder_is_refused_with_what_differs(tmp_pat
 def test_another_number_of_states_is_one_fault():
     parts = problem_parts(random_problem(np.random.default_rng(0), conditions=("state",)))
     other = parts | {"number of states": 77, "transitions": "sha256:0", "rewards": "sha256:0", "observer": "sha256:0"}
-    assert differences(parts, other) == [f"the number of states was {parts['number of states']} and is 77"]
+    assert describe_differences(parts, other) == [f"the number of states was {parts['number of states']} and is 77"]
 
 
 @pytest.mark.parametrize(

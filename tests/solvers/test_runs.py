@@ -14,9 +14,8 @@ import opaq
 from commands import opaq_command
 from opaq.errors import InputError
 from opaq.product.compile import compile_problem
-from opaq.solvers.judge import Candidate
 from opaq.solvers.lagrangian import AugmentedLagrangian
-from opaq.solvers.loop import SolverCheckpoint
+from opaq.solvers.loop import Candidate, SolverCheckpoint
 from opaq.solvers.objective import Objective
 from opaq.solvers.primal_dual import PrimalDual
 from opaq.solvers.runs import Checkpoint

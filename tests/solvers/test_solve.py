@@ -8,17 +8,17 @@ from scipy.optimize import minimize_scalar
 
 import opaq
 import oracles
+from opaq.beliefs.dynamic_program import largest_return
 from opaq.beliefs.returns import expected_return, return_gradient
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Reach, Task
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
 from opaq.simulation.sampling import sample_runs, score_gradients
-from opaq.solvers.judge import repair
+from opaq.solvers.loop import repair
 from opaq.solvers.objective import Objective
 from opaq.solvers.primal_dual import PrimalDual
 from opaq.solvers.solve import Search, solve
-from opaq.solvers.starts import largest_return
 from opaq.solvers.strategy import Status
 from random_problems import random_problem
 

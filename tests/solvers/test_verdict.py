@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import opaq
+from opaq.beliefs.dynamic_program import greedy_policy, largest_return
 from opaq.beliefs.returns import expected_return
 from opaq.model.arrays import floats
 from opaq.model.policy import PolicyClass
@@ -14,16 +15,14 @@ from opaq.model.problem import Reach, Task
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
 from opaq.reports.solution_text import search_rows
-from opaq.solvers.feasible import feasible_policy, return_seeking_policy, row_visits
-from opaq.solvers.judge import judge
+from opaq.solvers.loop import judge
 from opaq.solvers.objective import Objective
-from opaq.solvers.optimality import first_order, optimality
 from opaq.solvers.policy_classes import has_many_optima
-from opaq.solvers.polish import polish
 from opaq.solvers.primal_dual import PrimalDual
 from opaq.solvers.solve import solve
-from opaq.solvers.starts import largest_return
+from opaq.solvers.starts import find_feasible_policy, row_visits
 from opaq.solvers.strategy import Status
+from opaq.solvers.verdict import measure_first_order, measure_optimality, polish
 from opaq.stop import Stop
 from random_problems import random_problem
 from stress.extremes import bounded_model, largest_exact_return
@@ -63,7 +62,7 @@ def test_a_small_gradient_in_logits_is_no_proof():
     objective = Objective(compile_problem(problem))
     theta = objective.process.logits(objective.process.uniform())
     theta[objective.process.row_start[0]] = -40.0
-    found = optimality(objective, theta)
+    found = measure_optimality(objective, theta)
     assert found.gradient_norm < 1e-9
     assert found.residual > 0.1
     assert not found.holds
@@ -74,7 +73,7 @@ def test_gains_are_the_derivatives_on_the_simplex():
     for _ in range(10):
         product = compile_problem(replace(random_problem(rng), task=Task()))
         theta = rng.normal(size=product.process.num_slots)
-        gains = first_order(Objective(product), theta).gains
+        gains = measure_first_order(Objective(product), theta).gains
         pi = product.process.softmax(theta)
         slot = int(rng.integers(pi.size))
         first, last = (product.process.row_start[product.process.row_of_slot()[slot] + side] for side in (0, 1))
@@ -131,7 +130,7 @@ def test_polish_leaves_a_saddle():
     )
     objective = Objective(compile_problem(replace(problem, task=Task(minimise=True))))
     begun = judge(objective, np.zeros(objective.process.num_slots))
-    measured = optimality(objective, begun.theta)
+    measured = measure_optimality(objective, begun.theta)
     assert measured.stationary
     assert not measured.holds
     ended = polish(objective, begun, evaluations=500, second_order=True)
@@ -195,7 +194,7 @@ def test_the_dynamic_programs_policy_earns_the_largest_return_in_a_rich_class(se
     problem = random_problem(np.random.default_rng(seed), conditions=("state", "time"))
     process = compile_problem(problem).process
     for payoff in process.payoffs:
-        earned = expected_return(process, return_seeking_policy(process, payoff, stop=Stop()), payoff)
+        earned = expected_return(process, greedy_policy(process, payoff, weighting="visits", stop=Stop()), payoff)
         assert earned == pytest.approx(largest_return(process, payoff), abs=1e-12)
 
 
@@ -211,7 +210,7 @@ def test_feasible_policies_meet_what_some_policy_of_the_class_meets(seed):
     value, reached = (expected_return(process, pi, payoff) for payoff in process.payoffs)
     task = Task(return_at_least=value - 1e-6, requirements=(Reach(states, reached - 1e-6, "there"),))
     objective = Objective(compile_problem(replace(problem, task=task)))
-    one, two = (feasible_policy(objective, seed=3) for _ in range(2))
+    one, two = (find_feasible_policy(objective, seed=3) for _ in range(2))
     assert one.feasible
     assert np.array_equal(one.pi, two.pi)
 

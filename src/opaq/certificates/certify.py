@@ -1,4 +1,9 @@
-"""Certify: a proven upper bound on the opacity that any policy can reach under the task's requirements."""
+"""Certify: a proven upper bound on the opacity that any policy can reach under the task's requirements.
+
+The call behind `opaq certify`. It climbs a ladder of observation machines, from cheap to fine; each bounds what
+a decoder with that memory leaves uncertain (`opaq.certificates.decoder`), with the history program in between where the
+problem is small (`opaq.certificates.history`). The best bound so far never gets worse.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from time import perf_counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opaq.beliefs.dynamic_program import best_values
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import EQUAL, expected_return, largest_absolute_payoff
 from opaq.certificates.decoder.ascent import Proof
@@ -34,58 +40,53 @@ from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
-from opaq.opacity.measure import Measurement, measure
+from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.solvers.compare import Comparison
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.solvers.solve import Solution
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+_STATE = PolicyClass(("state",))  # what the bounded policies see at least
 _LEAST_SCALE = 1e-6
 _LEAST_SPAN = 1e-100  # squares of smaller scales underflow
 
 
-def largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
-    """[requirement]: the most that any policy reaches of each alone, by dynamic programming over states.
+def _largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
+    """Return [requirement]: the most that any policy reaches of each alone, by dynamic programming over states.
 
     Raises StoppedError when `stop` is requested meanwhile.
     """
-    return np.array([_largest(decisions, unit, stop) for unit in np.eye(len(decisions.names))])
+    horizon, largest = decisions.process.horizon, []
+    for unit in np.eye(len(decisions.names)):
+        paid = partial(decisions.paid, unit)
+        value = best_values(decisions.choices, paid, decisions.final(unit), horizon=horizon, stop=stop)
+        largest.append(float(decisions.start_chance @ value[decisions.start_state]))
+    return np.array(largest)
 
 
-def payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
-    """[requirement]: how far above the uniform policy's the payoffs can be; never 0."""
-    asked = [payoff for payoff in process.payoffs if payoff.threshold is not None]
-    usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in asked])
-    paid = np.array([largest_absolute_payoff(process, payoff) for payoff in asked])
+def _payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
+    """Return [requirement]: how far above the uniform policy's the payoffs can be; never 0.
+
+    largest: [requirement], the most that any policy reaches.
+    """
+    required = [payoff for payoff in process.payoffs if payoff.threshold is not None]
+    usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in required])
+    paid = np.array([largest_absolute_payoff(process, payoff) for payoff in required])
     scales = np.maximum(np.abs(largest - usual), _LEAST_SCALE * np.abs(largest) + EQUAL * paid)
     return np.where(scales > _LEAST_SPAN, scales, 1.0)
 
 
-def unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:
-    """The requirements that no policy meets, whatever rounding does to the largest payoffs."""
+def _find_unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:
+    """Return the names of the requirements that no policy meets, whatever rounding does to the largest payoffs."""
     nothing, units = np.zeros(0), np.eye(len(decisions.names))
     rounding = np.array([slack(decisions, nothing, unit, None) for unit in units])
     short = largest + rounding < decisions.thresholds
     return tuple(name for name, missed in zip(decisions.names, short, strict=True) if missed)
-
-
-def _largest(decisions: Decisions, weights: FloatArray, stop: Stop) -> float:
-    from scipy.sparse import csr_array
-
-    moves, process = decisions.moves, decisions.process
-    shape = (moves.branch_start.size - 1, process.num_states)
-    ahead = csr_array((moves.branch_chance, moves.branch_target.astype(np.int64), moves.branch_start), shape=shape)
-    heads = moves.choice_start[:-1]
-    paid = decisions.paid(weights, process.horizon)
-    value = decisions.final(weights) + np.maximum.reduceat(paid, heads)
-    for time in range(process.horizon - 1, -1, -1):
-        stop.check()
-        value = np.maximum.reduceat(decisions.paid(weights, time) + ahead @ value, heads)
-    return float(decisions.start_chance @ value[decisions.start_state])
 
 
 DEFAULT_TIME = 60.0  # seconds
@@ -173,7 +174,7 @@ class Certificate(NotebookView):
 
 def certify(
     problem: Problem | str | os.PathLike[str],
-    policy: Policy | str | os.PathLike[str] | None = None,
+    policy: Policy | Solution | str | os.PathLike[str] | None = None,
     *,
     gap: float = 0.01,
     time_limit: float = DEFAULT_TIME,
@@ -183,10 +184,16 @@ def certify(
     stop: Stop | None = None,
     on_progress: Callable[[BoundStep], None] | None = None,
 ) -> Certificate:
-    """An upper bound on the opacity (or what the task is about) of every policy that meets the task, with any memory.
+    """Prove an upper bound on the opacity (or what the task is about) of every policy that meets the task.
+
+    Any memory is allowed: the bound is that of the best policy in the scope of the certificate, not of one class. It is
+    the value of a zero-sum game between policies and decoders at some decoder: whatever costs c the decoder charges,
+    H(secret | observations) <= E[c], and the largest E[c] + multipliers (payoffs - thresholds) over policies is found
+    by dynamic programming.
 
     problem: an object, the name of a file, or the name of a scenario.
-    policy: one to compare with, an object or the name of a file; measured exactly, or to an interval.
+    policy: one to compare with: an object, the name of a file, or the Solution of this problem, whose compiled problem
+        and exact measurement are then used as they are. Measured exactly, or to an interval.
     gap: how close the bound should come to the policy's value, in its unit; the work ends there. Without a policy the
         work ends when the bound cannot fall by more than this on the finest machine that fits.
     time_limit: seconds for all of it; a problem that takes longer to compile gets the bound that needs no search.
@@ -200,6 +207,7 @@ def certify(
     BudgetError when the problem itself is too large, StoppedError when `stop` is requested before the problem is
     compiled.
     """
+    deadline = Deadline(time_limit)
     check_numbers(
         {"gap": (gap, 0, math.inf), "time_limit": (time_limit, 0, math.inf), "max_memory": (max_memory, 0, 2**30)}
     )
@@ -212,37 +220,42 @@ def certify(
         },
         optional=("machines", "stop", "on_progress"),
     )
-    begun = perf_counter()
-    stated = as_problem(problem)
-    chosen = None if policy is None else as_policy(policy, stated)
-    check_certifiable(stated)
+    read = as_problem(problem)
+    solution = policy if isinstance(policy, Solution) else None
+    if solution is not None and solution.product.problem != read:
+        finding = f"is about the problem '{solution.product.problem.name}' as it was then"
+        raise InputError([Fault("solution", finding, "give the problem that was solved")])
+    chosen = None if policy is None else policy.policy if isinstance(policy, Solution) else as_policy(policy, read)
+    check_certifiable(read)
     aware = observation_aware or (
         chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions)
     )
-    with interruptible(stop, keep_answer=False) as asked:
+    with interruptible(stop, keep_answer=False) as own_stop:
         search = _CertificateSearch.of(
-            stated,
+            read,
             chosen,
+            solution,
             gap=gap,
-            deadline=begun + time_limit,
+            deadline=deadline,
             budget=Budget(memory=round(max_memory * 2**30)),
             aware=aware,
-            stop=asked,
+            stop=own_stop,
             on_progress=on_progress or _say_nothing,
         )
-        with asked.limit(max(begun + time_limit - perf_counter(), 0.0)):
-            status = search.run(machines, deadline=begun + time_limit)
-    return search.certificate(status, perf_counter() - begun)
+        with own_stop.limit(deadline.left):
+            status = search.run(machines, deadline)
+    return search.certificate(status, deadline.elapsed)
 
 
 def _are_machines(machines: object) -> bool:
+    """Return whether an argument lists observation machines, by what they must have."""
     listed = isinstance(machines, tuple | list) and len(machines) > 0
     parts = ("name", "begin", "step")  # of the protocol ObservationMachine
     return listed and all(hasattr(one, part) for one in machines for part in parts)  # type: ignore[attr-defined]
 
 
 def _say_nothing(rung: BoundStep) -> None:
-    """For callers who do not listen."""
+    """Ignore progress."""
 
 
 def check_certifiable(problem: Problem) -> None:
@@ -251,16 +264,35 @@ def check_certifiable(problem: Problem) -> None:
     problem: the problem.
     """
     if problem.task.minimise:
-        found = "asks for as little as possible; only the most that policies can reach has a certificate"
-        raise InputError([Fault("task.objective", found, "write 'objective: maximise'")])
+        finding = "asks for as little as possible; only the most that policies can reach has a certificate"
+        raise InputError([Fault("task.objective", finding, "write 'objective: maximise'")])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Products:
+    """One problem, compiled at most once for every policy class."""
+
+    problem: Problem
+    stop: Stop
+    compiled: list[Product]
+
+    def of(self, policy_class: PolicyClass) -> Product:
+        """Return the product of a class. Raises BudgetError or StoppedError as `compile_problem` does."""
+        for product in self.compiled:
+            if product.policy_class == policy_class:
+                return product
+        self.compiled.append(compile_problem(self.problem, policy_class, stop=self.stop))
+        return self.compiled[-1]
 
 
 @dataclass(slots=True, eq=False)
 class _CertificateSearch:
-    """One certificate in the making."""
+    """One certificate in the making. The problem is compiled once per policy class."""
 
-    product: Product
-    policy: Policy | None
+    products: _Products
+    process: HiddenProcess  # for policies that look at the state
+    policy: Policy | None  # the one given
+    vector: FloatArray | None  # [slot], that policy's, if it is known from a solution
     ladder: BoundSearch
     budget: Budget
     measurement: Measurement | None
@@ -272,35 +304,66 @@ class _CertificateSearch:
         cls,
         problem: Problem,
         policy: Policy | None,
+        solution: Solution | None,
         *,
         gap: float,
-        deadline: float,
+        deadline: Deadline,
         budget: Budget,
         aware: bool,
         stop: Stop,
         on_progress: Callable[[BoundStep], None],
     ) -> _CertificateSearch:
-        time = deadline - perf_counter()
-        product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
-        decisions = Decisions.of(product.process, forever=problem.task.over == "forever", stop=stop)
-        uncertainty = problem.task.of.over(product.secret_values)
-        measurement = _measure_policy(problem, policy, budget, stop, time=time)
+        """Compile the problem, measure the policy and prove what needs no search.
+
+        policy: the one given, None for none. solution: what `solve` knows of it, if it comes from there.
+        Raises StoppedError when `stop` is requested before the problem is compiled.
+        """
+        products = _Products(problem, stop, [] if solution is None else [solution.product])
+        process = products.of(_STATE).process
+        decisions = Decisions.of(process, forever=problem.task.over == "forever", stop=stop)
+        uncertainty = problem.task.of.over(products.of(_STATE).secret_values)
+        vector = None if solution is None else solution.pi
+        measurement = None
+        if solution is not None and solution.measurement.uncertainty.method == "exact":
+            measurement = solution.measurement
+        else:
+            # The uniform policy, where none is given, is only shown: it is measured briefly, or not at all.
+            share = deadline.share(0.5 if policy is not None else 0.1) or 0.0
+            limit = max(share if policy is not None else min(share, _SHOWN_SECONDS), _LEAST_SECONDS)
+            refused = () if policy is not None else (BudgetError,)
+            with suppress(StoppedError, *refused), stop.stage(limit):
+                product = products.of(problem.policy_class if policy is None else policy.policy_class)
+                pi = product.policy_vector(policy) if vector is None else vector
+                whole = Budget(nodes=budget.nodes, memory=budget.memory)
+                measurement = measure_product(product, pi, budget=whole, sequences=0, stop=stop)
         known = measurement.uncertainty.lower if measurement is not None and measurement.feasible else -math.inf
         achieved = known if policy is not None else -math.inf
         proof = first_proof(decisions, uncertainty)
         trivial = proof.bound
         scales = np.ones(len(decisions.names))
-        with suppress(StoppedError), stop.part(deadline - perf_counter()) as part:  # when time is up no search follows
-            largest = largest_payoffs(decisions, stop=part)
-            scales = payoff_scales(product.process, largest)
-            if unattainable(decisions, largest) and known == -math.inf:  # a policy that meets the task refutes it
+        with suppress(StoppedError), stop.part(deadline.left) as part:  # when time is up no search follows
+            largest = _largest_payoffs(decisions, stop=part)
+            scales = _payoff_scales(process, largest)
+            if _find_unattainable(decisions, largest) and known == -math.inf:  # a policy that meets the task refutes it
                 proof = Proof(-math.inf, proof.multipliers)
-        ladder = BoundSearch(decisions, uncertainty, scales, aware, achieved, gap, budget.memory, stop, on_progress,
-                        proof, aware_bound=proof.bound, known=known)  # fmt: skip
-        return cls(product, policy, ladder, budget, measurement, trivial, gap)
+        ladder = BoundSearch(
+            decisions,
+            uncertainty,
+            scales,
+            aware,
+            achieved,
+            gap,
+            budget.memory,
+            stop,
+            on_progress,
+            proof,
+            aware_bound=proof.bound,
+            known=known,
+        )
+        return cls(products, process, policy, vector, ladder, budget, measurement, trivial, gap)
 
-    def run(self, machines: tuple[ObservationMachine, ...] | None, *, deadline: float) -> CertificateStatus:
-        """Climb from machine to machine."""
+    def run(self, machines: tuple[ObservationMachine, ...] | None, deadline: Deadline) -> CertificateStatus:
+        """Climb from machine to machine until the gap is reached, the deadline passes or none is left; say which."""
         ladder = self.ladder
         try:
             ending = self._climb(machines, deadline)
@@ -308,22 +371,24 @@ class _CertificateSearch:
             ending = CertificateStatus.INTERRUPTED if ladder.stop.interrupted else CertificateStatus.TIME
         return CertificateStatus.INFEASIBLE if ladder.infeasible else (CertificateStatus.GAP if ladder.done else ending)
 
-    def _climb(self, machines: tuple[ObservationMachine, ...] | None, deadline: float) -> CertificateStatus:
+    def _climb(self, machines: tuple[ObservationMachine, ...] | None, deadline: Deadline) -> CertificateStatus:
+        """Search on one machine after the other, each for its share of the time that is left."""
         ladder = self.ladder
         tolerance = max(self.gap / 20.0, _TOLERANCE)
-        climbs = self._chosen() if machines is None else _in_turn(machines)
-        for machine, share, memory in climbs:
+        if machines is None:
+            turns = self._choose_machines()
+        else:  # each has its share of the time that remains
+            turns = ((machine, 1.0 / (len(machines) - index), None) for index, machine in enumerate(machines))
+        for machine, share, memory in turns:
             close = ladder.best.bound - ladder.achieved <= _CLOSE  # the optimum of a small problem is cheap
             if ladder.done and (machine is not None or ladder.infeasible or close):
                 break
             if machine is None:
-                optimum = climb_histories(ladder, self.product.problem, seconds=share * (deadline - perf_counter()))
+                optimum = climb_histories(ladder, self.products.of(_STATE), deadline.part(share))
                 if optimum is not None and optimum.status is HistoryStatus.OPTIMAL:
                     return CertificateStatus.OPTIMUM
                 continue
-            fits = ladder.climb(
-                machine, seconds=share * (deadline - perf_counter()), tolerance=tolerance, memory=memory
-            )
+            fits = ladder.climb(machine, deadline=deadline.part(share), tolerance=tolerance, memory=memory)
             if fits and isinstance(machine, ObservationTree):  # nothing is finer
                 return (
                     CertificateStatus.CONVERGED
@@ -332,18 +397,18 @@ class _CertificateSearch:
                 )
         return CertificateStatus.FINEST
 
-    def _chosen(self) -> Iterator[_Turn]:
-        """From cheap to fine; no machine stands for the history program."""
-        process, memory, stop = self.product.process, self.budget.memory, self.ladder.stop
+    def _choose_machines(self) -> Iterator[_Turn]:
+        """Yield machines from cheap to fine; None stands for the history program."""
+        process, memory, stop = self.process, self.budget.memory, self.ladder.stop
         yield ObservationWindow(1, process.num_observations), 0.05, None
         yield None, 0.5, None
         yield ObservationTree(), 1.0, _SMALL
         if process.num_observations**3 < 2**62:
             yield ObservationWindow(2, process.num_observations), 0.05, memory // 8
         graphs = []
-        for product, vector, name, share in self._policies():
+        for process_of, vector, name, share in self._policies():
             try:
-                graphs.append(belief_machine(product.process, vector, name=name, budget=self.budget, stop=stop))
+                graphs.append(belief_machine(process_of, vector, name=name, budget=self.budget, stop=stop))
                 yield graphs[-1], share, None
             except BudgetError:
                 continue
@@ -354,28 +419,31 @@ class _CertificateSearch:
             yield Both(graphs[-1], window) if graphs else window, 0.5, None
         yield ObservationTree(), 1.0, None
 
-    def _policies(self) -> Iterator[tuple[Product, np.ndarray, str, float]]:
-        """Whose belief graphs are machines: the uniform policy's, and that of the policy given."""
-        uniform = self.product.process.uniform()
-        yield self.product, uniform, "beliefs of the uniform policy", 0.85
+    def _policies(self) -> Iterator[tuple[HiddenProcess, FloatArray, str, float]]:
+        """Yield the policies whose belief graphs are machines: the uniform one, and the one given.
+
+        Each with the process it is a vector of, the machine's name and its share of the time that remains.
+        """
+        yield self.process, self.process.uniform(), "beliefs of the uniform policy", 0.85
         if self.policy is not None:
-            product = compile_problem(self.product.problem, self.policy.policy_class, stop=self.ladder.stop)
-            yield product, product.policy_vector(self.policy), "beliefs of the policy", 0.8
+            product = self.products.of(self.policy.policy_class)
+            vector = product.policy_vector(self.policy) if self.vector is None else self.vector
+            yield product.process, vector, "beliefs of the policy", 0.8
 
     def _aware_bound(self, *, infeasible: bool) -> float | None:
-        """The bound for policies that see the observations, if it was looked for."""
+        """Return the bound for policies that see the observations, None where it was not looked for."""
         if infeasible:
             return -math.inf
         heard = self.ladder.aware or any(rung.sees_observations for rung in self.ladder.rungs)
         return self.ladder.aware_bound if heard else None
 
     def certificate(self, status: CertificateStatus, seconds: float) -> Certificate:
-        """What is proven by now."""
-        ladder = self.ladder
-        names, of = ladder.decisions.names, self.product.problem.task.of
+        """Return what is proven by now."""
+        ladder, problem = self.ladder, self.products.problem
+        names, of = ladder.decisions.names, problem.task.of
         infeasible = status is CertificateStatus.INFEASIBLE
         return Certificate(
-            problem=self.product.problem.name,
+            problem=problem.name,
             of=of.name,
             unit=of.unit,
             upper_bound=-math.inf if infeasible else ladder.bound,
@@ -392,28 +460,9 @@ class _CertificateSearch:
         )
 
 
-def _in_turn(machines: tuple[ObservationMachine, ...]) -> Iterator[_Turn]:
-    """Given machines, each with its share of the time that remains."""
-    for index, machine in enumerate(machines):
-        yield machine, 1.0 / (len(machines) - index), None
-
-
 def is_trivial(bound: float, trivial: float) -> bool:
-    """Whether a bound says no more than the one that needs no search, up to rounding."""
+    """Return whether a bound says no more than the one that needs no search, up to rounding."""
     return bound >= trivial - 1e-9 * max(1.0, abs(trivial))
-
-
-def _measure_policy(
-    problem: Problem, policy: Policy | None, budget: Budget, stop: Stop, *, time: float
-) -> Measurement | None:
-    """What the policy reaches, else the uniform one, which is only shown: None if that takes too long."""
-    limit = max(0.5 * time if policy is not None else min(0.1 * time, _SHOWN_SECONDS), _LEAST_SECONDS)
-    refused = () if policy is not None else (BudgetError,)
-    with suppress(StoppedError, *refused), stop.stage(limit):
-        return measure(
-            problem, policy, max_beliefs=budget.nodes, max_memory=budget.memory / 2**30, sequences=0, stop=stop
-        )
-    return None
 
 
 def with_bound(
@@ -424,7 +473,7 @@ def with_bound(
     stop: Stop | None = None,
     on_progress: Callable[[BoundStep], None] | None = None,
 ) -> Comparison:
-    """The comparison with a certified bound; without one where the task minimises or is met by no class.
+    """Return the comparison with a certified bound; without one where the task minimises or is met by no class.
 
     A comparison whose bound was interrupted says so, and has the best bound by then, if there is one.
 

@@ -66,9 +66,9 @@ def command(
         from opaq.cli.next_step import after_compare, print_next_command
         from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.solvers.compare import ClassResult, compare
-        from opaq.solvers.policy_classes import class_name, default_classes, named_classes
+        from opaq.solvers.policy_classes import class_name, default_classes, parse_classes
 
-        chosen = default_classes(stated) if classes is None else named_classes(_split_classes(classes), stated)
+        chosen = default_classes(stated) if classes is None else parse_classes(_split_classes(classes), stated)
         names = [class_name(policy_class) for policy_class in chosen]
         folder = PolicyFolder.prepare(save_policies, names, stated, overwrite=overwrite)
         compile_kernels(derivatives=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 from opaq.certificates.certify import DEFAULT_TIME, certify, check_certifiable
@@ -14,7 +13,7 @@ from opaq.errors import BudgetError
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.solvers.compare import compare
-from opaq.stop import TIME_IS_UP, Stop, StoppedError
+from opaq.stop import TIME_IS_UP, Deadline, Stop, StoppedError
 
 
 @dataclass(slots=True)
@@ -23,10 +22,9 @@ class FurtherAnswers:
 
     problem: Problem
     policy: Policy | None
-    time_limit: float | None  # seconds for the report and all of these
+    deadline: Deadline  # of the report and all of these
     stop: Stop
     progress: ProgressPrinter
-    begun: float = field(default_factory=perf_counter)
     left_out: list[str] = field(default_factory=list)  # what to say of those that are
 
     def wanted(self, *, certify: bool, compare: bool) -> list[str]:
@@ -35,17 +33,13 @@ class FurtherAnswers:
             check_certifiable(self.problem)
         return [kind for kind, asked in {"certificate": certify, "comparison": compare}.items() if asked]
 
-    def share(self, parts: int) -> float | None:
-        """The seconds for the next of so many parts: what the others did not use is shared by those to come."""
-        return None if self.time_limit is None else max(self.time_limit - (perf_counter() - self.begun), 0.0) / parts
-
     def computed(self, kinds: Sequence[str]) -> dict[str, Any]:
         """Kind -> the answer."""
         ways: Mapping[str, Callable[[float | None], Any]] = {"certificate": self._certify, "comparison": self._compare}
         answers = {}
         for index, kind in enumerate(kinds):
             try:
-                answers[kind] = self._within(ways[kind], self.share(len(kinds) - index))
+                answers[kind] = self._within(ways[kind], self.deadline.share(1.0 / (len(kinds) - index)))
             except (StoppedError, BudgetError) as error:
                 self.left_out.append(f"the {kind} is left out: {error}")
         return answers

@@ -89,10 +89,8 @@ def command(
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
-        from opaq.product.compile import compile_problem
         from opaq.reports.answer_pages import measurement_page
         from opaq.reports.measurement_text import constant_secret, measurement_to_dict
-        from opaq.simulation.runs import compile_for_policy
 
         compile_kernels()
     with (
@@ -103,16 +101,16 @@ def command(
         measurement = measure(
             stated, chosen, stop=stop, on_progress=progress.show, **drop_unset({"mode": mode, **options})
         )
+    assert measurement.compiled is not None  # by `measure`
+    product, pi = measurement.compiled
     if constant_secret(measurement) is not None:
-        warn_of_known_secret(compile_problem(stated), problem)
+        warn_of_known_secret(product, problem)
     if as_json:
         print_answer(json.dumps(measurement_to_dict(measurement), indent=2))
     else:
         page = measurement_page(measurement, width=page_width())
         drawn = grid or grid_time is not None
-        print_answer(
-            render_page(with_grid(page, *compile_for_policy(stated, chosen), time=grid_time) if drawn else page)
-        )
+        print_answer(render_page(with_grid(page, product, pi, time=grid_time) if drawn else page))
     if stop.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not (quiet or as_json):

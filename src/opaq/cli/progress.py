@@ -16,8 +16,7 @@ from opaq.errors import escape_invisible
 
 if TYPE_CHECKING:
     from opaq.model.problem import Problem
-    from opaq.solvers.judge import Candidate
-    from opaq.solvers.loop import Progress
+    from opaq.solvers.loop import Candidate, Progress
 
 _REFRESH = 0.3  # seconds between two renewals of a live line
 _FIRST, _PAUSE = 1.5, 10.0  # seconds to the first line, and between lines, where there is no terminal
@@ -178,7 +177,7 @@ def progress_line(
 ) -> str:
     """One step of a solver in words; `best` is the score of the best feasible policy, `seconds` the time so far."""
     trace = progress.trace
-    words = [f"start {progress.place + 1}, step {trace.iteration}", f"{title} {abs(trace.score):.4f}"]
+    words = [f"start {progress.index + 1}, step {trace.iteration}", f"{title} {abs(trace.score):.4f}"]
     if best is not None:
         words.append(f"best so far {best:.4f}")
     if threshold is not None and trace.slack.size:

@@ -104,6 +104,7 @@ def command(
         from opaq.load import problem_text
         from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.reports.report_page import make_report
+        from opaq.stop import Deadline
 
         compile_kernels(derivatives=compare)
     with (
@@ -112,13 +113,13 @@ def command(
         naming_files(files),
         faults_in(problem),
     ):
-        further = FurtherAnswers(stated, chosen, time_limit=time_limit, stop=stop, progress=progress)
+        further = FurtherAnswers(stated, chosen, deadline=Deadline(time_limit), stop=stop, progress=progress)
         wanted = further.wanted(certify=certify, compare=compare)
         made = make_report(
             stated,
             chosen,
             text=problem_text(problem),
-            time_limit=further.share(1 + len(wanted)),
+            time_limit=further.deadline.share(1.0 / (1 + len(wanted))),
             stop=stop,
             on_progress=progress.show,
             further=lambda: further.computed(wanted),

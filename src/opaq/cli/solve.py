@@ -12,7 +12,7 @@ from opaq.cli import shared_options as shared
 from opaq.cli.grid_option import Grid, GridTime, check_grid
 from opaq.cli.interrupts import BEGUN, interrupts
 from opaq.cli.shell import INTERRUPTED, MISSES_TASK, code_of_status, expect_answer, faults_in, print_note, warn
-from opaq.errors import Fault, Faults, InputError
+from opaq.errors import BudgetError, Fault, Faults, InputError
 
 if TYPE_CHECKING:
     from opaq.certificates.certify import Certificate
@@ -213,7 +213,7 @@ def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) 
     ):
         certificate = None
         try:
-            certificate = certify(problem, solution.policy, stop=stop, on_progress=rung_progress(progress))
-        except StoppedError as error:
+            certificate = certify(problem, solution, stop=stop, on_progress=rung_progress(progress))
+        except (BudgetError, StoppedError) as error:  # the policy is worth showing without
             progress.note(f"the certificate is left out: {error}")
     return certificate, stop.interrupted

@@ -76,8 +76,8 @@ def _brief(value: Any) -> str:
 
 
 def _names(value: Any) -> list[str]:
-    """Return the names of the fields of a dataclass instance."""
-    return [field.name for field in fields(value)]
+    """Return the names of the fields that make up the content of a dataclass instance: those with compare=False do not."""
+    return [field.name for field in fields(value) if field.compare]
 
 
 def _hash_value(value: Any) -> Any:

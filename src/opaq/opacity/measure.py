@@ -33,7 +33,7 @@ from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import ObservedSequence, rank_sequences
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -382,6 +382,8 @@ class Measurement(NotebookView, ContentEq):
     num_nodes: int
     seconds: float
     exactness_limit: ExactnessLimit | None = None  # what kept the answer from being exact; None: it is
+    # What `measure` compiled, with the policy vector [slot]: in memory only, no part of the answer.
+    compiled: tuple[Product, FloatArray] | None = field(default=None, compare=False, metadata={"live": True})
 
     def __repr__(self) -> str:
         task = f"return {self.expected_return:.6g}, {'feasible' if self.feasible else 'infeasible'}"
@@ -442,7 +444,7 @@ def measure(
     Raises InputError when an argument or the policy does not fit, BudgetError when "exact" cannot be had, and
     StoppedError when the work ended before anything was known.
     """
-    begun = perf_counter()
+    deadline = Deadline(time_limit)
     choose("mode", mode, get_args(Mode))
     check_numbers(
         {
@@ -464,22 +466,24 @@ def measure(
     )
     stated = as_problem(problem)
     chosen = None if policy is None else as_policy(policy, stated)
-    with interruptible(stop, keep_answer=False) as asked, asked.limit(time_limit):
+    with interruptible(stop, keep_answer=False) as asked, asked.limit(deadline.left):
         product = compile_problem(stated, chosen.policy_class if chosen is not None else None, stop=asked)
-        return measure_product(
+        pi = product.policy_vector(chosen)
+        measurement = measure_product(
             product,
-            product.policy_vector(chosen),
+            pi,
             mode=mode,
             width=width,
             samples=samples,
             rng=np.random.default_rng(seed),
             budget=_budget(max_beliefs, mass, max_memory),
-            time=None if time_limit is None else time_limit - (perf_counter() - begun),
+            time=deadline.left,
             sequences=sequences,
-            begun=begun,
+            begun=deadline.entered,
             stop=asked,
             on_progress=on_progress,
         )
+        return replace(measurement, compiled=(product, pi))
 
 
 def measure_product(

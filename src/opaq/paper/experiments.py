@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opaq.beliefs.dynamic_program import StateActions
 from opaq.errors import BudgetError
 from opaq.load import load_problem
 from opaq.model.arrays import FloatArray
@@ -32,7 +33,6 @@ from opaq.reports.grid import GridView
 from opaq.solvers.loop import Progress
 from opaq.solvers.primal_dual import PrimalDual
 from opaq.solvers.solve import Solution, solve
-from opaq.solvers.starts import StateActions
 from opaq.solvers.strategy import Status
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class ReproductionSettings:
             known = ""
             if best is not None:
                 known = f", best of this start {best.score:.4f}{'' if best.feasible else ' (infeasible)'}"
-            self.on_progress(f"{title}: start {progress.place + 1}, step {progress.trace.iteration}{known}")
+            self.on_progress(f"{title}: start {progress.index + 1}, step {progress.trace.iteration}{known}")
 
         self.on_progress(title)
         solution = solve(problem, seed=self.seed, on_step=report_step, sequences=0, **options)
@@ -438,10 +438,10 @@ def soft_policy(
     """
     if process.num_rows != process.num_states:
         raise BudgetError("soft value iteration needs one policy row a product state; condition on more")
-    choices = StateActions.of(process, process.payoffs[0])
-    value = np.zeros(process.num_states)
+    choices = StateActions.of(process)
+    paid, value = choices.paid(process.payoffs[0]), np.zeros(process.num_states)
     for _ in range(100_000):
-        quality = choices.paid + discount * (choices.ahead @ value)
+        quality = paid + discount * (choices.ahead @ value)
         top = choices.best(quality)
         counts = np.diff(np.append(choices.first, quality.size))
         weights = np.exp((quality - np.repeat(top, counts)) / temperature)

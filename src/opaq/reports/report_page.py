@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from opaq.reports.given_answers import GivenAnswers
 from opaq.reports.page.render import render_report
 from opaq.reports.report_data import ReportInputs, report_data, with_answers
 from opaq.reports.report_limits import LIMITS
-from opaq.stop import Stop, interruptible
+from opaq.stop import Deadline, Stop, interruptible
 
 Answer = Any  # of a solver or a certificate, or its JSON; reports know only what they are given
 
@@ -110,17 +109,16 @@ def make_report(
 
     further: called when all that `time_limit` is for is done; gives a certificate, a comparison, both or none, by name.
     """
-    begun = perf_counter()
+    deadline = Deadline(time_limit)
     limits = {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time_limit": (time_limit, 0, math.inf)}
     check_numbers(limits, whole=("runs", "seed"), optional=("runs", "time_limit"))
     answers = GivenAnswers.of(solution, certificate, comparison)
     chosen = _policy(policy, solution)
     tell = on_progress or (lambda words: None)
     with interruptible(stop, keep_answer=False) as asked:
-        with asked.part(time_limit) as limited:
+        with asked.part(deadline.left) as limited:
             product, pi = _compile(problem, chosen, solution, limited)
-            left = None if time_limit is None else _MEASURING * (time_limit - (perf_counter() - begun))
-            measurement = _measure(product, pi, solution, time=left, stop=limited, tell=tell)
+            measurement = _measure(product, pi, solution, time=deadline.share(_MEASURING), stop=limited, tell=tell)
             tell("replaying runs")
             stated = _problem_text(problem) if text is None else text
             inputs = ReportInputs(product, pi, chosen, measurement, answers, stated)

@@ -34,7 +34,7 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         "optimality": _optimality(solution.optimality),
         "starts": [
             {
-                "start": result.place,
+                "start": result.index,
                 "kind": result.kind,
                 "status": result.status.name.lower(),
                 of.name: solution.value_of(result.best.score),

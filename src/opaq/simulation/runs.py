@@ -35,7 +35,7 @@ def simulate(
     runs: int = 1000,
     seed: int = 0,
 ) -> tuple[Run, ...]:
-    """Independent runs of a policy.
+    """Draw independent runs of a policy.
 
     problem: an object, the name of a file, or the name of a scenario.
     policy: an object or the name of a file; None is the uniform policy.
@@ -49,15 +49,19 @@ def simulate(
 
 
 def compile_for_policy(problem: object, policy: object) -> tuple[Product, FloatArray]:
-    """A problem compiled for a policy, each given in any way, and the policy as a vector."""
-    stated = as_problem(problem)
-    chosen = None if policy is None else as_policy(policy, stated)
-    product = compile_problem(stated, None if chosen is None else chosen.policy_class)
+    """Compile a problem for a policy, each given in any way, and return the policy as a vector [slot] of the product.
+
+    problem: an object, the name of a file, or the name of a scenario. policy: an object, the name of a file, or None
+    for the uniform policy of the problem's own class. Raises InputError when one of them does not fit.
+    """
+    read = as_problem(problem)
+    chosen = None if policy is None else as_policy(policy, read)
+    product = compile_problem(read, None if chosen is None else chosen.policy_class)
     return product, product.policy_vector(chosen)
 
 
 def simulate_product(product: Product, pi: FloatArray, *, count: int, rng: np.random.Generator) -> tuple[Run, ...]:
-    """Independent runs of a policy vector, in the user's names."""
+    """Draw independent runs of a policy vector [slot] of a product, in the user's names."""
     sampled = sample_runs(product.process, pi, count=count, rng=rng)
     mdp, process = product.problem.mdp, product.process
     states, actions = np.array(mdp.states, dtype=object), np.array(product.actions, dtype=object)

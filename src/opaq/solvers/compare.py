@@ -1,11 +1,13 @@
-"""What each class of policies can hide: the one call behind `opaq compare`."""
+"""Compare what classes of policies can hide: the one call behind `opaq compare`.
+
+Classes are solved from coarse to fine; the best policy of a coarser class, lifted, is one of the starts of a finer one.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +23,10 @@ from opaq.opacity.measure import Measurement
 from opaq.product.compile import compile_problem
 from opaq.solvers.loop import Progress
 from opaq.solvers.options import SolveOptions, with_solve_options
-from opaq.solvers.policy_classes import class_name, contains, default_classes, lift, named_classes
+from opaq.solvers.policy_classes import class_name, contains, default_classes, lift, parse_classes
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Solver, Status
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -110,7 +112,7 @@ def compare(
     stop: Stop | None = None,
     **changes: Any,
 ) -> Comparison:
-    """The best policy found of every class in a ladder, each search beginning from the best coarser policy as well.
+    """Find the best policy of every class in a ladder, each search beginning from the best coarser policy as well.
 
     problem: an object, the name of a file, or the name of a scenario.
     classes: policy classes or their names, such as "state,time", "last_states:2" or "memory:2" (a memory of two nodes,
@@ -133,23 +135,25 @@ def compare(
         "on_rung": (on_rung, callable, "a function"),
         "stop": (stop, Stop, "an opaq.Stop"),
     }
+    call = Deadline()
     check_types(objects, optional=objects)
     chosen = (options or SolveOptions()).changed(**changes)
-    stated = as_problem(problem)
+    read = as_problem(problem)
     listed = [classes] if isinstance(classes, str | PolicyClass) else classes
-    wanted = default_classes(stated) if listed is None else named_classes(listed, stated)
-    _check(stated, wanted)
-    with interruptible(stop) as asked:
-        search = _Ladder(stated, asked, solver=solver, options=chosen, on_step=on_step)
-        return search.climb(wanted, chosen.time_limit, on_rung)
+    wanted = default_classes(read) if listed is None else parse_classes(listed, read)
+    _check(read, wanted)
+    with interruptible(stop) as own_stop:
+        search = _Ladder(read, own_stop, solver=solver, options=chosen, on_step=on_step)
+        return search.climb(wanted, call.limited_to(chosen.time_limit), on_rung)
 
 
 def _check(problem: Problem, classes: Sequence[PolicyClass]) -> None:
+    """Raise InputError where there is no class, or one whose rows would be shared by states with other actions."""
     if not classes:
         raise InputError([Fault("classes", "is empty", "name at least one, e.g. 'state'")])
     for policy_class in classes:
         if not {"state", "last_states"} & {*policy_class.conditions_on}:
-            compile_problem(problem, policy_class)  # rows shared by states: their actions must agree
+            compile_problem(problem, policy_class)
 
 
 @dataclass(slots=True)
@@ -165,16 +169,15 @@ class _Ladder:
     unreached: list[Unreached] = field(default_factory=list)
 
     def climb(
-        self, classes: Sequence[PolicyClass], time: float | None, on_rung: Callable[[ClassResult], None] | None
+        self, classes: Sequence[PolicyClass], deadline: Deadline, on_rung: Callable[[ClassResult], None] | None
     ) -> Comparison:
-        begun = perf_counter()
-        with self.stop.limit(time):
-            for place, policy_class in enumerate(classes):
+        """Search class by class, coarser ones first; each may use its share of the time that is left."""
+        with self.stop.limit(deadline.left):
+            for index, policy_class in enumerate(classes):
                 if self.stop.requested:
                     self.unreached.append(Unreached(class_name(policy_class), self.stop.reason))
                     continue
-                left = None if time is None else (time - perf_counter() + begun) / (len(classes) - place)
-                with self.stop.stage(left):
+                with self.stop.stage(deadline.share(1.0 / (len(classes) - index))):
                     rung = self._try(policy_class)
                 if rung is not None:
                     self.rungs.append(rung)
@@ -187,13 +190,13 @@ class _Ladder:
                 rungs=tuple(self.rungs),
                 unreached=tuple(self.unreached),
                 seed=self.options.seed,
-                seconds=perf_counter() - begun,
+                seconds=deadline.elapsed,
                 interrupted=self.stop.interrupted,
                 minimise=self.problem.task.minimise,
             )
 
     def _try(self, policy_class: PolicyClass) -> ClassResult | None:
-        """One class; None when it has no policy yet at its end, or is too large."""
+        """Return the answer of one class; None when it has no policy yet at its end, or is too large."""
         try:
             return self._search(policy_class)
         except (BudgetError, StoppedError) as error:
@@ -201,9 +204,10 @@ class _Ladder:
             return None
 
     def _search(self, policy_class: PolicyClass) -> ClassResult:
-        begun, name = perf_counter(), class_name(policy_class)
+        """Return the best policy of one class: found from here, or that of a coarser class."""
+        call, name = Deadline(), class_name(policy_class)
         below = self._best_below(policy_class)
-        lifted = None if below is None else self._lifted(below.policy, policy_class)
+        lifted = None if below is None else self._lift(below.policy, policy_class)
         on_step = self.on_step
         try:
             solution = solve(
@@ -218,10 +222,10 @@ class _Ladder:
         except StoppedError:
             if below is None or lifted is None:
                 raise
-            return self._carried(below, lifted, name, num_starts=0, seconds=perf_counter() - begun)
-        seconds = perf_counter() - begun
+            return self._carry(below, lifted, name, num_starts=0, seconds=call.elapsed)
+        seconds = call.elapsed
         if below is not None and lifted is not None and self._better(below.measurement, solution.measurement):
-            return self._carried(below, lifted, name, num_starts=len(solution.starts), seconds=seconds)
+            return self._carry(below, lifted, name, num_starts=len(solution.starts), seconds=seconds)
         return ClassResult(
             name=name,
             policy=solution.policy,
@@ -234,10 +238,8 @@ class _Ladder:
             warm_from=None if below is None else below.name,
         )
 
-    def _carried(
-        self, below: ClassResult, lifted: Policy, name: str, *, num_starts: int, seconds: float
-    ) -> ClassResult:
-        """The policy of a coarser class, whose measurement holds for it as it is: it behaves the same."""
+    def _carry(self, below: ClassResult, lifted: Policy, name: str, *, num_starts: int, seconds: float) -> ClassResult:
+        """Return the policy of a coarser class as the answer; it behaves the same, so that its measurement holds."""
         status = Status.COMPLETED
         if self.stop.requested:
             status = Status.INTERRUPTED if self.stop.interrupted else Status.TIME_LIMIT
@@ -254,12 +256,14 @@ class _Ladder:
             carried=True,
         )
 
-    def _lifted(self, policy: Policy, policy_class: PolicyClass) -> Policy:
+    def _lift(self, policy: Policy, policy_class: PolicyClass) -> Policy:
+        """Return the policy of a coarser class as one of this class, drawn from the seed where there is a choice."""
         product = compile_problem(self.problem, policy_class, stop=self.stop)
         rng = np.random.default_rng(np.random.SeedSequence(self.options.seed, spawn_key=(3,)))
         return product.policy(lift(policy, product, rng=rng))
 
     def _best_below(self, policy_class: PolicyClass) -> ClassResult | None:
+        """Return the best answer so far among the classes that this one contains."""
         best: ClassResult | None = None
         for rung in self.rungs:
             if contains(policy_class, rung.policy.policy_class) and (
@@ -269,13 +273,16 @@ class _Ladder:
         return best
 
     def _better(self, one: Measurement, other: Measurement) -> bool:
-        """Feasible before infeasible, then by what the task is about; infeasible ones are not ranked."""
+        """Return whether one is better: feasible before infeasible, then by the uncertainty of the task.
+
+        Infeasible ones are not ranked.
+        """
         if one.feasible != other.feasible or not one.feasible:
             return one.feasible and not other.feasible
         return self._score(one.uncertainty) > self._score(other.uncertainty)
 
     def _score(self, amount: Amount) -> float:
-        """What is certain of it, or the estimate; with the sign of the objective."""
+        """Return what is certain of an uncertainty, or its estimate, with the sign of the objective."""
         sampled = amount.method == "sampled"
         if self.problem.task.minimise:
             return -amount.value if sampled else -amount.upper

@@ -1,4 +1,9 @@
-"""An augmented Lagrangian with a quasi-Newton inner solver on exact gradients."""
+"""An augmented Lagrangian with a quasi-Newton inner solver on exact gradients.
+
+Each step maximises the augmented Lagrangian (`Merit`) over logits by L-BFGS-B, and then sets the multipliers to
+l_i <- max(0, l_i - rho s_i), s_i the slacks in units of the objective's scales. The penalty rho grows while violations
+do not shrink.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import LARGEST_LOGIT
-from opaq.solvers.objective import Objective, Point
+from opaq.solvers.objective import Merit, Objective, Point
 from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, StepInfo, Trace
 
 
@@ -16,10 +21,10 @@ from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, Step
 class LagrangianState:
     """Where an augmented Lagrangian stands between two inner solves."""
 
-    theta: FloatArray
+    theta: FloatArray  # [slot], logits
     multipliers: FloatArray  # [requirement], in units of score per scaled slack
     penalty: float
-    violation: float
+    violation: float  # the largest of the last step, in units of the scales
     gain: float  # what the last step added to the score
     iteration: int
     evaluations: int
@@ -27,7 +32,7 @@ class LagrangianState:
 
 @dataclass(frozen=True, slots=True)
 class AugmentedLagrangian:
-    """Maximise score - sum_i psi(slack_i): each step is one inner solve, then multipliers and penalty are updated.
+    """Each step is one inner solve of the augmented Lagrangian; then multipliers and penalty are updated.
 
     Slacks are divided by the objective's scales, so that one penalty suits rewards of any size.
     """
@@ -40,35 +45,38 @@ class AugmentedLagrangian:
     name = "lagrangian"
     judge_every = 1
 
-    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> LagrangianState:
-        """Multipliers 0. Starts differ in their first penalty: a small one lets them roam, a large one keeps them near.
+    def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> LagrangianState:
+        """Begin with multipliers 0 and a penalty that depends on the start: small ones roam, large ones stay near.
 
         With a small penalty alone, all starts may first run to the same infeasible optimum of opacity.
         """
-        penalty = self.first_penalty * 8.0 ** (place % 4)
+        penalty = self.first_penalty * 8.0 ** (index % 4)
         return LagrangianState(theta, np.zeros(objective.scales.size), penalty, np.inf, np.inf, 0, 0)
 
     def step(
         self, objective: Objective, state: LagrangianState, rng: np.random.Generator
     ) -> tuple[LagrangianState, StepInfo]:
-        """One inner solve by L-BFGS-B."""
+        """Run one inner solve by L-BFGS-B, then update multipliers and penalty."""
         from scipy.optimize import minimize
 
         seed = int(rng.integers(2**62))
         softness = objective.softness(state.iteration)
-        climb = _LagrangianClimb(objective, state, seed, softness)
-        before = _merit(climb.at(state.theta), state, objective.scales)[0]
+        inner = _InnerObjective(objective, state, seed, softness)
+        before = -inner.merit.value(inner.at(state.theta))
         bounds = [(-LARGEST_LOGIT, LARGEST_LOGIT)] * state.theta.size
         options = {"maxiter": self.max_inner, "maxcor": 20, "ftol": 1e-12, "gtol": self.tolerance * 0.1}
-        found = minimize(climb, state.theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        point = climb.best if climb.best is not None else climb.at(state.theta)
+        solved = minimize(inner, state.theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        point = inner.best if inner.best is not None else inner.at(state.theta)
         scaled = point.slack / objective.scales
-        after = self._update(state, point, scaled, gain=before - float(found.fun), evaluations=int(found.nfev))
+        after = self._update(state, point, scaled, gain=before - float(solved.fun), evaluations=int(solved.nfev))
         trace = Trace(after.iteration, point.score, point.slack, after.multipliers / objective.scales)
         return after, StepInfo(iteration=after.iteration, theta=after.theta, trace=trace)
 
     def done(self, state: LagrangianState) -> Status | None:
-        """Settled when nothing is violated and the last inner solve gained nothing: no proof of a local optimum."""
+        """Return SETTLED when nothing is violated and the last inner solve gained nothing, STOPPED after all steps.
+
+        Neither is a proof of a local optimum.
+        """
         if state.iteration and state.violation <= self.tolerance and abs(state.gain) <= 1e-7:
             return Status.SETTLED
         return Status.STOPPED if state.iteration >= self.max_steps else None
@@ -76,7 +84,7 @@ class AugmentedLagrangian:
     def _update(
         self, state: LagrangianState, point: Point, slack: FloatArray, *, gain: float, evaluations: int
     ) -> LagrangianState:
-        """Multipliers and penalty after an inner solve that ended at a point with this scaled slack."""
+        """Return the state after an inner solve that ended at a point with this scaled slack [requirement]."""
         multipliers = np.maximum(0.0, state.multipliers - state.penalty * slack)
         active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
         violation = float(active.max(initial=0.0))
@@ -93,35 +101,29 @@ class AugmentedLagrangian:
         )
 
 
-def _merit(point: Point, state: LagrangianState, scales: FloatArray) -> tuple[float, FloatArray]:
-    """-(augmented Lagrangian) and its gradient, to be minimised."""
-    pressure = np.maximum(0.0, state.multipliers - state.penalty * point.slack / scales)
-    merit = -point.score + float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
-    return merit, -point.score_slope - (pressure / scales) @ point.slack_slope
-
-
-class _LagrangianClimb:
-    """The merit function for the inner solver; remembers the best point it was asked for."""
+class _InnerObjective:
+    """Minus the merit, to be minimised by the inner solver; remembers the best point evaluated."""
 
     def __init__(self, objective: Objective, state: LagrangianState, seed: int, softness: float) -> None:
-        self._objective, self._state, self._seed, self._softness = objective, state, seed, softness
+        self._objective, self._seed, self._softness = objective, seed, softness
+        self.merit = Merit(state.multipliers, state.penalty, objective.scales)
         self._lowest = np.inf
         self.best: Point | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         point = self.at(theta.copy())
-        merit, slope = _merit(point, self._state, self._objective.scales)
-        if merit < self._lowest:
-            self._lowest, self.best = merit, point
-        return merit, slope
+        value = -self.merit.value(point)
+        if value < self._lowest:
+            self._lowest, self.best = value, point
+        return value, -self.merit.slope(point)
 
     def at(self, theta: FloatArray) -> Point:
-        """The objective there, with the same random numbers each time."""
+        """Evaluate the objective at some logits, with the same random numbers each time."""
         return self._objective.at(theta, np.random.default_rng(self._seed), softness=self._softness)
 
 
 def _plan(request: PlanRequest) -> Plan:
-    """Many starts for a few steps, a third of them on, two to the end."""
+    """Plan many starts for a few steps, a third of them on, two to the end."""
     many = request.many_starts
     rounds = tuple(AugmentedLagrangian(max_steps=steps) for steps in (6, 25, 100))
     return Plan(rounds, (many, max(2, (many + 2) // 3), 2), (many,))

@@ -2,7 +2,8 @@
 
 For a softmax row u, dL/dtheta(u, a) = D(u) pi(a | u) A(u, a) with D(u) the expected visits of the row and A the
 advantage of the linearised Lagrangian. The step theta += eta A, that is pi <- pi exp(eta A), does not slow down in
-rows that are rarely visited or in actions that are rarely taken, as gradient steps on logits do.
+rows that are rarely visited or in actions that are rarely taken, as gradient steps on logits do. Requirements enter by
+an augmented Lagrangian (`Merit`), whose multipliers move after every step.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
-from opaq.solvers.objective import LEAST_SOFTNESS, Objective, Slopes
+from opaq.solvers.objective import LEAST_SOFTNESS, Merit, Objective, Slopes
 from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, StepInfo, Trace
 
-LOWEST_LOGIT = -35.0  # below the largest of its row: from there an action is back within some iterations
+_LOWEST_LOGIT = -35.0  # below the largest of its row: from there an action is back within some iterations
 _LARGEST_ADVANTAGE = 10.0
 _SMALLEST_RATE = 1e-7
 _LEAST_GAIN = 1e-6  # of the merit: a step that gains less has gained next to nothing
@@ -31,12 +32,12 @@ _MANY_BELIEFS = 100_000  # above this one wave of starts is all
 class NaturalState:
     """Where the ascent stands between two steps."""
 
-    theta: FloatArray
-    velocity: FloatArray
+    theta: FloatArray  # [slot], logits
+    velocity: FloatArray  # [slot], the last move, for momentum
     multipliers: FloatArray  # [requirement], in units of score per scaled slack
     penalty: float
-    rate: float
-    violation: float
+    rate: float  # eta
+    violation: float  # the largest after the last step, in units of the scales
     gap: float  # first-order gain that is left, in bits
     idle: int  # steps in a row that gained next to nothing
     runs: int  # sampled per evaluation, where gradients are sampled: more as the ascent goes on
@@ -46,7 +47,9 @@ class NaturalState:
 
 @dataclass(frozen=True, slots=True)
 class NaturalGradient:
-    """Maximise score - sum_i psi(slack_i): each step is some iterations on one frozen graph, then multipliers move.
+    """Each step is some iterations on one frozen belief graph with fixed multipliers; then the multipliers move.
+
+        velocity <- momentum velocity + rate A,   theta <- theta + velocity,   l_i <- max(0, l_i - rho s_i).
 
     Slacks are divided by the objective's scales, so that one penalty suits rewards of any size. The rate grows
     while the merit rises and falls when it does not: an iteration that lowers the merit is taken back.
@@ -63,8 +66,8 @@ class NaturalGradient:
     name = "natural"
     judge_every = 1
 
-    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> NaturalState:
-        """At rest, multipliers 0."""
+    def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> NaturalState:
+        """Begin with zero velocity and multipliers."""
         none = np.zeros(objective.scales.size)
         return NaturalState(
             theta, np.zeros_like(theta), none, self.first_penalty, self.first_rate, np.inf, np.inf, 0, _FIRST_RUNS, 0, 0
@@ -73,28 +76,29 @@ class NaturalGradient:
     def step(
         self, objective: Objective, state: NaturalState, rng: np.random.Generator
     ) -> tuple[NaturalState, StepInfo]:
-        """Some iterations with fixed multipliers."""
+        """Take some iterations with fixed multipliers on one frozen graph, then move the multipliers."""
         process, scales = objective.process, objective.scales
         softness = objective.softness(state.iteration)
         local = objective.near(state.theta, seed=int(rng.integers(2**62)), runs=state.runs, softness=softness)
         theta, velocity, rate = state.theta, state.velocity, state.rate
         here = local.slopes(theta)
-        merit = begun = _merit(here, state, scales)
+        merit = Merit(state.multipliers, state.penalty, scales)
+        value = first_value = merit.value(here)
         count = 1
         for _ in range(self.iterations):
-            push = self.momentum * velocity + rate * _advantage(process, here, state, scales)
+            push = self.momentum * velocity + rate * _advantage(process, here, merit.slope(here))
             tried = clamp_logits(process, theta + push)
             there = local.slopes(tried)
             count += 1
-            found = _merit(there, state, scales)
-            if found >= merit - local.noise - _NOISE * max(1.0, abs(merit)):
-                theta, velocity, here, merit = tried, push, there, found
+            after_push = merit.value(there)
+            if after_push >= value - local.noise - _NOISE * max(1.0, abs(value)):
+                theta, velocity, here, value = tried, push, there, after_push
                 rate = min(rate * 1.15, self.largest_rate)
             else:
                 velocity = np.zeros_like(velocity)
                 rate = max(rate * 0.4, _SMALLEST_RATE)
-        after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here)
-        idle = state.idle + 1 if merit - begun <= _LEAST_GAIN * max(1.0, abs(merit)) + local.noise else 0
+        after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here, merit)
+        idle = state.idle + 1 if value - first_value <= _LEAST_GAIN * max(1.0, abs(value)) + local.noise else 0
         if softness > LEAST_SOFTNESS:  # what is climbed still changes: this is no end
             idle, after = 0, replace(after, gap=np.inf)
         after = replace(after, idle=idle, runs=math.ceil(1.2 * state.runs), evaluations=state.evaluations + count)
@@ -102,20 +106,26 @@ class NaturalGradient:
         return after, StepInfo(iteration=after.iteration, theta=theta, trace=trace)
 
     def done(self, state: NaturalState) -> Status | None:
-        """Settled when nothing is violated and no first-order gain is left, or it gains no more."""
+        """Return SETTLED when nothing is violated and no first-order gain is left, or it gains no more.
+
+        STOPPED after all steps, None otherwise. Neither is a proof: the verdict tests the policy.
+        """
         if state.violation <= self.tolerance and (state.gap <= self.tolerance or state.idle >= _MAX_IDLE):
             return Status.SETTLED
         return Status.STOPPED if state.iteration >= self.max_steps else None
 
-    def _update(self, objective: Objective, state: NaturalState, here: Slopes) -> NaturalState:
+    def _update(self, objective: Objective, state: NaturalState, here: Slopes, merit: Merit) -> NaturalState:
+        """Return the state with multipliers and penalty moved, and the first-order gap that is left.
+
+        The gap is the sum over rows of max_a D(u) A(u, a): what the best deterministic change promises.
+        """
         slack = here.slack / objective.scales
-        multipliers = _pressure(here.slack, state, objective.scales)
+        multipliers = merit.pressure(here.slack)
         active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
         violation = float(active.max(initial=0.0))
         grow = violation > 0.7 * state.violation and violation > self.tolerance
         best = np.maximum.reduceat(
-            above_mean(objective.process, here.pi, _slope(here, state, objective.scales)),
-            objective.process.row_start[:-1],
+            _above_mean(objective.process, here.pi, merit.slope(here)), objective.process.row_start[:-1]
         )
         return replace(
             state,
@@ -127,42 +137,28 @@ class NaturalGradient:
         )
 
 
-def _pressure(slack: FloatArray, state: NaturalState, scales: FloatArray) -> FloatArray:
-    return np.maximum(0.0, state.multipliers - state.penalty * slack / scales)
-
-
-def _merit(here: Slopes, state: NaturalState, scales: FloatArray) -> float:
-    pressure = _pressure(here.slack, state, scales)
-    return here.score - float((pressure**2 - state.multipliers**2).sum()) / (2.0 * state.penalty)
-
-
-def _slope(here: Slopes, state: NaturalState, scales: FloatArray) -> FloatArray:
-    """The derivative of the merit by the policy vector."""
-    return np.asarray(here.score_slope + (_pressure(here.slack, state, scales) / scales) @ here.slack_slope)
-
-
-def _advantage(process: HiddenProcess, here: Slopes, state: NaturalState, scales: FloatArray) -> FloatArray:
-    """A(u, a): what action a is worth above the row's mean, per visit."""
-    above = above_mean(process, here.pi, _slope(here, state, scales))
+def _advantage(process: HiddenProcess, here: Slopes, slope: FloatArray) -> FloatArray:
+    """Return [slot]: A(u, a), what action a is worth above the row's mean, per visit; `slope` is that of the merit."""
+    above = _above_mean(process, here.pi, slope)
     visits = np.repeat(here.visits, np.diff(process.row_start))
     scaled = np.divide(above, visits, out=np.zeros_like(above), where=visits > 0.0)
     return np.clip(scaled, -_LARGEST_ADVANTAGE, _LARGEST_ADVANTAGE)
 
 
-def above_mean(process: HiddenProcess, pi: FloatArray, slope: FloatArray) -> FloatArray:
-    """The slope of every action above the mean of its row under the policy."""
+def _above_mean(process: HiddenProcess, pi: FloatArray, slope: FloatArray) -> FloatArray:
+    """Return [slot]: the slope of every action above the mean of its row under the policy."""
     means = np.add.reduceat(pi * slope, process.row_start[:-1])
     return np.asarray(slope - np.repeat(means, np.diff(process.row_start)))
 
 
 def clamp_logits(process: HiddenProcess, theta: FloatArray) -> FloatArray:
-    """The same policy with the largest logit of every row 0 and none below the lowest."""
+    """Return logits of the same policy with the largest of every row 0, and none below -35."""
     top = np.repeat(np.maximum.reduceat(theta, process.row_start[:-1]), np.diff(process.row_start))
-    return np.asarray(np.maximum(theta - top, LOWEST_LOGIT))
+    return np.asarray(np.maximum(theta - top, _LOWEST_LOGIT))
 
 
 def _plan(request: PlanRequest) -> Plan:
-    """All starts for a few steps, the better ones on, and more waves of starts while the best disagree.
+    """Plan all starts for a few steps, the better ones on, and more waves of starts while the best disagree.
 
     Twice as many starts where policies of the class often have several local optima.
     """
@@ -177,7 +173,7 @@ def _plan(request: PlanRequest) -> Plan:
 
 
 def _sampled_plan(first: int) -> Plan:
-    """For gradients that are slow and noisy: short steps, the better start goes on."""
+    """Plan for gradients that are slow and noisy: short steps, the better start goes on."""
     rounds = tuple(NaturalGradient(max_steps=steps, iterations=10) for steps in (6, 40))
     return Plan(rounds, (first, 1), (first,))
 

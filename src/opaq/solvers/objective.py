@@ -1,4 +1,10 @@
-"""What a solver climbs: opacity (or what the task is about) and requirements of a softmax policy, with gradients."""
+"""The objective of a solver: opacity (or what the task is about) and requirements of a softmax policy, with gradients.
+
+    maximise   score(theta) = sign H(Z | Y; theta) / scale   subject to   slack_i(theta) = V_i(theta) - zeta_i >= 0,
+
+with pi(a | u) = exp theta(u, a) / sum_b exp theta(u, b) for every policy row u. Sign is -1 and the score is to be read
+as minus the uncertainty where as little as possible is asked for; scale is 1 for opacity in bits.
+"""
 
 from __future__ import annotations
 
@@ -29,23 +35,50 @@ LEAST_SOFTNESS = 1e-3  # of the scale
 class Point:
     """The score and the slack of every requirement at one policy, with gradients."""
 
-    theta: FloatArray
+    theta: FloatArray  # [slot], logits
     score: float  # the uncertainty in units of its scale, negative when as little as possible is asked for
-    score_slope: FloatArray  # [slot]
+    score_slope: FloatArray  # [slot], by logits
     slack: FloatArray  # [requirement]
-    slack_slope: FloatArray  # [requirement, slot]
+    slack_slope: FloatArray  # [requirement, slot], by logits
 
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
     """Score and slack at one policy with their derivatives by the policy vector, and the visits of every row."""
 
-    pi: FloatArray  # [slot]
+    pi: FloatArray  # [slot], probabilities
     score: float
-    score_slope: FloatArray  # [slot]
+    score_slope: FloatArray  # [slot], by probabilities
     slack: FloatArray  # [requirement]
-    slack_slope: FloatArray  # [requirement, slot]
-    visits: FloatArray  # [row]
+    slack_slope: FloatArray  # [requirement, slot], by probabilities
+    visits: FloatArray  # [row]: D(u), expected
+
+
+@dataclass(frozen=True, slots=True)
+class Merit:
+    """The augmented Lagrangian of an objective, which solvers maximise for fixed multipliers l and penalty rho.
+
+        score - sum_i (max(0, l_i - rho s_i)^2 - l_i^2) / (2 rho),   s_i = slack_i / scale_i.
+
+    Its slope is that of the Lagrangian with the multipliers max(0, l_i - rho s_i): the `pressure` of the requirements.
+    """
+
+    multipliers: FloatArray  # [requirement], in units of score per scaled slack
+    penalty: float
+    scales: FloatArray  # [requirement]
+
+    def pressure(self, slack: FloatArray) -> FloatArray:
+        """Return [requirement]: the multipliers that the penalty amounts to at a slack [requirement]."""
+        return np.asarray(np.maximum(0.0, self.multipliers - self.penalty * slack / self.scales))
+
+    def value(self, at: Point | Slopes) -> float:
+        """Return the merit at a policy."""
+        pressure = self.pressure(at.slack)
+        return at.score - float((pressure**2 - self.multipliers**2).sum()) / (2.0 * self.penalty)
+
+    def slope(self, at: Point | Slopes) -> FloatArray:
+        """Return [slot]: its derivative, by what the slopes of score and slack are taken."""
+        return np.asarray(at.score_slope + (self.pressure(at.slack) / self.scales) @ at.slack_slope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,45 +117,59 @@ class Objective:
         return self.leaf.scale
 
     def softness(self, iteration: int) -> float:
-        """How smooth an uncertainty with kinks is made after some iterations: less and less; 0 where it has none."""
+        """Return how smooth an uncertainty with kinks is made after some iterations, as a share of its scale.
+
+        Less and less; 0 where it has no kinks.
+        """
         return 0.0 if self.leaf.smooth else max(_FIRST_SOFTNESS * _COOLING**iteration, LEAST_SOFTNESS)
 
     def requirements(self) -> tuple[Payoff, ...]:
-        """The payoffs that have a threshold."""
+        """Return the payoffs that have a threshold, in the order of every [requirement] axis."""
         return tuple(payoff for payoff in self.process.payoffs if payoff.threshold is not None)
 
     def thresholds(self) -> FloatArray:
-        """What is asked of each of them."""
+        """Return [requirement]: zeta, the thresholds."""
         return np.array([payoff.threshold for payoff in self.requirements()], dtype=np.float64)
 
     @property
     def scales(self) -> FloatArray:
-        """What slacks are divided by to compare requirements of any size."""
+        """[requirement]: what slacks are divided by to compare requirements of any size."""
         return np.ones(len(self.requirements())) if self.sizes is None else self.sizes
 
     def at(self, theta: FloatArray, rng: np.random.Generator | None = None, *, softness: float = 0.0) -> Point:
-        """Score, slack and gradients at one policy; sampled ones draw from `rng`."""
-        leaf = self._softened(softness)
+        """Evaluate score, slack and gradients at one policy.
+
+        theta: [slot], logits. rng: what sampled gradients draw from; without it they are exact.
+        softness: how smooth an uncertainty with kinks is made.
+        Raises StoppedError when the stop is requested meanwhile.
+        """
+        leaf = self._soften(softness)
         if self.gradients == "sampled" and rng is not None:
-            return self._sampled(theta, rng, leaf)
+            return self._sample(theta, rng, leaf)
         value, slope = exact.gradient(self.process, theta, leaf=leaf, budget=self.budget, stop=self.stop)
-        found = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
-        return self._point(theta, value, slope, found)
+        returns = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
+        return self._point(theta, value, slope, returns)
 
-    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0, softness: float = 0.0) -> Local:
-        """The objective near one policy: on a belief graph whose shape is built once, or from sampled runs."""
-        leaf = self._softened(softness)
+    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0, softness: float = 0.0) -> _LocalObjective:
+        """Return the objective near one policy: on a belief graph whose shape is built once, or from sampled runs.
+
+        theta: [slot], logits. seed, runs: of sampled runs, whose number `samples` limits (0: all of these).
+        softness: how smooth an uncertainty with kinks is made.
+        """
+        leaf = self._soften(softness)
         if self.gradients == "sampled":
-            return SampledObjective(self, seed, min(runs or self.samples, self.samples), leaf)
-        return FrozenObjective(self, theta, leaf)
+            return _SampledObjective(self, seed, min(runs or self.samples, self.samples), leaf)
+        return _FrozenObjective(self, theta, leaf)
 
-    def _softened(self, softness: float) -> Uncertainty:
+    def _soften(self, softness: float) -> Uncertainty:
+        """Return the uncertainty made smooth where it has kinks; as it is for a softness of 0."""
         return self.leaf.softened(softness) if softness else self.leaf
 
     def hessian_products(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """The Hessian of the score at one policy as a function of a direction, on a graph whose shape is built once.
+        """Return the Hessian of the score at one policy as a function of a direction [slot], by a complex step.
 
-        Beliefs that are merged at this policy may move apart along a direction; then that product is made by hashing.
+        The graph's shape is built once. Beliefs that are merged at this policy may move apart along a direction; then
+        that product is made by hashing.
         """
         process, leaf, factor = self.process, self.leaf, self.sign / self.scale
         graph = FrozenGraph.of(process, process.softmax(theta), budget=self.budget, leaf=leaf, stop=self.stop)
@@ -140,44 +187,57 @@ class Objective:
         return product
 
     def slack(self, theta: FloatArray) -> FloatArray:
-        """The exact slack of every requirement."""
+        """Return [requirement]: V_i - zeta_i of some logits, exactly."""
         pi = self.process.softmax(theta)
         values = [expected_return(self.process, pi, payoff) for payoff in self.requirements()]
         return np.array(values, dtype=np.float64) - self.thresholds()
 
     def tolerances(self, pi: FloatArray) -> FloatArray:
-        """[requirement]: how far below 0 a slack may be and still count as met: half of what measurements allow."""
+        """Return [requirement]: how far below 0 a slack may be and count as met, half of what measurements allow.
+
+        pi: [slot], the policy vector.
+        """
         process = self.process
         paid = [(payoff, absolute_payoff(process, pi, payoff)) for payoff in self.requirements()]
         return np.array([0.5 * threshold_tolerance(process, payoff, size) for payoff, size in paid], dtype=np.float64)
 
-    def _sampled(self, theta: FloatArray, rng: np.random.Generator, leaf: Uncertainty) -> Point:
+    def _sample(self, theta: FloatArray, rng: np.random.Generator, leaf: Uncertainty) -> Point:
+        """Estimate score, slack and gradients from `samples` runs each, as in the paper.
+
+        The gradients are likelihood-ratio ones: its equations HMM_approx_gradient_entropy and
+        estimation_gradient_value_function.
+        """
         value, _, slope = sampled.gradient(
             self.process, theta, samples=self.samples, rng=rng, leaf=leaf, stop=self.stop
         )
-        found = score_gradients(self.process, theta, self.requirements(), samples=self.samples, rng=rng)
-        return self._point(theta, value, slope, found)
+        returns = score_gradients(self.process, theta, self.requirements(), samples=self.samples, rng=rng)
+        return self._point(theta, value, slope, returns)
 
-    def _point(self, theta: FloatArray, value: float, slope: FloatArray, found: list[tuple[Any, Any]]) -> Point:
-        values = np.array([value for value, _ in found], dtype=np.float64)
-        slopes = np.array([slope for _, slope in found], dtype=np.float64).reshape(len(found), theta.size)
+    def _point(self, theta: FloatArray, value: float, slope: FloatArray, returns: list[tuple[Any, Any]]) -> Point:
+        """Return an uncertainty, its slope and the returns with theirs as scores and slacks."""
+        values = np.array([value for value, _ in returns], dtype=np.float64)
+        slopes = np.array([slope for _, slope in returns], dtype=np.float64).reshape(len(returns), theta.size)
         factor = self.sign / self.scale
         return Point(theta, factor * value, factor * slope, values - self.thresholds(), slopes)
 
 
-class Local(Protocol):
-    """An objective near one policy."""
+class _LocalObjective(Protocol):
+    """An objective near one policy, evaluated at many."""
 
     @property
     def noise(self) -> float:
         """The standard error of the scores, 0 where they are exact."""
 
     def slopes(self, theta: FloatArray) -> Slopes:
-        """Values and derivatives by the policy vector."""
+        """Return values and derivatives by the policy vector at some logits [slot]."""
 
 
-class FrozenObjective:
-    """Evaluates an objective at many policies; the belief graph is built anew only where its shape does not fit."""
+class _FrozenObjective:
+    """Evaluates an objective exactly at many policies near one.
+
+    The belief graph of the first is built once; which beliefs are equal rarely changes with the policy, so that a sweep
+    over the same shape gives value and slope of others. It is built anew only where the shape does not fit.
+    """
 
     noise = 0.0
 
@@ -186,11 +246,12 @@ class FrozenObjective:
         self._build(objective.process.softmax(theta))
 
     def slopes(self, theta: FloatArray) -> Slopes:
-        """Exact values and derivatives (of what the budget keeps)."""
+        """Return exact values and derivatives (of what the budget keeps)."""
         pi = self._objective.process.softmax(theta)
         return _with_returns(self._objective, pi, *self._sweep(pi))
 
     def _sweep(self, pi: FloatArray) -> tuple[float, FloatArray]:
+        """Return the uncertainty and its slope; builds the graph anew where beliefs that were merged move apart."""
         swept = self._graph.sweep(pi, self._buffers, stop=self._objective.stop)
         if swept is None:
             self._build(pi)
@@ -200,6 +261,7 @@ class FrozenObjective:
         return swept
 
     def _build(self, pi: FloatArray) -> None:
+        """Build the belief graph of a policy vector, and buffers for its sweeps."""
         objective = self._objective
         self._graph = FrozenGraph.of(
             objective.process, pi, budget=objective.budget, leaf=self._leaf, stop=objective.stop
@@ -207,7 +269,7 @@ class FrozenObjective:
         self._buffers = self._graph.buffers()
 
 
-class SampledObjective:
+class _SampledObjective:
     """Evaluates an objective from sampled runs: opacity is estimated, with the same random numbers at every policy.
 
     Returns and visits are exact.
@@ -218,7 +280,7 @@ class SampledObjective:
         self.noise = 0.0
 
     def slopes(self, theta: FloatArray) -> Slopes:
-        """Estimated score and slope, exact slacks."""
+        """Return an estimated score with its slope, and exact slacks and visits."""
         objective, rng = self._objective, np.random.default_rng(self._seed)
         pi = objective.process.softmax(theta)
         value, noise, slope = sampled.policy_slope(
@@ -229,7 +291,7 @@ class SampledObjective:
 
 
 def _with_returns(objective: Objective, pi: FloatArray, value: float, slope: FloatArray) -> Slopes:
-    """Slacks and visits beside an opacity."""
+    """Add slacks and visits to an uncertainty and its slope."""
     process, payoffs, factor = objective.process, objective.requirements(), objective.sign / objective.scale
     returns = [return_slope(process, pi, payoff) for payoff in payoffs or process.payoffs[:1]]
     return Slopes(

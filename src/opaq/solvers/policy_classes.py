@@ -1,4 +1,9 @@
-"""Policy classes by name, which contain which, the ladder for a problem, and policies lifted to larger classes."""
+"""Policy classes: by name, which contains which, the ladder for a problem, and policies lifted to larger classes.
+
+A class is what a policy may look at, e.g. the state and the time. A class that looks at more contains those that look
+at less: `lift` writes a policy of the smaller class as one of the larger that behaves the same, so that a search in
+the larger class can begin there and never ends below.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +60,12 @@ SIZED_CONDITIONS: dict[str, SizedCondition] = {
 
 
 def class_name(policy_class: PolicyClass) -> str:
-    """The conditions as they are read by `named_class`, e.g. "state, time" or "state, memory:2"."""
+    """Return the conditions as `parse_class` reads them, e.g. "state, time" or "state, memory:2"."""
     return ", ".join(condition.label for condition in policy_class.conditions)
 
 
 def has_many_optima(policy_class: PolicyClass) -> bool:
-    """Whether its policies often have several local optima: those with a memory that is free to use or random."""
+    """Return whether policies of a class often have several local optima: if their memory is free to use or random."""
     memory = policy_class.memory
     if memory is None:
         return False
@@ -69,8 +74,8 @@ def has_many_optima(policy_class: PolicyClass) -> bool:
     )
 
 
-def named_class(text: str, problem: Problem) -> PolicyClass:
-    """A policy class from its conditions, e.g. "state,time", "last_states:2" or "state,memory:2".
+def parse_class(text: str, problem: Problem) -> PolicyClass:
+    """Read a policy class from its conditions, e.g. "state,time", "last_states:2" or "state,memory:2".
 
     memory:N is a memory of N nodes that the policy is free to use; alone it stands for "state,memory:N".
     observations:N are the last N observations of the observer, observations:all all of them.
@@ -90,19 +95,23 @@ def named_class(text: str, problem: Problem) -> PolicyClass:
     return read
 
 
-def chosen_class(problem: Problem, *, conditions: str | None = None, memory_nodes: int | None = None) -> PolicyClass:
-    """The problem's own class, with other conditions ("state,time") or a memory of some nodes, free to use."""
-    stated = problem.policy_class
+def choose_class(problem: Problem, *, conditions: str | None = None, memory_nodes: int | None = None) -> PolicyClass:
+    """Return the problem's own class, or another where options say so.
+
+    conditions: what the policy looks at instead, e.g. "state,time". memory_nodes: the size of a memory that it is free
+    to use, which takes the place of any other memory. Raises InputError when the conditions do not fit.
+    """
+    chosen = problem.policy_class
     if conditions is not None:
-        stated = named_class(conditions, problem)
+        chosen = parse_class(conditions, problem)
     if memory_nodes is None:
-        return stated
-    others = (condition for condition in stated.conditions if not isinstance(condition, MemoryNode))
+        return chosen
+    others = (condition for condition in chosen.conditions if not isinstance(condition, MemoryNode))
     return PolicyClass((*others, MemoryNode(free_memory(problem.mdp, memory_nodes))))
 
 
 def _condition(name: str, problem: Problem, where: str, faults: Faults) -> object:
-    """One condition as problem files state it; None after a fault."""
+    """Return one condition as problem files write it; None after a fault, which is added to `faults`."""
     key, _, count = name.partition(":")
     sized = SIZED_CONDITIONS.get(key)
     if sized is None:
@@ -117,32 +126,32 @@ def _condition(name: str, problem: Problem, where: str, faults: Faults) -> objec
     return {key: sized.value(problem, int(count))}
 
 
-def named_classes(classes: Iterable[PolicyClass | str], problem: Problem) -> tuple[PolicyClass, ...]:
-    """Classes of which some are given by name, coarser ones first; InputError lists the faults of all."""
+def parse_classes(classes: Iterable[PolicyClass | str], problem: Problem) -> tuple[PolicyClass, ...]:
+    """Return classes of which some are given by name, coarser ones first. Raises InputError with the faults of all."""
     named, faults = [], Faults()
     for given in classes:
         try:
-            named.append(named_class(given, problem) if isinstance(given, str) else checked_class(given, problem))
+            named.append(parse_class(given, problem) if isinstance(given, str) else check_class(given, problem))
         except InputError as error:
             faults.errors += error.faults
     names = [class_name(policy_class) for policy_class in named]
     for name in sorted({name for name in names if names.count(name) > 1}):
         faults.error(f"policy class '{name}'", "is listed twice", "keep one of them")
     faults.raise_if_any()
-    return in_order(named)
+    return sort_classes(named)
 
 
-def checked_class(given: object, problem: Problem) -> PolicyClass:
-    """A policy class as an object, if it is one whose parts fit the problem; InputError otherwise."""
+def check_class(given: object, problem: Problem) -> PolicyClass:
+    """Return a policy class that is given as an object. Raises InputError where its parts do not fit the problem."""
     if not isinstance(given, PolicyClass):
-        found = f"is of the type {type(given).__name__}"
-        raise InputError([Fault("policy class", found, "give a name such as 'state,time', or a PolicyClass")])
+        finding = f"is of the type {type(given).__name__}"
+        raise InputError([Fault("policy class", finding, "give a name such as 'state,time', or a PolicyClass")])
     names = Names.of(problem.mdp, has_automaton=isinstance(problem.secret, Language))
     return read_with_faults(read_policy_class, names.at_start(given, f"policy class '{class_name(given)}'"), None)
 
 
 def default_classes(problem: Problem) -> tuple[PolicyClass, ...]:
-    """From the state alone to a clock and free memories, and the problem's own class among them."""
+    """Return the ladder of a problem: from the state alone to a clock and free memories, with its own class."""
     known: list[Condition] = [AutomatonState()] if isinstance(problem.secret, Language) else []
     known += [StartState()] if np.count_nonzero(problem.mdp.start) > 1 else []
     plain = [(CurrentState(),), *((CurrentState(), one) for one in known)]
@@ -153,11 +162,11 @@ def default_classes(problem: Problem) -> tuple[PolicyClass, ...]:
     own = problem.policy_class
     if not any(contains(there, own) and contains(own, there) for there in classes):
         classes.append(own)
-    return in_order(classes)
+    return sort_classes(classes)
 
 
-def in_order(classes: Sequence[PolicyClass]) -> tuple[PolicyClass, ...]:
-    """The same classes, each after those that it contains; otherwise in the order given."""
+def sort_classes(classes: Sequence[PolicyClass]) -> tuple[PolicyClass, ...]:
+    """Return the classes sorted: each after those that it contains, otherwise in the order given."""
     left, ordered = list(classes), []
     while left:
         head = next(one for one in left if not any(contains(one, other) and not contains(other, one) for other in left))
@@ -167,12 +176,12 @@ def in_order(classes: Sequence[PolicyClass]) -> tuple[PolicyClass, ...]:
 
 
 def contains(fine: PolicyClass, coarse: PolicyClass) -> bool:
-    """Whether every policy of the coarse class is also one of the fine class, by what the two look at."""
+    """Return whether every policy of the coarse class is also one of the fine class, by what the two look at."""
     return all(any(refines(one, wanted) for one in fine.conditions) for wanted in coarse.conditions)
 
 
 def lift(policy: Policy, product: Product, *, rng: np.random.Generator) -> FloatArray:
-    """The policy vector of `product` that behaves as the policy, whose class its own must contain.
+    """Return the policy vector [slot] of `product` that behaves as the policy, whose class its own must contain.
 
     Rows are matched by what the coarser class looks at. Every node of a free memory copies the row of the node it
     stands for, and which of the copies comes next is drawn from `rng`: that changes nothing about the behaviour, and
@@ -196,19 +205,19 @@ def lift(policy: Policy, product: Product, *, rng: np.random.Generator) -> Float
 
 
 def _projection(fine: PolicyClass, coarse: PolicyClass) -> Callable[[RowKey], RowKey]:
-    """From a row of the finer class to the row of the coarser one that it refines."""
+    """Return the function from a row of the finer class to the row of the coarser one that it refines."""
     parts = [_part(fine, condition) for condition in coarse.conditions]
     return lambda key: tuple(project(key[index]) for index, project in parts)
 
 
 def _part(fine: PolicyClass, coarse: Condition) -> tuple[int, Projection]:
-    """Which part of the finer class's keys tells a condition, and how."""
+    """Return which part of the finer class's keys tells a condition, and how."""
     projections = ((index, projection(condition, coarse)) for index, condition in enumerate(fine.conditions))
     return next((index, project) for index, project in projections if project is not None)
 
 
 def _action_names(product: Product, coarse: PolicyClass) -> list[str]:
-    """What the coarser policy calls each action of the product."""
+    """Return what the coarser policy calls each action of the product."""
     memory = product.policy_class.memory
     if memory is None or not memory.free:
         return list(product.actions)
@@ -221,7 +230,7 @@ def _action_names(product: Product, coarse: PolicyClass) -> list[str]:
 
 
 def _shares(product: Product, coarse: PolicyClass, rng: np.random.Generator) -> FloatArray | None:
-    """How the probability of going to a node of the coarser policy is divided among those that stand for it."""
+    """Return [slot]: how the chance of going to a node of the coarser policy is divided among its copies."""
     memory = product.policy_class.memory
     if memory is None or not memory.free:
         return None

@@ -1,4 +1,9 @@
-"""Which starts run, and how long: all for a while, the better ones on, more only while the best disagree."""
+"""Run the starts of a solve: all for a while, the better ones on, more only while the best disagree.
+
+A plan has rounds (solvers that differ in how many steps they take) and waves (groups of starts). Every wave goes
+through all rounds, in each of which only the most promising starts go on. A later wave runs only if the two best starts
+so far ended at different scores: then the best optimum may not have been met yet.
+"""
 
 from __future__ import annotations
 
@@ -12,82 +17,23 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from opaq.product.compile import possible_secrets
-from opaq.solvers.judge import Candidate, has_no_secret
-from opaq.solvers.loop import Progress, SolverCheckpoint, StartResult, run_start
+from opaq.solvers.loop import Candidate, Progress, SolverCheckpoint, StartResult, has_no_secret, run_start
 from opaq.solvers.objective import Objective
 from opaq.solvers.runs import Checkpoint
 from opaq.solvers.starts import Start
 from opaq.solvers.strategy import Plan, Solver, Status, Trace
 
-_SECONDS_BETWEEN_LOOKS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One start with all it needs."""
-
-    objective: Objective
-    solver: Solver
-    start: Start
-    seed: int
-    file: Path | None  # where its checkpoint is kept
-    judge_every: int
-    begin: SolverCheckpoint | None = None
-
-    def run(self, on_step: Callable[[Progress], None] | None) -> StartResult:
-        """Run it in this thread."""
-        template = self.solver.init(self.objective, self.start.theta)
-        return run_start(
-            self.objective,
-            self.solver,
-            self.start,
-            seed=self.seed,
-            on_step=on_step,
-            keeper=None if self.file is None else Checkpoint(self.file, template),
-            begin=self.begin,
-            judge_every=self.judge_every,
-        )
-
-
-def _run_jobs(jobs: list[Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
-    """The results as they come; `on_step` is called in the caller's thread.
-
-    When the stop of the objective is requested it ends within moments, with the best that the starts have.
-    """
-    with threadpool_limits(1):  # sums over several threads round differently
-        if workers <= 1 or len(jobs) <= 1:
-            for job in jobs:
-                yield job.run(on_step)
-            return
-        yield from _in_threads(jobs, workers, on_step)
-
-
-def _in_threads(jobs: list[Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
-    messages: SimpleQueue[Progress] = SimpleQueue()
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: set[Future[StartResult]] = {pool.submit(job.run, messages.put) for job in jobs}
-        try:
-            while waiting:
-                finished, waiting = wait(waiting, timeout=_SECONDS_BETWEEN_LOOKS, return_when=FIRST_COMPLETED)
-                while not messages.empty():
-                    on_step(messages.get())
-                for future in finished:
-                    yield future.result()
-        except BaseException:
-            jobs[0].objective.stop.request()  # nobody listens any more
-            raise
-
-
-AGREEMENT = 1e-3  # of the best opacity (1 bit at least): starts this close together ended at the same optimum
+_POLL_SECONDS = 0.1  # between two looks at the messages of threads
+_AGREEMENT = 1e-3  # of the best opacity (1 bit at least): starts this close together ended at the same optimum
 _ENDED = (Status.CONVERGED, Status.SETTLED)  # more steps would change nothing
 
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """What all starts came to."""
+    """The results of all starts that have a policy, in order of their index, and the best of them."""
 
     results: tuple[StartResult, ...]
-    best: Candidate | None
+    best: Candidate | None  # None: there was no time for any policy
     trace: tuple[Trace, ...]  # of the start that won
     claimed: Status  # how that start ended
 
@@ -102,18 +48,22 @@ def run_race(
     workers: int,
     on_step: Callable[[Progress], None] | None,
 ) -> RaceResult:
-    """Run the waves of a plan in at most so many threads. Ends early when the stop is requested.
+    """Run the waves of a plan. Ends early, with what there is, when the objective's stop is requested.
 
-    begins: the starts of all waves.
+    begins: the starts of all waves, in order.
+    seed: of the solvers' random numbers; the result does not depend on `workers`.
+    folder: where checkpoints are kept, one per start and round; None: nowhere.
+    workers: the most threads.
+    on_step: called in this thread after every step of any start.
     """
     race = _Race(objective, plan, seed, folder, workers, on_step)
     first = 0
     for count in plan.waves:
-        race.wave(begins[first : first + count])
+        race.run_wave(begins[first : first + count])
         first += count
         if objective.stop.requested or race.agree():
             break
-    return race.outcome()
+    return race.result()
 
 
 class _Race:
@@ -130,40 +80,50 @@ class _Race:
     ) -> None:
         self._objective, self._plan, self._seed = objective, plan, seed
         self._folder, self._workers, self._on_step = folder, workers, on_step
-        self._results: dict[int, StartResult] = {}
+        self._results: dict[int, StartResult] = {}  # by index of the start
         self._finalists: set[int] = set()  # starts that took part in a last round
         self._steps, self._planned = 0, 0
 
-    def wave(self, begins: list[Start]) -> None:
-        """One wave through all rounds."""
-        self._planned = self._steps + self._most_steps(len(begins))
+    def run_wave(self, begins: list[Start]) -> None:
+        """Run one wave through all rounds."""
+        before = 0
+        self._planned = self._steps
+        for solver, kept in zip(self._plan.rounds, self._plan.kept, strict=True):
+            self._planned += min(len(begins), kept) * (solver.max_steps - before)
+            before = solver.max_steps
         racing = begins
         for number, (solver, kept) in enumerate(zip(self._plan.rounds, self._plan.kept, strict=True)):
-            racing = self._chosen(racing, kept) if number else racing
-            jobs = [self._job(begin, solver, number) for begin in racing if not self._ended(begin)]
+            if number:  # only the most promising go on, in their own order
+                ranked = sorted(racing, key=lambda begin: -_promise(self._results[begin.index]))[:kept]
+                racing = sorted(ranked, key=lambda begin: begin.index)
+            jobs = [self._job(begin, solver, number) for begin in racing if not self._has_ended(begin)]
             for result in _run_jobs(jobs, self._workers, self._note):
-                self._results[result.place] = result
+                self._results[result.index] = result
             if self._objective.stop.requested:
                 return
-        self._finalists.update(begin.place for begin in racing)
+        self._finalists.update(begin.index for begin in racing)
 
     def agree(self) -> bool:
-        """Whether the best start is not alone at its optimum, or more starts are no hope: none meets the task.
+        """Return whether the best start is not alone at its optimum, or more starts are no hope: none meets the task.
 
         (Where a policy that meets the task is known at all, it is among the starts of the first wave.) Policies that
-        have nothing to hide agree on nothing, unless no policy has.
+        have nothing to hide agree on nothing, unless no policy has, or as little as possible is asked for.
         """
         ranked = sorted(self._finalists, key=self._score, reverse=True)[:2]
-        scores = [self._score(place) for place in ranked]
+        scores = [self._score(index) for index in ranked]
         if scores and scores[0] == -np.inf:
             return True
-        if len(scores) < 2 or scores[0] - scores[1] > AGREEMENT * max(1.0, abs(scores[0])):
+        if len(scores) < 2 or scores[0] - scores[1] > _AGREEMENT * max(1.0, abs(scores[0])):
             return False
-        return not all(self._has_no_secret(place) for place in ranked) or not self._can_have_secrets()
+        bests = [self._results[index].best for index in ranked]
+        process = self._objective.process
+        if not all(best is not None and has_no_secret(process, best.theta) for best in bests):
+            return True
+        return self._objective.sign < 0 or len(possible_secrets(self._objective.product)) <= 1
 
-    def outcome(self) -> RaceResult:
-        """The best of all starts; on equal scores the first."""
-        results = tuple(self._results[place] for place in sorted(self._results) if self._results[place].best)
+    def result(self) -> RaceResult:
+        """Return the best of all starts; on equal scores the first."""
+        results = tuple(self._results[index] for index in sorted(self._results) if self._results[index].best)
         winner: StartResult | None = None
         for result in results:
             if result.best is not None and result.best.beats(winner.best if winner else None):
@@ -172,48 +132,82 @@ class _Race:
             return RaceResult(results, None, (), Status.INTERRUPTED)
         return RaceResult(results, winner.best, winner.traces, winner.status)
 
-    def _job(self, begin: Start, solver: Solver, number: int) -> Job:
-        file = None if self._folder is None else self._folder / f"start-{begin.place}-{number}.npz"
-        before = self._results[begin.place].end if begin.place in self._results else None
-        return Job(self._objective, solver, begin, self._seed, file, solver.judge_every, before)
+    def _job(self, begin: Start, solver: Solver, number: int) -> _Job:
+        """Return one start of a round, which goes on where the round before left it."""
+        file = None if self._folder is None else self._folder / f"start-{begin.index}-{number}.npz"
+        before = self._results[begin.index].end if begin.index in self._results else None
+        return _Job(self._objective, solver, begin, self._seed, file, before)
 
-    def _ended(self, begin: Start) -> bool:
-        return begin.place in self._results and self._results[begin.place].status in _ENDED
+    def _has_ended(self, begin: Start) -> bool:
+        """Return whether more steps would change nothing for a start."""
+        return begin.index in self._results and self._results[begin.index].status in _ENDED
 
-    def _chosen(self, begins: list[Start], count: int) -> list[Start]:
-        """The most promising starts, in their own order."""
-        ranked = sorted(begins, key=lambda begin: -_promise(self._results[begin.place]))[:count]
-        return sorted(ranked, key=lambda begin: begin.place)
-
-    def _score(self, place: int) -> float:
-        best = self._results[place].best
+    def _score(self, index: int) -> float:
+        """Return the best score of a start that meets the task, -inf where it has none."""
+        best = self._results[index].best
         return best.score if best is not None and best.feasible else -np.inf
 
-    def _has_no_secret(self, place: int) -> bool:
-        best = self._results[place].best
-        return best is not None and has_no_secret(self._objective.process, best.theta)
-
-    def _can_have_secrets(self) -> bool:
-        """Whether some policy may have something to hide, and should."""
-        return self._objective.sign > 0 and len(possible_secrets(self._objective.product)) > 1
-
-    def _most_steps(self, count: int) -> int:
-        before = 0
-        total = 0
-        for solver, kept in zip(self._plan.rounds, self._plan.kept, strict=True):
-            total += min(count, kept) * (solver.max_steps - before)
-            before = solver.max_steps
-        return total
-
     def _note(self, progress: Progress) -> None:
+        """Pass a step on, with the share of the steps planned at most that are done."""
         self._steps += 1
         if self._on_step is not None:
             self._on_step(replace(progress, share=min(1.0, self._steps / max(self._planned, 1))))
 
 
 def _promise(result: StartResult) -> float:
-    """What a start may come to: its best feasible score, or where it stands less the price of what it still lacks."""
+    """Return what a start may come to: its best feasible score, or its last less the price of what it still lacks."""
     last = result.traces[-1]
     standing = last.score + 1.5 * float(last.multipliers @ np.minimum(last.slack, 0.0))
     feasible = result.best is not None and result.best.feasible
     return max(standing, result.best.score) if feasible and result.best is not None else standing
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One start of one round with all it needs."""
+
+    objective: Objective
+    solver: Solver
+    start: Start
+    seed: int
+    file: Path | None  # where its checkpoint is kept
+    begin: SolverCheckpoint | None  # where the round before left it
+
+    def run(self, on_step: Callable[[Progress], None] | None) -> StartResult:
+        """Run it in this thread."""
+        template = self.solver.init(self.objective, self.start.theta)
+        return run_start(
+            self.objective,
+            self.solver,
+            self.start,
+            seed=self.seed,
+            on_step=on_step,
+            file=None if self.file is None else Checkpoint(self.file, template),
+            begin=self.begin,
+            judge_every=self.solver.judge_every,
+        )
+
+
+def _run_jobs(jobs: list[_Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+    """Yield the results as they come; `on_step` is called in the caller's thread.
+
+    When the stop of the objective is requested it ends within moments, with the best that the starts have.
+    """
+    with threadpool_limits(1):  # sums over several threads round differently
+        if workers <= 1 or len(jobs) <= 1:
+            for job in jobs:
+                yield job.run(on_step)
+            return
+        messages: SimpleQueue[Progress] = SimpleQueue()
+        with ThreadPoolExecutor(workers) as pool:
+            waiting: set[Future[StartResult]] = {pool.submit(job.run, messages.put) for job in jobs}
+            try:
+                while waiting:
+                    finished, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
+                    while not messages.empty():
+                        on_step(messages.get())
+                    for future in finished:
+                        yield future.result()
+            except BaseException:
+                jobs[0].objective.stop.request()  # the consumer has gone
+                raise

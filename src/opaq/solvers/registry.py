@@ -25,16 +25,16 @@ def register_solver(factory: SolverFactory) -> None:
 
 
 def factory_of(solver: Solver | str) -> SolverFactory:
-    """The factory of a name, or one for a strategy with settings of its own: all its starts run to their end."""
+    """Return the factory of a solver: of its name, or of a strategy with settings of its own.
+
+    All starts of such a strategy run to their end. Raises InputError for an unknown name and for what is no solver.
+    """
     if isinstance(solver, str):
         return SOLVERS[choose("solver", solver, tuple(SOLVERS))]
     if not callable(getattr(solver, "step", None)):
         finding = f"is of the type {type(solver).__name__}"
         raise InputError([Fault("solver", finding, f"use one of {', '.join(SOLVERS)}, or a solver object")])
-    return _of_strategy(solver)
 
-
-def _of_strategy(solver: Solver) -> SolverFactory:
     def plan(request: PlanRequest) -> Plan:
         return single_round(solver, request)
 

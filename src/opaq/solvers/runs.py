@@ -1,4 +1,9 @@
-"""Run folders: the record of a run and a checkpoint per start, so that kill -9 loses nothing."""
+"""Run folders: the record of a run and one checkpoint per start, so that kill -9 loses nothing.
+
+A folder holds `run.json`, which says by digests which problem is solved with which options, and files
+`start-INDEX-ROUND.npz` with the state of every start. Nothing that is read back is believed: a file is checked against
+its checksum and against the shapes that this run would write.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +25,18 @@ from opaq.errors import Fault, InputError
 from opaq.files import lock_folder, read_bytes, write_bytes, write_text
 from opaq.model.arrays import FloatArray
 from opaq.model.fingerprint import Parts, digest
-from opaq.solvers.judge import Candidate
-from opaq.solvers.loop import SolverCheckpoint
+from opaq.solvers.loop import Candidate, SolverCheckpoint
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.strategy import Solver, Trace
 from opaq.version import __version__
 
-CHECKPOINT_FORMAT = 3  # a checkpoint of another format is not read
+_CHECKPOINT_FORMAT = 3  # a checkpoint of another format is not read
 
 _SECONDS_BETWEEN = 1.0
 _LIMIT = 1 << 30  # bytes
 _RNG_LIMIT = 1000  # bytes of a generator's state
-_SEAL = f"opaq-checkpoint {CHECKPOINT_FORMAT} sha256:".encode()
+_SEAL = f"opaq-checkpoint {_CHECKPOINT_FORMAT} sha256:".encode()
 _HEX = 64  # digits of the checksum that end the file
 
 Arrays = dict[str, Any]
@@ -40,14 +44,14 @@ Arrays = dict[str, Any]
 
 @dataclass(slots=True)
 class Checkpoint:
-    """The file of one start; written at most once a second, and always when the start ends."""
+    """The checkpoint file of one start; written at most once a second, and always when the start ends."""
 
     path: Path
     template: Any  # a state of the solver: the fields, shapes and types of what is read back
     last: float = -np.inf
 
     def store(self, now: SolverCheckpoint, *, final: bool) -> str:
-        """Write the snapshot if it is the final one, or the last one is old enough.
+        """Write the checkpoint if it is the final one, or the last one is old enough.
 
         Returns why it could not be written, or nothing: the work goes on without it.
         """
@@ -61,12 +65,12 @@ class Checkpoint:
         return ""
 
     def load(self) -> SolverCheckpoint | None:
-        """The snapshot on file, if there is one."""
-        return unpack(self.path, self.template) if self.path.exists() else None
+        """Return the checkpoint on file, if there is one. Raises InputError when it is damaged."""
+        return _unpack(self.path, self.template) if self.path.exists() else None
 
 
 def pack(now: SolverCheckpoint) -> bytes:
-    """A snapshot as bytes: an uncompressed .npz of plain arrays, no pickle, whose comment ends in its checksum."""
+    """Return a checkpoint as bytes: an uncompressed .npz of plain arrays, no pickle, that ends in its checksum."""
     arrays = {f"state_{field.name}": np.asarray(getattr(now.state, field.name)) for field in fields(now.state)}
     arrays["rng"] = np.frombuffer(json.dumps(now.rng.bit_generator.state).encode(), dtype=np.uint8)
     if now.best is not None:
@@ -81,22 +85,28 @@ def pack(now: SolverCheckpoint) -> bytes:
     return content + _checksum(content)
 
 
-def unpack(path: Path, template: Any) -> SolverCheckpoint:
-    """A snapshot from its file; nothing in it is believed. Raises InputError when it is not what `pack` wrote."""
+def _unpack(path: Path, template: Any) -> SolverCheckpoint:
+    """Read a checkpoint from its file.
+
+    template: a state of the solver, whose fields, shapes and types the file must have.
+    Raises InputError when it is not what `pack` wrote.
+    """
     content = read_bytes(path, max_bytes=_LIMIT, advice="no run writes so much; remove it")
     try:
         _check_seal(content)
-        return _snapshot(_arrays(content), template)
+        return _checkpoint(_arrays(content), template)
     except Exception as error:  # whatever bytes may provoke in the readers of zip, npy and json
-        found = f"is damaged or not a checkpoint of this run ({str(error)[:200] or type(error).__name__})"
-        raise InputError([Fault("", found, "remove the file to begin this start anew")], str(path)) from None
+        finding = f"is damaged or not a checkpoint of this run ({str(error)[:200] or type(error).__name__})"
+        raise InputError([Fault("", finding, "remove the file to begin this start anew")], str(path)) from None
 
 
 def _checksum(content: bytes) -> bytes:
+    """Return the SHA-256 of all before it, as hexadecimal digits."""
     return hashlib.sha256(content).hexdigest().encode()
 
 
 def _check_seal(content: bytes) -> None:
+    """Raise ValueError unless a file ends in the seal of this format and the checksum of the rest."""
     if content[-_HEX - len(_SEAL) : -_HEX] != _SEAL:
         raise ValueError("it is cut off, or of another format")
     if content[-_HEX:] != _checksum(content[:-_HEX]):
@@ -104,7 +114,7 @@ def _check_seal(content: bytes) -> None:
 
 
 def _arrays(content: bytes) -> Arrays:
-    """Every member, none of which may be compressed or lie about its size: together they fit the file."""
+    """Read every member, none of which may be compressed or lie about its size: together they fit the file."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
         stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
@@ -116,7 +126,7 @@ def _arrays(content: bytes) -> Arrays:
 
 
 def _array(content: bytes) -> Any:
-    """One .npy member; its size is checked before anything is allocated."""
+    """Read one .npy member; its size is checked before anything is allocated."""
     file = io.BytesIO(content)
     if np.lib.format.read_magic(file) != (1, 0):
         raise ValueError("it holds an array of another format")
@@ -127,7 +137,8 @@ def _array(content: bytes) -> Any:
     return np.frombuffer(body, dtype=dtype).reshape(shape).copy()
 
 
-def _snapshot(arrays: Arrays, template: Any) -> SolverCheckpoint:
+def _checkpoint(arrays: Arrays, template: Any) -> SolverCheckpoint:
+    """Build a checkpoint from the arrays of a file. Raises ValueError when they are not those of this solver."""
     expected = {f"state_{field.name}" for field in fields(template)} | {
         f"trace_{field.name}" for field in fields(Trace)
     }
@@ -150,20 +161,17 @@ def _snapshot(arrays: Arrays, template: Any) -> SolverCheckpoint:
 
 
 def _like(arrays: Arrays, name: str, model: Any) -> Any:
-    """A field with the shape and kind of its model; infinite only if the model is, and never NaN."""
-    found, wanted = arrays[name], np.asarray(model)
-    if found.shape != wanted.shape or found.dtype.kind != wanted.dtype.kind:
-        raise ValueError(f"{name} is {_kind(found)}, expected {_kind(wanted)}")
-    if np.isnan(found).any() or (np.isinf(found).any() and np.isfinite(wanted).all()):
+    """Return a field that has the shape and kind of its model: infinite only if the model is, and never NaN."""
+    read, wanted = arrays[name], np.asarray(model)
+    if read.shape != wanted.shape or read.dtype.kind != wanted.dtype.kind:
+        raise ValueError(f"{name} is {read.dtype} {read.shape}, expected {wanted.dtype} {wanted.shape}")
+    if np.isnan(read).any() or (np.isinf(read).any() and np.isfinite(wanted).all()):
         raise ValueError(f"{name} is not finite")
-    return found if found.ndim else found.item()
-
-
-def _kind(array: Any) -> str:
-    return f"{array.dtype} {array.shape}"
+    return read if read.ndim else read.item()
 
 
 def _traces(arrays: Arrays, num_requirements: int) -> list[Trace]:
+    """Return the history of a start, whose columns must be finite and fit together."""
     columns = [arrays[f"trace_{field.name}"] for field in fields(Trace)]
     length = columns[0].shape[0] if columns[0].ndim == 1 else -1
     wide = (length, num_requirements) if length else (0,)
@@ -175,7 +183,7 @@ def _traces(arrays: Arrays, num_requirements: int) -> list[Trace]:
 
 
 def _generator(stored: Any) -> np.random.Generator:
-    """A generator in the stored state, which must be one of the default generator."""
+    """Return a generator in the stored state, which must be one of the default generator."""
     if stored.dtype != np.uint8 or stored.ndim != 1 or stored.size > _RNG_LIMIT:
         raise ValueError("the state of its random numbers is not one")
     state = json.loads(stored.tobytes())
@@ -187,7 +195,7 @@ def _generator(stored: Any) -> np.random.Generator:
 
 
 def _outline(state: Any) -> Any:
-    """Names and types, without the numbers."""
+    """Return names and types of a generator's state, without the numbers."""
     if isinstance(state, Mapping):
         return {name: _outline(value) for name, value in state.items()}
     return state if isinstance(state, str) else type(state)
@@ -223,22 +231,25 @@ _SINGULAR = ("start distribution", "observer", "secret", "policy class")
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a run is about. A command writes `asked` before the problem is compiled; the rest comes with the solve."""
+    """The problem and the options of a run, by digest.
+
+    A command writes `asked` before the problem is compiled; the rest comes with the solve.
+    """
 
     problem: Parts | None = None
     options: Parts | None = None
     asked: Mapping[str, Any] | None = None  # {"problem": source, "options": {...}} in the command's words
     opaq: tuple[str, ...] = (__version__,)  # every version that worked on the run, the last one last
-    checkpoints: int = CHECKPOINT_FORMAT
+    checkpoints: int = _CHECKPOINT_FORMAT
 
     def text(self) -> str:
-        """As it is written, with a checksum of all the rest."""
+        """Return the record as it is written, with a checksum of all the rest."""
         content = {"format": _FORMAT, "version": _VERSION} | asdict(self)
         return json.dumps(content | {"checksum": _record_checksum(content)}, indent=1) + "\n"
 
     @classmethod
     def read(cls, folder: Path) -> RunRecord:
-        """The record of a folder. Raises InputError when there is none, or it is damaged or of another format."""
+        """Read the record of a folder. Raises InputError when there is none, or it is damaged or of another format."""
         path = folder / RECORD_FILE
         if not path.exists():
             raise InputError([Fault("", f"holds no run: there is no {RECORD_FILE}")], str(folder))
@@ -252,8 +263,8 @@ class RunRecord:
         except (ValueError, RecursionError) as error:
             raise _damaged_file(path, str(error)) from None
         if content.get("version") != _VERSION:
-            found = f"was written in format {content.get('version')!r}, this opaq reads format {_VERSION}"
-            raise InputError([Fault("", found, "begin the run again in another folder")], str(path))
+            finding = f"was written in format {content.get('version')!r}, this opaq reads format {_VERSION}"
+            raise InputError([Fault("", finding, "begin the run again in another folder")], str(path))
         if content.pop("checksum", None) != _record_checksum(content):
             raise _damaged_file(path, "its checksum is wrong")
         try:
@@ -265,7 +276,10 @@ class RunRecord:
 def option_parts(
     objective: Objective, options: SolveOptions, *, rounds: tuple[Solver, ...], warm: FloatArray | None
 ) -> Parts:
-    """The options that decide the answer, flat; `warm` is a policy vector or None."""
+    """Return the options that decide the answer, flat: what a run is resumed with must be the same.
+
+    rounds: the solver of every round. warm: the policy vector [slot] that the first start begins from, if one is given.
+    """
     parts = _solver_parts(rounds) | {"gradients": objective.gradients}
     if objective.gradients == "sampled":
         parts["samples"] = int(objective.samples)
@@ -276,7 +290,7 @@ def option_parts(
 
 
 def _solver_parts(rounds: tuple[Solver, ...]) -> Parts:
-    """The settings of a solver, which its rounds share but for the number of steps."""
+    """Return the settings of a solver, which its rounds share but for the number of steps."""
     first: Any = rounds[0]
     parts: Parts = {"solver": first.name}
     if len(rounds) > 1:
@@ -287,21 +301,18 @@ def _solver_parts(rounds: tuple[Solver, ...]) -> Parts:
 
 
 @contextmanager
-def recorded_run(folder: Path | None, *, problem: Parts, options: Parts) -> Iterator[None]:
+def record_run(folder: Path, *, problem: Parts, options: Parts) -> Iterator[None]:
     """Hold the folder of a run while it is worked on: a new one is recorded, an old one must be the same run.
 
     Raises InputError with everything that differs, when checkpoints lie there without a record, or when another
-    process holds the folder. Without a folder nothing is kept.
+    process holds the folder.
     """
-    if folder is None:
-        yield
-        return
-    make_folder(folder)
+    _make_folder(folder)
     with lock_folder(folder):
         exists = (folder / RECORD_FILE).exists()
         record = RunRecord.read(folder) if exists else RunRecord()
         if record.problem is None or record.options is None:
-            refuse_stray_checkpoints(folder)
+            _refuse_stray_checkpoints(folder)
             _write(folder, replace(record, problem=problem, options=options))
         else:
             _refuse_differences(folder, record, problem, options)
@@ -311,17 +322,20 @@ def recorded_run(folder: Path | None, *, problem: Parts, options: Parts) -> Iter
 
 
 def begin_run(folder: Path, asked: Mapping[str, Any]) -> None:
-    """Record what a command asks, in a folder that holds no run yet."""
-    make_folder(folder)
+    """Record what a command asks, in a folder that holds no run yet.
+
+    asked: {"problem": source, "options": {...}} in the command's words. Raises InputError when there is a run.
+    """
+    _make_folder(folder)
     with lock_folder(folder):
         if (folder / RECORD_FILE).exists():
-            found = "holds a run already"
-            raise InputError([Fault("", found, "go on with it, or use another folder")], str(folder))
-        refuse_stray_checkpoints(folder)
+            finding = "holds a run already"
+            raise InputError([Fault("", finding, "go on with it, or use another folder")], str(folder))
+        _refuse_stray_checkpoints(folder)
         _write(folder, RunRecord(asked=asked))
 
 
-def make_folder(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     """Make the folder of a run if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -330,23 +344,23 @@ def make_folder(folder: Path) -> None:
         raise InputError([Fault("", f"cannot be made: {reason or error}")], str(folder)) from None
 
 
-def refuse_stray_checkpoints(folder: Path) -> None:
-    """Checkpoints without a record may be of any problem."""
+def _refuse_stray_checkpoints(folder: Path) -> None:
+    """Raise InputError where there are checkpoints without a record: they may be of any problem."""
     stray = sorted(path.name for path in folder.glob("start-*.npz"))
     if stray:
-        found = f"holds checkpoints ({stray[0]}{', ...' if len(stray) > 1 else ''}) but no record of their problem"
-        raise InputError([Fault("", found, "remove them, or use another folder")], str(folder))
+        finding = f"holds checkpoints ({stray[0]}{', ...' if len(stray) > 1 else ''}) but no record of their problem"
+        raise InputError([Fault("", finding, "remove them, or use another folder")], str(folder))
 
 
-def differences(was: Parts, now: Parts) -> list[str]:
-    """What of a problem differs, in words."""
+def describe_differences(was: Parts, now: Parts) -> list[str]:
+    """Describe what differs between two problems, one sentence each."""
     different = [name for name in {**was, **now} if was.get(name) != now.get(name)]
     implied = {name for cause in different for name in _IMPLIED.get(cause, ())}
     return [_difference(name, was.get(name), now.get(name)) for name in different if name not in implied]
 
 
-def option_differences(was: Parts, now: Parts) -> list[str]:
-    """What of the options differs, in words; another solver has other parameters, which need no mention."""
+def _option_differences(was: Parts, now: Parts) -> list[str]:
+    """Describe what differs between two sets of options; another solver's other settings need no mention."""
     was = {name: value for name, value in was.items() if not _redundant(name, value)}
     different = [name for name in {**was, **now} if was.get(name) != now.get(name)]
     if "solver" in different:
@@ -355,11 +369,12 @@ def option_differences(was: Parts, now: Parts) -> list[str]:
 
 
 def _redundant(name: str, value: Any) -> bool:
-    """What runs of opaq 0.1.0 also recorded, though it follows from the problem and from the other options."""
+    """Return whether a part follows from the problem and from other options, though runs of 0.1.0 recorded it."""
     return name == "solver.scales" or (name == "solver.rounds" and "," not in str(value))
 
 
 def _difference(name: str, was: Any, now: Any) -> str:
+    """Describe how one part of a problem differs: by its values, or where it is a digest only that it does."""
     if _is_digest(was) or _is_digest(now):
         return f"the {name} {'differs' if name in _SINGULAR else 'differ'}"
     then, today = ("were", "are") if name.startswith("conditions") else ("was", "is")
@@ -367,28 +382,32 @@ def _difference(name: str, was: Any, now: Any) -> str:
 
 
 def _option_difference(name: str, was: Any, now: Any) -> str:
+    """Describe how one option differs."""
     if _is_digest(was) and _is_digest(now):
         return f"{name}: another one in the run than now"
     return f"{name}: {_word(was)} in the run, {_word(now)} now"
 
 
 def _refuse_differences(folder: Path, record: RunRecord, problem: Parts, options: Parts) -> None:
-    if record.checkpoints != CHECKPOINT_FORMAT:
-        found = f"its checkpoints were written by opaq {record.opaq[-1]} in format {record.checkpoints}"
-        advice = f"opaq {__version__} reads format {CHECKPOINT_FORMAT}; go on with that version, or begin a new run"
-        raise InputError([Fault("", found, advice)], str(folder))
-    found_all = differences(record.problem or {}, problem) + option_differences(record.options or {}, options)
-    if found_all:
-        faults = [Fault("", f"the run is of something else: {found}") for found in found_all]
+    """Raise InputError with all that differs between the run in a folder and what is to be solved."""
+    if record.checkpoints != _CHECKPOINT_FORMAT:
+        finding = f"its checkpoints were written by opaq {record.opaq[-1]} in format {record.checkpoints}"
+        advice = f"opaq {__version__} reads format {_CHECKPOINT_FORMAT}; go on with that version, or begin a new run"
+        raise InputError([Fault("", finding, advice)], str(folder))
+    differing = describe_differences(record.problem or {}, problem) + _option_differences(record.options or {}, options)
+    if differing:
+        faults = [Fault("", f"the run is of something else: {one}") for one in differing]
         faults[-1] = replace(faults[-1], advice=_NEW_FOLDER)
         raise InputError(faults, str(folder))
 
 
 def _write(folder: Path, record: RunRecord) -> None:
+    """Write the record of a run in one step: whoever reads finds the old one or the new one."""
     write_text(folder / RECORD_FILE, record.text(), overwrite=True)
 
 
 def _check_content(content: dict[str, Any]) -> RunRecord:
+    """Return the record that a file holds. Raises ValueError, KeyError or TypeError when it is none."""
     asked = content["asked"]
     if asked is not None:
         if not isinstance(asked, dict) or not isinstance(asked.get("problem"), str):
@@ -409,6 +428,7 @@ def _check_content(content: dict[str, Any]) -> RunRecord:
 
 
 def _parts(where: str, value: Any) -> Parts:
+    """Return a mapping from names to plain values. Raises ValueError, naming `where`, when it is none."""
     if not isinstance(value, dict) or not all(
         each is None or isinstance(each, str | int | float) for each in value.values()
     ):
@@ -417,19 +437,23 @@ def _parts(where: str, value: Any) -> Parts:
 
 
 def _record_checksum(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a record without its checksum, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_constant(name: str) -> float:
+    """Refuse NaN and Infinity, which Python reads in JSON."""
     raise ValueError(f"{name} is not a number")
 
 
 def _damaged_file(path: Path, reason: str) -> InputError:
-    found = f"is damaged ({reason[:200]})"
-    return InputError([Fault("", found, "begin the run again in another folder")], str(path))
+    """Return the error to raise for a record that cannot be believed."""
+    finding = f"is damaged ({reason[:200]})"
+    return InputError([Fault("", finding, "begin the run again in another folder")], str(path))
 
 
 def _plain(value: Any) -> Any:
+    """Return a value that JSON has as it is, and the digest of any other."""
     return value if value is None or isinstance(value, bool | int | float | str) else digest(value)
 
 
@@ -438,12 +462,9 @@ def _is_digest(value: Any) -> bool:
 
 
 def _word(value: Any) -> str:
-    return (
-        "none"
-        if value is None
-        else "another"
-        if _is_digest(value)
-        else f"{value:.17g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    """Return a recorded value as people read it."""
+    if value is None:
+        return "none"
+    if _is_digest(value):
+        return "another"
+    return f"{value:.17g}" if isinstance(value, float) else str(value)

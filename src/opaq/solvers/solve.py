@@ -1,4 +1,12 @@
-"""Maximise opacity under a task: the one call behind `opaq solve`."""
+"""Maximise opacity under a task: the one call behind `opaq solve`.
+
+    max over theta of H(Z | Y; theta)   subject to   V_i(theta) >= zeta_i for every requirement i
+
+(the paper's opt_problem_1, for any number of requirements and any uncertainty). `solve` reads top to bottom as it runs:
+`Search.prepare` compiles the problem and plans the starts, `Search.race` runs them (`opaq.solvers.race`, which runs
+each by `opaq.solvers.loop`), `finish_search` polishes and judges the winner (`opaq.solvers.verdict`), and
+`measure_winner` measures it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opaq.beliefs.dynamic_program import largest_return
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, largest_absolute_payoff, rounding_share
 from opaq.display import NotebookView, data_frame
@@ -28,11 +36,8 @@ from opaq.opacity.exact import policy_slope
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.runs import MOST_RUNS, compile_for_policy
-from opaq.solvers.feasible import even_feasible_policy, feasible_policy, with_feasible_start
-from opaq.solvers.judge import Candidate, evaluate_briefly, has_no_secret, judge
-from opaq.solvers.loop import Progress, StartResult
+from opaq.solvers.loop import Candidate, Progress, StartResult, has_no_secret, judge
 from opaq.solvers.objective import Objective
-from opaq.solvers.optimality import LEAST_PROBABILITY, Optimality, with_least
 from opaq.solvers.options import (
     Gradients,
     SolveOptions,
@@ -40,14 +45,28 @@ from opaq.solvers.options import (
     refuse_sampled_gradients,
     with_solve_options,
 )
-from opaq.solvers.policy_classes import checked_class, chosen_class, has_many_optima
+from opaq.solvers.policy_classes import check_class, choose_class, has_many_optima
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
-from opaq.solvers.runs import option_parts, recorded_run
-from opaq.solvers.starts import Attainable, Start, graph_size, largest_return, starts
+from opaq.solvers.runs import option_parts, record_run
+from opaq.solvers.starts import (
+    Attainable,
+    add_feasible_start,
+    count_beliefs,
+    find_even_policy,
+    find_feasible_policy,
+    make_starts,
+)
 from opaq.solvers.strategy import Plan, PlanRequest, Solver, SolverFactory, Status, Trace
-from opaq.solvers.verdict import Verdict, judge_optimality, status_text
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.solvers.verdict import (
+    LEAST_PROBABILITY,
+    Optimality,
+    Verdict,
+    describe_verdict,
+    judge_optimality,
+    raise_probabilities,
+)
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -59,7 +78,7 @@ _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A compiled problem, what is attainable in it, and how its starts are run."""
+    """A compiled problem, what can be attained in it, and the plan of its starts."""
 
     problem: Problem
     policy_class: PolicyClass
@@ -67,9 +86,9 @@ class Search:
     objective: Objective
     options: SolveOptions
     plan: Plan
-    attainable: tuple[Attainable, ...]
-    beliefs: int  # of the graph of some policy
-    warm: FloatArray | None  # a policy vector
+    attainable: tuple[Attainable, ...]  # of every requirement
+    beliefs: int  # of the graph of some policy: what one evaluation costs
+    warm: FloatArray | None  # [slot], the policy vector that the first start begins from
 
     @classmethod
     def prepare(
@@ -82,9 +101,12 @@ class Search:
         warm: Policy | None,
         stop: Stop,
     ) -> Search:
-        """Compile the problem and plan the search. Raises StoppedError when asked to stop meanwhile."""
+        """Compile the problem and plan the search.
+
+        warm: the policy that the first start begins from. Raises StoppedError when `stop` is requested meanwhile.
+        """
         product = compile_problem(problem, policy_class, stop=stop)
-        beliefs, whole = graph_size(product.process, budget=options.budget, stop=stop)
+        beliefs, whole = count_beliefs(product.process, budget=options.budget, stop=stop)
         gradients = _gradients(options, factory, whole=whole)
         objective = Objective(
             product,
@@ -115,49 +137,48 @@ class Search:
         return any(most.out_of_reach for most in self.attainable)
 
     @contextmanager
-    def recorded(self, folder: Path | None) -> Iterator[None]:
-        """Hold the folder of the run, if there is one, while it is worked on."""
+    def hold_folder(self, folder: Path | None) -> Iterator[None]:
+        """Hold the folder of the run, if there is one, while it is worked on: a run is known by its parts' digests."""
+        if folder is None:
+            yield
+            return
         parts = problem_parts(self.problem, self.policy_class)
         options = option_parts(self.objective, self.options, rounds=self.plan.rounds, warm=self.warm)
-        with recorded_run(folder, problem=parts, options=options):
+        with record_run(folder, problem=parts, options=options):
             yield
 
     def race(self, *, folder: Path | None, on_step: Callable[[Progress], None] | None) -> RaceResult:
-        """Run the starts in threads. Raises StoppedError when asked to stop before."""
-        return run_race(
-            self.objective,
-            self.plan,
-            self._starts(),
-            seed=self.options.seed,
-            folder=folder,
-            workers=self._workers(),
-            on_step=on_step,
-        )
+        """Run the starts, in as many threads as the options allow, or in one where the belief graph is small.
 
-    def _workers(self) -> int:
-        """How many threads run starts; one where the belief graph is small."""
-        if self.beliefs <= _FEW_BELIEFS:
-            return 1
-        return available_cores() if self.options.workers is None else self.options.workers
-
-    def _starts(self) -> list[Start]:
-        """The starts of all waves; among mixed ones of the first wave is one that meets the task, if it can be."""
+        folder: where checkpoints are kept. Raises StoppedError when the stop is requested before any start begins.
+        """
         options, wave = self.options, self.plan.waves[0]
-        begins = starts(
+        begins = make_starts(
             self.objective, count=sum(self.plan.waves), kind=options.start, seed=options.seed, warm=self.warm
         )
         if options.start == "mixed":
-            begins[:wave] = with_feasible_start(self.objective, begins[:wave], seed=options.seed)
-        return begins
+            begins[:wave] = add_feasible_start(self.objective, begins[:wave], seed=options.seed)
+        workers = options.workers or available_cores()
+        return run_race(
+            self.objective,
+            self.plan,
+            begins,
+            seed=options.seed,
+            folder=folder,
+            workers=1 if self.beliefs <= _FEW_BELIEFS else workers,
+            on_step=on_step,
+        )
 
 
 def _gradients(options: SolveOptions, factory: SolverFactory, *, whole: bool) -> Gradients:
+    """Return where gradients come from; `whole`: whether the whole belief graph fits the budget."""
     if options.gradients != "auto":
         return options.gradients
     return "sampled" if factory.samples_if_large and not whole else "exact"
 
 
 def _attainable(objective: Objective) -> Iterator[Attainable]:
+    """Yield the most that any policy can reach of every requirement."""
     for payoff in objective.requirements():
         process = objective.process
         most = largest_return(process, payoff, stop=objective.stop)
@@ -166,34 +187,66 @@ def _attainable(objective: Objective) -> Iterator[Attainable]:
 
 
 def _sizes(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArray:
-    """The size of each requirement: how far the largest return is from the uniform policy's or from 0; else 1."""
+    """Return [requirement]: its size, how far the largest return is from the uniform policy's or from 0; else 1."""
     process = objective.process
     uniform = [expected_return(process, process.uniform(), payoff) for payoff in objective.requirements()]
     spans = [max(abs(most.largest - mean), abs(most.largest)) for most, mean in zip(attainable, uniform, strict=True)]
     return np.array([span if span > _LEAST_SIZE else 1.0 for span in spans])
 
 
-_JUDGING_SECONDS = 1.0  # for a policy made for the task after an interrupt or when time is up
+_JUDGING_SECONDS = 1.0  # for making a policy after an interrupt or when time is up, and for judging it
 _LAST_SECONDS = 3.0  # for measuring the best policy then
 
 
-def finish_search(search: Search, outcome: RaceResult) -> Verdict:
-    """The best policy and what may be said of it; when asked to stop nothing more is tried."""
+def finish_search(search: Search, race: RaceResult) -> Verdict:
+    """Return the best policy and what may be said of it.
+
+    Where no start ended at a policy that meets the task, one is made for it. When the stop is requested, before or
+    meanwhile, nothing more is tried.
+    """
     objective, stop = search.objective, search.objective.stop
-    best, ended = outcome.best, outcome.claimed
+    best, claimed = race.best, race.claimed
     if best is None or not best.feasible:
-        best, ended = _closest(objective, best, search.options.seed), Status.EDGE
+        made = _judge_in_time(objective, objective.process.logits(_make_policy(objective, search.options.seed)))
+        best = best if best is not None and not made.beats(best) else made
+        claimed = Status.EDGE
     if search.impossible and not best.feasible:
         return Verdict(best, Status.INFEASIBLE, None)
-    if stop.requested:
-        return Verdict(best, _is_stopped(stop), None)
-    if not best.feasible:
+    if not stop.requested and not best.feasible:
         return Verdict(best, Status.NOT_FOUND, None)
-    spent = 3 * sum(result.iterations for result in outcome.results) // 2
-    try:
-        return judge_optimality(objective, best, claimed=ended, evaluations=spent, trace=outcome.trace)
-    except StoppedError:
-        return Verdict(best, _is_stopped(stop), None)
+    if not stop.requested:
+        spent = 3 * sum(result.iterations for result in race.results) // 2
+        with suppress(StoppedError):
+            return judge_optimality(objective, best, claimed=claimed, evaluations=spent, trace=race.trace)
+    return Verdict(best, Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT, None)
+
+
+def _make_policy(objective: Objective, seed: int) -> FloatArray:
+    """Return a policy vector [slot] made for the task; after a stop there is one second for it, then the uniform one.
+
+    The search has then had no time for anything: where opacity is asked for, an even policy hides more than one that
+    earns as much as it can.
+    """
+    if not objective.stop.requested:
+        with suppress(StoppedError):
+            return find_feasible_policy(objective, seed=seed).pi
+    last = Stop()
+    with suppress(StoppedError), last.limit(_JUDGING_SECONDS):
+        hurried = replace(objective, stop=last)
+        if objective.sign > 0:
+            return find_even_policy(hurried, seed=seed)
+        return find_feasible_policy(hurried, seed=seed, climb=False).pi
+    return objective.process.uniform()
+
+
+def _judge_in_time(objective: Objective, theta: FloatArray) -> Candidate:
+    """Judge a policy; when the stop is requested, before or meanwhile, by what can be said in a second."""
+    with suppress(StoppedError):
+        objective.stop.check()
+        return judge(objective, theta)
+    last = Stop()
+    with last.limit(_JUDGING_SECONDS):
+        return judge(objective, theta, within=last)
 
 
 def reconcile(verdict: Verdict, measurement: Measurement) -> Verdict:
@@ -207,7 +260,7 @@ def reconcile(verdict: Verdict, measurement: Measurement) -> Verdict:
 
 
 def measure_winner(search: Search, candidate: Candidate) -> tuple[FloatArray, Measurement]:
-    """The policy vector and its measurement; after a stop in a few seconds, and without sequences."""
+    """Return the policy vector [slot] and its measurement; after a stop in a few seconds, and without sequences."""
     objective, stop = search.objective, search.objective.stop
     pi = objective.process.softmax(candidate.theta)
     if not stop.requested:
@@ -217,50 +270,15 @@ def measure_winner(search: Search, candidate: Candidate) -> tuple[FloatArray, Me
         mode: Mode = "sampled" if objective.gradients == "sampled" else "auto"
         with last.limit(_LAST_SECONDS):
             measurement = measure_product(search.product, pi, mode=mode, time=_LAST_SECONDS, sequences=0, stop=last)
-    return pi, _with_what_is_known(measurement, candidate, objective)
+    return pi, _tighten(measurement, candidate, objective)
 
 
-def _is_stopped(stop: Stop) -> Status:
-    return Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT
+def _tighten(measurement: Measurement, candidate: Candidate, objective: Objective) -> Measurement:
+    """Return the measurement with an interval tightened by what the search has certified of the same policy.
 
-
-def _closest(objective: Objective, best: Candidate | None, seed: int) -> Candidate:
-    """Where no start ended feasible: a policy made to meet the task, or the one that comes closest."""
-    theta = objective.process.logits(_closest_policy(objective, seed))
-    made = _judge_in_time(objective, theta)
-    return best if best is not None and not made.beats(best) else made
-
-
-def _judge_in_time(objective: Objective, theta: FloatArray) -> Candidate:
-    """A policy judged; when asked to stop, before or meanwhile, by what can be said in a second."""
-    with suppress(StoppedError):
-        objective.stop.check()
-        return judge(objective, theta)
-    last = Stop()
-    with last.limit(_JUDGING_SECONDS):
-        return evaluate_briefly(objective, theta, stop=last)
-
-
-def _closest_policy(objective: Objective, seed: int) -> FloatArray:
-    """A policy made for the task; after a stop there is one second for it, and then the uniform one.
-
-    The search has then had no time for anything: where opacity is asked for, an even policy hides more than one that
-    earns as much as it can.
+    The score of a candidate on a cut belief graph is the certain side of its opacity: a lower bound where as much as
+    possible is wanted, an upper one otherwise. A measurement in less time may know less.
     """
-    if not objective.stop.requested:
-        with suppress(StoppedError):
-            return feasible_policy(objective, seed=seed).pi
-    last = Stop()
-    with suppress(StoppedError), last.limit(1.0):
-        hurried = replace(objective, stop=last)
-        if objective.sign > 0:
-            return even_feasible_policy(hurried, seed=seed)
-        return feasible_policy(hurried, seed=seed, climb=False).pi
-    return objective.process.uniform()
-
-
-def _with_what_is_known(measurement: Measurement, candidate: Candidate, objective: Objective) -> Measurement:
-    """An interval tightened by what the search has certified of the same policy."""
     opacity = measurement.opacity
     other = measurement.of.name != "opacity"  # then the search has certified something else
     if other or opacity.method == "exact" or objective.gradients == "sampled":
@@ -343,7 +361,7 @@ class Solution(NotebookView):
         of = self.measurement.of.name
         lines = [
             {
-                "start": each.place,
+                "start": each.index,
                 "kind": each.kind,
                 "status": each.status.name.lower(),
                 of: math.nan if each.best is None else self.value_of(each.best.score),
@@ -370,7 +388,7 @@ def solve(
     stop: Stop | None = None,
     **changes: Any,
 ) -> Solution:
-    """Return the most opaque policy found that meets the task (the least opaque one with task.minimise).
+    """Find the most opaque policy that meets the task (the least opaque one with task.minimise).
 
     problem: an object, the name of a file, or the name of a scenario.
     options: a `SolveOptions`, which has the defaults; `changes` are fields of it that are given as keywords and take
@@ -388,14 +406,15 @@ def solve(
         default), which changes nothing else.
     max_beliefs, max_memory (GiB), mass: how much of the belief graph may be kept; what does not fit makes scores lower
         bounds.
-    time_limit: seconds after which the best policy so far is the answer; so it is when `stop` is requested or, without
-        a stop, after Ctrl-C. Only when there is no policy yet, StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
+    time_limit: seconds, from the entry of the call, after which the best policy so far is the answer; so it is when
+        `stop` is requested or, without a stop, after Ctrl-C. Only when there is no policy yet, StoppedError
+        (KeyboardInterrupt after Ctrl-C) is raised.
     run_folder: keeps checkpoints; a solve with the same arguments and folder goes on where it was stopped.
     sequences: how many telling observation sequences the measurement shows. on_step is called after every step.
 
     The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
-    begun = perf_counter()
+    call = Deadline()
     objects = {
         "options": (options, SolveOptions, "an opaq.SolveOptions"),
         "run_folder": (run_folder, str | os.PathLike, "the name of a folder"),
@@ -405,24 +424,26 @@ def solve(
     check_types(objects, optional=objects)
     named = {"solver": solver} if isinstance(solver, str) else {}
     chosen = (options or SolveOptions()).changed(**named, **changes)
-    stated = as_problem(problem)
+    read = as_problem(problem)
     factory = factory_of(chosen.solver if solver is None or named else solver)
-    _check(stated, factory, chosen)
-    wanted = chosen_class(stated, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
-    wanted = wanted if policy_class is None else checked_class(policy_class, stated)
-    first = None if initial_policy is None else as_policy(initial_policy, stated)
+    _check(read, factory, chosen)
+    wanted = choose_class(read, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
+    wanted = wanted if policy_class is None else check_class(policy_class, read)
+    first = None if initial_policy is None else as_policy(initial_policy, read)
     path = None if run_folder is None else Path(run_folder)
-    with interruptible(stop) as asked, asked.limit(chosen.time_limit):
-        search = Search.prepare(stated, wanted, factory, chosen, warm=first, stop=asked)
-        return _run(search, path, on_step=on_step, begun=begun)
+    deadline = call.limited_to(chosen.time_limit)
+    with interruptible(stop) as own_stop, own_stop.limit(deadline.left):
+        search = Search.prepare(read, wanted, factory, chosen, warm=first, stop=own_stop)
+        return _run(search, path, on_step=on_step, deadline=deadline)
 
 
 def _check(problem: Problem, factory: SolverFactory, options: SolveOptions) -> None:
+    """Raise InputError where the solver cannot do what is wanted."""
     if options.gradients == "sampled" and factory.needs_exact:
         raise InputError([refuse_sampled_gradients(factory.name)])
     if problem.task.over == "forever":
-        found = "solving needs a return over the horizon"
-        raise InputError([Fault("task.over", found, "write 'over: horizon', or measure a given policy")])
+        finding = "solving needs a return over the horizon"
+        raise InputError([Fault("task.over", finding, "write 'over: horizon', or measure a given policy")])
 
 
 def _run(
@@ -430,31 +451,31 @@ def _run(
     folder: Path | None,
     *,
     on_step: Callable[[Progress], None] | None,
-    begun: float,
+    deadline: Deadline,
 ) -> Solution:
     """Race the starts, reach a verdict, measure the winner."""
-    outcome = RaceResult((), None, (), Status.INTERRUPTED)
-    with search.recorded(folder):
-        with suppress(StoppedError):  # then there is no outcome, and the verdict makes do without
+    race = RaceResult((), None, (), Status.INTERRUPTED)
+    with search.hold_folder(folder):
+        with suppress(StoppedError):  # then the verdict makes do without a race
             if not search.impossible:
-                outcome = search.race(folder=folder, on_step=on_step)
-        verdict = finish_search(search, outcome)
+                race = search.race(folder=folder, on_step=on_step)
+        verdict = finish_search(search, race)
         pi, measurement = measure_winner(search, verdict.candidate)
         verdict = reconcile(verdict, measurement)
         minimise = search.product.problem.task.minimise
         return Solution(
             status=verdict.status,
-            status_text=status_text(verdict, measurement, search.attainable, minimise=minimise),
+            status_text=describe_verdict(verdict, measurement, search.attainable, minimise=minimise),
             policy=search.product.policy(pi),
             measurement=measurement,
             attainable=search.attainable,
             optimality=verdict.optimality,
-            starts=outcome.results,
-            trace=outcome.trace,
+            starts=race.results,
+            trace=race.trace,
             gradients=search.objective.gradients,
             solver=search.plan.rounds[0].name,
             seed=search.options.seed,
-            seconds=perf_counter() - begun,
+            seconds=deadline.elapsed,
             product=search.product,
             pi=pi,
         )
@@ -469,7 +490,7 @@ def gradient(
     budget: Budget | None = None,
     stop: Stop | None = None,
 ) -> dict[RowKey, dict[str, float]]:
-    """dH(secret | observations) / d(probability): row -> action -> bits per unit of probability.
+    """Return dH(secret | observations) / d(probability): row -> action -> bits per unit of probability.
 
     problem: an object, the name of a file, or the name of a scenario.
     policy: an object or the name of a file; None is the uniform policy. Where an action has probability 0 the slope is
@@ -489,7 +510,7 @@ def gradient(
     check_types(objects, optional=objects)
     product, pi = compile_for_policy(problem, policy)
     process = product.process
-    pi = process.softmax(with_least(process, process.logits(pi), LEAST_PROBABILITY))
+    pi = process.softmax(raise_probabilities(process, process.logits(pi), LEAST_PROBABILITY))
     if samples is None:
         _, slope = policy_slope(process, pi, budget=budget, whole=True, stop=stop)
     else:

@@ -1,25 +1,41 @@
-"""Initial policies of the starts, and the largest return that any policy can reach."""
+"""Where the starts of a solve begin, and policies that meet the task: exact returns only, no belief graph.
+
+A solve runs several starts, since a local search finds local optima. They begin at a uniform policy, at one that earns
+much, at random ones and, where none of these meets the task, at a policy made for it by `find_feasible_policy`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from opaq.beliefs.dynamic_program import greedy_policy, largest_return
 from opaq.beliefs.graph import Budget, Chain
-from opaq.beliefs.returns import EQUAL, start_distribution
+from opaq.beliefs.returns import EQUAL, expected_return, return_gradient, return_slope
 from opaq.beliefs.unroll import unroll
-from opaq.model.arrays import FloatArray, IntArray
-from opaq.product.process import HiddenProcess, Payoff
+from opaq.model.arrays import FloatArray
+from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.objective import Objective
 from opaq.solvers.policy_classes import has_many_optima
 from opaq.stop import Stop
 
+_BYTES_PER_ENTRY = 40  # of a frozen graph, with its buffers
+_WIDE = 3.0  # logits of a random start that is nearly deterministic
+_NUM_RANDOM = 6  # random policies among those that feasible ones are searched from
+_ENOUGH = 1e-12  # a scaled slack this close to the largest is the largest
+_MAX_STEPS = 200  # from one beginning, for one sharpness
+_SHARPNESS = (10.0, 100.0, 1e3, 1e4)  # of the smooth minimum over several requirements, one after the other
+_LEAST_PROBABILITY = 1e-9  # while climbing: what has probability 0 cannot come back
+_ROW_BY_ROW = 200_000  # slots squared x times up to which single rows are tried
+
 
 @dataclass(frozen=True, slots=True)
 class Attainable:
-    """The most that any policy can reach of one requirement, by dynamic programming."""
+    """The most that any policy can reach of one requirement, by dynamic programming.
+
+    Every requirement is taken alone: that each is within reach does not say that all are at once.
+    """
 
     name: str
     largest: float
@@ -32,139 +48,219 @@ class Attainable:
         return self.largest + self.rounding < self.threshold - EQUAL * abs(self.threshold)
 
 
-def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop: Stop | None = None) -> float:
-    """max V over all policies, history-dependent ones included: no policy of any class does better.
-
-    Raises StoppedError when `stop` is requested meanwhile.
-    """
-    payoff = payoff or process.payoffs[0]
-    choices = StateActions.of(process, payoff)
-    value = payoff.final + payoff.discount**process.horizon * choices.best(choices.paid)
-    for time in range(process.horizon - 1, -1, -1):
-        if stop is not None:
-            stop.check()
-        value = choices.best(payoff.discount**time * choices.paid + choices.ahead @ value)
-    return float(start_distribution(process) @ value)
-
-
-def eager_policy(process: HiddenProcess, payoff: Payoff, *, stop: Stop) -> FloatArray:
-    """A policy vector that earns much: every row plays what the best timed policy would, as often as it would.
-
-    Raises StoppedError when `stop` is requested meanwhile.
-    """
-    choices = StateActions.of(process, payoff)
-    value = payoff.final.copy()
-    wishes = np.zeros(process.num_slots)
-    for time in range(process.horizon, -1, -1):
-        stop.check()
-        values = payoff.discount**time * choices.paid + (choices.ahead @ value if time < process.horizon else 0.0)
-        np.add.at(wishes, choices.greedy(values), 1.0)
-        value = choices.best(values) + (payoff.final if time == process.horizon else 0.0)
-    rows = np.add.reduceat(wishes, process.row_start[:-1])
-    return np.asarray(wishes / np.repeat(rows, np.diff(process.row_start)))
-
-
-@dataclass(frozen=True, slots=True)
-class StateActions:
-    """Every (state, slot) pair of a process: what it pays and where it leads."""
-
-    state: IntArray  # [choice]
-    slot: IntArray  # [choice]
-    paid: FloatArray  # [choice]
-    ahead: Any  # sparse [choice, state]
-    first: IntArray  # [state]: its first choice
-
-    @classmethod
-    def of(cls, process: HiddenProcess, payoff: Payoff) -> StateActions:
-        """Laid out state by state, slots of a state in order."""
-        from scipy.sparse import csr_array
-
-        counts = np.diff(process.row_start)[process.row]
-        state = np.repeat(np.arange(process.num_states), counts)
-        first = np.concatenate(([0], np.cumsum(counts)[:-1]))
-        slot = np.arange(state.size) - np.repeat(first - process.row_start[process.row], counts)
-        paid = np.asarray(payoff.slots[state, slot]).reshape(-1)
-        inner = int(process.edge_start[process.num_states])
-        owner = np.repeat(np.arange(process.num_states), np.diff(process.edge_start[:-1]))
-        inside = process.edge_slots[:inner].tocoo()
-        source = owner[inside.row]
-        choice = first[source] + inside.col - process.row_start[process.row[source]]
-        shape = (state.size, process.num_states)
-        ahead = csr_array((inside.data, (choice, process.edge_target[inside.row])), shape=shape)
-        return cls(state, slot, paid, ahead, first)
-
-    def best(self, values: FloatArray) -> FloatArray:
-        """The largest value among the choices of every state."""
-        return np.asarray(np.maximum.reduceat(values, self.first))
-
-    def greedy(self, values: FloatArray) -> IntArray:
-        """The slot of the first best choice of every state."""
-        tie = 1e-12 * min(1.0, float(np.abs(values).max(initial=0.0)))
-        top = values >= np.repeat(self.best(values), np.diff(np.append(self.first, values.size))) - tie
-        places = np.flatnonzero(top)
-        _, earliest = np.unique(self.state[places], return_index=True)
-        return self.slot[places[earliest]]
-
-
-_BYTES_AN_ENTRY = 40  # of a frozen graph, with its buffers
-_WIDE = 3.0  # logits of a random start that is nearly deterministic
-
-
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One beginning: its place, what kind it is, and its logits."""
+    """One initial policy: its index among the starts, what kind it is, and its logits."""
 
-    place: int
-    kind: str
-    theta: FloatArray
+    index: int
+    kind: str  # "uniform", "return-optimal", "random", "feasible" or "warm"
+    theta: FloatArray  # [slot]
 
 
-def starts(
+def make_starts(
     objective: Objective, *, count: int, kind: str = "mixed", seed: int = 0, warm: FloatArray | None = None
 ) -> list[Start]:
-    """The starts of a solve; a warm one (a policy vector) comes first. The same seed gives the same starts.
+    """Return the initial policies of a solve. The same seed gives the same starts.
 
-    Where policies of the class often have several local optima, every second random start is nearly deterministic: one
-    with even odds forgets what its memory holds, and ends where no memory is used.
+    kind: that of all starts, or "mixed": the first uniform, the second return-optimal, the others random. Uniform and
+        return-optimal ones carry a little noise, since exactly uniform may be a saddle. Where policies of the class
+        often have several local optima, every second random start is nearly deterministic: one with even odds forgets
+        what its memory holds, and ends where no memory is used.
+    warm: a policy vector [slot] that takes the place of the first start.
+    Raises StoppedError when the objective's stop is requested meanwhile.
     """
-    seeds = np.random.SeedSequence(seed).spawn(count)
-    found = [
-        _start(objective, place, _kind(kind, place), np.random.default_rng(seeds[place])) for place in range(count)
-    ]
+    process, begins = objective.process, list[Start]()
+    many_optima = has_many_optima(objective.product.policy_class)
+    for index, child in enumerate(np.random.SeedSequence(seed).spawn(count)):
+        each = {0: "uniform", 1: "return-optimal"}.get(index, "random") if kind == "mixed" else kind
+        noise = np.random.default_rng(child).normal(size=process.num_slots)
+        if each == "uniform":
+            theta = 0.05 * noise
+        elif each == "return-optimal":
+            payoff = (objective.requirements() or process.payoffs)[0]
+            greedy = greedy_policy(process, payoff, weighting="times", stop=objective.stop)
+            theta = np.log(0.6 * greedy + 0.4 * process.uniform()) + 0.05 * noise
+        else:
+            theta = _WIDE * noise if index % 2 == 1 and many_optima else noise
+        begins.append(Start(index, each, theta))
     if warm is not None:
-        found[0] = Start(0, "warm", objective.process.logits(warm))
-    return found
+        begins[0] = Start(0, "warm", process.logits(warm))
+    return begins
 
 
-def graph_size(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tuple[int, bool]:
-    """How many beliefs the graph of some policy has, and whether all of it fits the budget: the cost of an evaluation.
+def add_feasible_start(objective: Objective, begins: list[Start], *, seed: int) -> list[Start]:
+    """Return the starts with one that meets the task, if such a policy can be found.
 
-    The policy is random, but always the same: that of the uniform policy is smaller than most by its symmetry.
+    Where none of them meets it, the last random (else the uniform) one is replaced by a policy that does, as close to
+    uniform as it can be, or by the one that comes closest.
+    """
+    ascent = _Ascent(objective)
+    softmax = objective.process.softmax
+    replaced = next((begin for begin in reversed(begins) if begin.kind in ("random", "uniform")), None)
+    if replaced is None or any(ascent.closest(softmax(begin.theta)).feasible for begin in begins):
+        return begins
+    pi = ascent.towards_uniform(find_feasible_policy(objective, seed=seed))
+    made = Start(replaced.index, "feasible", np.log(np.maximum(pi, _LEAST_PROBABILITY)))
+    return [made if begin is replaced else begin for begin in begins]
+
+
+def count_beliefs(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tuple[int, bool]:
+    """Return how many beliefs the graph of some policy has, and whether all of it fits the budget.
+
+    This is what one evaluation costs. The policy is random, but always the same: the graph of the uniform policy is
+    smaller than most by its symmetry. Raises StoppedError when `stop` is requested meanwhile.
     """
     theta = np.random.default_rng(0).normal(size=process.num_slots)
     chain = Chain.of(process, process.softmax(theta), stop=stop)
     graph = unroll(chain, steps=process.horizon, budget=budget, whole=True)
     stop.check()
-    return graph.num_nodes, graph.whole and graph.num_entries * _BYTES_AN_ENTRY <= budget.memory
+    return graph.num_nodes, graph.whole and graph.num_entries * _BYTES_PER_ENTRY <= budget.memory
 
 
-def _kind(kind: str, place: int) -> str:
-    if kind != "mixed":
-        return kind
-    return {0: "uniform", 1: "return-optimal"}.get(place, "random")
+def row_visits(process: HiddenProcess, pi: FloatArray) -> FloatArray:
+    """Return [row]: D(u), the expected number of visits of every policy row under a policy vector."""
+    return return_slope(process, pi)[2]
 
 
-def _start(objective: Objective, place: int, kind: str, rng: np.random.Generator) -> Start:
-    process = objective.process
-    noise = rng.normal(size=process.num_slots)
-    if kind == "uniform":
-        return Start(place, kind, 0.05 * noise)  # exactly uniform may be a saddle
-    if kind == "return-optimal":
-        payoff = (objective.requirements() or process.payoffs)[0]
-        return Start(
-            place,
-            kind,
-            np.log(0.6 * eager_policy(process, payoff, stop=objective.stop) + 0.4 * process.uniform()) + 0.05 * noise,
-        )
-    wide = place % 2 == 1 and has_many_optima(objective.product.policy_class)
-    return Start(place, kind, _WIDE * noise if wide else noise)
+@dataclass(frozen=True, slots=True)
+class FeasibilityResult:
+    """A policy, its worst slack in units of what the requirements can differ by, and whether it meets the task."""
+
+    pi: FloatArray  # [slot]
+    slack: float
+    feasible: bool
+
+
+def find_feasible_policy(objective: Objective, *, seed: int = 0, climb: bool = True) -> FeasibilityResult:
+    """Return a policy that meets every requirement or, if none is found, one whose worst slack is the largest found.
+
+    Begins at the policies that earn most of each requirement, at mixtures of them, at the uniform and at random ones,
+    and climbs from each until the task is met or no policy at all could come closer.
+
+    seed: of the random policies; the same seed gives the same policy.
+    climb: whether there is time to climb; without, the best of the policies to begin from is returned.
+    Raises StoppedError when the objective's stop is requested meanwhile.
+    """
+    process, ascent = objective.process, _Ascent(objective)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2,)))
+    payoffs = objective.requirements() or process.payoffs[:1]
+    earning = [greedy_policy(process, payoff, weighting="visits", stop=objective.stop) for payoff in payoffs]
+    uniform, together = process.uniform(), np.asarray(np.mean(earning, axis=0))
+    random = [process.softmax(rng.normal(size=process.num_slots)) for _ in range(_NUM_RANDOM)]
+    begins = [*earning, together, uniform, 0.5 * (together + uniform), *random]
+    best = max((ascent.closest(pi) for pi in begins), key=lambda result: result.slack)
+    enough = ascent.largest_slack() - _ENOUGH if climb else -np.inf
+    for pi in begins:
+        if best.feasible or best.slack >= enough:
+            return best
+        climbed = ascent.climb(pi)
+        best = climbed if climbed.slack > best.slack else best
+    return best
+
+
+def find_even_policy(objective: Objective, *, seed: int = 0) -> FloatArray:
+    """Return a policy vector that meets the task and is as close to uniform as it can be, made in little time."""
+    return _Ascent(objective).towards_uniform(find_feasible_policy(objective, seed=seed, climb=False))
+
+
+class _Ascent:
+    """Climbs the smallest scaled slack, min_i slack_i / scale_i, by natural-gradient steps on exact returns.
+
+    With several requirements a smooth minimum takes its place, which is made sharper and sharper.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self.payoffs = objective.requirements()
+        self._process, self._thresholds = objective.process, objective.thresholds()
+        self._scales, self._tolerances = objective.scales, objective.tolerances
+        self._stop = objective.stop
+
+    def closest(self, pi: FloatArray) -> FeasibilityResult:
+        """Return the policy with its worst slack; without requirements none is bad."""
+        values = np.array([expected_return(self._process, pi, payoff) for payoff in self.payoffs])
+        slack = values - self._thresholds
+        feasible = bool((slack >= 0.0).all() or (slack >= -self._tolerances(pi)).all())
+        return FeasibilityResult(pi, float((slack / self._scales).min(initial=np.inf)), feasible)
+
+    def largest_slack(self) -> float:
+        """Return the worst slack that no policy exceeds, by dynamic programming."""
+        most = np.array([largest_return(self._process, payoff) for payoff in self.payoffs])
+        return float(((most - self._thresholds) / self._scales).min(initial=np.inf))
+
+    def climb(self, pi: FloatArray) -> FeasibilityResult:
+        """Return the policy with the largest worst slack that is reached from one policy."""
+        theta = np.log(np.maximum(pi, _LEAST_PROBABILITY))
+        for sharpness in _SHARPNESS if len(self.payoffs) > 1 else _SHARPNESS[:1]:
+            theta = self._rise(theta, sharpness)
+        pi = self._process.softmax(theta)
+        kept = np.where(pi > 1e-6, pi, 0.0)  # without actions that are hardly ever taken
+        row_start = self._process.row_start
+        pure = np.asarray(kept / np.repeat(np.add.reduceat(kept, row_start[:-1]), np.diff(row_start)))
+        return self._row_by_row(max((self.closest(pi), self.closest(pure)), key=lambda result: result.slack))
+
+    def _row_by_row(self, best: FeasibilityResult) -> FeasibilityResult:
+        """Set rows to single actions, one after the other, while that comes closer: for small problems.
+
+        Leaves local optima of the ascent that one row alone can leave.
+        """
+        process = self._process
+        if process.num_slots**2 * (process.horizon + 1) > _ROW_BY_ROW:
+            return best
+        rows, improved = process.row_of_slot(), True
+        while improved:
+            improved = False
+            for slot in range(process.num_slots):
+                self._stop.check()
+                pi = np.where(rows == rows[slot], 0.0, best.pi)
+                pi[slot] = 1.0
+                changed = self.closest(pi)
+                if changed.slack > best.slack + 1e-12 * max(1.0, abs(best.slack)):
+                    best, improved = changed, True
+        return best
+
+    def towards_uniform(self, result: FeasibilityResult) -> FloatArray:
+        """Return the most even policy vector on the way to the uniform one that still meets the task."""
+        uniform, share, above = self._process.uniform(), 0.0, 1.0
+        for _ in range(20 if result.feasible else 0):
+            middle = 0.5 * (share + above)
+            if self.closest((1.0 - middle) * result.pi + middle * uniform).feasible:
+                share = middle
+            else:
+                above = middle
+        return (1.0 - share) * result.pi + share * uniform
+
+    def _rise(self, theta: FloatArray, sharpness: float) -> FloatArray:
+        """Take steps theta += length x advantage, longer after a success and shorter after a failure."""
+        length = 1.0
+        worth, advantage = self._smooth(theta, sharpness)
+        for _ in range(_MAX_STEPS):
+            after = np.clip(theta + length * advantage, -LARGEST_LOGIT, LARGEST_LOGIT)
+            after = np.log(np.maximum(self._process.softmax(after), _LEAST_PROBABILITY))
+            value, ahead = self._smooth(after, sharpness)
+            if value > worth:
+                gain, length = value - worth, min(2.0 * length, 1e6)
+                theta, worth, advantage = after, value, ahead
+                if gain <= 1e-12 * max(1.0, abs(worth)):
+                    break
+            else:
+                length *= 0.25
+                if length < 1e-8:
+                    break
+        return theta
+
+    def _smooth(self, theta: FloatArray, sharpness: float) -> tuple[float, FloatArray]:
+        """Return min_i s_i - log(sum_i exp(-k (s_i - min s))) / k of the scaled slacks s, and its advantages [slot].
+
+        k is the sharpness. The advantage A(u, a) is the slope by logits divided by D(u) pi(a | u), as in the natural
+        gradient.
+        """
+        self._stop.check()
+        process = self._process
+        returns = [return_gradient(process, theta, payoff) for payoff in self.payoffs]
+        slack = (np.array([value for value, _ in returns]) - self._thresholds) / self._scales
+        weights = np.exp(-sharpness * (slack - slack.min()))
+        slope = (weights / weights.sum() / self._scales) @ np.array([slope for _, slope in returns])
+        pi = process.softmax(theta)
+        visited = np.repeat(row_visits(process, pi), np.diff(process.row_start)) * pi
+        advantage = np.where(visited > 0, slope / np.where(visited > 0, visited, 1.0), 0.0)
+        return float(slack.min() - np.log(weights.sum()) / sharpness), advantage

@@ -1,4 +1,8 @@
-"""What every solver is (typed state, step, test for being done), how a solve makes one, and how it ends."""
+"""The protocol of a solver, how a solve makes one, and the ways a solve can end.
+
+A solver is a strategy with a typed state: `init` makes it, `step` moves it, `done` says how it ended. It does not loop,
+print or write; `opaq.solvers.loop` does that for all of them. A `SolverFactory` names a solver and plans its starts.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ UNPROVEN = "not proven globally optimal"  # what a certificate can say more abou
 
 
 class Status(Enum):
-    """The value is the sentence users read; a solution adds its figures."""
+    """How a solve, or one start of it, ended. The value is the sentence users read; a solution adds its figures."""
 
     CONVERGED = f"converged: no small change of the policy does better (a local optimum; {UNPROVEN})"
     COMPLETED = "completed, but not known to be an optimum: convergence is not tested"
@@ -32,25 +36,28 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trace(ContentEq):
-    """One line of a solver's history, as the solver saw it."""
+    """One line of a solver's history, as the solver saw it: estimates where gradients are sampled."""
 
     iteration: int
-    score: float
+    score: float  # sign x uncertainty / scale
     slack: FloatArray  # [requirement]
     multipliers: FloatArray  # [requirement]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StepInfo(ContentEq):
-    """What one step did."""
+    """The policy that one step came to, which may be judged, and its line of the history."""
 
-    iteration: int
-    theta: FloatArray
+    iteration: int  # from 1
+    theta: FloatArray  # [slot], logits
     trace: Trace
 
 
 class Solver(Protocol):
-    """A strategy; `State` is a frozen dataclass of arrays and numbers, so that it can be stored and resumed."""
+    """A strategy whose state is a frozen dataclass of arrays and numbers, so that it can be stored and resumed.
+
+    The state must have the fields `theta` [slot] and `multipliers` [requirement].
+    """
 
     @property
     def name(self) -> str:
@@ -64,14 +71,20 @@ class Solver(Protocol):
     def judge_every(self) -> int:
         """How many steps lie between two exact judgements of the policy."""
 
-    def init(self, objective: Objective, theta: FloatArray, *, place: int = 0) -> Any:
-        """The state to begin with; `place` numbers the starts, which may begin in different ways."""
+    def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> Any:
+        """Return the state to begin with.
+
+        theta: [slot], logits. index: the number of the start; starts may begin in different ways.
+        """
 
     def step(self, objective: Objective, state: Any, rng: np.random.Generator) -> tuple[Any, StepInfo]:
-        """One step."""
+        """Take one step and return the state after it, and the policy that it came to.
+
+        rng: the only source of random numbers. Raises StoppedError when the objective's stop is requested meanwhile.
+        """
 
     def done(self, state: Any) -> Status | None:
-        """How it ended, or None."""
+        """Return how it ended, or None while it goes on."""
 
 
 _FEW_BELIEFS, _MANY_BELIEFS = 1_000, 30_000
@@ -79,7 +92,11 @@ _FEW_BELIEFS, _MANY_BELIEFS = 1_000, 30_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Rounds of one wave of starts, and how many waves there may be."""
+    """Rounds of one wave of starts, and how many waves there may be; see `opaq.solvers.race`.
+
+    For example rounds of 8, 30 and 120 steps with 4, 2 and 2 starts kept, in waves of 4, 4 and 8 starts: four starts
+    take 8 steps each, the better two go on to 30 and to 120; if these two end at different scores, four more begin.
+    """
 
     rounds: tuple[Solver, ...]  # the solver of every round, which differ in how many steps they take in all
     kept: tuple[int, ...]  # how many starts take part in every round
@@ -88,7 +105,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What a plan depends on."""
+    """All that a plan of starts depends on: what evaluations cost, and how many optima there may be."""
 
     gradients: Gradients
     beliefs: int  # of the graph of some policy: what an evaluation costs
@@ -98,17 +115,20 @@ class PlanRequest:
 
     @property
     def many_starts(self) -> int:
-        """The starts asked for, or as many as suit a solver that needs many."""
+        """The number of starts: as the user says, or as many as suit a solver that needs many."""
         by_need = 32 if self.beliefs <= _FEW_BELIEFS else 24 if self.beliefs <= _MANY_BELIEFS else 12
         return self.num_starts or by_need
 
 
 @dataclass(frozen=True, slots=True)
 class SolverFactory:
-    """A solver by name; `plan` makes its strategies."""
+    """A solver by name, how its starts are planned, and what it can use.
+
+    `register_solver` makes one known to `solve`, `compare` and the command; docs/extensions.md has an example.
+    """
 
     name: str
-    plan: Callable[[PlanRequest], Plan]
+    plan: Callable[[PlanRequest], Plan]  # makes its strategies
     options: tuple[str, ...] = ()  # fields of SolveOptions that only this solver takes
     needs_exact: bool = False  # sampled gradients are refused
     samples: int = 2000  # runs of a sampled gradient
@@ -116,5 +136,5 @@ class SolverFactory:
 
 
 def single_round(solver: Solver, request: PlanRequest) -> Plan:
-    """Every start runs to its end, all in one wave."""
+    """Return the plan in which every start runs to its end, all in one wave."""
     return Plan((solver,), (request.many_starts,), (request.many_starts,))

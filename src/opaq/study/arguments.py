@@ -12,7 +12,7 @@ from opaq.load import as_problem
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
 from opaq.solvers.options import SolveOptions
-from opaq.solvers.policy_classes import chosen_class
+from opaq.solvers.policy_classes import choose_class
 from opaq.stop import Stop
 
 _Types = dict[str, tuple[Any, type | UnionType | Callable[[Any], bool], str]]  # as for `check_types`
@@ -44,5 +44,5 @@ def read_arguments(
     check_types({**types, **shared}, optional=shared)
     chosen = (options or SolveOptions()).changed(**changes)
     problem = as_problem(problem)
-    policy_class = chosen_class(problem, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
+    policy_class = choose_class(problem, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
     return problem, chosen, policy_class

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Protocol
 
 import numpy as np
@@ -39,7 +38,7 @@ from opaq.solvers.options import SolveOptions, available_cores
 from opaq.solvers.policy_classes import class_name
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 from opaq.study.arguments import read_arguments
 
 _EQUAL = 1e-12  # rates this close are the same
@@ -351,6 +350,7 @@ def sensors(
 
     Raises InputError when an argument does not fit, StoppedError when there was no time for the first policy.
     """
+    call = Deadline()
     problem, chosen, policy_class = read_arguments(
         problem,
         {
@@ -374,10 +374,10 @@ def sensors(
         reason = "looks at the observations, which change with the sensors"
         raise InputError([Fault("policy", reason, "let a policy be searched for every trial")])
     sensors = find_sensors(problem.observer, null=null)
-    start = perf_counter()
-    with interruptible(stop) as stop, stop.limit(chosen.time_limit):
+    deadline = call.limited_to(chosen.time_limit)
+    with interruptible(stop) as stop, stop.limit(deadline.left):
         settings = replace(chosen, time_limit=None, sequences=0)
-        ranking = _Ranking(problem, sensors, policy_class, fixed, settings, stop, chosen.time_limit, start)
+        ranking = _Ranking(problem, sensors, policy_class, fixed, settings, stop, deadline)
         return ranking.rank(first, rate_changes, on_trial, on_progress or (lambda text: None))
 
 
@@ -406,8 +406,7 @@ class _Ranking:
     fixed: bool
     options: SolveOptions  # of every search
     stop: Stop
-    time: float | None  # seconds for all of it
-    start: float  # when the work began, by `perf_counter`
+    deadline: Deadline  # of the whole ranking
 
     def rank(
         self,
@@ -446,7 +445,7 @@ class _Ranking:
                 for sensor in self.sensors.names
             },
             stated=self.sensors.stated if isinstance(self.sensors, _StatedSensors) else None,
-            seconds=perf_counter() - self.start,
+            seconds=self.deadline.elapsed,
             interrupted=self.stop.interrupted,
             complete=len(trials) == len(named),
         )
@@ -491,7 +490,7 @@ class _Ranking:
         first: whether these are the sensors as they are, whose search has all cores; those of the trials have one each
         and few starts, because they begin at a good policy, which also stays where they end with a worse one.
         """
-        start, problem = perf_counter(), replace(self.problem, observer=observer)
+        trial, problem = Deadline(), replace(self.problem, observer=observer)
         # A policy that looks at observations means nothing with other sensors; no search begins from the uniform one.
         usable = (
             self.fixed
@@ -503,7 +502,7 @@ class _Ranking:
             product = compile_problem(problem, None if policy is None else policy.policy_class, stop=stop)
             kept = measure_product(product, product.policy_vector(policy), sequences=0, stop=stop)
         if self.fixed and kept is not None:
-            return _Answer(kept, policy, None, perf_counter() - start)
+            return _Answer(kept, policy, None, trial.elapsed)
         options = self.options if first else replace(self.options, starts=self.options.starts or _WARM_STARTS)
         solution = solve(
             problem,
@@ -512,7 +511,7 @@ class _Ranking:
             initial_policy=policy if usable else None,
             stop=stop,
         )
-        seconds, status = perf_counter() - start, solution.status
+        seconds, status = trial.elapsed, solution.status
         if kept is not None and self._is_better(kept, solution.measurement):
             return _Answer(kept, policy, status, seconds)
         return _Answer(solution.measurement, solution.policy, status, seconds)
@@ -527,10 +526,7 @@ class _Ranking:
 
     def _share(self, parts: float) -> float | None:
         """Return seconds for the next of so many parts of the work: its share of what is left, and a half more."""
-        if self.time is None:
-            return None
-        left = max(0.0, self.start + self.time - perf_counter())
-        return min(left, 1.5 * left / parts)
+        return self.deadline.share(1.5 / parts)
 
 
 def _gain(measurement: Measurement, base: Measurement, *, never_less: bool) -> Amount:

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Literal
 
 from opaq.errors import Fault, InputError, OpaqError, check_numbers
@@ -17,7 +16,7 @@ from opaq.reports.page.render import render_study
 from opaq.reports.report_page import Report, make_report
 from opaq.reports.study_data import with_reports
 from opaq.reports.study_sentences import hidden_in, hidden_value
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 from opaq.study.study_sources import StudySource
 
 Points = Literal["all", "none"] | int | None
@@ -88,10 +87,10 @@ class _Reports:
 
     def make(self, chosen: Sequence[int], seconds: float) -> dict[int, str]:
         """Write the reports; point -> its file, relative to the page."""
-        begun, files = perf_counter(), {}
+        deadline, files = Deadline(seconds), {}
         for number, index in enumerate(chosen):
-            left = seconds - (perf_counter() - begun)
-            if self._stop.requested or left <= 0:
+            left = deadline.left or 0.0
+            if self._stop.requested or deadline.passed:
                 why = "the work was interrupted" if self._stop.requested else "the time was up"
                 self.reasons |= dict.fromkeys(chosen[number:], why)
                 break

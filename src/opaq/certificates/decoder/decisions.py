@@ -1,4 +1,4 @@
-"""What an agent that sees the product state can do: every (state, action) pair, laid out for compiled code."""
+"""The decisions of an agent that sees the product state: every (state, action) pair, laid out for compiled code."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opaq.beliefs.dynamic_program import StateActions, bound_endless_return
 from opaq.beliefs.returns import largest_tolerance, start_distribution
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, indices
-from opaq.product.process import HiddenProcess, Payoff
-from opaq.solvers.starts import StateActions
+from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
-
-_SETTLED = 1e-12  # relative: value iteration ends when values change by less
-_PADDING = 1e-9  # relative; far more than value iteration rounds
-_MOST_ROUNDS = 20_000
 
 
 class DecisionTable(NamedTuple):
@@ -36,7 +32,8 @@ class Decisions:
     """The problem of an agent that sees the product state, and what its requirements pay."""
 
     process: HiddenProcess
-    moves: DecisionTable
+    choices: StateActions
+    moves: DecisionTable  # the same for compiled code
     start_state: IntArray
     start_chance: FloatArray
     rewards: FloatArray  # [requirement, choice]
@@ -48,65 +45,53 @@ class Decisions:
 
     @classmethod
     def of(cls, process: HiddenProcess, *, forever: bool = False, stop: Stop | None = None) -> Decisions:
-        """Of a process whose policy rows are its states' own; payoffs without a threshold ask for nothing.
+        """Lay out the decisions of a process whose policy rows are its states' own.
+
+        Payoffs without a threshold require nothing, and are left out.
 
         forever: whether the return counts for ever. After the horizon nothing but the return matters, so that the
         most that can still be earned is paid with the last choice. Thresholds are lowered by the rounding error that
         measurements allow. Raises StoppedError when `stop` is requested meanwhile.
         """
-        choices = StateActions.of(process, process.payoffs[0])
-        asked = [payoff for payoff in process.payoffs if payoff.threshold is not None]
+        choices = StateActions.of(process)
+        required = [payoff for payoff in process.payoffs if payoff.threshold is not None]
         start = start_distribution(process)
         start_state = np.flatnonzero(start)
-        rewards = [np.asarray(payoff.slots[choices.state, choices.slot]).reshape(-1) for payoff in asked]
-        tails = np.zeros((len(asked), choices.state.size))
+        rewards = [choices.paid(payoff) for payoff in required]
+        tails = np.zeros((len(required), choices.state.size))
         if forever and process.payoffs[0].threshold is not None:
-            tails[0] = _tail(choices, process.payoffs[0], process.horizon, stop or Stop())
-        endless = [forever and payoff is process.payoffs[0] for payoff in asked]
+            tails[0] = bound_endless_return(choices, process.payoffs[0], after=process.horizon, stop=stop or Stop())
+        endless = [forever and payoff is process.payoffs[0] for payoff in required]
         thresholds = [
             float(payoff.threshold or 0.0) - largest_tolerance(process, payoff, forever=one)
-            for payoff, one in zip(asked, endless, strict=True)
+            for payoff, one in zip(required, endless, strict=True)
         ]
         return cls(
             process=process,
+            choices=choices,
             moves=_moves(process, choices),
             start_state=start_state,
             start_chance=start[start_state],
-            rewards=np.array(rewards).reshape(len(asked), choices.state.size),
-            finals=np.array([payoff.final for payoff in asked]).reshape(len(asked), process.num_states),
+            rewards=np.array(rewards).reshape(len(required), choices.state.size),
+            finals=np.array([payoff.final for payoff in required]).reshape(len(required), process.num_states),
             tails=tails,
-            discounts=np.array([payoff.discount for payoff in asked], dtype=np.float64),
+            discounts=np.array([payoff.discount for payoff in required], dtype=np.float64),
             thresholds=np.array(thresholds, dtype=np.float64),
-            names=tuple(payoff.name for payoff in asked),
+            names=tuple(payoff.name for payoff in required),
         )
 
     def paid(self, multipliers: FloatArray, time: int) -> FloatArray:
-        """[choice]: what a choice pays at a time, weighted by the multipliers."""
+        """Return [choice]: sum_i multiplier_i discount_i^time reward_i, with the tails at the last time."""
         paid = np.asarray((multipliers * self.discounts**time) @ self.rewards)
         return paid + multipliers @ self.tails if time == self.process.horizon else paid
 
     def final(self, multipliers: FloatArray) -> FloatArray:
-        """[state]: what the last state is worth, weighted by the multipliers."""
+        """Return [state]: what the last state is worth, weighted by the multipliers [requirement]."""
         return np.asarray(multipliers @ self.finals)
 
 
-def _tail(choices: StateActions, payoff: Payoff, horizon: int, stop: Stop) -> FloatArray:
-    """[choice]: an upper bound on the discounted return after the last choice, by value iteration from above."""
-    discount = payoff.discount
-    most = float(choices.paid.max(initial=0.0)) / (1.0 - discount)
-    size = float(np.abs(choices.paid).max(initial=0.0)) / (1.0 - discount)
-    value = np.full(choices.first.size, most)
-    for _ in range(_MOST_ROUNDS):
-        stop.check()
-        after = np.minimum(choices.best(choices.paid + discount * (choices.ahead @ value)), value)
-        change, value = float((value - after).max(initial=0.0)), after
-        if change <= _SETTLED * size:
-            break
-    padded = value + _PADDING * size
-    return np.asarray(discount ** (horizon + 1) * (choices.ahead @ padded))
-
-
 def _moves(process: HiddenProcess, choices: StateActions) -> DecisionTable:
+    """Return the choices, their outcomes and the emissions as flat arrays."""
     ahead = choices.ahead
     ahead.sum_duplicates()
     emission = process.emission

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from time import perf_counter
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from opaq.certificates.decoder.sweeps import Sweeper
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
 from opaq.model.uncertainty import Uncertainty
-from opaq.stop import Stop
+from opaq.stop import Deadline, Stop
 
 _MIXED_IN = 0.2  # of the uniform policy, when a search starts from what another one came to
 _AGREEMENT = 1e-9  # between bounds and measurements
@@ -66,8 +65,8 @@ class BoundSearch:
     reached: float = -math.inf  # what the last search's own policy came to on its machine: no bound is below
     rungs: list[BoundStep] = field(default_factory=list)
     _used: FloatArray | None = None
-    _start_time: float = field(default_factory=perf_counter)
-    _last_report: float = 0.0
+    _clock: Deadline = field(default_factory=Deadline)  # of the whole search, without a limit
+    _reported: Deadline | None = None  # since the last report
 
     @property
     def bound(self) -> float:
@@ -99,13 +98,13 @@ class BoundSearch:
         return self.best.bound < float(self.uncertainty.certain.min())
 
     def climb(
-        self, machine: ObservationMachine, *, seconds: float, tolerance: float, memory: int | None = None
+        self, machine: ObservationMachine, *, deadline: Deadline, tolerance: float, memory: int | None = None
     ) -> bool:
-        """Search on one machine for some time, or until bound and policy differ by less than the tolerance.
+        """Search on one machine until its deadline, or until bound and policy differ by less than the tolerance.
 
+        memory: bytes that the machine's layers may take, at most those of the whole search.
         Returns False when the machine does not fit the memory. Raises StoppedError when the stop is requested.
         """
-        begun = perf_counter()
         try:
             layers = build_layers(
                 self.decisions, machine, memory=min(memory or self.memory, self.memory), stop=self.stop
@@ -117,17 +116,19 @@ class BoundSearch:
         sweeper = Sweeper.of(self.decisions, layers, self.stop)
         if self._used is not None:
             sweeper.follow(self._used, mixed=_MIXED_IN)
-        share = _FIRST_SHARE if both else 1.0
-        self._search(sweeper, None, begun + seconds * share, tolerance, last=begun + seconds)
+        first = deadline
+        if both and deadline.seconds is not None:
+            first = deadline.limited_to(_FIRST_SHARE * deadline.seconds)
+        self._search(sweeper, None, first, tolerance, last=deadline)
         if both and not self.done:
             sweeper.soften(_MIXED_IN)
-            self._search(sweeper, penalties, begun + seconds, tolerance, last=begun + seconds)
+            self._search(sweeper, penalties, deadline, tolerance, last=deadline)
         return True
 
     def _search(
-        self, sweeper: Sweeper, penalties: Penalties | None, deadline: float, tolerance: float, *, last: float
+        self, sweeper: Sweeper, penalties: Penalties | None, deadline: Deadline, tolerance: float, *, last: Deadline
     ) -> None:
-        """Rounds until the deadline; if there were few, until the last moment."""
+        """Make rounds until the deadline; if there were few, until the last one."""
         layers = sweeper.layers
         ascent = Ascent.of(
             sweeper, self.uncertainty, multipliers=self.best.multipliers, scales=self.scales, penalties=penalties
@@ -155,22 +156,18 @@ class BoundSearch:
             self.best, self.machine = proof, layers.machine
 
     def _report(self, ascent: Ascent, layers: Layers, aware: bool) -> None:
-        if perf_counter() - self._last_report > _PATIENCE:
-            self._last_report = perf_counter()
+        if self._reported is None or self._reported.elapsed > _PATIENCE:
+            self._reported = Deadline()
             self.on_rung(self._rung(ascent, layers, aware))
 
     def _rung(self, ascent: Ascent, layers: Layers, aware: bool) -> BoundStep:
-        took = perf_counter() - self._start_time
-        return BoundStep(layers.machine, layers.num_entries, ascent.rounds, self.bound, aware, took)
+        seconds = self._clock.elapsed
+        return BoundStep(layers.machine, layers.num_entries, ascent.rounds, self.bound, aware, seconds)
 
 
-def _rounds(ascent: Ascent, deadline: float, last: float) -> Iterator[Proof]:
-    """Rounds until the deadline; then more, up to enough, until the last moment; a few in any case."""
-    while (
-        ascent.rounds < _FEWEST_ROUNDS
-        or perf_counter() < deadline
-        or (ascent.rounds < _ENOUGH_ROUNDS and perf_counter() < last)
-    ):
+def _rounds(ascent: Ascent, deadline: Deadline, last: Deadline) -> Iterator[Proof]:
+    """Yield rounds until the deadline; then more, up to enough, until the last one; a few in any case."""
+    while ascent.rounds < _FEWEST_ROUNDS or not deadline.passed or (ascent.rounds < _ENOUGH_ROUNDS and not last.passed):
         yield ascent.round()
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from importlib.util import find_spec
-from time import perf_counter
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from opaq.model.uncertainty import UNCERTAINTIES, GuessError, Shannon, Uncertain
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure
 from opaq.product.compile import Product, compile_problem
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 _SMALLEST = (0.0, 1e-7, 1e-4)  # probabilities below this may count as 0, if that does better
 _BLIND_SHARES = (1e-3, 1e-6, 1e-9)  # shares of guessing blindly in a decoder
@@ -184,7 +183,7 @@ def history_program(
     endless return, BudgetError when there are too many histories, StoppedError when there was no time for any interval,
     and OpaqError when the extra "convex" is not installed.
     """
-    begun = perf_counter()
+    deadline = Deadline(time_limit)
     choose("uncertainty", uncertainty, tuple(name for name, each in UNCERTAINTIES.items() if each.has_cone))
     limits = {
         "max_histories": (max_histories, 1, 10**9),
@@ -196,10 +195,26 @@ def history_program(
     stated = as_problem(problem)
     _check(stated)
     require_convex()
-    with interruptible(stop) as asked, asked.stage(time_limit):
-        search = _HistorySearch(stated, UNCERTAINTIES[uncertainty], max_histories, asked)
-        deadline = math.inf if time_limit is None else begun + time_limit
-        return search.run(gap, deadline=deadline, begun=begun)
+    with interruptible(stop) as asked, asked.stage(deadline.left):
+        product = compile_problem(stated, PolicyClass(("state",)), stop=asked)
+        return solve_histories(
+            product, uncertainty=uncertainty, max_histories=max_histories, gap=gap, deadline=deadline, stop=asked
+        )
+
+
+def solve_histories(
+    product: Product, *, uncertainty: str, max_histories: int, gap: float, deadline: Deadline, stop: Stop
+) -> HistoryOptimum:
+    """Solve the history program of a problem that is compiled for policies that look at the state.
+
+    deadline: of the program; when it passes, as when `stop` is requested, the interval so far is the answer.
+    uncertainty, max_histories, gap and what is raised: as in `history_program`.
+    """
+    _check(product.problem)
+    require_convex()
+    with stop.stage(deadline.left):
+        search = _HistorySearch(product, UNCERTAINTIES[uncertainty], max_histories, stop)
+        return search.run(gap, deadline)
 
 
 def _check(problem: Problem) -> None:
@@ -216,29 +231,28 @@ def _check(problem: Problem) -> None:
 class _HistorySearch:
     """One run: the tree, and the way from a first interval to one that is narrow enough."""
 
-    def __init__(self, problem: Problem, uncertainty: Uncertainty, max_histories: int, stop: Stop) -> None:
-        self._stop = stop
-        self._product = compile_problem(problem, PolicyClass(("state",)), stop=stop)
-        process = self._product.process
+    def __init__(self, product: Product, uncertainty: Uncertainty, max_histories: int, stop: Stop) -> None:
+        self._stop, self._product = stop, product
+        process = product.process
         self._requirements = tuple(payoff for payoff in process.payoffs if payoff.threshold is not None)
         self._moves = HistoryChoices.of(process, self._requirements)
         tree = grow_tree(process, self._moves, self._requirements, max_histories=max_histories, stop=stop)
         likelihood, cells = observe_tree(tree, self._moves, num_secrets=process.num_secrets, stop=stop)
         self._problem = HistoryProblem(tree, likelihood, cells, uncertainty.over(self._product.secret_values))
 
-    def run(self, gap: float, *, deadline: float, begun: float) -> HistoryOptimum:
+    def run(self, gap: float, deadline: Deadline) -> HistoryOptimum:
         """Narrow the interval until the gap is reached or there is nothing left to try."""
         inner = inner_point(self._problem)
         bracket = Bracket(self._problem, inner)
         if not inner.feasible:
             status = HistoryStatus.INFEASIBLE if inner.proven_infeasible else HistoryStatus.NOT_FOUND
-            return self._optimum(bracket, status, None, begun)
+            return self._optimum(bracket, status, None, deadline)
         self._begin(bracket, inner)
         self._narrow(bracket, inner, gap, deadline)
         status = HistoryStatus.OPTIMAL if bracket.gap <= gap else HistoryStatus.BRACKET
-        if status is HistoryStatus.BRACKET and (self._stop.requested or perf_counter() >= deadline):
+        if status is HistoryStatus.BRACKET and (self._stop.requested or deadline.passed):
             status = HistoryStatus.STOPPED
-        return self._optimum(bracket, status, self._policy(bracket), begun)
+        return self._optimum(bracket, status, self._policy(bracket), deadline)
 
     def _begin(self, bracket: Bracket, inner: InnerPoint) -> None:
         """A first interval, without any search."""
@@ -250,17 +264,17 @@ class _HistorySearch:
         blind = self._problem.costs(masses, uniform=1.0)
         bracket.try_bound(blind, nothing)  # no decoder need do worse than one that guesses blindly
 
-    def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: float) -> None:
+    def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: Deadline) -> None:
         """The cone solver in several ways and, where none of them is enough, mirror ascent.
 
         Where time is limited or the program is large the solver may not get far: then a short ascent comes first.
         """
-        if deadline < math.inf or self._problem.cells.secret.size > _CELLS_A_SECOND:
-            self._ascend(bracket, inner, gap, steps=_FIRST_STEPS, deadline=_part(0.25, deadline))
+        if deadline.seconds is not None or self._problem.cells.secret.size > _CELLS_A_SECOND:
+            self._ascend(bracket, inner, gap, steps=_FIRST_STEPS, deadline=deadline.part(0.25))
         for attempt in ATTEMPTS:
             if bracket.gap <= gap or self._stop.requested:
                 return
-            seconds = None if deadline == math.inf else _part(0.5, deadline) - perf_counter()
+            seconds = deadline.share(0.5)
             if seconds is not None and self._problem.cells.secret.size > _CELLS_A_SECOND * seconds:
                 break
             parts = {"allowed": inner.allowed, "wanted": inner.wanted}
@@ -269,16 +283,18 @@ class _HistorySearch:
                 bracket.try_answer(answer)
         self._ascend(bracket, inner, gap, steps=_ASCENT_STEPS, deadline=deadline)
 
-    def _ascend(self, bracket: Bracket, inner: InnerPoint, gap: float, *, steps: int, deadline: float) -> None:
+    def _ascend(self, bracket: Bracket, inner: InnerPoint, gap: float, *, steps: int, deadline: Deadline) -> None:
         for reached in ascend(bracket, self._problem, inner, steps=steps, stop=self._stop):
-            if reached <= gap or perf_counter() > deadline:
+            if reached <= gap or deadline.passed:
                 return
 
     def _policy(self, bracket: Bracket) -> Policy | None:
         policy = policy_of(self._problem.tree, bracket.weights)
         return extract_policy(self._product, self._moves, self._problem.tree, policy)
 
-    def _optimum(self, bracket: Bracket, status: HistoryStatus, policy: Policy | None, begun: float) -> HistoryOptimum:
+    def _optimum(
+        self, bracket: Bracket, status: HistoryStatus, policy: Policy | None, deadline: Deadline
+    ) -> HistoryOptimum:
         problem, tree = self._problem, self._problem.tree
         if bracket.upper < bracket.lower - _AGREEMENT:
             raise InvariantError(f"a policy reaches {bracket.lower:.12g}, above the bound {bracket.upper:.12g}")
@@ -298,14 +314,8 @@ class _HistorySearch:
             num_histories=tree.num_nodes,
             num_choices=tree.num_choices,
             num_sequences=problem.cells.num_groups,
-            seconds=perf_counter() - begun,
+            seconds=deadline.elapsed,
         )
-
-
-def _part(share: float, deadline: float) -> float:
-    """The moment when a share of the time that is left is used."""
-    now = perf_counter()
-    return now + share * max(deadline - now, 0.0)
 
 
 def _measure_policy(product: Product, policy: Policy, value: float, uncertainty: Uncertainty) -> Measurement | None:
@@ -332,25 +342,27 @@ _MOST_HISTORIES = 1_500  # seconds of work
 _LEAST_SECONDS = 1.5  # loading the solver alone takes about as long, and cannot be interrupted
 
 
-def climb_histories(ladder: BoundSearch, problem: Problem, *, seconds: float) -> HistoryOptimum | None:
+def climb_histories(ladder: BoundSearch, product: Product, deadline: Deadline) -> HistoryOptimum | None:
     """Bound the policies that do not see the observations by the history program, as one step of a search.
 
     Returns None where it does not apply: for other policies, endless returns, uncertainties without a cone form, too
-    many histories or too few `seconds`, or where the extra is not installed.
+    many histories or too little time, or where the extra is not installed.
+
+    product: compiled for policies that look at the state. deadline: of the program, which begins now.
+    Raises StoppedError when the ladder's stop is requested meanwhile.
     """
-    of = problem.task.of
-    if ladder.aware or not of.has_cone or problem.task.over == "forever" or find_spec("cvxpy") is None:
+    task = product.problem.task
+    if ladder.aware or not task.of.has_cone or task.over == "forever" or find_spec("cvxpy") is None:
         return None
-    if seconds < _LEAST_SECONDS:
+    if (deadline.seconds or 0.0) < _LEAST_SECONDS:
         return None
-    begun = perf_counter()
     try:
-        optimum = history_program(
-            problem,
-            uncertainty=of.name,
+        optimum = solve_histories(
+            product,
+            uncertainty=task.of.name,
             max_histories=_MOST_HISTORIES,
             gap=min(ladder.wanted / 10.0, 1e-4),
-            time=seconds,
+            deadline=deadline,
             stop=ladder.stop,
         )
     except (BudgetError, InputError):
@@ -361,7 +373,6 @@ def climb_histories(ladder: BoundSearch, problem: Problem, *, seconds: float) ->
         return None
     if optimum.value is not None:
         prices = np.array([optimum.prices.get(name, 0.0) for name in ladder.decisions.names])
-        took = perf_counter() - begun
         ladder.take(Proof(optimum.value.upper, prices), MACHINE)
-        ladder.note(BoundStep(MACHINE, optimum.num_histories, 1, ladder.bound, False, took))
+        ladder.note(BoundStep(MACHINE, optimum.num_histories, 1, ladder.bound, False, deadline.elapsed))
     return optimum

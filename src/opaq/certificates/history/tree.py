@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from opaq.beliefs.dynamic_program import StateActions
 from opaq.beliefs.returns import rounding_share, start_distribution
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray, IntArray, SparseRows
 from opaq.model.uncertainty import Cells
 from opaq.product.process import HiddenProcess, Payoff
-from opaq.solvers.starts import StateActions
 from opaq.stop import Stop
 
 
@@ -41,7 +41,7 @@ class HistoryChoices:
     @classmethod
     def of(cls, process: HiddenProcess, requirements: tuple[Payoff, ...]) -> HistoryChoices:
         """Of a process compiled for policies that look at the state."""
-        choices = StateActions.of(process, process.payoffs[0])
+        choices = StateActions.of(process)
         paid = _paid(choices, requirements)
         ahead = choices.ahead.tocsr()
         ahead.sort_indices()
@@ -64,7 +64,7 @@ class HistoryChoices:
 
 def _paid(choices: StateActions, requirements: tuple[Payoff, ...]) -> FloatArray:
     """[choice, requirement]"""
-    columns = [np.asarray(payoff.slots[choices.state, choices.slot]).reshape(-1) for payoff in requirements]
+    columns = [choices.paid(payoff) for payoff in requirements]
     return np.column_stack(columns) if columns else np.zeros((choices.slot.size, 0))
 
 

@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 
 from threadpoolctl import threadpool_limits
 
@@ -28,7 +27,7 @@ from opaq.opacity.measure import Measurement
 from opaq.solvers.options import SolveOptions, available_cores
 from opaq.solvers.policy_classes import class_name
 from opaq.solvers.strategy import Status
-from opaq.stop import Stop, StoppedError, interruptible
+from opaq.stop import TIME_IS_UP, Deadline, Stop, StoppedError, interruptible
 from opaq.study.arguments import read_arguments
 from opaq.study.front.placement import FrontSample, is_closed_under_mixing, next_thresholds, shortfalls
 from opaq.study.front.search import FEW_BELIEFS, FrontSearch, FrontSolution, with_threshold
@@ -145,6 +144,7 @@ def frontier(
     does not fit.
     """
     check_numbers({"points": (points, 2, _MOST_POINTS)}, whole=("points",))
+    call = Deadline()
     problem, chosen, policy_class = read_arguments(
         problem,
         {
@@ -161,11 +161,11 @@ def frontier(
         raise InputError([Fault("task.over", reason, "write 'over: horizon'")])
     if certify:
         check_certifiable(problem)
-    start = perf_counter()
-    with interruptible(stop) as stop, stop.limit(chosen.time_limit):
+    deadline = call.limited_to(chosen.time_limit)
+    with interruptible(stop) as stop, stop.limit(deadline.left):
         settings = replace(chosen, time_limit=None, sequences=0)
         search = FrontSearch.prepare(problem, policy_class, settings, against=against, stop=stop)
-        front = _Front(search, points, stop, start, chosen.time_limit, certify, on_point, on_progress)
+        front = _Front(search, points, stop, deadline, certify, on_point, on_progress)
         return replace(front.solve(), stated=problem)
 
 
@@ -180,8 +180,7 @@ class _Front:
     search: FrontSearch
     count: int  # points that are wanted, the ends included
     stop: Stop
-    start: float  # when the work began, by `perf_counter`
-    time: float | None  # seconds for all of it
+    deadline: Deadline  # of the whole front
     certify: bool
     on_point: Callable[[FrontierPoint], None] | None
     on_progress: Callable[[str], None] | None
@@ -212,7 +211,7 @@ class _Front:
             points=tuple(points),
             concave_by_theory=is_closed_under_mixing(problem, policy_class),
             seed=search.search.options.seed,
-            seconds=perf_counter() - self.start,
+            seconds=self.deadline.elapsed,
             interrupted=self.stop.interrupted,
             complete=len(points) == self.count or self.one_point,
         )
@@ -226,7 +225,7 @@ class _Front:
         top = search.largest - _END * search.size
         first, last = self._solve_batch([(None, []), (top, [])])
         if first is None or (self.stop.requested and not first.measurement.feasible):
-            raise StoppedError(self.stop.reason)
+            raise StoppedError(self.stop.reason or TIME_IS_UP)  # that of the first point alone may be up
         if not first.measurement.feasible:
             return
         self._keep([first])
@@ -294,11 +293,10 @@ class _Front:
 
         Where there is a limit, they get their share of the time that is left, and a half more.
         """
-        seconds = None
-        if self.time is not None:
-            left = self.start + self.time * (1.0 - _CERTIFYING * self.certify) - perf_counter()
-            share = 1.5 * len(jobs) / max(self.count - len(self.solved), 1) if self.solved else _FOR_ENDS
-            seconds = max(0.0, left) * min(1.0, share)
+        limit = self.deadline.seconds  # what certificates will need is kept for them
+        searching = self.deadline.limited_to(None if limit is None else limit * (1.0 - _CERTIFYING * self.certify))
+        share = 1.5 * len(jobs) / max(self.count - len(self.solved), 1) if self.solved else _FOR_ENDS
+        seconds = searching.share(share)
 
         def report_progress(threshold: float | None) -> None:
             if self.on_progress is not None:
@@ -375,13 +373,12 @@ class _Front:
         """Return the certificate of one of `count` points, in its share of the time; None if there was too little."""
         if self.on_progress is not None:
             self.on_progress(f"certifying point {number + 1} of {count}")
-        left = _CERTIFY_SECONDS
-        if self.time is not None:
-            left = max(0.0, self.start + self.time - perf_counter()) / (count - number)
+        left = self.deadline.share(1.0 / (count - number))
+        seconds = _CERTIFY_SECONDS if left is None else min(left, _CERTIFY_SECONDS)
         problem = with_threshold(self.search.search.problem, self.search.payoff, point.threshold)
         try:
             with self.stop.part() as stop:
-                return certify(problem, point.policy, time_limit=min(left, _CERTIFY_SECONDS), stop=stop)
+                return certify(problem, point.policy, time_limit=seconds, stop=stop)
         except StoppedError:
             return None
 

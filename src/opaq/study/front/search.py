@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 
@@ -17,17 +16,15 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.process import HiddenProcess
 from opaq.product.trackers import track_requirement
-from opaq.solvers.feasible import row_visits
 from opaq.solvers.loop import Progress
-from opaq.solvers.optimality import with_least
 from opaq.solvers.options import SolveOptions, StartChoice
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.solve import Search, finish_search, measure_winner, reconcile
-from opaq.solvers.starts import Start, starts
+from opaq.solvers.starts import Start, make_starts, row_visits
 from opaq.solvers.strategy import PlanRequest, Status
-from opaq.solvers.verdict import Verdict, status_text
-from opaq.stop import Stop, StoppedError
+from opaq.solvers.verdict import Verdict, describe_verdict, raise_probabilities
+from opaq.stop import Deadline, Stop, StoppedError
 
 _RETURN = "return"
 FEW_BELIEFS = 2_000  # up to this an evaluation takes about a millisecond
@@ -132,7 +129,7 @@ class FrontSearch:
         stop: ends the search with the best policy so far. seed: of the fresh starts, added to that of the options.
         on_step: called now and then with where the search is. Raises StoppedError when there is no policy at all.
         """
-        start = perf_counter()
+        call = Deadline()
         search = self.at(threshold, stop=stop)
         outcome = RaceResult((), None, (), Status.INTERRUPTED)
         with suppress(StoppedError):
@@ -151,10 +148,10 @@ class FrontSearch:
             measurement=measurement,
             slope=self._slope(search, verdict, threshold),
             status=verdict.status,
-            status_text=status_text(
+            status_text=describe_verdict(
                 verdict, measurement, search.attainable, minimise=search.product.problem.task.minimise
             ),
-            seconds=perf_counter() - start,
+            seconds=call.elapsed,
         )
 
     def ask_for_own_value(self, solved: FrontSolution) -> FrontSolution:
@@ -172,12 +169,12 @@ class FrontSearch:
         process, options = search.objective.process, search.options
         factory = factory_of(options.solver)
         settings = {name: getattr(options, name) for name in factory.options}
-        logits = [with_least(process, process.logits(pi), _LEAST) for pi in policies]
+        logits = [raise_probabilities(process, process.logits(pi), _LEAST) for pi in policies]
         count = _FRESH_STARTS if search.beliefs <= FEW_BELIEFS else 1
         kind: StartChoice = "mixed" if count > 1 else "random"
-        fresh = starts(search.objective, count=count, kind=kind, seed=options.seed + seed)
+        fresh = make_starts(search.objective, count=count, kind=kind, seed=options.seed + seed)
         racing = [Start(index, "warm", theta) for index, theta in enumerate(logits)]
-        racing += [replace(start, place=len(logits) + start.place) for start in fresh]
+        racing += [replace(start, index=len(logits) + start.index) for start in fresh]
         plan = factory.plan(PlanRequest(search.objective.gradients, search.beliefs, len(racing), settings))
         kept = [
             min(count, most) for count, most in zip(plan.kept, (len(racing), 2, *[1] * len(plan.kept)), strict=False)

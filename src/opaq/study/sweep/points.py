@@ -14,7 +14,7 @@ from opaq.load import FolderSources
 from opaq.model.fingerprint import digest, problem_parts
 from opaq.model.problem import Problem
 from opaq.solvers.options import SolveOptions
-from opaq.solvers.policy_classes import chosen_class
+from opaq.solvers.policy_classes import choose_class
 from opaq.spec.problem_part import build_problem
 from opaq.spec.yaml import line_of
 from opaq.stop import Stop
@@ -116,7 +116,7 @@ def _check_point(
             if problem.task.over == "forever":
                 reason = "solving needs a return over the horizon"
                 raise InputError([Fault("task.over", reason, "write 'over: horizon'")])
-            chosen_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
+            choose_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
             if plan.certify > 0:
                 from opaq.certificates.certify import check_certifiable  # brings the compiled kernels
 

@@ -1,0 +1,179 @@
+"""The largest return of a hidden process, by backward induction over its states, and policies that earn much.
+
+With what a choice (x, a) pays at time t, r_t(x, a), and the worth f(x) of the last state,
+
+    Q_T(x, a) = r_T(x, a),                          V_T(x) = f(x) + max_a Q_T(x, a),
+    Q_t(x, a) = r_t(x, a) + sum_x' P(x' | x, a) V_{t+1}(x'),   V_t(x) = max_a Q_t(x, a).
+
+V_0 is reached by a policy that sees the product state and the time, and exceeded by none, whatever it remembers: so no
+policy of any class returns more than the mean of V_0 over the start. Solvers begin from it, tasks are refuted by it and
+certificates are scaled by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from opaq.beliefs.returns import start_distribution
+from opaq.model.arrays import FloatArray, IntArray
+from opaq.product.process import HiddenProcess, Payoff
+from opaq.stop import Stop
+
+_TIE = 1e-12  # of the largest value, and at most absolute: choices this close to the best are equally good
+_LARGEST_TABLE = 50_000_000  # entries of a table of decisions over states and times
+_SETTLED = 1e-12  # relative: value iteration ends when values change by less
+_PADDING = 1e-9  # relative; far more than value iteration rounds
+_MOST_ROUNDS = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateActions:
+    """Every choice, a pair (product state, slot of its policy row), laid out state by state, slots in order."""
+
+    state: IntArray  # [choice]
+    slot: IntArray  # [choice] -> slot of the policy vector
+    ahead: Any  # sparse [choice, state]: P(x' | x, a)
+    first: IntArray  # [state] -> its first choice
+
+    @classmethod
+    def of(cls, process: HiddenProcess) -> StateActions:
+        """Lay out the choices of a process."""
+        from scipy.sparse import csr_array
+
+        counts = np.diff(process.row_start)[process.row]
+        state = np.repeat(np.arange(process.num_states), counts)
+        first = np.concatenate(([0], np.cumsum(counts)[:-1]))
+        slot = np.arange(state.size) - np.repeat(first - process.row_start[process.row], counts)
+        inner = int(process.edge_start[process.num_states])
+        owner = np.repeat(np.arange(process.num_states), np.diff(process.edge_start[:-1]))
+        inside = process.edge_slots[:inner].tocoo()
+        source = owner[inside.row]
+        choice = first[source] + inside.col - process.row_start[process.row[source]]
+        shape = (state.size, process.num_states)
+        ahead = csr_array((inside.data, (choice, process.edge_target[inside.row])), shape=shape)
+        return cls(state, slot, ahead, first)
+
+    def paid(self, payoff: Payoff) -> FloatArray:
+        """Return [choice]: what every choice pays of a payoff, not discounted."""
+        return np.asarray(payoff.slots[self.state, self.slot]).reshape(-1)
+
+    def best(self, values: FloatArray) -> FloatArray:
+        """Return [state]: the largest of the values [choice] of its choices."""
+        return np.asarray(np.maximum.reduceat(values, self.first))
+
+    def greedy(self, values: FloatArray) -> IntArray:
+        """Return [state]: the slot of its first best choice for the values [choice]."""
+        tie = _TIE * min(1.0, float(np.abs(values).max(initial=0.0)))
+        top = values >= np.repeat(self.best(values), np.diff(np.append(self.first, values.size))) - tie
+        best = np.flatnonzero(top)
+        _, earliest = np.unique(self.state[best], return_index=True)
+        return self.slot[best[earliest]]
+
+
+def best_values(
+    choices: StateActions,
+    paid: Callable[[int], FloatArray],
+    final: FloatArray,
+    *,
+    horizon: int,
+    stop: Stop | None = None,
+    on_values: Callable[[FloatArray], None] | None = None,
+) -> FloatArray:
+    """Return [state]: V_0, the most that any policy earns from a state on. The one dynamic program for returns.
+
+    paid: t -> [choice], r_t with its discount and any weights. final: [state], f.
+    on_values: called with Q_t [choice] for t = horizon, ..., 0, for what depends on the best choices.
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
+    values = paid(horizon)
+    if on_values is not None:
+        on_values(values)
+    value = final + choices.best(values)
+    for time in range(horizon - 1, -1, -1):
+        if stop is not None:
+            stop.check()
+        values = paid(time) + choices.ahead @ value
+        if on_values is not None:
+            on_values(values)
+        value = choices.best(values)
+    return value
+
+
+def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop: Stop | None = None) -> float:
+    """Return max V over all policies, history-dependent ones included: no policy of any class does better.
+
+    payoff: what is earned; the return of the model (the first payoff) unless given.
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
+    payoff, choices = payoff or process.payoffs[0], StateActions.of(process)
+    paid = choices.paid(payoff)
+    value = best_values(
+        choices, lambda time: payoff.discount**time * paid, payoff.final, horizon=process.horizon, stop=stop
+    )
+    return float(start_distribution(process) @ value)
+
+
+def greedy_policy(
+    process: HiddenProcess, payoff: Payoff, *, weighting: Literal["times", "visits"], stop: Stop
+) -> FloatArray:
+    """Return a policy vector that earns much: every row mixes what the dynamic program's policy plays in its states.
+
+    weighting: "times" counts every (state, time) of a row once; "visits" counts it as often as the dynamic program's
+        policy comes there, and rows that it never visits as "times" does. Where rows tell product states and times
+        apart, "visits" is the dynamic program's policy itself, and earns the largest return.
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
+    choices, discount = StateActions.of(process), payoff.discount
+    paid = choices.paid(payoff)
+    counts, slots_at = np.zeros(process.num_slots), list[IntArray]()  # backwards in time
+    stored = weighting == "visits" and process.num_states * (process.horizon + 1) <= _LARGEST_TABLE
+
+    def count(values: FloatArray) -> None:
+        stop.check()
+        slots = choices.greedy(values)
+        np.add.at(counts, slots, 1.0)
+        if stored:
+            slots_at.append(slots)
+
+    best_values(choices, lambda time: discount**time * paid, payoff.final, horizon=process.horizon, on_values=count)
+    by_times = np.asarray(counts / _row_sums(process, counts))
+    if not stored:
+        return by_times
+    head = choices.first - process.row_start[process.row]
+    played, now = np.zeros(process.num_slots), start_distribution(process)
+    for slots in reversed(slots_at):
+        stop.check()
+        np.add.at(played, slots, now)
+        now = choices.ahead[head + slots].T @ now
+    totals = _row_sums(process, played)
+    return np.where(totals > 0, played / np.where(totals > 0, totals, 1.0), by_times)
+
+
+def _row_sums(process: HiddenProcess, values: FloatArray) -> FloatArray:
+    """Return [slot]: the sum of the values over the row of the slot."""
+    return np.repeat(np.add.reduceat(values, process.row_start[:-1]), np.diff(process.row_start))
+
+
+def bound_endless_return(choices: StateActions, payoff: Payoff, *, after: int, stop: Stop) -> FloatArray:
+    """Return [choice]: an upper bound on what can be earned after a choice at the time `after`, for ever.
+
+    Value iteration from above: V = max_a r + discount P V from V = max r / (1 - discount) downwards, so that every
+    iterate is a bound; the last is padded by far more than rounding can have taken from it.
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
+    discount, paid = payoff.discount, choices.paid(payoff)
+    most = float(paid.max(initial=0.0)) / (1.0 - discount)
+    size = float(np.abs(paid).max(initial=0.0)) / (1.0 - discount)
+    value = np.full(choices.first.size, most)
+    for _ in range(_MOST_ROUNDS):
+        stop.check()
+        lower = np.minimum(choices.best(paid + discount * (choices.ahead @ value)), value)
+        change, value = float((value - lower).max(initial=0.0)), lower
+        if change <= _SETTLED * size:
+            break
+    padded = value + _PADDING * size
+    return np.asarray(discount ** (after + 1) * (choices.ahead @ padded))
