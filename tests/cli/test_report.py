@@ -16,7 +16,7 @@ from opaq.cli.progress import ProgressPrinter
 from opaq.cli.report import default_name
 from opaq.load import load_problem
 from opaq.solvers.compare import compare
-from opaq.stop import Stop
+from opaq.stop import Deadline, Stop
 
 
 def data_of(file: Path) -> dict:
@@ -142,12 +142,11 @@ def test_ctrl_c_while_comparing_leaves_the_comparison_out(
 
 def test_what_there_is_no_time_for_is_left_out() -> None:
     with ProgressPrinter("testing", quiet=True) as progress:
-        further = FurtherAnswers(load_problem("two-sink"), None, time=0.0, stop=Stop(), progress=progress)
+        further = FurtherAnswers(load_problem("two-sink"), None, deadline=Deadline(0.0), stop=Stop(), progress=progress)
         assert further.computed(["certificate", "comparison"]) == {}
     assert further.left_out == [
         f"the {kind} is left out: the time limit was reached" for kind in ("certificate", "comparison")
     ]
-    assert FurtherAnswers(further.problem, None, time=None, stop=Stop(), progress=progress).share(3) is None
 
 
 def test_the_page_does_not_go_to_stdout(opaq, tmp_path: Path) -> None:
