@@ -28,7 +28,11 @@ from opaq.product.process import HiddenProcess
 
 @njit(cache=True)
 def _accumulate_adjoint(nodes, node, moves, pairs, expected, slope, adjoint):
-    """The adjoints of a node's entries, given what is expected of every next state; adds to d value / d flow."""
+    """Add to the adjoints of a node's entries, and to `slope`, given what is expected of every next state.
+
+    expected: [state] the derivative of the value by the mass that arrives there. adjoint(x) += sum over edges of
+    flow x expected; slope[edge] += mass x belief(x) x expected.
+    """
     for entry in range(nodes.start[node], nodes.start[node + 1]):
         state = pairs.state[nodes.pair[entry]]
         weight = nodes.mass[node] * nodes.belief[entry]
@@ -42,7 +46,10 @@ def _accumulate_adjoint(nodes, node, moves, pairs, expected, slope, adjoint):
 
 @njit(cache=True)
 def _fill_cells(num_touched, pairs, work):
-    """P(z, o | node) in work.cell_mass for the listed cells; a cell is one (observation, secret value)."""
+    """Put P(z, o | node) in work.cell_mass, and P(o | node) in work.chance; return how many cells are listed.
+
+    A cell is one (observation, secret value); those that can follow the node are listed in work.cells.
+    """
     num_cells = 0
     for index in range(num_touched):
         state = work.touched[index]
@@ -70,7 +77,7 @@ def _fill_cells(num_touched, pairs, work):
 
 @njit(cache=True)
 def _surprises(num_cells, pairs, work):
-    """H(Z | y) and guess error expected after a node, and -log2 P(z | y) of every listed cell in work.surprise."""
+    """Return H(Z | y) and guess error expected after a node; put -log2 P(z | y) of every cell in work.surprise."""
     entropy, error = 0.0, 0.0
     for index in range(num_cells):
         cell = work.cells[index]
@@ -90,8 +97,8 @@ def _surprises(num_cells, pairs, work):
 
 
 @njit(cache=True)
-def _leaf_adjoint(nodes, node, num_touched, moves, pairs, slope, adjoint, work):
-    """The adjoints of a node's entries from work.surprise, the slope by the mass of every cell."""
+def _node_adjoint(nodes, node, num_touched, moves, pairs, slope, adjoint, work):
+    """Add to the adjoints of a node's entries, work.surprise being the slope by the mass of every cell."""
     for index in range(num_touched):
         state = work.touched[index]
         for pair in range(pairs.start[state], pairs.start[state + 1]):
@@ -103,10 +110,11 @@ def _leaf_adjoint(nodes, node, num_touched, moves, pairs, slope, adjoint, work):
 
 @njit(cache=True, nogil=True)
 def last_step(nodes, moves, pairs, work, with_slope, slope):
-    """After the last observation: H(Z | y) and guess error expected at every node before it, and the adjoints there.
+    """Return [node] H(Z | y) and guess error expected at every node before the last observation, and the adjoints.
 
     f(alpha) = -sum_z q_z log2(q_z / sum q) has the derivative -log2 P(z(x) | y) at alpha(x); cells of no mass count
-    as 0, with derivative 0. Returns also how many nodes were dealt with before it was asked to stop.
+    as 0, with derivative 0. Returns also how many nodes were dealt with before it was asked to stop. With `with_slope`
+    the derivative by every edge's flow is added to `slope`; without, there are no adjoints.
     """
     num_nodes = nodes.mass.size
     entropy = np.zeros(num_nodes, np.float64)
@@ -119,13 +127,13 @@ def last_step(nodes, moves, pairs, work, with_slope, slope):
         num_cells = _fill_cells(num_touched, pairs, work)
         entropy[node], error[node] = _surprises(num_cells, pairs, work)
         if with_slope:
-            _leaf_adjoint(nodes, node, num_touched, moves, pairs, slope, adjoint, work)
+            _node_adjoint(nodes, node, num_touched, moves, pairs, slope, adjoint, work)
     return entropy, error, adjoint, num_nodes
 
 
 @njit(cache=True, nogil=True)
-def leaf_masses(nodes, first, last, moves, pairs, work):
-    """P(z, o | node) of the cells that may follow each of some nodes: (starts, cell, mass).
+def _leaf_masses(nodes, first, last, moves, pairs, work):
+    """Return (starts, cell, mass): P(z, o | node) of the cells that may follow each of the nodes first .. last - 1.
 
     Returns also the first node that was not dealt with before it was asked to stop; it and later ones have no cells.
     """
@@ -150,8 +158,8 @@ def leaf_masses(nodes, first, last, moves, pairs, work):
 
 
 @njit(cache=True, nogil=True)
-def leaf_adjoint(nodes, first, starts, cells, cell_slope, moves, pairs, slope, adjoint, work):
-    """The adjoints of some nodes from the slope by the mass of every cell, as leaf_masses numbers them."""
+def _leaf_adjoint(nodes, first, starts, cells, cell_slope, moves, pairs, slope, adjoint, work):
+    """Fill the adjoints of some nodes from the slope by the mass of every cell, as _leaf_masses numbers them."""
     for offset in range(starts.size - 1):
         if work.stop[0] != 0:
             return
@@ -160,12 +168,12 @@ def leaf_adjoint(nodes, first, starts, cells, cell_slope, moves, pairs, slope, a
             work.marked[work.touched[index]] = False
         for index in range(starts[offset], starts[offset + 1]):
             work.surprise[cells[index]] = cell_slope[index]
-        _leaf_adjoint(nodes, first + offset, num_touched, moves, pairs, slope, adjoint, work)
+        _node_adjoint(nodes, first + offset, num_touched, moves, pairs, slope, adjoint, work)
 
 
 @njit(cache=True, nogil=True)
-def backward_step(nodes, arcs, children, child_adjoint, moves, pairs, slope, work):
-    """One level backwards: the adjoint of every entry; adds d value / d flow to `slope`."""
+def _backward_step(nodes, arcs, children, child_adjoint, moves, pairs, slope, work):
+    """Return the adjoint of every entry of a level from those of the next; add d value / d flow to `slope`."""
     adjoint = np.zeros(nodes.belief.size, nodes.belief.dtype)
     weighted = arcs.weight.size > 0
     expected = work.expected
@@ -232,7 +240,7 @@ def slope_of_leaf(chain: Chain, graph: Graph, leaf: Uncertainty) -> tuple[FloatA
     else:
         amounts, adjoint = _leaf_by_rows(chain, graph, leaf, slope)
     for level, child in zip(graph.levels[-2::-1], graph.levels[:0:-1], strict=True):
-        adjoint = backward_step(level.nodes, child.arcs, child.nodes, adjoint, moves, pairs, slope, work)
+        adjoint = _backward_step(level.nodes, child.arcs, child.nodes, adjoint, moves, pairs, slope, work)
     chain.stop.check()
     return amounts, slope
 
@@ -256,13 +264,13 @@ def _leaf_by_rows(chain: Chain, graph: Graph, leaf: Uncertainty, slope: Any) -> 
         rows, cells, masses, _ = _masses(chain, graph, first, last)
         chain.stop.check()
         amounts[first:last], slopes = rows.evaluate(leaf, masses)
-        leaf_adjoint(nodes, first, *cells, slopes, chain.moves, chain.pairs, slope, adjoint, chain.work)
+        _leaf_adjoint(nodes, first, *cells, slopes, chain.moves, chain.pairs, slope, adjoint, chain.work)
     return amounts, adjoint
 
 
 def _masses(chain: Chain, graph: Graph, first: int, last: int) -> tuple[MassRows, tuple[Any, Any], Any, int]:
     """The masses P(z, o | node) of some nodes, how they form rows, and where the work ended."""
-    starts, cell, masses, done = leaf_masses(graph.last, first, last, chain.moves, chain.pairs, chain.work)
+    starts, cell, masses, done = _leaf_masses(graph.last, first, last, chain.moves, chain.pairs, chain.work)
     values = cell_values(chain.process)[cell]
     rows = MassRows.of(starts, values, chain.pairs.cell_observation[cell].astype(np.int64))
     return rows, (starts, cell), masses, int(done)

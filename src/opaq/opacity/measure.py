@@ -77,8 +77,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluator:
-    """One policy on one process, and how precise the answer should be."""
+class _Evaluator:
+    """One policy on one process, and how precise the answer should be.
+
+    The belief graph is tried as a whole, then in parts that give certified intervals, then runs are sampled.
+    """
 
     process: HiddenProcess
     pi: FloatArray
@@ -92,7 +95,7 @@ class Evaluator:
     tell: Callable[[str], None]
 
     def answer(self, mode: Mode, budget: Budget) -> Answer:
-        """By the mode asked for; "auto" gives the exact and then the interval part of the time each a share."""
+        """Measure by the given mode; "auto" gives the exact part half of the time and the interval part a quarter."""
         if mode == "sampled":
             return replace(self._sample(None, "as asked"), exactness_limit=ExactnessLimit("mode"))
         if mode == "interval":
@@ -115,7 +118,7 @@ class Evaluator:
         return answer if answer.opacity.method == "exact" else replace(answer, exactness_limit=limit)
 
     def _inexact(self, mode: Mode, first: Evaluation, budget: Budget, *, ran_out: bool) -> Answer:
-        """What can be said where the whole graph could not be had."""
+        """Measure by an interval or an estimate, the whole graph being too large; BudgetError in mode "exact"."""
         if mode == "exact":
             raise BudgetError(
                 f"the belief graph has more than {first.num_nodes:,} beliefs, too many for the budget; "
@@ -282,7 +285,7 @@ _SHOWN_RUNS = 200  # sampled runs searched for sequences to show
 _LEAST_SHOWN = 64  # of a larger one, at least this many per level
 
 
-def shown_sequences(
+def _choose_sequences(
     product: Product,
     pi: FloatArray,
     prior: FloatArray,
@@ -293,7 +296,7 @@ def shown_sequences(
     rng: np.random.Generator,
     stop: Stop,
 ) -> tuple[tuple[ObservedSequence, ...], tuple[ObservedSequence, ...]]:
-    """Sequences worth showing, with less work than the measurement was; none when asked to stop."""
+    """The most revealing and the most confusing sequences, with less work than the measurement was; none if stopped."""
     if not count or stop.requested:
         return (), ()
     samples = min(answer.samples, _SHOWN_RUNS)
@@ -515,7 +518,7 @@ def measure_product(
     met = evaluate_requirements(product, pi, stop=stop)
     stop.check()
     uncertainties = _measured_uncertainties(problem.task.of, product.secret_values)
-    evaluator = Evaluator(
+    evaluator = _Evaluator(
         process,
         pi,
         prior,
@@ -529,7 +532,7 @@ def measure_product(
     )
     answer = evaluator.answer(mode, budget)
     opacity, secret_entropy, own = answer.opacity, entropy(prior), problem.task.of.name
-    revealing, confusing = shown_sequences(
+    revealing, confusing = _choose_sequences(
         product, pi, prior, answer, count=sequences, budget=budget, rng=rng, stop=stop
     )
     return Measurement(

@@ -22,7 +22,7 @@ from opaq.opacity.exact import certain_values
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
-BATCH = 1000  # runs followed together: bounds the memory, and the time until a request to stop is seen
+_BATCH = 1000  # runs followed together: bounds the memory, and the time until a request to stop is seen
 
 
 class Mean(NamedTuple):
@@ -61,7 +61,7 @@ def estimate(
     known = [0.0, 0.0, *certain_values(process, pi, leaves)]  # exact; only the excess is estimated
     names, sums, done = list[str](), np.zeros((len(known), 2)), 0
     while done < samples:
-        count = min(BATCH, samples - done)
+        count = min(_BATCH, samples - done)
         graph = unroll(chain, steps=process.horizon, samples=count, rng=rng)
         end = evaluate_leaves(chain, graph, leaves=leaves)
         if stop.requested:

@@ -35,7 +35,11 @@ _LEAST_USE = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Penalties:
-    """How penalties are centred, and how far a flow is from independence."""
+    """Prices of acting on observations, for policies that must not see them.
+
+    Such a policy has P(x, a, o) = E(o | x) P(x, a). A penalty nu(x, a, o) whose mean over o is 0 for every (x, a) adds
+    nothing to the value of any of them, so that it may be added to the costs; it takes from policies that do look.
+    """
 
     menu_choice: IntArray  # [(pair, action)] -> choice
     chance: FloatArray  # [(pair, action)]: E(o | x)
@@ -134,7 +138,7 @@ class Ascent:
         costs = Costs(cells, self.multipliers, penalty)
         step = self.uncertainty.step(self.rounds)
         value = self.sweeper.improve(costs, step / theta)
-        proof = Proof(round_bound_up(self.sweeper.decisions, costs, value), self.multipliers)
+        proof = Proof(_round_bound_up(self.sweeper.decisions, costs, value), self.multipliers)
         self._blend(costs)
         if self.rounds % _EVERY == _EVERY - 1:
             proof = min(proof, self._averaged(), key=lambda one: one.bound)
@@ -159,7 +163,7 @@ class Ascent:
         costs = self.mean
         if self.penalties is not None and costs.penalty is not None:
             costs = costs._replace(penalty=self.penalties.centred(costs.penalty))
-        bound = round_bound_up(self.sweeper.decisions, costs, self.sweeper.largest(costs))
+        bound = _round_bound_up(self.sweeper.decisions, costs, self.sweeper.largest(costs))
         return Proof(bound + 4.0 * UNIT * (self.rounds + 1) * self.most_cost, costs.multipliers)
 
     def _pull(self, ahead: Flow, theta: float, length: float) -> None:
@@ -191,7 +195,7 @@ class Ascent:
         return value + float((self.table * flow.used).sum())
 
 
-def round_bound_up(decisions: Decisions, costs: Costs, value: float) -> float:
-    """The bound that a value of the dynamic program proves, rounding included."""
+def _round_bound_up(decisions: Decisions, costs: Costs, value: float) -> float:
+    """The bound that a value of the dynamic program proves: value - multipliers . thresholds, rounded up."""
     spent = float(costs.multipliers @ decisions.thresholds)
     return value - spent + slack(decisions, costs.cells, costs.multipliers, costs.penalty)

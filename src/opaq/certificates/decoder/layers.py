@@ -68,7 +68,7 @@ class _Nodes(NamedTuple):
 
 
 def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: int, stop: Stop) -> Layers:
-    """Everything reachable under some policy.
+    """Build the layers of everything that is reachable under some policy.
 
     memory: bytes that may be used. Raises BudgetError when they do not do, StoppedError when `stop` is requested.
     """
@@ -208,7 +208,11 @@ _LEAST = 1e-100  # probabilities of actions do not fall below: an action that is
 
 @njit(cache=True, nogil=True)
 def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
-    """Adds to the masses of the next layer's entries, and to how often every (pair, action) is used."""
+    """Add to the masses of the next layer's entries, and to how often every (pair, action) is used.
+
+    nodes: (first, end) of those to deal with. mass: [entry]. policy: [(entry, action)]. ahead: [state], zeros before
+    and after. Returns False when asked to stop.
+    """
     for node in range(nodes[0], nodes[1]):
         if stop[0] != 0:
             return False
@@ -235,7 +239,7 @@ def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
 
 @njit(cache=True, nogil=True)
 def last_use(layer, moves, mass, policy, used):
-    """Adds to how often every (pair, action) is used at the last time."""
+    """Add to how often every (pair, action) is used at the last time."""
     for entry in range(layer.pair.size):
         first, menu = layer.menu_start[entry], moves.menu_start[layer.pair[entry]]
         for action in range(layer.menu_start[entry + 1] - first):
@@ -255,7 +259,7 @@ def _expected_value(layer, moves, index, values):
 
 @njit(cache=True, nogil=True)
 def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, step, soft, hard, ahead, stop):
-    """One backward step of the mirror ascent: the policy's update, its soft values and the largest values.
+    """Take one backward step of mirror ascent: update the policy, its soft values and the largest values.
 
     policy <- policy exp(step Q) / normaliser, soft = log(normaliser) / step, where Q is what an action pays plus the
     expected soft value after it (the proximal step in the relative entropy of whole runs); hard = max over actions of
@@ -305,7 +309,10 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
 
 @njit(cache=True, nogil=True)
 def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
-    """One backward step of dynamic programming: adds the largest value over actions to what values hold."""
+    """Take one backward step of dynamic programming: add the largest value over actions to what `values` hold.
+
+    values[entry] += max over actions of paid + penalty + expected value after it. Returns False when asked to stop.
+    """
     follows = layer.child.size > 0
     for node in range(layer.node_start.size - 1):
         if stop[0] != 0:

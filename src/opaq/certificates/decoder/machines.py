@@ -8,7 +8,6 @@ two nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,11 +40,10 @@ class ObservationMachine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObservationWindow:
-    """The last `last` observations, after the first `first` ones."""
+    """The last `last` observations."""
 
     last: int
     num_observations: int
-    first: int = 0
 
     def __post_init__(self) -> None:
         """Raise BudgetError when the observations remembered do not fit one whole number."""
@@ -54,19 +52,17 @@ class ObservationWindow:
 
     @property
     def name(self) -> str:
-        """With its lengths."""
-        window = "last observation" if self.last == 1 else f"last {self.last} observations"
-        return f"first {self.first} and {window}" if self.first else window
+        """With its length."""
+        return "last observation" if self.last == 1 else f"last {self.last} observations"
 
     def begin(self, observations: IntArray) -> IntArray:
         """One observation."""
-        return self.step(0, np.zeros((observations.size, 2), dtype=np.int64), observations)
+        return self.step(0, np.zeros((observations.size, 1), dtype=np.int64), observations)
 
     def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
-        """A hash of the first observations, and a number whose digits are the last ones."""
-        first = _hash_codes(codes[:, 0], observations) if time < self.first else codes[:, 0]
-        room = self.num_observations**self.last
-        return np.stack([first, (codes[:, 1] * self.num_observations + observations) % room], axis=1)
+        """A number whose digits are the last observations."""
+        digits = codes * self.num_observations + observations[:, None]
+        return np.asarray(digits % self.num_observations**self.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,39 +78,6 @@ class ObservationTree:
     def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
         """A hash of all of them."""
         return _hash_codes(codes[:, 0], observations)[:, None]
-
-
-@dataclass(frozen=True, slots=True)
-class ObservationAutomaton:
-    """A deterministic automaton over observations."""
-
-    start: IntArray  # [observation] -> node after the first one
-    table: IntArray  # [node, observation] -> node
-    name: str = "given automaton"
-
-    @classmethod
-    def from_names(
-        cls,
-        observations: Sequence[str],
-        start: str,
-        moves: Mapping[tuple[str, str], str],
-        *,
-        name: str = "given automaton",
-    ) -> ObservationAutomaton:
-        """From a start node and (node, observation) -> node; where nothing is said the automaton stays."""
-        nodes = list(dict.fromkeys([start, *(node for node, _ in moves), *moves.values()]))
-        index = {node: number for number, node in enumerate(nodes)}
-        table = [[index[moves.get((node, seen), node)] for seen in observations] for node in nodes]
-        array = np.array(table, dtype=np.int64)
-        return cls(array[index[start]], array, name)
-
-    def begin(self, observations: IntArray) -> IntArray:
-        """The node after one observation."""
-        return np.asarray(self.start[observations])[:, None]
-
-    def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
-        """The next node."""
-        return np.asarray(self.table[codes[:, 0], observations])[:, None]
 
 
 @dataclass(frozen=True, slots=True)

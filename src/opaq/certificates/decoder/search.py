@@ -1,4 +1,8 @@
-"""From cheap to fine machines while time remains: the best bound so far never gets worse."""
+"""The search for a bound over several observation machines: the best bound so far never gets worse.
+
+On each machine mirror ascent (`ascent`) runs for some time, first for policies that see the observations, whose bound
+holds for all; then, with penalties, for those that do not. Every search begins where the last one ended.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ _FIRST_SHARE = 0.4  # of a machine's time for agents that see the observations, 
 
 @dataclass(frozen=True, slots=True)
 class BoundStep:
-    """What one machine gave, or has given so far."""
+    """The state of a search: one machine, and the best bound with it and all before it."""
 
     machine: str
     entries: int
@@ -36,9 +40,6 @@ class BoundStep:
     bound: float  # the best so far, this machine's or an earlier one's
     sees_observations: bool  # whether policies that see the observations are bounded too
     seconds: float
-
-
-OnRung = Callable[[BoundStep], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +58,7 @@ class BoundSearch:
     wanted: float
     memory: int
     stop: Stop
-    on_rung: OnRung
+    on_rung: Callable[[BoundStep], None]
     best: Proof
     aware_bound: float
     known: float = -math.inf  # what a measured policy that meets the task reaches: no proof can be below
@@ -74,7 +75,7 @@ class BoundSearch:
         return self.aware_bound if self.aware else self.best.bound
 
     def take(self, proof: Proof, machine: str) -> None:
-        """A bound for policies that do not see the observations, found by other means."""
+        """Keep a bound for policies that do not see the observations, proven by other means, if it is lower."""
         if proof.bound < self.best.bound and not self._contradicts(proof):
             self.best, self.machine = proof, machine
 
@@ -83,7 +84,7 @@ class BoundSearch:
         return not proof.bound >= self.known - _AGREEMENT
 
     def note(self, rung: BoundStep) -> None:
-        """One more rung that is done."""
+        """Add a step that is complete to the list, and report it."""
         self.rungs.append(rung)
         self.on_rung(rung)
 

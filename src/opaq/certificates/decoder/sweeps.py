@@ -1,4 +1,9 @@
-"""Forward and backward sweeps over layers: a policy on entries, what it does, and how it improves."""
+"""Forward and backward sweeps over layers: a policy on entries, what it does, and how it improves.
+
+A forward sweep gives the masses of cells, the payoffs and how often every action is used, all linear in the
+distribution of runs. A backward sweep maximises costs of cells + multipliers x payoffs + penalties over all policies:
+its value is what a bound is made of.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +28,26 @@ _WORTH_A_THREAD = 5_000  # entries of a layer
 
 
 class Flow(NamedTuple):
-    """What a policy does: linear in the distribution of runs, so that averages of flows are flows."""
+    """The effect of a policy: linear in the distribution of runs, so that averages of flows are flows."""
 
     masses: FloatArray  # [cell]
     payoffs: FloatArray  # [requirement]
     used: FloatArray  # [time, (pair, action)]: how often every action is taken
 
     def mixed(self, other: Flow, weight: float) -> Flow:
-        """(1 - weight) x this + weight x other."""
+        """Return (1 - weight) x this + weight x other."""
         return Flow(*(one + weight * (two - one) for one, two in zip(self, other, strict=True)))
 
 
 class Costs(NamedTuple):
-    """What a linearised problem pays: the choice of these is the proof."""
+    """The payments of a linearised problem: their choice is the proof."""
 
     cells: FloatArray  # [cell]
     multipliers: FloatArray  # [requirement]
     penalty: FloatArray | None = None  # [time, (pair, action)]
 
     def mixed(self, other: Costs, weight: float) -> Costs:
-        """(1 - weight) x this + weight x other."""
+        """Return (1 - weight) x this + weight x other."""
         cells = self.cells + weight * (other.cells - self.cells)
         multipliers = self.multipliers + weight * (other.multipliers - self.multipliers)
         if self.penalty is None or other.penalty is None:
@@ -66,7 +71,7 @@ class Sweeper:
 
     @classmethod
     def of(cls, decisions: Decisions, layers: Layers, stop: Stop) -> Sweeper:
-        """With the uniform policy. Raises StoppedError when `stop` is requested meanwhile."""
+        """Prepare sweeps with the uniform policy. Raises StoppedError when `stop` is requested meanwhile."""
         moves = decisions.moves
         owner, pair = expand_rows(moves.pair_start, decisions.start_state)
         cells = Cells.of(layers.cell_start, layers.cell_secret, layers.settled)
@@ -103,7 +108,7 @@ class Sweeper:
         return _uniform(np.diff(self.layers.layers[time].menu_start))
 
     def flow(self) -> Flow:
-        """What the policy does. Raises StoppedError when the stop is requested meanwhile."""
+        """Follow the policy forwards. Raises StoppedError when the stop is requested meanwhile."""
         moves = self.decisions.moves
         layers = self.layers.layers
         mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
@@ -115,7 +120,9 @@ class Sweeper:
         return Flow(masses, self._payoffs(mass, used), used)
 
     def improve(self, costs: Costs, step: float) -> float:
-        """One mirror step of the policy; returns the largest value that any policy reaches with these costs.
+        """Take one mirror step of the policy, and return the largest value that any policy reaches with these costs.
+
+        The step maximises value - KL(runs of the new policy | runs of the old one) / step, which one sweep does.
 
         Raises StoppedError when the stop is requested meanwhile: the policy is then half improved.
         """
@@ -130,7 +137,7 @@ class Sweeper:
         return float(self.root_weight @ hard_after[self.layers.root])
 
     def largest(self, costs: Costs) -> float:
-        """The largest value that any policy reaches with these costs. Raises StoppedError like `improve`."""
+        """Return the largest value that any policy reaches with these costs. Raises StoppedError like `improve`."""
         values = self._end(costs)
         after = values[:0]
         for time in range(self.horizon, -1, -1):

@@ -64,9 +64,14 @@ def solve_cone(
     seconds: float | None,
     stop: Stop,
 ) -> ConeAnswer | None:
-    """What Clarabel makes of the program; None where it returns no numbers.
+    """Solve the program by Clarabel and return its numbers; None where it returns none.
 
-    allowed: [choice]: choices that may have weight. wanted: [requirement]: those that are stated to the solver.
+        maximise f(masses) over weights w >= 0 of choices with
+        flow: out(h) - sum over (h', a') of w(h', a') P(h | h', a') = start(h) at every node h,
+        masses = likelihood x (weights at the leaves), rewards . w >= thresholds.
+
+    allowed: [choice] choices that may have weight. wanted: [requirement] those that are put to the solver.
+    seconds: for the solver, None for no limit. stop: polled between its iterations.
     """
     program = _Program(problem, attempt.scaled, allowed, wanted)
     settings = dict(attempt.settings) | ({} if seconds is None else {"time_limit": max(seconds, 0.01)})
@@ -74,7 +79,7 @@ def solve_cone(
 
 
 class _Program:
-    """The program in cvxpy's terms."""
+    """The program in cvxpy's terms, in units that make its numbers of similar size."""
 
     def __init__(self, problem: HistoryProblem, scaled: bool, allowed: BoolArray, wanted: BoolArray) -> None:
         import cvxpy

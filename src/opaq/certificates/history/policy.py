@@ -18,11 +18,11 @@ _MOST_STATE_HISTORIES = 50_000
 _LARGEST_CODE = 2**62  # the machine of the last states numbers them in 64 bits
 _LARGEST_UPDATES = 50_000_000  # entries of a memory's table
 
-Successors = frozenset[tuple[int, int]]  # (model state, node of the next time)
+_Successors = frozenset[tuple[int, int]]  # (model state, node of the next time)
 
 
 def extract_policy(product: Product, moves: HistoryChoices, tree: HistoryTree, policy: FloatArray) -> Policy | None:
-    """The policy in the user's names; None where its table would be too large.
+    """Return a policy over a tree in the user's names; None where its table would be too large.
 
     product: compiled for policies that look at the state. policy: [choice], probabilities at every node of the tree.
     """
@@ -106,18 +106,18 @@ def _machine(names: tuple[str, ...], updates: list[tuple[int, int, int, int]], s
 
 def _memory_nodes(
     product: Product, moves: HistoryChoices, tree: HistoryTree
-) -> tuple[list[Successors], list[tuple[int, int, int, int]]]:
+) -> tuple[list[_Successors], list[tuple[int, int, int, int]]]:
     """What each memory node stands for, and its updates: (memory node, state, action, next memory node).
 
     A memory node is the set of tree nodes that one choice at one tree node may lead to, told apart by their states.
     """
     state_of = product.state_of[tree.state].tolist()
-    begin: Successors = frozenset((state_of[node], node) for node in range(int(tree.level[1])))
-    number: dict[Successors, int] = {begin: 0}
+    begin: _Successors = frozenset((state_of[node], node) for node in range(int(tree.level[1])))
+    number: dict[_Successors, int] = {begin: 0}
     updates = []
     newest = [begin]
     for time in tree.times[:-1]:
-        following: dict[Successors, None] = {}
+        following: dict[_Successors, None] = {}
         for successors in newest:
             for state, node in sorted(successors):
                 for action, choice in _actions(product, moves, tree, node):

@@ -1,4 +1,9 @@
-"""The best that any policy which sees only the states can do, by a convex program over histories of small problems."""
+"""The history program: the best that any policy which sees only the states can do, for small problems.
+
+A policy that remembers all states is a vector of weights over the histories, and the uncertainty is concave in it
+(`weights`). A cone solver or mirror ascent proposes weights, slopes and multipliers; a bracket keeps what they prove: a
+policy that meets the task is a lower end, costs and multipliers are an upper end. No number of a solver is believed.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,7 @@ _BLIND_SHARES = (1e-3, 1e-6, 1e-9)  # shares of guessing blindly in a decoder
 _PENALTY, _STEP, _LONGEST = 3.0, 0.3, 10.0  # of the mirror ascent
 
 
-class Bracket:
+class _Bracket:
     """Between the value of a policy that meets the task and a bound that no such policy exceeds."""
 
     def __init__(self, problem: HistoryProblem, inner: InnerPoint) -> None:
@@ -72,7 +77,7 @@ class Bracket:
                 self.upper, self.multipliers = bound, held
 
     def try_answer(self, answer: ConeAnswer) -> None:
-        """All that a solver's numbers give, whatever the solver says of them."""
+        """Keep the policies and bounds that a solver's numbers give, whatever the solver says of them."""
         problem = self._problem
         for least in _SMALLEST:
             self.try_policy(policy_of(problem.tree, answer.weights, least=least))
@@ -85,7 +90,7 @@ class Bracket:
             self.try_bound(self._problem.costs(masses, uniform=share), multipliers)
 
 
-def ascend(bracket: Bracket, problem: HistoryProblem, inner: InnerPoint, *, steps: int, stop: Stop) -> Iterator[float]:
+def ascend(bracket: _Bracket, problem: HistoryProblem, inner: InnerPoint, *, steps: int, stop: Stop) -> Iterator[float]:
     """Narrow a bracket by mirror ascent on the tree, pi <- pi exp(step Q); yields the gap after every step.
 
     Slower than a cone solver and needs none. Q are the values of choices for the costs of the present posterior and the
@@ -243,7 +248,7 @@ class _HistorySearch:
     def run(self, gap: float, deadline: Deadline) -> HistoryOptimum:
         """Narrow the interval until the gap is reached or there is nothing left to try."""
         inner = inner_point(self._problem)
-        bracket = Bracket(self._problem, inner)
+        bracket = _Bracket(self._problem, inner)
         if not inner.feasible:
             status = HistoryStatus.INFEASIBLE if inner.proven_infeasible else HistoryStatus.NOT_FOUND
             return self._optimum(bracket, status, None, deadline)
@@ -254,8 +259,8 @@ class _HistorySearch:
             status = HistoryStatus.STOPPED
         return self._optimum(bracket, status, self._policy(bracket), deadline)
 
-    def _begin(self, bracket: Bracket, inner: InnerPoint) -> None:
-        """A first interval, without any search."""
+    def _begin(self, bracket: _Bracket, inner: InnerPoint) -> None:
+        """Make a first interval without any search."""
         tree, nothing = self._problem.tree, np.zeros(inner.wanted.size)
         bracket.try_policy(policy_of(tree, inner.weights))
         bracket.try_policy(policy_of(tree, inner.allowed.astype(np.float64)))
@@ -264,7 +269,7 @@ class _HistorySearch:
         blind = self._problem.costs(masses, uniform=1.0)
         bracket.try_bound(blind, nothing)  # no decoder need do worse than one that guesses blindly
 
-    def _narrow(self, bracket: Bracket, inner: InnerPoint, gap: float, deadline: Deadline) -> None:
+    def _narrow(self, bracket: _Bracket, inner: InnerPoint, gap: float, deadline: Deadline) -> None:
         """The cone solver in several ways and, where none of them is enough, mirror ascent.
 
         Where time is limited or the program is large the solver may not get far: then a short ascent comes first.
@@ -283,17 +288,17 @@ class _HistorySearch:
                 bracket.try_answer(answer)
         self._ascend(bracket, inner, gap, steps=_ASCENT_STEPS, deadline=deadline)
 
-    def _ascend(self, bracket: Bracket, inner: InnerPoint, gap: float, *, steps: int, deadline: Deadline) -> None:
+    def _ascend(self, bracket: _Bracket, inner: InnerPoint, gap: float, *, steps: int, deadline: Deadline) -> None:
         for reached in ascend(bracket, self._problem, inner, steps=steps, stop=self._stop):
             if reached <= gap or deadline.passed:
                 return
 
-    def _policy(self, bracket: Bracket) -> Policy | None:
+    def _policy(self, bracket: _Bracket) -> Policy | None:
         policy = policy_of(self._problem.tree, bracket.weights)
         return extract_policy(self._product, self._moves, self._problem.tree, policy)
 
     def _optimum(
-        self, bracket: Bracket, status: HistoryStatus, policy: Policy | None, deadline: Deadline
+        self, bracket: _Bracket, status: HistoryStatus, policy: Policy | None, deadline: Deadline
     ) -> HistoryOptimum:
         problem, tree = self._problem, self._problem.tree
         if bracket.upper < bracket.lower - _AGREEMENT:

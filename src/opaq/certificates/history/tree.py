@@ -177,7 +177,7 @@ class HistoryTree:
 def count_histories(
     process: HiddenProcess, moves: HistoryChoices, *, most: int, stop: Stop | None = None
 ) -> tuple[int, bool]:
-    """How many nodes the tree has, and whether that is the whole count; counted without building the tree.
+    """Return how many nodes the tree has, and whether that is the whole count, without building the tree.
 
     Words that can end in the same set of states are counted together. The count ends early only where there are too
     many such sets or histories, and then above `most`. Raises StoppedError when `stop` is requested meanwhile.
@@ -222,7 +222,10 @@ def grow_tree(
     max_histories: int,
     stop: Stop,
 ) -> HistoryTree:
-    """All merged histories that some policy reaches. Raises BudgetError when there are more than `max_histories`."""
+    """Build the tree of all merged histories that some policy reaches.
+
+    Raises BudgetError when there are more than `max_histories`, StoppedError when `stop` is requested.
+    """
     count, whole = count_histories(process, moves, most=max_histories, stop=stop)
     if count > max_histories:
         amount = f"{count:,}" if whole else f"more than {count:,}"

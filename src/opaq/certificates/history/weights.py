@@ -67,7 +67,7 @@ class HistoryProblem:
         return np.asarray(self.likelihood.T @ costs)
 
     def upper_bound(self, costs: FloatArray, multipliers: FloatArray) -> float:
-        """No policy with every slack >= 0 exceeds this, whatever the (valid) costs and the multipliers >= 0 are.
+        """Return a number that no policy with every slack >= 0 exceeds, whatever valid costs and multipliers >= 0 are.
 
         f(q) <= costs . q for every q, and multipliers . slack >= 0 for every feasible policy; the maximum of the sum
         over all policies is a dynamic program. What rounding can lose in it is added, and what policies may gain that
@@ -88,7 +88,7 @@ def inflow(tree: HistoryTree, weights: FloatArray) -> FloatArray:
 
 
 def policy_of(tree: HistoryTree, weights: FloatArray, *, least: float = 0.0) -> FloatArray:
-    """[choice]: the probability of a choice at its node; even where the node has no weight.
+    """Return [choice] the probability of a choice at its node; even where the node has no weight.
 
     least: smaller probabilities count as 0.
     """
@@ -102,7 +102,7 @@ def policy_of(tree: HistoryTree, weights: FloatArray, *, least: float = 0.0) -> 
 
 
 def weights_of(tree: HistoryTree, policy: FloatArray) -> FloatArray:
-    """[choice]: the probability that a history occurs and the choice is made there."""
+    """Return [choice] the probability that a history occurs and the choice is made there, by one forward sweep."""
     node, weights = tree.start.copy(), np.zeros(tree.num_choices)
     counts = np.diff(tree.choice_start)
     for time in tree.times:
@@ -121,8 +121,9 @@ def choice_values(
     *,
     allowed: BoolArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """[choice], [node]: leaf costs and multiplied rewards still to come, by the best policy or by a given one.
+    """Return [choice], [node] the leaf costs and multiplied rewards still to come, by one backward sweep.
 
+    leaf_costs: [leaf]. multipliers: [requirement]. policy: [choice], the best one unless given.
     allowed: [choice]: what the best policy may choose, at least one choice per node; everything unless given.
     """
     values = np.asarray(tree.rewards @ multipliers)
@@ -172,7 +173,11 @@ class InnerPoint:
 
 
 def inner_point(problem: HistoryProblem) -> InnerPoint:
-    """The weights to mix with where a requirement is missed by a little."""
+    """Return weights that meet the task with as much slack as there is, to mix with where it is missed by a little.
+
+    While some requirement has no slack to speak of, policies are confined to choices that are best for it, and the
+    others are looked at again.
+    """
     tree = problem.tree
     least, most = _extremes(problem)
     wanted = least < tree.thresholds - 0.5 * EQUAL * np.abs(tree.thresholds)
@@ -203,13 +208,13 @@ def _is_infeasible(problem: HistoryProblem, point: InnerPoint) -> bool:
 
 
 def meets(problem: HistoryProblem, weights: FloatArray) -> bool:
-    """Whether every requirement holds, up to rounding."""
+    """Return whether every requirement holds, up to rounding."""
     tolerances = problem.tolerances(problem.paid(weights))
     return bool((problem.slack(weights) >= -0.5 * tolerances).all())
 
 
 def repair_weights(problem: HistoryProblem, weights: FloatArray, inner: InnerPoint) -> FloatArray:
-    """The nearest weights on the way to the inner point that meet the task (weights of policies may be mixed)."""
+    """Return the first weights on the way to the inner point that meet the task: mixtures of weights are weights."""
     slack, room = problem.slack(weights), problem.slack(inner.weights)
     missing = slack < 0
     if not missing.any() or meets(problem, weights):
