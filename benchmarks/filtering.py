@@ -12,7 +12,7 @@ from benchmarks.peers.hmm import Chain, dynamax_likelihood, hmmlearn_likelihood
 from benchmarks.ring import ring
 from benchmarks.rows import Comparison, Section, Settings, closeness, comparison_table
 from benchmarks.timing import in_turns
-from opaq.beliefs.returns import transition_matrix, start_distribution
+from opaq.beliefs.returns import start_distribution, transition_matrix
 from opaq.opacity.filtering import filter_states
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.runs import simulate_product
@@ -48,7 +48,11 @@ class Case:
         pi = process.uniform()
         runs = simulate_product(product, pi, count=sequences, rng=np.random.default_rng(0))
         number = {name: index for index, name in enumerate(product.observations)}
-        dense = Chain(start_distribution(process), transition_matrix(process, process.flow(pi)).toarray(), process.emission.dense())
+        dense = Chain(
+            start_distribution(process),
+            transition_matrix(process, process.flow(pi)).toarray(),
+            process.emission.dense(),
+        )
         numbered = np.array([[number[seen] for seen in run.observations] for run in runs])
         return cls(name, product, dense, tuple(run.observations for run in runs), numbered)
 
