@@ -1,4 +1,4 @@
-"""A part of benchmarks/trust_kill.py: kill -9, Ctrl-C and SIGTERM at random instants."""
+"""A part of `python -m tests.stress kill`: kill -9, Ctrl-C and SIGTERM at random instants."""
 
 from __future__ import annotations
 
