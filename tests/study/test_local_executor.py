@@ -69,12 +69,12 @@ def test_killed_drivers_and_workers_change_nothing(tmp_path: Path) -> None:
     alone = opaq.sweep(plan, to=tmp_path / "alone", on=InlineExecutor())
     assert len(alone.points) == 12
     killed, complaints = killed_sweep(
-        plan, tmp_path / "killed", "--processes", "2", kills=3, every=(0.0, 0.2), rng=Random(1)
+        plan, tmp_path / "killed", "--processes", "2", kills=2, every=(0.0, 0.2), rng=Random(1)
     )
     assert complaints == []
-    assert len(killed.drivers) + len(killed.workers) == 3
+    assert (len(killed.drivers), len(killed.workers)) == (1, 1)
     assert audit(tmp_path / "killed", tmp_path / "alone") == []
-    assert counts(tmp_path / "killed")["sessions"] <= 3
+    assert counts(tmp_path / "killed")["sessions"] <= 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
