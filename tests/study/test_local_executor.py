@@ -79,7 +79,7 @@ def test_killed_drivers_and_workers_change_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path: Path) -> None:
-    plan, out = write_plan(tmp_path, 6, 2, starts=4), tmp_path / "out"
+    plan, out = write_plan(tmp_path, 3, 2, starts=4), tmp_path / "out"
     command = [sys.executable, "-m", "opaq", "sweep", str(plan), "--to", str(out), "--json", "--processes", "2"]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = monotonic() + PATIENCE
@@ -90,7 +90,7 @@ def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path:
     assert driver.returncode == 128 + number, noted
     answer = json.loads(said)
     assert answer["interrupted"]
-    assert answer["counts"]["done"] + answer["counts"]["unfinished"] == 24
+    assert answer["counts"]["done"] + answer["counts"]["unfinished"] == 12
     assert answer["counts"]["done"] > 0
     assert "the same command goes on with them" in noted
     assert "Traceback" not in noted
@@ -99,7 +99,7 @@ def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path:
     done = {point.name for point in opaq.load_study(out).points if point.status}
     executor = InlineExecutor()
     opaq.sweep(plan, to=out, on=executor)
-    assert len(executor.begun) == 24 - len(done)
+    assert len(executor.begun) == 12 - len(done)
     assert audit(out) == []
 
 
