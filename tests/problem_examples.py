@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from opaq.errors import Faults
+from opaq.errors import Fault, Faults
 from opaq.spec import build_problem
 
 GONE = object()
@@ -167,12 +167,19 @@ def edited(spec: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def findings(spec: Any) -> tuple[list[str], list[str]]:
-    """The errors and the warnings of a problem."""
+def findings(spec: Any) -> tuple[list[Fault], list[Fault]]:
+    """Return the errors and the warnings of a problem."""
     faults = Faults()
     problem = build_problem(spec, faults=faults)
     assert (problem is None) == bool(faults.errors)
-    return [str(fault) for fault in faults.errors], [str(fault) for fault in faults.warnings]
+    return faults.errors, faults.warnings
+
+
+def check_faults(faults: Sequence[Fault], expected: Sequence[tuple[str, str]]) -> None:
+    """Assert that faults stand at these paths, in this order, and that each says the words that tell its kind."""
+    assert [fault.where for fault in faults] == [path for path, _ in expected]
+    for fault, (_, kind) in zip(faults, expected, strict=True):
+        assert kind in fault.found
 
 
 def alike(one: Any, other: Any) -> bool:

@@ -6,7 +6,7 @@ import inspect
 import re
 import types
 import typing
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -29,19 +29,6 @@ GUIDE = (Path(__file__).parent.parent / "docs" / "python.md").read_text(encoding
 def test_every_public_name_loads_and_says_what_it_is(name: str) -> None:
     assert inspect.getdoc(getattr(opaq, name))
     assert name in dir(opaq)
-
-
-def test_no_name_of_the_first_release_is_gone() -> None:
-    names = (
-        "MDP Agent Amount AugmentedLagrangian Automaton Budget BudgetError Comparison GymAdapter InitialState "
-        "InputError InvariantError Language LastState Measurement Memory NaturalGradient Observer OpaqError Policy "
-        "PolicyClass PrimalDual Problem Reach ReturnAtLeast Satisfy Solution StateAt StateClasses Status StepsAgo "
-        "Stop StoppedError Task Visited __version__ build_automaton build_grid build_mdp build_memory "
-        "build_observer build_problem build_secret compare compile_problem convert free_memory load_policy "
-        "load_problem measure observable_operator read_gymnasium read_pomdp read_prism read_umb save_policy "
-        "scenario_names scenario_text secret_posterior sequence_probability simulate solve start_posterior"
-    )
-    assert set(names.split()) <= set(opaq.__all__)
 
 
 ADDING = [name for name in opaq.extensions.__all__ if name.startswith("add_")]
@@ -81,25 +68,6 @@ def test_what_a_function_returns_is_public(name: str) -> None:
     assert returned <= PUBLIC
 
 
-INSIDE = {
-    "SolverCheckpoint",
-    "Payoff",
-    "Guard",
-    "Edge",
-    "Edges",
-    "Pairs",
-    "PolicyExecutor",
-}  # reachable, but parts that no user reads
-
-
-@pytest.mark.parametrize(
-    "kind", sorted((each for each in PUBLIC if is_dataclass(each)), key=lambda kind: kind.__name__)
-)
-def test_what_a_public_object_holds_is_public(kind: type) -> None:
-    held = {found for annotation in hints(kind).values() for found in classes_in(annotation)}
-    assert {found.__name__ for found in held - PUBLIC} <= INSIDE
-
-
 def objects() -> list[Any]:
     """One of every kind of object that users meet."""
     problem = opaq.load_problem("graph")
@@ -117,29 +85,19 @@ def objects() -> list[Any]:
     return [*found, opaq.SolveOptions(), opaq.Budget(), opaq.NaturalGradient(), opaq.PrimalDual(), opaq.Status.EDGE]
 
 
-OBJECTS = objects()
+def test_objects_print_shortly_and_can_be_compared_and_hashed() -> None:
+    things = objects()
+    for thing in things:
+        text, copy = repr(thing), thing if isinstance(thing, Enum) else replace(thing)
+        assert len(text) <= (420 if isinstance(thing, opaq.SolveOptions) else 200), text
+        assert type(thing).__name__ in text
+        assert "\n" not in text
+        assert thing != "another thing"
+        assert any(thing == other for other in things)
+        assert hash(thing) == hash(copy) or thing != copy
 
 
-@pytest.mark.parametrize("thing", OBJECTS, ids=lambda thing: type(thing).__name__)
-def test_a_repr_is_short_and_says_what_it_is(thing: Any) -> None:
-    text = repr(thing)
-    assert len(text) <= 420 if isinstance(thing, opaq.SolveOptions) else len(text) <= 200
-    assert type(thing).__name__ in text
-    assert "\n" not in text
-
-
-@pytest.mark.parametrize("thing", OBJECTS, ids=lambda thing: type(thing).__name__)
-def test_comparing_and_hashing_never_raise(thing: Any) -> None:
-    copy = thing if isinstance(thing, Enum) else replace(thing)
-    assert thing == thing
-    assert thing != "another thing"
-    assert [thing == other for other in OBJECTS].count(True) >= 1
-    if thing == copy:
-        assert hash(thing) == hash(copy)
-    assert hash(thing) == hash(thing)
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_problems_and_policies_are_equal_by_content(seed: int) -> None:
     one, two = (random_problem(np.random.default_rng(seed)) for _ in range(2))
     assert one is not two

@@ -1,4 +1,4 @@
-"""A part of benchmarks/trust_kill.py: kill -9, Ctrl-C and SIGTERM at random instants."""
+"""A part of `python -m tests.stress kill`: kill -9, Ctrl-C and SIGTERM at random instants."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def measuring(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return undisturbed(slow_measurement(tmp_path_factory.mktemp("measure"), horizon=15))
 
 
-@pytest.mark.parametrize("trial", range(3))
+@pytest.mark.parametrize("trial", range(2))
 def test_a_killed_run_goes_on_to_the_same_bits(solving: Undisturbed, tmp_path: Path, trial: int) -> None:
     found = kill_and_resume(solving, tmp_path / "run", Random(trial), processes=1 + trial % 2)
     assert found.complaints == ()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("trial", range(3))
+@pytest.mark.parametrize("trial", range(2))
 def test_an_interrupted_solve_ends_well_and_goes_on(
     solving: Undisturbed, tmp_path: Path, number: signal.Signals, trial: int
 ) -> None:
@@ -52,7 +52,7 @@ def test_an_interrupted_solve_ends_well_and_goes_on(
     assert found.complaints == ()
 
 
-@pytest.mark.parametrize("trial", range(3))
+@pytest.mark.parametrize("trial", range(2))
 def test_an_interrupted_measurement_ends_well(measuring: Undisturbed, trial: int) -> None:
     assert interrupt_measure(measuring, Random(trial), signal.SIGINT, patience=PATIENCE).complaints == ()
 

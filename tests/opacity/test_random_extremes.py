@@ -1,4 +1,4 @@
-"""A part of benchmarks/trust_measure.py: random models with extreme probabilities agree with brute force."""
+"""A part of `python -m tests.stress measure`: random models with extreme probabilities agree with brute force."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TESTS = Path(__file__).parents[1]
 CHECKED = """
 from stress.measuring import try_model
 outcomes = [try_model(number, derivatives=number == 30) for number in range(40)]
-print(*(outcome.complaint() for outcome in outcomes if outcome.failed), sep="\\n", end="")
+print(*(line for outcome in outcomes for line in outcome.failures), sep="\\n", end="")
 """
 
 
 @pytest.mark.parametrize("first", range(0, 150, 25))
 def test_measurements_agree_with_enumeration(first: int) -> None:
     outcomes = [try_model(number, derivatives=number % 25 == 0) for number in range(first, first + 25)]
-    assert [outcome.complaint() for outcome in outcomes if outcome.failed] == []
+    assert [line for outcome in outcomes for line in outcome.failures] == []
 
 
 def test_every_combination_has_its_turn() -> None:
@@ -31,9 +31,10 @@ def test_every_combination_has_its_turn() -> None:
     assert cases == set(COMBINATIONS)
 
 
-def test_no_kernel_leaves_its_arrays(tmp_path: Path) -> None:
-    # Kernels compiled without checks are cached: the ones with checks need a cache of their own.
-    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+def test_no_kernel_leaves_its_arrays(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    # Kernels compiled without checks are cached: the ones with checks need a cache of their own, which pytest keeps.
+    kept = getattr(pytestconfig, "cache", None)
+    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(kept.mkdir("checked-kernels") if kept else tmp_path)}
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", CHECKED],

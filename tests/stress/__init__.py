@@ -1,1 +1,1 @@
-"""Hard use at random: extreme probabilities, random solves, damaged files, interrupts. Scripts and tests share it."""
+"""Hard use at random (`python -m tests.stress`): extreme models, random solves, damaged files, interrupts."""

@@ -10,7 +10,7 @@ import json
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -42,6 +42,7 @@ from opaq.study.front.frontier import frontier
 from opaq.study.sensors import sensors
 from random_problems import Rng
 from stress.extremes import Case, extreme_model
+from stress.runner import Outcome
 
 SECONDS = 0.4  # for a call that takes a time limit
 SENSORS = ("null", "A", "B", "A+B")
@@ -49,26 +50,29 @@ TINY_THRESHOLDS = (0.0, 5e-324, -5e-324, 1e-300, 1e-16, -1e-13)
 _QUICK = SolveOptions(starts=1, workers=1, sequences=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What one command made of one model."""
+def try_commands(number: int, commands: tuple[str, ...] = (), *, traces: bool = False) -> Outcome:
+    """Run every command (or those named) on one extreme model; warnings are failures.
 
-    number: int
-    command: str
-    seconds: float
-    refusal: str = ""  # what a refusal that is promised says
-    failure: str = ""  # any other exception, a warning, or an answer that is no JSON
-    trace: str = ""  # where it came from
-
-    def complaint(self) -> str:
-        """What is wrong, in a line."""
-        return f"model {self.number}, {self.command}: {self.failure}"
-
-
-def try_commands(number: int, commands: tuple[str, ...] = ()) -> list[Answered]:
-    """Every command (or those named) on one extreme model; warnings are failures."""
+    traces: whether a failure says where it came from.
+    """
     problem, policy = audited_model(number)
-    return [_try(number, name, COMMANDS[name], problem, policy) for name in commands or COMMANDS]
+    failures, tallies = [], {}
+    for name in commands or COMMANDS:
+        begun = perf_counter()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                COMMANDS[name](problem, policy)
+        except (InputError, BudgetError, StoppedError) as error:
+            refusal = f"{name}: {type(error).__name__}: {error}"
+            tallies["refusals", refusal[:120]] = 1.0
+            if not _is_promised(name, error):
+                failures.append(refusal)
+        except Exception as error:
+            trace = "".join(traceback.format_tb(error.__traceback__)[-4:]) if traces else ""
+            failures.append(f"{name}: {type(error).__name__}: {error}\n{trace}".rstrip())
+        tallies["seconds", name] = perf_counter() - begun
+    return Outcome(tuple(failures), tallies)
 
 
 def audited_model(number: int) -> tuple[Problem, Policy | None]:
@@ -107,22 +111,6 @@ def _uncertainty(rng: Rng, problem: Problem) -> Uncertainty:
             sizes = (0.0, 5e-324, 1e-300, 1e-16, 1.0, 3.0)
             return ExpectedLoss.of({guess: {z: float(rng.choice(sizes)) for z in values} for guess in ("one", "two")})
     return Shannon()
-
-
-def _try(number: int, name: str, command: Callable[..., None], problem: Problem, policy: Policy | None) -> Answered:
-    begun = perf_counter()
-    refusal = failure = trace = ""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            command(problem, policy)
-    except (InputError, BudgetError, StoppedError) as error:
-        refusal = f"{type(error).__name__}: {error}"
-        failure = "" if _is_promised(name, error) else refusal
-    except Exception as error:
-        failure = f"{type(error).__name__}: {error}"
-        trace = "".join(traceback.format_tb(error.__traceback__)[-4:])
-    return Answered(number, name, perf_counter() - begun, refusal, failure, trace)
 
 
 def _is_promised(name: str, error: Exception) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -265,3 +268,54 @@ def _first_difference(found: Any, expected: Any, path: str = "") -> str:
             if mine != theirs:
                 return _first_difference(mine, theirs, f"{path}[{place}]")
     return f"{path.lstrip('.')}: {str(found)[:60]}, not {str(expected)[:60]}"
+
+
+def survey_interrupts(options: argparse.Namespace, folder: Path) -> int:
+    """Stop `solve` and `measure` at random instants, spread over the whole run, and print what was wrong.
+
+    kill -9: the run is resumed (and sometimes killed again) until it is done; the answer must equal, bit for bit but
+    for times, that of a run left alone. Ctrl-C and SIGTERM: exit code 130 and 143, the best answer so far as JSON or a
+    clear "nothing yet", "stopping" on stderr within 1 s, the end within 5 s, no traceback; a resumed solve then ends
+    with the same bits. Every other run uses two workers. Of each kind, trials go on until enough came before the end.
+    """
+    begun, rng, patience = monotonic(), Random(options.seed), Patience()
+    solving = undisturbed(("solve", options.scenario, "--starts", options.starts, "--json"))
+    measuring = undisturbed(slow_measurement(folder, options.horizon))
+    print(f"left alone: solve {solving.seconds:.1f} s, measure {measuring.seconds:.1f} s", flush=True)
+
+    def kill(number: int) -> Trial:
+        return kill_and_resume(solving, folder / f"kill-{number}", rng, processes=1 + number % 2)
+
+    def interrupt(sent: signal.Signals, number: int) -> Trial:
+        run = folder / f"{sent.name}-{number}"
+        return interrupt_solve(solving, run, rng, sent, processes=1 + number % 2, patience=patience)
+
+    def interrupt_measuring(number: int) -> Trial:
+        return interrupt_measure(measuring, rng, signal.SIGINT, patience=patience)
+
+    trials: list[Trial] = []
+    for attempt, count in (
+        (kill, options.kills),
+        (partial(interrupt, signal.SIGINT), options.interrupts),
+        (partial(interrupt, signal.SIGTERM), options.terminations),
+        (interrupt_measuring, options.measures),
+    ):
+        in_time = 0
+        for number in range(4 * count):
+            trial = attempt(number)
+            trials.append(trial)
+            verdict = "; ".join(trial.complaints) or "as promised"
+            print(f"  {trial.kind:16} at {trial.instant:5.2f} s: {trial.result:12} {verdict}", flush=True)
+            in_time += trial.result != "had ended"
+            if in_time == count:
+                break
+    print(f"\n{'kind':16} {'trials':>7} {'failures':>9} {'slowest stopping':>17} {'slowest end':>12}  results")
+    for kind in dict.fromkeys(trial.kind for trial in trials):
+        mine = [trial for trial in trials if trial.kind == kind]
+        stopping = max((trial.told for trial in mine if trial.told is not None), default=0.0)
+        results = ", ".join(f"{count} {name}" for name, count in Counter(trial.result for trial in mine).items())
+        failures, ended = sum(bool(trial.complaints) for trial in mine), max(trial.ended for trial in mine)
+        print(f"{kind:16} {len(mine):7} {failures:9} {stopping:15.2f} s {ended:10.2f} s  {results}")
+    failures = sum(bool(trial.complaints) for trial in trials)
+    print(f"\n{len(trials)} trials, {failures} failures, {monotonic() - begun:.0f} s")
+    return 1 if failures else 0

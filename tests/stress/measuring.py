@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import inf, isfinite
 
 import numpy as np
@@ -17,6 +16,7 @@ from opaq.opacity import exact
 from opaq.opacity.measure import Measurement, measure
 from opaq.product.compile import Product, compile_problem
 from stress.extremes import Case, extreme_model
+from stress.runner import Outcome
 
 TOLERANCE = 1e-9
 _STEP = 1e-5
@@ -25,45 +25,29 @@ _SLOPE_TOLERANCE = 1e-6
 Differences = dict[str, float]  # what was compared -> how far off it is
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of one model."""
-
-    case: Case
-    differences: Differences
-    error: str = ""  # the exception, if there was one
-
-    @property
-    def largest(self) -> float:
-        """The largest difference."""
-        return max(self.differences.values(), default=0.0)
-
-    @property
-    def failed(self) -> bool:
-        """Whether a promise was broken."""
-        return bool(self.error) or self.largest > TOLERANCE
-
-    def complaint(self) -> str:
-        """What is wrong, in a line."""
-        broken = {name: gap for name, gap in self.differences.items() if gap > TOLERANCE}
-        words = [f"{name} off by {gap:.3g}" for name, gap in broken.items()]
-        kinds = f"{self.case.secret}, {'-'.join(self.case.conditions)}, {self.case.observer}"
-        return f"model {self.case.number} ({kinds}): {self.error or ', '.join(words)}"
-
-
 def try_model(number: int, *, derivatives: bool = False, second_order: bool = False) -> Outcome:
-    """Measure one extreme model in every mode and compare; derivatives cost more and are asked for now and then."""
+    """Measure one extreme model in every mode and compare.
+
+    Derivatives cost more and are compared now and then; those of second order take long to compile.
+    """
     case = Case.of(number)
+    kinds = {"secret": case.secret, "policy class": "-".join(case.conditions), "observer": case.observer}
+    tallies = dict.fromkeys(kinds.items(), 1.0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # "divide by zero" beside an answer is a fault too
             problem, policy = extreme_model(case)
-            found = measurement_differences(problem, policy, seed=number)
+            gaps = measurement_differences(problem, policy, seed=number)
             if derivatives:
-                found |= derivative_differences(problem, np.random.default_rng(number), second_order=second_order)
-        return Outcome(case, found)
+                gaps |= derivative_differences(problem, np.random.default_rng(number), second_order=second_order)
     except Exception as error:
-        return Outcome(case, {}, f"{type(error).__name__}: {error}")
+        return Outcome((f"{', '.join(kinds.values())}: {type(error).__name__}: {error}",), tallies)
+    return Outcome(tuple(f"{', '.join(kinds.values())}: {words}" for words in too_large(gaps)), tallies, gaps)
+
+
+def too_large(differences: Differences) -> list[str]:
+    """Return the differences that break a promise, in words."""
+    return [f"{name} off by {gap:.3g}" for name, gap in differences.items() if gap > TOLERANCE]
 
 
 def measurement_differences(problem: Problem, policy: Policy | None, *, seed: int = 0) -> Differences:

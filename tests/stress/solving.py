@@ -6,7 +6,7 @@ Solve number N is always the same problem with the same options.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import inf, prod
 
@@ -28,7 +28,8 @@ from random_problems import (
     some_states,
 )
 from stress.extremes import Case
-from stress.measuring import TOLERANCE, Differences, exact_differences, thresholds_and_values
+from stress.measuring import TOLERANCE, Differences, exact_differences, thresholds_and_values, too_large
+from stress.runner import Outcome
 
 MAX_PAIRS = 600
 SHARES = (0.3, 0.7, 0.9, 0.99, 0.99999, 1.0, 1.02, 1.3)  # of the way from the least to the most attainable
@@ -36,48 +37,19 @@ EVIDENCE = 1e-3  # "converged" allows no larger gradient or curvature
 _MOST_TRIED = 2000  # deterministic policies enumerated in search of one that meets the task
 
 
-@dataclass(frozen=True, slots=True)
-class Solved:
-    """What came of one solve."""
-
-    number: int
-    kinds: str
-    status: str
-    differences: Differences
-    complaints: tuple[str, ...]
-
-    @property
-    def largest(self) -> float:
-        """The largest difference from enumeration."""
-        return max(self.differences.values(), default=0.0)
-
-    @property
-    def failed(self) -> bool:
-        """Whether any claim is wrong."""
-        return bool(self.complaints) or self.largest > TOLERANCE
-
-    def complaint(self) -> str:
-        """What is wrong, in a line."""
-        words = [f"{name} off by {gap:.3g}" for name, gap in self.differences.items() if gap > TOLERANCE]
-        return f"solve {self.number} ({self.kinds}; {self.status}): {'; '.join([*self.complaints, *words])}"
-
-
-def try_solve(number: int) -> Solved:
+def try_solve(number: int) -> Outcome:
     """Solve one random problem and confirm what is said of the answer."""
     problem, num_starts = random_task(number)
     kinds = kinds_of(problem, Case.of(number))
     try:
         solution = solve(problem, starts=num_starts, workers=1, seed=number)
     except Exception as error:
-        return Solved(number, kinds, "error", {}, (f"{type(error).__name__}: {error}",))
+        return Outcome((f"{kinds}: {type(error).__name__}: {error}",), {("status", "error"): 1.0})
     truth = oracles.enumerate_truth(problem, solution.policy)
-    return Solved(
-        number,
-        kinds,
-        solution.status.name.lower(),
-        exact_differences(problem, truth, solution.measurement) | _attainable_differences(problem, solution),
-        tuple(_false_claims(problem, truth, solution)),
-    )
+    gaps = exact_differences(problem, truth, solution.measurement) | _attainable_differences(problem, solution)
+    status = solution.status.name.lower()
+    wrong = [*_false_claims(problem, truth, solution), *too_large(gaps)]
+    return Outcome(tuple(f"{kinds} ({status}): {words}" for words in wrong), {("status", status): 1.0}, gaps)
 
 
 def random_task(number: int, *, horizon: int | None = None, max_pairs: int = MAX_PAIRS) -> tuple[Problem, int]:

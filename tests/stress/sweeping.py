@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep
 
-from stress.ray_cluster import RayCluster, children, commands, kill
-from stress.sweep_audit import attempts, share_done
+from stress.ray_cluster import RayCluster, children, commands, kill, ray_cluster
+from stress.sweep_audit import attempts, audit, counts, share_done
 
 _DRIVER = (sys.executable, "-m", "opaq", "sweep")
 _PLAN = """\
@@ -124,3 +126,43 @@ def _orphans(workers: list[int], seconds: float = 2.0) -> list[str]:
         left = [pid for pid in left if "opaq.study.workers.worker" in names.get(pid, "")]
         sleep(0.05)
     return [f"worker {pid} outlived its driver" for pid in left]
+
+
+def survey_sweeps(options: argparse.Namespace, folder: Path) -> int:
+    """Run a sweep alone, then with drivers and workers killed in turns, then on a Ray cluster; audit every journal.
+
+    Each time it is resumed. On Ray (a head and two worker nodes on this machine) a worker is killed every few seconds,
+    the driver at shares of the points. Policies, answers and figures must equal those of the run left alone.
+    """
+    plan = write_plan(folder, options.thresholds, options.horizons, starts=options.starts)
+    alone, begun = folder / "alone", monotonic()
+    code, said = run_sweep(plan, alone)
+    print(f"left alone: exit code {code}, {monotonic() - begun:.0f} s", flush=True)
+    failures = audit_folder("left alone", alone, complaints=[said] if code else [])
+    if options.on != "ray":
+        begun, pauses, rng = monotonic(), (0.2, options.pause), Random(options.seed)
+        killed = killed_sweep(plan, folder / "local", kills=options.kills, every=pauses, rng=rng)
+        failures += _audit_killed("local", folder, killed, seconds=monotonic() - begun)
+    if options.on != "local":
+        with ray_cluster(2) as cluster:
+            begun, drivers, rng = monotonic(), tuple(options.drivers), Random(options.seed)
+            killed = killed_on_ray(plan, folder / "ray", cluster, every=options.every, drivers=drivers, rng=rng)
+            seconds = monotonic() - begun
+        failures += _audit_killed("ray", folder, killed, seconds=seconds)
+    return 1 if failures else 0
+
+
+def _audit_killed(kind: str, folder: Path, killed: tuple[Kills, list[str]], *, seconds: float) -> int:
+    kills, complaints = killed
+    print(
+        f"{kind}: {len(kills.drivers)} drivers and {len(kills.workers)} workers killed in {seconds:.0f} s", flush=True
+    )
+    return audit_folder(kind, folder / kind, folder / "alone", complaints=complaints)
+
+
+def audit_folder(kind: str, folder: Path, reference: Path | None = None, *, complaints: Sequence[str] = ()) -> int:
+    """Print what is wrong with the journal in a folder, or that nothing is; 1 if anything is wrong."""
+    wrong = [*complaints, *audit(folder, reference)]
+    same = "" if reference is None else ", equal to the run left alone bit for bit"
+    print(f"  {kind}: {counts(folder)}: " + ("; ".join(wrong) or f"nothing lost, nothing repeated{same}"), flush=True)
+    return int(bool(wrong))

@@ -71,17 +71,17 @@ def test_killed_drivers_and_workers_change_nothing(tmp_path: Path) -> None:
     alone = opaq.sweep(plan, output=tmp_path / "alone", executor=InlineExecutor())
     assert len(alone.points) == 12
     killed, complaints = killed_sweep(
-        plan, tmp_path / "killed", "--workers", "2", kills=3, every=(0.0, 0.2), rng=Random(1)
+        plan, tmp_path / "killed", "--workers", "2", kills=2, every=(0.0, 0.2), rng=Random(1)
     )
     assert complaints == []
-    assert len(killed.drivers) + len(killed.workers) == 3
+    assert (len(killed.drivers), len(killed.workers)) == (1, 1)
     assert audit(tmp_path / "killed", tmp_path / "alone") == []
-    assert counts(tmp_path / "killed")["sessions"] <= 3
+    assert counts(tmp_path / "killed")["sessions"] <= 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path: Path) -> None:
-    plan, out = write_plan(tmp_path, 6, 2, starts=4), tmp_path / "out"
+    plan, out = write_plan(tmp_path, 3, 2, starts=4), tmp_path / "out"
     command = [sys.executable, "-m", "opaq", "sweep", str(plan), "--output", str(out), "--json", "--workers", "2"]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = monotonic() + PATIENCE
@@ -92,7 +92,7 @@ def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path:
     assert driver.returncode == 128 + number, noted
     answer = json.loads(said)
     assert answer["interrupted"]
-    assert answer["counts"]["done"] + answer["counts"]["unfinished"] == 24
+    assert answer["counts"]["done"] + answer["counts"]["unfinished"] == 12
     assert answer["counts"]["done"] > 0
     assert "the same command goes on with them" in noted
     assert "Traceback" not in noted
@@ -101,7 +101,7 @@ def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path:
     done = {point.name for point in opaq.load_study(out).points if point.status}
     executor = InlineExecutor()
     opaq.sweep(plan, output=out, executor=executor)
-    assert len(executor.begun) == 24 - len(done)
+    assert len(executor.begun) == 12 - len(done)
     assert audit(out) == []
 
 
