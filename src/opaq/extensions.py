@@ -35,15 +35,29 @@ from opaq.solvers.policy_classes import SIZED_CONDITIONS, SizedCondition
 from opaq.solvers.registry import SOLVERS, register_solver
 from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, single_round
 from opaq.spec import imported_part, policy_part
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Kind, Record, Union, ValueType
-from opaq.spec.names import Names
+from opaq.spec.cursor import Cursor, Scope
+from opaq.spec.grammar import (
+    NAME,
+    PROBABILITY,
+    Fields,
+    Key,
+    Kind,
+    Record,
+    Union,
+    ValueType,
+    attributes,
+    build_from_keys,
+    list_of,
+    map_of,
+    number,
+    one_of,
+    whole,
+)
 from opaq.spec.observer_part import OBSERVER
 from opaq.spec.policy_part import CONDITIONS, ConditionKind
 from opaq.spec.problem_part import problem_record
 from opaq.spec.secret_part import SECRET
 from opaq.spec.sets import STATES
-from opaq.spec.shapes import NAME, PROBABILITY, attributes, build_from_keys, list_of, map_of, number, one_of, whole
 
 __all__ = [
     "NAME",
@@ -64,13 +78,13 @@ __all__ = [
     "Kind",
     "Leaf",
     "Machine",
-    "Names",
     "ObserverKind",
     "ObserverTracker",
     "Plan",
     "PlanRequest",
     "ReaderOption",
     "Record",
+    "Scope",
     "Secret",
     "SecretTracker",
     "SizedCondition",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from opaq.errors import BudgetError
 from opaq.model.arrays import BoolArray, IntArray, frozen
-from opaq.model.automaton import Automaton, Guard
+from opaq.model.automaton import Automaton, Edge, Guard
 from opaq.model.mdp import MDP
 
 Letter = frozenset[str]
@@ -36,7 +36,7 @@ def restrict_letters(alphabet: Sequence[Letter], labels: Collection[str]) -> tup
     return tuple(dict.fromkeys(letter & kept for letter in alphabet))
 
 
-def as_bits(letters: Sequence[Letter], labels: Sequence[str]) -> list[int]:
+def encode_letters(letters: Sequence[Letter], labels: Sequence[str]) -> list[int]:
     """Every letter as a number: bit i tells whether label i is in it."""
     return [sum(1 << place for place, label in enumerate(labels) if label in letter) for letter in letters]
 
@@ -64,7 +64,7 @@ def explore(
     return Table(frozen(moves), frozen(np.array([accepts(state) for state in states], dtype=bool)))
 
 
-def letters(mdp: MDP) -> tuple[tuple[frozenset[str], ...], IntArray]:
+def label_sets(mdp: MDP) -> tuple[tuple[frozenset[str], ...], IntArray]:
     """The distinct label sets that occur, and which of them each state carries."""
     labels = mdp.labels_of()
     distinct = tuple(dict.fromkeys(labels))
@@ -75,7 +75,7 @@ def letters(mdp: MDP) -> tuple[tuple[frozenset[str], ...], IntArray]:
 MAX_EDGES = 20_000_000
 
 
-def table(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntArray:
+def tabulate(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntArray:
     """[state, letter] -> next state. Raises BudgetError when the table would be too large."""
     size = (len(automaton.states) + len(automaton.edges)) * len(alphabet)
     if size > MAX_EDGES:
@@ -160,3 +160,67 @@ def _breadth_first(targets: dict[int, IntArray], initial: int) -> list[int]:
                 met.add(target)
                 order.append(target)
     return order
+
+
+ANY_LETTER = Guard("true")
+
+
+def to_automaton(table: Table, letters: Sequence[Letter]) -> Automaton:
+    """The automaton of a table: states q0, q1, ...; every letter that occurs has one edge, staying comes last."""
+    labels = sorted(frozenset().union(*letters))
+    bits = np.array(encode_letters(letters, labels), dtype=np.int64)
+    edges: list[Edge] = []
+    known: dict[bytes, Guard] = {}  # many states tell the same letters apart
+    for source, row in enumerate(table.moves):
+        for target in _targets(row, source):
+            key = (row == target).tobytes()
+            if key not in known:
+                known[key] = cover_letters(bits[row == target], bits[row != target], labels)
+            edges.append(Edge(source, target, known[key]))
+    names = tuple(f"q{state}" for state in range(len(table.moves)))
+    return Automaton(names, 0, frozenset(np.flatnonzero(table.accepting).tolist()), tuple(edges))
+
+
+def _targets(row: IntArray, source: int) -> list[int]:
+    found = sorted(set(row.tolist()))
+    return [target for target in found if target != source] + [source] * (source in found)
+
+
+def cover_letters(inside: IntArray, outside: IntArray, labels: Sequence[str]) -> Guard:
+    """A short guard that holds for the letters inside and not for those outside; others do not occur."""
+    return _join_guards("or", [_term(care, value, labels) for care, value in _cover(inside, outside, len(labels))])
+
+
+def _cover(inside: IntArray, outside: IntArray, num_labels: int) -> Iterator[tuple[int, int]]:
+    """Terms (labels it looks at, those that must hold) that together hold for all letters inside."""
+    left = inside
+    while left.size:
+        care = _distinguishing_labels(int(left[0]), outside, num_labels)
+        value = int(left[0]) & care
+        yield care, value
+        left = left[(left & care) != value]
+
+
+def _distinguishing_labels(letter: int, outside: IntArray, num_labels: int) -> int:
+    """The labels that tell a letter from all those outside; absent labels are left out first, to read better."""
+    care = (1 << num_labels) - 1
+    bits = [1 << place for place in range(num_labels)]
+    for bit in sorted(bits, key=lambda bit: bool(letter & bit)):
+        if not ((outside ^ letter) & (care & ~bit) == 0).any():
+            care &= ~bit
+    return care
+
+
+def _term(care: int, value: int, labels: Sequence[str]) -> Guard:
+    literals = []
+    for place, label in enumerate(labels):
+        if care >> place & 1:
+            literal = Guard("label", label)
+            literals.append(literal if value >> place & 1 else Guard("not", parts=(literal,)))
+    return _join_guards("and", literals)
+
+
+def _join_guards(kind: str, parts: list[Guard]) -> Guard:
+    if not parts:
+        return ANY_LETTER if kind == "and" else Guard("false")
+    return parts[0] if len(parts) == 1 else Guard(kind, parts=tuple(parts))

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from opaq.automata.dfa import Letter, Table, explore, minimise, restrict_letters
+from opaq.automata.dfa import Letter, Table, explore, minimise, restrict_letters, to_automaton
 from opaq.automata.formula import LABEL, QUOTED, NotationError
-from opaq.automata.readable import readable
 from opaq.lexer import InLine, Tokens
 from opaq.model.automaton import Automaton, Guard, GuardError, parse_guard
 
@@ -78,7 +77,7 @@ def translate_regex(regex: Regex, alphabet: Sequence[Letter], *, minimal: bool =
     """
     letters = restrict_letters(alphabet, regex.labels())
     table = _table(regex, letters)
-    return readable(minimise(table) if minimal else table, letters)
+    return to_automaton(minimise(table) if minimal else table, letters)
 
 
 def _either(tokens: Tokens, depth: int) -> Regex:

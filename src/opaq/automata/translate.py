@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, combinations
 from typing import Literal
 
-from opaq.automata.dfa import Letter, Table, as_bits, explore, minimise, restrict_letters
+from opaq.automata.dfa import Letter, Table, encode_letters, explore, minimise, restrict_letters, to_automaton
 from opaq.automata.formula import PAST, Formula, parse_ltlf
 from opaq.automata.progression import START, PastFormula, Progression, State
-from opaq.automata.readable import readable
 from opaq.automata.regex import parse_regex, translate_regex
 from opaq.errors import BudgetError
 from opaq.model.automaton import Automaton
@@ -23,13 +22,13 @@ def translate_ltlf(formula: Formula, alphabet: Sequence[Letter], *, minimal: boo
     """
     letters = restrict_letters(alphabet, formula.labels())
     table = formula_table(formula, letters)
-    return readable(minimise(table) if minimal else table, letters)
+    return to_automaton(minimise(table) if minimal else table, letters)
 
 
 def formula_table(formula: Formula, letters: Sequence[Letter]) -> Table:
     """What the formula does on each of the letters, not minimised."""
     labels = tuple(sorted(formula.labels()))
-    numbers = as_bits(letters, labels)
+    numbers = encode_letters(letters, labels)
     return (_past_table if formula.kinds() & PAST else _future_table)(formula, labels, numbers)
 
 

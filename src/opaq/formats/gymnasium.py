@@ -15,7 +15,7 @@ from opaq.formats.registry import FORMATS
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, frozen, ints, normalise, normalise_rows
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
-from opaq.spec.transitions import choices_of
+from opaq.spec.transitions import tabulate_choices
 
 END = "end"  # the label of states where the episode is over
 MAX_STATES = 1_000_000
@@ -204,7 +204,7 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
     action = np.concatenate((action, np.tile(np.arange(count), staying.size)))
     enabled, row = np.unique(source * count + action, return_inverse=True)
     share = normalise_rows(row, np.concatenate((probability, np.ones(idle.size))), enabled.size).values
-    choices = choices_of(source, action, target, share, num_states=finished.size, num_actions=count)
+    choices = tabulate_choices(source, action, target, share, num_states=finished.size, num_actions=count)
     earned = share * np.concatenate((reward, np.zeros(idle.size)))
     names = (*map(str, range(moves.num_states)), *(f"{state}.{END}" for state in copied.tolist()))
     return MDP(

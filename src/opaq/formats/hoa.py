@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from opaq.automata.diagrams import FALSE, TRUE, Diagrams
-from opaq.automata.readable import guard_of
+from opaq.automata.dfa import cover_letters
+from opaq.automata.progression import FALSE, TRUE, Diagrams
 from opaq.errors import BudgetError, Fault, InputError, printable
 from opaq.formats.names import escape_labels, quote, unique_name, unquote
 from opaq.formats.registry import Export
@@ -249,7 +249,7 @@ def _by_position(tokens: Tokens, header: _Header, targets: list[int], begun: int
         raise tokens.error(found, "write the label of each edge in brackets", at=begun)
     letters, bits = np.array(targets), np.arange(len(targets))
     return [
-        (target, guard_of(bits[letters == target], bits[letters != target], labels))
+        (target, cover_letters(bits[letters == target], bits[letters != target], labels))
         for target in dict.fromkeys(targets)
     ]
 

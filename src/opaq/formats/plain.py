@@ -12,8 +12,8 @@ from opaq.model.automaton import Automaton
 from opaq.model.mdp import Imported
 from opaq.model.problem import Problem
 from opaq.spec.automaton_part import AUTOMATON
+from opaq.spec.cursor import Scope
 from opaq.spec.model_part import MODEL
-from opaq.spec.names import Names
 from opaq.spec.observer_part import OBSERVER
 from opaq.spec.problem_part import problem_to_dict
 
@@ -37,12 +37,12 @@ def _problem(problem: Problem, export: Export) -> dict[str, Any]:
 def _model(imported: Imported, export: Export) -> dict[str, Any]:
     """The parts of a problem file that a model has."""
     mdp = dataclasses.replace(imported.mdp, named_rewards=dict(imported.rewards))
-    data: dict[str, Any] = {"opaq": 1, "model": MODEL.write(mdp, Names.of(mdp))}
+    data: dict[str, Any] = {"opaq": 1, "model": MODEL.write(mdp, Scope.of(mdp))}
     missing = ["secret", "horizon"]
     if imported.observer is None:
         missing.insert(0, "observer")
     else:
-        data["observer"] = OBSERVER.record.write(imported.observer, Names.of(mdp))
+        data["observer"] = OBSERVER.record.write(imported.observer, Scope.of(mdp))
     if imported.discount is not None:
         data["discount"] = imported.discount
     export.notes.append(f"the model is no problem yet: add {', '.join(missing[:-1])} and {missing[-1]}")
@@ -50,7 +50,7 @@ def _model(imported: Imported, export: Export) -> dict[str, Any]:
 
 
 def _automaton(automaton: Automaton, export: Export) -> dict[str, Any]:
-    return AUTOMATON.write(automaton, Names())
+    return AUTOMATON.write(automaton, Scope())
 
 
 def _writer(mapping_of: Callable[[Any, Export], dict[str, Any]], text_of: Callable[[dict[str, Any]], str]) -> Writer:

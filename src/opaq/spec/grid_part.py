@@ -11,13 +11,27 @@ import numpy as np
 from opaq.errors import Faults, shown
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor, drop_none, read_with_faults
-from opaq.spec.grammar import Fields, Key, Record, ValueType, require_any
-from opaq.spec.model_part import LABELS, Plant, assemble, known_names, mdp_of
-from opaq.spec.names import Names, cell
-from opaq.spec.sets import START, STATE, STATES, start, state_set
-from opaq.spec.shapes import FLAG, REWARD, complete, list_of, map_of, mapping_to, number, several, unread, whole
-from opaq.spec.transitions import ActionTable, choices_of
+from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, parse_cell, read_with_faults
+from opaq.spec.grammar import (
+    FLAG,
+    REWARD,
+    Fields,
+    Key,
+    Record,
+    ValueType,
+    all_or_none,
+    any_required,
+    list_of,
+    list_schema,
+    map_of,
+    mapping_schema,
+    number,
+    raw_value,
+    whole,
+)
+from opaq.spec.model_part import LABELS, Plant, assemble, mdp_of, model_scope
+from opaq.spec.sets import START, STATE, STATES, read_start, read_states
+from opaq.spec.transitions import ActionTable, tabulate_choices
 
 MAX_CELLS = 1_000_000
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)
@@ -85,20 +99,21 @@ def build_grid(
     spec |= drop_none(
         width=width, height=height, size=size, rewards=rewards, named_rewards=named_rewards, labels=labels
     )
-    return read_with_faults(lambda cursor: mdp_of(GRID.read(cursor)), Names().at_start(spec, path), faults)
+    return read_with_faults(lambda cursor: mdp_of(GRID.read(cursor)), Scope().cursor(spec, path), faults)
 
 
 def _make(fields: Fields) -> Plant:
     board = _read_board(fields)
     stay, slip = fields.read("stay"), fields.read("slip")
     actions = ("N", "E", "S", "W", "stay") if stay else ("N", "E", "S", "W")
-    known = known_names(fields, None if board is None else board.names(), actions, cells=True)
-    traps = fields.read("traps", **known)
-    begun = _read_start(fields.at("start").naming(**known), board) if "start" in fields else None
+    cells = NameTable.of("state", None if board is None else board.names(), cells=True)
+    scope = model_scope(fields, cells, NameTable.of("action", actions))
+    traps = fields.read("traps", scope)
+    start = _read_start(fields.at("start").within(scope), board) if "start" in fields else None
     choices = None
     if board is not None and slip is not None and traps is not None:
         choices = _choices(board, slip=slip, stay=bool(stay), traps=traps)
-    return assemble(fields, known, choices=choices, start=begun, where=fields.cursor)
+    return assemble(fields, scope, choices=choices, start=start, where=fields.cursor)
 
 
 def _read_board(fields: Fields) -> Board | None:
@@ -129,7 +144,7 @@ def _read_size(fields: Fields) -> tuple[int, int] | None:
         for key in ("width", "height"):
             fields.require(key, "say how many cells")
         sides = [fields.at(key) for key in by_side]
-    read = complete([side.whole(low=1, high=MAX_CELLS) for side in sides or []])
+    read = all_or_none([side.whole(low=1, high=MAX_CELLS) for side in sides or []])
     return None if read is None or len(read) < 2 else (read[0], read[1])
 
 
@@ -141,7 +156,7 @@ def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
     blocked = np.zeros((sides[1], sides[0]), dtype=bool)
     usable = True
     for entry in entries:
-        pair = cell(entry.value)
+        pair = parse_cell(entry.value)
         if pair is None:
             entry.wrong("a cell", "write [column, row]")
         elif not (0 <= pair[0] < sides[0] and 0 <= pair[1] < sides[1]):
@@ -156,7 +171,7 @@ def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
 
 def _read_start(cursor: Cursor, board: Board | None) -> FloatArray | None:
     if not isinstance(cursor.value, Mapping) or not {"column", "row"} & set(cursor.value):
-        return start(cursor)
+        return read_start(cursor)
     fields = LINE.open(cursor)
     if board is None or fields is None:
         return None
@@ -174,11 +189,11 @@ def _read_rewards(cursor: Cursor) -> FloatArray | None:
     if not isinstance(cursor.value, list | tuple | Mapping):
         finding = f"is {shown(cursor.value)}, not a list or a mapping"
         return cursor.error(finding, "write [{cells: [...], reward: 1}]")
-    states = cursor.names.states
+    states = cursor.scope.states
     rewards, giver = np.zeros(len(states)), dict[int, str]()
     entries = _name_cell(cursor) if isinstance(cursor.value, Mapping) else _list_cells(cursor)
     for cells, amount in entries:
-        for state in () if (members := state_set(cells)) is None else members.tolist():
+        for state in () if (members := read_states(cells)) is None else members.tolist():
             if state in giver:
                 cells.error(f"{states.listed[state]} has a reward already", f"the other is at {giver[state]}")
             giver[state] = cells.path
@@ -219,7 +234,7 @@ def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> Actio
     actions = np.repeat([action for action, _, _ in pieces], num_states)
     shares = np.repeat([share for _, _, share in pieces], num_states)
     targets = np.concatenate([target for _, target, _ in pieces])
-    return choices_of(states, actions, targets, shares, num_states=num_states, num_actions=4 + stay)
+    return tabulate_choices(states, actions, targets, shares, num_states=num_states, num_actions=4 + stay)
 
 
 _INDEX, _SIDE = whole(0, MAX_CELLS), whole(1, MAX_CELLS)
@@ -240,12 +255,12 @@ GRID_REWARDS: ValueType[FloatArray] = ValueType(
     '`{label or cell: number}` where `"*"` is every other cell, or `[{cells: [...], reward: 1}]`. A cell has one '
     "reward, earned on every step there",
     _read_rewards,
-    (several(CELL_REWARD.shape), mapping_to(REWARD)),
+    (list_schema(CELL_REWARD.shape), mapping_schema(REWARD)),
     ref="grid_rewards",
 )
 _NAMED_REWARDS = map_of(GRID_REWARDS, "name -> rewards, in the same form")
-_SIZE = unread("`[width, height]`", several({"type": "integer", "minimum": 1}) | {"minItems": 2, "maxItems": 2})
-_BEGIN = unread("cells (each as likely), `{cell: probability}`, `{column: c}` or `{row: r}`", (LINE.shape, START))
+_SIZE = raw_value("`[width, height]`", list_schema({"type": "integer", "minimum": 1}) | {"minItems": 2, "maxItems": 2})
+_BEGIN = raw_value("cells (each as likely), `{cell: probability}`, `{column: c}` or `{row: r}`", (LINE.shape, START))
 GRID: Record[Plant] = Record(
     "grid",
     "A grid world with the actions N, E, S, W. Cells are `[column, row]`, row 0 on top, and are called `(column,row)`; "
@@ -277,8 +292,8 @@ grid:
   labels: {goal: [[2, 2], [4, 3]], secret: [[2, 0]]}""",
     constraints={
         "oneOf": [
-            {"required": ["size"], "not": require_any(("width", "height"))},
-            {"required": ["width", "height"], "not": require_any(("size",))},
+            {"required": ["size"], "not": any_required(("width", "height"))},
+            {"required": ["width", "height"], "not": any_required(("size",))},
         ]
     },
 )

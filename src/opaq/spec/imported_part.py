@@ -8,12 +8,10 @@ from typing import Any
 
 from opaq.errors import is_number, shown
 from opaq.model.mdp import Imported
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType, lazily
-from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, Plant, spread_rewards, usable_labels
-from opaq.spec.names import Names
+from opaq.spec.cursor import Cursor, Scope, Sources
+from opaq.spec.grammar import NAME, TEXT_SCHEMA, Fields, Key, Kind, Plain, Record, Union, ValueType, map_of, record_type
+from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, Plant, expand_rewards, usable_labels
 from opaq.spec.sets import START
-from opaq.spec.shapes import NAME, WRITTEN, map_of
 from opaq.spec.transitions import ActionTable
 
 
@@ -21,7 +19,7 @@ def add_imported(
     name: str, help: str, options: tuple[str, ...] = (), words: str = "a file name, relative to the problem file"
 ) -> None:
     """One more kind of model file, read by the sources of a problem with some of the keys of OPTIONS beside it."""
-    IMPORTED.add(Kind(Key(name, ValueType(words, Cursor.name, WRITTEN), help), _make))
+    IMPORTED.add(Kind(Key(name, ValueType(words, Cursor.name, TEXT_SCHEMA), help), _make))
     _TAKEN[name] = options
 
 
@@ -45,17 +43,20 @@ def read_imported(cursor: Cursor) -> Plant | None:
     return record.read(cursor)
 
 
-def plant_of(imported: Imported, names: Names) -> Plant:
-    """The names of an imported model as it is, its own rewards among them."""
+def imported_plant(imported: Imported, sources: Sources | None = None) -> Plant:
+    """Return an imported model as it is, its own rewards as named rewards, and what may refer to it.
+
+    sources: reads further files that the problem names.
+    """
     mdp = dataclasses.replace(imported.mdp, named_rewards=dict(imported.rewards))
-    known = Names.of(mdp, sources=names.sources)
-    return Plant(dataclasses.replace(known, imported=imported, variables=imported.variables), mdp)
+    scope = Scope.of(mdp, sources=sources, imported=imported)
+    return Plant(dataclasses.replace(scope, variables=imported.variables), mdp)
 
 
 def _make(fields: Fields) -> Plant:
     """Read the file; then lay over it what the problem says."""
     cursor, kind = fields.cursor, str(fields.kind)
-    before, sources = len(cursor.faults.errors), cursor.names.sources
+    before, sources = len(cursor.faults.errors), cursor.scope.sources
     source = cursor.child(kind, fields.at(kind).value)
     source.name()
     options = {key.name: fields.read(key.name) for key in OPTIONS if key.name in fields}
@@ -64,48 +65,45 @@ def _make(fields: Fields) -> Plant:
     usable = sources is not None and len(cursor.faults.errors) == before
     imported = sources.model(source, kind, options) if sources is not None and usable else None
     if imported is None:
-        return Plant(Names(sources=sources), None)
-    plant = overlaid(imported, fields)
-    return plant if len(cursor.faults.errors) == before else Plant(plant.names, None)
+        return Plant(Scope(sources=sources), None)
+    plant = _overlay(imported, fields)
+    return plant if len(cursor.faults.errors) == before else Plant(plant.scope, None)
 
 
-def overlaid(imported: Imported, fields: Fields) -> Plant:
-    """The model with the start, labels and rewards of the problem file in place of its own; labels are added."""
-    names, mdp = plant_of(imported, fields.cursor.names)
+def _overlay(imported: Imported, fields: Fields) -> Plant:
+    """Return the model with what the problem file says of it: start and rewards replace its own, labels are added."""
+    scope, mdp = imported_plant(imported, fields.cursor.scope.sources)
     if mdp is None:
-        return Plant(names, mdp)
-
-    def at(key: str) -> Cursor:
-        return dataclasses.replace(fields.at(key), names=names)
-
+        return Plant(scope, mdp)
     if "labels" in fields:
-        read = LABELS.read(at("labels"))
-        labels = usable_labels(read)
+        known = LABELS.read(fields.at("labels").within(scope))
+        labels = usable_labels(known)
         mdp = mdp if labels is None else dataclasses.replace(mdp, labels=labels)
-        names = dataclasses.replace(names, labels=read)  # a label that is unusable is known all the same
-    start = START.read(at("start")) if "start" in fields else None
+        scope = dataclasses.replace(scope, labels=known)  # a label that is unusable is known all the same
+    start = START.read(fields.at("start").within(scope)) if "start" in fields else None
     choices = ActionTable.of(mdp)
-    rewards = {"": at("rewards")} if "rewards" in fields else {}
-    further = (at("named_rewards").entries() or {}) if "named_rewards" in fields else {}
-    stated = {
-        key: spread_rewards(REWARDS.read(_by_state(entry)), choices, names.actions)
-        for key, entry in (rewards | further).items()
+    entries = {"": fields.at("rewards").within(scope)} if "rewards" in fields else {}
+    if "named_rewards" in fields:
+        entries |= fields.at("named_rewards").within(scope).entries() or {}
+    rewards = {
+        name: expand_rewards(REWARDS.read(_expand_labels(entry)), choices, scope.actions)
+        for name, entry in entries.items()
     }
     mdp = dataclasses.replace(
         mdp,
         start=mdp.start if start is None else start,
-        rewards=stated.pop("", mdp.rewards),
-        named_rewards={**mdp.named_rewards, **stated},
+        rewards=rewards.pop("", mdp.rewards),
+        named_rewards={**mdp.named_rewards, **rewards},
     )
-    return Plant(dataclasses.replace(names, rewards=mdp.named_rewards), mdp)
+    return Plant(dataclasses.replace(scope, rewards=mdp.named_rewards), mdp)
 
 
-def _by_state(cursor: Cursor) -> Cursor:
-    """Rewards of labels written out for their states; a state's own entry wins."""
+def _expand_labels(cursor: Cursor) -> Cursor:
+    """Return the cursor of rewards with those of labels written out for their states; a state's own entry wins."""
     if not isinstance(cursor.value, Mapping):
         return cursor
-    index, labels = cursor.names.states.index or {}, cursor.names.labels or {}
-    listed = cursor.names.states.listed
+    index, labels = cursor.scope.states.index or {}, cursor.scope.labels or {}
+    listed = cursor.scope.states.listed
     of_labels: Plain = {}
     for key, amount in cursor.value.items():
         states = labels.get(key) if isinstance(key, str) and key not in index else None
@@ -151,4 +149,4 @@ add_imported("drn", "A DRN file, read by Storm.", ("reward",))
 add_imported("umb", "A UMB file.", ("reward",))
 add_imported("pomdp", "A file of pomdp.org.")
 add_imported("gymnasium", "A registered tabular environment.", ("options",), "the id of an environment")
-IMPORTED_SHAPE: ValueType[Plant] = lazily("imported", imported_record)
+IMPORTED_SHAPE: ValueType[Plant] = record_type("imported", imported_record)

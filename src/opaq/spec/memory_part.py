@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,24 +13,36 @@ from opaq.errors import Faults, check_numbers, check_types, is_int
 from opaq.model.arrays import IntArray, SparseRows, ints
 from opaq.model.conditions import MAX_NODES, Memory, check_memory
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor, drop_none, read_with_faults
-from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType
-from opaq.spec.names import Names, NameTable
+from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, read_with_faults
+from opaq.spec.grammar import (
+    ARRAY,
+    NAMES,
+    Fields,
+    Key,
+    Plain,
+    Record,
+    ValueType,
+    accept_object,
+    list_of,
+    map_of,
+    name_of,
+    names_of,
+    raw_value,
+)
 from opaq.spec.rows import (
     DISTRIBUTION,
-    array_rows,
-    dense,
-    distribution,
+    check_shape,
+    distribution_of,
     is_array,
-    right_shape,
+    read_array,
+    read_array_rows,
+    read_distribution,
     rows_by_name,
-    scaled_table,
-    shares,
-    written_rows,
-    written_shares,
+    scale_table,
+    write_rows,
+    write_shares,
 )
-from opaq.spec.sets import STATES, written_states
-from opaq.spec.shapes import ARRAY, NAMES, list_of, map_of, name_of, names_of, or_made, unread
+from opaq.spec.sets import STATES, write_states
 
 MAX_UPDATES = 10_000_000  # nodes x states x actions
 MAX_JOINT = 1_000_000  # actions x nodes, where the policy chooses both
@@ -71,7 +84,7 @@ def build_memory(
     path: what faults call the memory.
     """
     spec = drop_none(nodes=nodes, start=start, start_in=start_in, update=update)
-    return read_with_faults(MEMORY.read, Names.of(mdp).at_start(spec, path), faults)
+    return read_with_faults(MEMORY.read, Scope.of(mdp).cursor(spec, path), faults)
 
 
 def free_memory(mdp: MDP, count: int) -> Memory:
@@ -101,32 +114,32 @@ def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
 
 def _check(cursor: Cursor, memory: Memory) -> None:
     """Note when a finished machine does not fit the model."""
-    states, actions = cursor.names.states.size, cursor.names.actions.size
+    states, actions = cursor.scope.states.size, cursor.scope.actions.size
     if states is not None and actions is not None:
         check_memory(memory, cursor.faults, cursor.path, num_states=states, num_actions=actions)
 
 
 def _make(fields: Fields) -> Memory | None:
     nodes: tuple[str, ...] | None = fields.read("nodes")
-    known = {"nodes": NameTable.of("node", nodes)}
-    start = _read_start(fields, known["nodes"])
+    scope = replace(fields.cursor.scope, nodes=NameTable.of("node", nodes))
+    start = _read_start(fields, scope.nodes)
     free = isinstance(fields.at("update").value, str) and fields.at("update").value == FREE
     update: Updates | None
     if free:
         _check_joint(fields.at("nodes"), nodes or ())
-        sizes = _sizes(fields.cursor.naming(**known).names)
+        sizes = _sizes(scope)
         update = _staying(sizes) if min(sizes) else None
     else:
-        stated = fields.at("update").value if "update" in fields else []
-        update = _read_update(fields.cursor.child("update", stated).naming(**known))
+        rules = fields.at("update").value if "update" in fields else []
+        update = _read_update(fields.cursor.child("update", rules).within(scope))
     return None if nodes is None or start is None or update is None else Memory(nodes, start, *update, free)
 
 
 def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
-    num_actions = len(cursor.names.actions)
+    num_actions = len(cursor.scope.actions)
     joint = num_actions * len(nodes)
     finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
-    cursor.beyond(joint, MAX_JOINT, finding, "use fewer nodes")
+    cursor.exceeds(joint, MAX_JOINT, finding, "use fewer nodes")
     for node in nodes:
         if ">" in node:
             cursor.error(f"'{node}' cannot name a node", "'>' joins an action with the next node")
@@ -145,22 +158,24 @@ def _number_names(count: int) -> tuple[str, ...]:
 
 def _read_start(fields: Fields, nodes: NameTable) -> SparseRows | None:
     """The node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
-    cursor, states = fields.at("start"), fields.cursor.names.states
+    cursor, states = fields.at("start"), fields.cursor.scope.states
     if is_array(cursor.value):
-        stated = None if nodes.index is None else array_rows(cursor, given=states, listed=nodes, blank="is all zero")
+        stated = (
+            None if nodes.index is None else read_array_rows(cursor, given=states, listed=nodes, blank="is all zero")
+        )
         return None if stated is None else stated.table
-    common = {0: 1.0} if cursor.value is None else distribution(cursor, nodes)
+    common = {0: 1.0} if cursor.value is None else read_distribution(cursor, nodes)
     exceptions = fields.at("start_in") if "start_in" in fields else fields.cursor.child("start_in", {})
     return rows_by_name(exceptions, states, nodes, rest=dict.fromkeys(range(len(states)), common))
 
 
-def _sizes(names: Names) -> tuple[int, int, int]:
+def _sizes(names: Scope) -> tuple[int, int, int]:
     return len(names.nodes), len(names.states), len(names.actions)
 
 
 def _read_update(cursor: Cursor) -> Updates | None:
     """Which update each (node, state, action) makes, and the updates."""
-    value, sizes = cursor.value, _sizes(cursor.names)
+    value, sizes = cursor.value, _sizes(cursor.scope)
     if math.prod(sizes) > MAX_UPDATES:
         counts = f"{sizes[0]:,} nodes, {sizes[1]:,} states and {sizes[2]:,} actions make {math.prod(sizes):,} updates"
         return cursor.error(f"{counts}, more than {MAX_UPDATES:,}", "use fewer nodes")
@@ -185,10 +200,10 @@ def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int]) -> Updates | None
 
 
 def _update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> Updates | None:
-    table = dense(cursor, axes=("node", "state", "action", "node"))
-    if table is None or not min(sizes) or not right_shape(cursor, table.shape, (*sizes, sizes[0])):
+    table = read_array(cursor, axes=("node", "state", "action", "node"))
+    if table is None or not min(sizes) or not check_shape(cursor, table.shape, (*sizes, sizes[0])):
         return None
-    scaled = scaled_table(cursor, table)
+    scaled = scale_table(cursor, table)
     if scaled is None:
         return None
     stay = np.broadcast_to(np.eye(sizes[0])[:, None, None, :], scaled.shape)
@@ -211,24 +226,24 @@ def _canonical(update_of: IntArray, rows: list[dict[int, float]]) -> Updates:
     return ints(renamed[update_of]), updates
 
 
-def _parts(memory: Memory, names: Names) -> Plain:
+def _parts(memory: Memory, names: Scope) -> Plain:
     """In names; without a model in arrays."""
     nodes, states = memory.nodes, names.states.listed
     parts: Plain = {"nodes": list(nodes)}
     if not states:
         parts["start"] = memory.start.dense().tolist()
         return parts | {"update": FREE if memory.free else memory.updates.dense()[memory.update_of].tolist()}
-    parts["start_in"] = written_rows(memory.start, states, nodes)
+    parts["start_in"] = write_rows(memory.start, states, nodes)
     rules = [rule for node in range(len(nodes)) for rule in _written_rules(memory, node, names)]
     return parts | {"update": FREE if memory.free else rules}
 
 
-def _written_rules(memory: Memory, node: int, names: Names) -> list[Plain]:
+def _written_rules(memory: Memory, node: int, names: Scope) -> list[Plain]:
     """The rules of one node: for each update the actions that share the states on which they make it."""
     rules: list[Plain] = []
     updates, listed = memory.update_of[node], names.actions.listed  # [state, action]
     for update in np.unique(updates).tolist():
-        to = written_shares(*memory.updates.row(update), memory.nodes)
+        to = write_shares(*memory.updates.row(update), memory.nodes)
         if to == {memory.nodes[node]: 1.0}:
             continue  # no rule keeps the node
         actions_of: dict[tuple[int, ...], list[str]] = {}
@@ -238,7 +253,7 @@ def _written_rules(memory: Memory, node: int, names: Names) -> list[Plain]:
                 actions_of.setdefault(states, []).append(name)
         for states, actions in actions_of.items():
             rule: Plain = {"from": memory.nodes[node], "to": to}
-            rule |= {"state": written_states(states, names)} if len(states) < len(names.states) else {}
+            rule |= {"state": write_states(states, names)} if len(states) < len(names.states) else {}
             rules.append(rule | ({"action": actions} if len(actions) < len(listed) else {}))
     return rules
 
@@ -250,7 +265,7 @@ def _rule(fields: Fields) -> Rule | None:
 
 
 _NODE = name_of("nodes", "a node")
-_TO = shares("nodes", "a node, or `{node: probability}`")
+_TO = distribution_of("nodes", "a node, or `{node: probability}`")
 _ACTIONS = names_of("actions", "an action or a list of actions")
 RULE: Record[Rule] = Record(
     "rule",
@@ -265,9 +280,9 @@ RULE: Record[Rule] = Record(
 )
 _RULES = list_of(RULE.shape, "rules tried in order; no match keeps the node")
 _NODES: ValueType[Any] = ValueType("names, or how many", _read_nodes, ({"type": "integer", "minimum": 1}, NAMES))
-_START = unread("a node, `{node: probability}`, or an array `[state][node]`", (DISTRIBUTION, ARRAY))
-_UPDATE = unread(
-    f"{_RULES.words}. `free`: the policy chooses the next node together with the action. Also an array "
+_START = raw_value("a node, `{node: probability}`, or an array `[state][node]`", (DISTRIBUTION, ARRAY))
+_UPDATE = raw_value(
+    f"{_RULES.description}. `free`: the policy chooses the next node together with the action. Also an array "
     "`[node][state][action][node]`",
     (_RULES, ARRAY, {"const": FREE}),
     inside=(RULE.shape,),
@@ -288,4 +303,4 @@ memory:
   nodes: [calm, alert]
   update: [{from: calm, to: alert, state: goal}]""",
 )
-MACHINE: ValueType[Memory] = or_made(MEMORY.shape, Memory, _check)
+MACHINE: ValueType[Memory] = accept_object(MEMORY.shape, Memory, _check)

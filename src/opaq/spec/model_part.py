@@ -13,17 +13,15 @@ from opaq.errors import Faults, some
 from opaq.model.arrays import FloatArray, IntArray, expand_rows, floats
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MAX_ACTIONS, MAX_STATES, MDP
-from opaq.spec.cursor import Cursor, drop_none, read_with_faults
-from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType
-from opaq.spec.names import Names, NameTable
-from opaq.spec.rows import dense, is_array, right_shape
-from opaq.spec.sets import START, START_ADVICE, STATES, state_set
-from opaq.spec.shapes import ARRAY, REWARD, map_of, mapping_to, unique_names
+from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, read_with_faults
+from opaq.spec.grammar import ARRAY, REWARD, Fields, Key, Plain, Record, ValueType, map_of, mapping_schema, unique_names
+from opaq.spec.rows import check_shape, is_array, read_array
+from opaq.spec.sets import START, START_ADVICE, STATES, read_states
 from opaq.spec.transitions import (
     TRANSITIONS,
     ActionTable,
     TransitionEntries,
-    entry_choices,
+    check_entries,
     is_array_form,
     read_entries,
 )
@@ -46,7 +44,7 @@ def read_rewards(cursor: Cursor) -> Rewards | None:
     """Rewards as state -> number or state -> action -> number ("*" stands for the rest), or as an array."""
     if is_array(cursor.value):
         return _array(cursor)
-    entries, states = cursor.entries(), cursor.names.states
+    entries, states = cursor.entries(), cursor.scope.states
     if entries is None:
         return None
     rewards: list[Reward] = []
@@ -57,7 +55,7 @@ def read_rewards(cursor: Cursor) -> Rewards | None:
     return sorted(rewards, key=lambda reward: (reward.state is not None, reward.action is not None))
 
 
-def spread_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameTable) -> FloatArray:
+def expand_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameTable) -> FloatArray:
     """The reward of every choice; exact entries win over "*"."""
     counts = np.diff(choices.choice_start)
     if isinstance(rewards, np.ndarray):
@@ -77,7 +75,7 @@ def spread_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameT
     return floats(amounts)
 
 
-def written_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
+def write_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
     """Rewards by state, where there are any: one number when every action earns the same, else one per action."""
     stated: Plain = {}
     for state, name in enumerate(mdp.states):
@@ -94,7 +92,7 @@ def _of_state(cursor: Cursor, state: int | None) -> list[Reward]:
         return [] if value is None else [Reward(state, None, value, cursor)]
     rewards = []
     for key, entry in (cursor.entries() or {}).items():
-        action = None if key == "*" else cursor.names.actions.find(cursor.child(key, key))
+        action = None if key == "*" else cursor.scope.actions.find(cursor.child(key, key))
         value = entry.reward()
         if value is not None and (key == "*" or action is not None):
             rewards.append(Reward(state, action, value, entry))
@@ -102,22 +100,22 @@ def _of_state(cursor: Cursor, state: int | None) -> list[Reward]:
 
 
 def _array(cursor: Cursor) -> FloatArray | None:
-    value, states, actions = cursor.value, cursor.names.states, cursor.names.actions
+    value, states, actions = cursor.value, cursor.scope.states, cursor.scope.actions
     flat = np.ndim(value) == 1 if isinstance(value, np.ndarray) else not any(is_array(row) for row in value)
-    table = dense(cursor, axes=("state",) if flat else ("state", "action"))
+    table = read_array(cursor, axes=("state",) if flat else ("state", "action"))
     if table is None or states.index is None or actions.index is None:
         return None
     for index in np.argwhere(np.abs(table) > MAX_REWARD):
         cursor.item(*index.tolist(), value=float(table[tuple(index)])).reward()
     expected = (len(states),) if flat else (len(states), len(actions))
-    return table if right_shape(cursor, table.shape, expected) else None
+    return table if check_shape(cursor, table.shape, expected) else None
 
 
 REWARDS: ValueType[Rewards] = ValueType(
     'state -> number, or state -> action -> number; `"*"` stands for the rest; not listed: 0. Also an array `[state]` '
     "or `[state][action]`",
     read_rewards,
-    (mapping_to((REWARD, mapping_to(REWARD))), ARRAY),
+    (mapping_schema((REWARD, mapping_schema(REWARD))), ARRAY),
     ref="rewards",
 )
 NAMED_REWARDS: ValueType[dict[str, Any]] = map_of(REWARDS, "name -> rewards, in the same form")
@@ -127,9 +125,9 @@ _NOT_IN_LABELS = re.compile(r'["&|!~()]')
 
 
 class Plant(NamedTuple):
-    """The names of a model, as far as they can be told, and the model unless it is unusable."""
+    """A model being read: what the parts after it may refer to, and the model unless it is unusable."""
 
-    names: Names
+    scope: Scope
     mdp: MDP | None
 
 
@@ -159,7 +157,7 @@ def build_mdp(
     """
     spec = {"transitions": transitions, "start": start}
     spec |= drop_none(states=states, actions=actions, rewards=rewards, named_rewards=named_rewards, labels=labels)
-    return read_with_faults(lambda cursor: mdp_of(MODEL.read(cursor)), Names().at_start(spec, path), faults)
+    return read_with_faults(lambda cursor: mdp_of(MODEL.read(cursor)), Scope().cursor(spec, path), faults)
 
 
 def mdp_of(plant: Plant | None) -> MDP | None:
@@ -167,7 +165,7 @@ def mdp_of(plant: Plant | None) -> MDP | None:
     return None if plant is None else plant.mdp
 
 
-def check_label(cursor: Cursor, label: str) -> None:
+def _check_label(cursor: Cursor, label: str) -> None:
     """Note a label that guards could not mention."""
     if label in ("true", "false", "*"):
         cursor.error(f"'{label}' cannot name a label", "it has a meaning of its own")
@@ -180,12 +178,12 @@ def read_labels(cursor: Cursor) -> dict[str, IntArray | None] | None:
     entries = cursor.entries()
     if entries is None:
         return None
-    labels: dict[str, IntArray | None] = dict(cursor.names.labels or {}) if cursor.names.imported else {}
+    labels: dict[str, IntArray | None] = dict(cursor.scope.labels or {}) if cursor.scope.imported else {}
     known = dict(labels)
     for label, entry in entries.items():
-        check_label(entry, label)
-        labels[label] = state_set(entry.naming(labels=known))
-        if cursor.names.imported:
+        _check_label(entry, label)
+        labels[label] = read_states(entry.within(replace(cursor.scope, labels=known)))
+        if cursor.scope.imported:
             known[label] = labels[label]
     return labels
 
@@ -196,7 +194,7 @@ def usable_labels(labels: Mapping[str, IntArray | None] | None) -> dict[str, Int
     return usable if labels is not None and len(usable) == len(labels) else None
 
 
-def warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
+def _warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
     """Warn of states that no action reaches from the start."""
     reached = mdp.start > 0
     frontier = np.flatnonzero(reached)
@@ -212,29 +210,33 @@ def warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
         cursor.warn(f"{count} never reached from the start: {some(missed)}")
 
 
-def known_names(fields: Fields, states: tuple[str, ...] | None, actions: tuple[str, ...] | None, **how: Any) -> Plain:
-    """The names that the other parts of a model may use: its states and actions, and the labels, which are read."""
-    listed = {"states": NameTable.of("state", states, **how), "actions": NameTable.of("action", actions)}
-    known = {**listed, "labels": {}, "variables": {}}
-    return known | ({"labels": fields.read("labels", **known)} if "labels" in fields else {})
+def model_scope(fields: Fields, states: NameTable, actions: NameTable) -> Scope:
+    """Return what the other keys of a model may refer to: its states and actions, and its labels, which are read."""
+    scope = replace(fields.cursor.scope, states=states, actions=actions, labels={}, variables={})
+    return replace(scope, labels=fields.read("labels", scope)) if "labels" in fields else scope
 
 
 def assemble(
-    fields: Fields, known: Plain, *, choices: ActionTable | None, start: FloatArray | None, where: Cursor
+    fields: Fields, scope: Scope, *, choices: ActionTable | None, start: FloatArray | None, where: Cursor
 ) -> Plant:
-    """The model of these choices and this start with the rewards, which are read here; `where` gets warnings."""
-    names = fields.cursor.naming(**known).names
-    rewards, further = fields.read("rewards", **known), fields.read("named_rewards", **known)
-    labels, states, actions = usable_labels(names.labels), names.states, names.actions
+    """Build the model of a `model` or a `grid` mapping; its rewards are read here.
+
+    fields: the mapping.
+    scope: what the rewards may refer to, its states, actions and labels among them.
+    choices, start: the other parts; None when they are unusable.
+    where: gets the warning about states that are never reached.
+    """
+    rewards, named_rewards = fields.read("rewards", scope), fields.read("named_rewards", scope)
+    labels, states, actions = usable_labels(scope.labels), scope.states, scope.actions
     if choices is None or start is None or labels is None or states.index is None or actions.index is None:
-        return Plant(names, None)
-    own = spread_rewards(rewards, choices, actions)
-    earned = {name: spread_rewards(amounts, choices, actions) for name, amounts in (further or {}).items()}
-    placed = (choices.choice_start, choices.choice_action, choices.transitions)
-    mdp = MDP(states.listed, actions.listed, start, *placed, own, labels, earned)
-    warn_unreachable(where, mdp)
-    unread = further is None and "named_rewards" in fields
-    return Plant(replace(names, rewards=None if unread else earned), mdp)
+        return Plant(scope, None)
+    of_choice = expand_rewards(rewards, choices, actions)
+    named = {name: expand_rewards(amounts, choices, actions) for name, amounts in (named_rewards or {}).items()}
+    arrays = (choices.choice_start, choices.choice_action, choices.transitions)
+    mdp = MDP(states.listed, actions.listed, start, *arrays, of_choice, labels, named)
+    _warn_unreachable(where, mdp)
+    unusable = named_rewards is None and "named_rewards" in fields
+    return Plant(replace(scope, rewards=None if unusable else named), mdp)
 
 
 def _make(fields: Fields) -> Plant:
@@ -243,14 +245,15 @@ def _make(fields: Fields) -> Plant:
         fields.require("states", "list the states")
         fields.require("actions", "list the actions")
     entries = read_entries(fields.at("transitions")) if by_array else None
-    known = known_names(fields, *(_list_names(fields, key, entries) for key in ("states", "actions")))
+    states, actions = (_list_names(fields, key, entries) for key in ("states", "actions"))
+    scope = model_scope(fields, NameTable.of("state", states), NameTable.of("action", actions))
     choices = None
     if entries is not None:
-        choices = entry_choices(fields.at("transitions").naming(**known), entries)
+        choices = check_entries(fields.at("transitions").within(scope), entries)
     elif not by_array:
-        choices = fields.read("transitions", **known)
-    start = fields.read("start", **known)
-    return assemble(fields, known, choices=choices, start=start, where=fields.at("states"))
+        choices = fields.read("transitions", scope)
+    start = fields.read("start", scope)
+    return assemble(fields, scope, choices=choices, start=start, where=fields.at("states"))
 
 
 def _list_names(fields: Fields, key: str, entries: TransitionEntries | None) -> tuple[str, ...] | None:
@@ -266,14 +269,14 @@ def _list_names(fields: Fields, key: str, entries: TransitionEntries | None) -> 
     return tuple(str(index) for index in range(count))
 
 
-def _parts(mdp: MDP, names: Names) -> Plain:
+def _parts(mdp: MDP, names: Scope) -> Plain:
     return {
         "states": mdp.states,
         "actions": mdp.actions,
         "start": mdp.start,
         "transitions": ActionTable.of(mdp),
-        "rewards": written_rewards(mdp, mdp.rewards),
-        "named_rewards": {name: written_rewards(mdp, amounts) for name, amounts in mdp.named_rewards.items()},
+        "rewards": write_rewards(mdp, mdp.rewards),
+        "named_rewards": {name: write_rewards(mdp, amounts) for name, amounts in mdp.named_rewards.items()},
         "labels": dict(mdp.labels),
     }
 

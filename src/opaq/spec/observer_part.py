@@ -13,34 +13,39 @@ from opaq.errors import Faults, InputError, suggestion
 from opaq.model.arrays import SparseRows
 from opaq.model.mdp import MDP
 from opaq.model.observer import JOINS, MAX_OBSERVATIONS, NULL, Observer, Sensor, SensorSet, check_observer
-from opaq.spec.cursor import Cursor, drop_none, read_with_faults
-from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType
-from opaq.spec.names import Names, NameTable
+from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, read_with_faults
+from opaq.spec.grammar import (
+    NAME,
+    PROBABILITY,
+    Fields,
+    Key,
+    Kind,
+    Plain,
+    Record,
+    Union,
+    ValueType,
+    accept_object,
+    attributes,
+    build_from_keys,
+    list_schema,
+    map_of,
+    mapping_schema,
+    one_of,
+    raw_value,
+    unique_names,
+)
 from opaq.spec.rows import (
     DISTRIBUTION,
     TABLE,
     Shown,
-    by_name,
-    mentioned_names,
+    collect_names,
+    exceeds_table_limit,
+    read_by_name,
     read_rows,
     rows_by_name,
-    too_many,
-    written_rows,
+    write_rows,
 )
 from opaq.spec.sets import STATES
-from opaq.spec.shapes import (
-    NAME,
-    PROBABILITY,
-    attributes,
-    build_from_keys,
-    map_of,
-    mapping_to,
-    one_of,
-    or_made,
-    several,
-    unique_names,
-    unread,
-)
 
 MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
 _MAX_ALIKE = 2_000  # observations that noise may take for each other
@@ -74,7 +79,7 @@ def merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
     return _seen_through(observer, channel, left.listed)
 
 
-def noisy(cursor: Cursor, observer: Observer) -> Observer | None:
+def add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
     """Observations taken for others: {keep: probability}, or {observation: {observation: probability}}."""
     entries = cursor.entries()
     if entries is None:
@@ -117,7 +122,7 @@ def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
     shown = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
     entries = int(np.diff(channel.starts)[shown].sum())
     finding = f"makes {entries:,} emissions, more than {MAX_ENTRIES:,}"
-    return cursor.beyond(entries, MAX_ENTRIES, finding, "mix up fewer observations")
+    return cursor.exceeds(entries, MAX_ENTRIES, finding, "mix up fewer observations")
 
 
 def _seen_through(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:
@@ -169,7 +174,7 @@ def read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
     for key, entry in entries.items():
         if JOINS in key:
             entry.error(f"'{key}' cannot name a sensor", f"'{JOINS}' joins the sensors that fire together")
-    sensors, states = SENSORS.read(cursor), cursor.names.states
+    sensors, states = SENSORS.read(cursor), cursor.scope.states
     if null in entries:
         return entries[str(null)].error("is also the name for no sensor at all", "rename it or set 'null'")
     if null is None or sensors is None or states.index is None or any(JOINS in name for name in sensors):
@@ -219,7 +224,7 @@ def build_observer(
     """
     spec = drop_none(emissions=emissions, observations=observations, sensors=sensors, null=null, actions=actions)
     spec |= drop_none(signs=signs, after_action=after_action)
-    return read_with_faults(ANY_OBSERVER.read, Names.of(mdp).at_start(spec, path), faults)
+    return read_with_faults(ANY_OBSERVER.read, Scope.of(mdp).cursor(spec, path), faults)
 
 
 def _read(cursor: Cursor) -> Observer | None:
@@ -231,14 +236,14 @@ def _read(cursor: Cursor) -> Observer | None:
 
 def _check(cursor: Cursor, observer: Any) -> None:
     """Note when a finished observer of tables does not fit the model."""
-    sizes = {"num_states": cursor.names.states.size, "num_actions": cursor.names.actions.size}
+    sizes = {"num_states": cursor.scope.states.size, "num_actions": cursor.scope.actions.size}
     check_observer(observer, cursor.faults, cursor.path, **sizes)
 
 
 def _by_emissions(fields: Fields) -> Observer | None:
     listed = _observations(fields)
     cursor = fields.at("emissions")
-    seen = read_rows(cursor, given=cursor.names.states, listed=listed)
+    seen = read_rows(cursor, given=cursor.scope.states, listed=listed)
     signs = _read_signs(fields)
     if seen is None or signs is None:
         return None
@@ -258,16 +263,16 @@ def _by_sensors(fields: Fields) -> Observer | None:
 
 def _by_model(fields: Fields) -> Observer | None:
     """Sees the observations of an imported model, or some of its state variables, shared and noisy as stated."""
-    cursor, imported = fields.at(str(fields.kind)), fields.cursor.names.imported
+    cursor, imported = fields.at(str(fields.kind)), fields.cursor.scope.imported
     if imported is None:
-        if cursor.names.variables is not None:
+        if cursor.scope.variables is not None:
             cursor.error("needs a model from another file", "give emissions or sensors")
         return None
     observer = _own(cursor) if fields.kind == "from" else _of_variables(cursor)
     if observer is not None and "share" in fields:
         observer = merge_observations(fields.at("share"), observer)
     if observer is not None and "noise" in fields:
-        observer = noisy(fields.at("noise"), observer)
+        observer = add_noise(fields.at("noise"), observer)
     signs = _read_signs(fields)
     if observer is None or signs is None or "actions" not in fields:
         return observer
@@ -275,16 +280,16 @@ def _by_model(fields: Fields) -> Observer | None:
 
 
 def _own(cursor: Cursor) -> Observer | None:
-    if _MODEL.read(cursor) is None or cursor.names.imported is None:
+    if _MODEL.read(cursor) is None or cursor.scope.imported is None:
         return None
-    if cursor.names.imported.observer is None:
+    if cursor.scope.imported.observer is None:
         return cursor.error("the model has no observations of its own", "give emissions, sensors or variables")
-    return cursor.names.imported.observer
+    return cursor.scope.imported.observer
 
 
 def _of_variables(cursor: Cursor) -> Observer | None:
     """Sees the values of some state variables: one observation for every combination that occurs."""
-    listed, variables = _VARIABLES.read(cursor), cursor.names.variables or {}
+    listed, variables = _VARIABLES.read(cursor), cursor.scope.variables or {}
     unknown = [(index, variable) for index, variable in enumerate(listed or ()) if variable not in variables]
     for index, variable in unknown:
         advice = suggestion(variable, variables, kind="variable")
@@ -300,7 +305,7 @@ def _of_variables(cursor: Cursor) -> Observer | None:
         )
         for row in seen
     ]
-    count = len(cursor.names.states)
+    count = len(cursor.scope.states)
     shape = (count, len(names))
     emission = SparseRows.from_entries(np.arange(count), of_state.reshape(-1), np.ones(count), shape=shape)
     return Observer(tuple(names), emission)
@@ -314,17 +319,17 @@ def _observations(fields: Fields) -> NameTable | None:
     if not isinstance(after, Mapping) or not isinstance(emissions, Mapping):
         return None
     tables = [emissions, *(table for table in after.values() if isinstance(table, Mapping))]
-    return NameTable.of("observation", mentioned_names(entry for table in tables for entry in table.values()))
+    return NameTable.of("observation", collect_names(entry for table in tables for entry in table.values()))
 
 
 def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
     """What is seen after every action, [action * num_states + state, observation]."""
-    actions, states, listed = cursor.names.actions, cursor.names.states, NameTable.of("observation", seen.names)
-    shown = by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
+    actions, states, listed = cursor.scope.actions, cursor.scope.states, NameTable.of("observation", seen.names)
+    shown = read_by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
     if shown is None or None in shown.values() or actions.index is None:
         return None
     parts = [(shown.get(action) or seen).table for action in range(len(actions))]
-    if too_many(cursor, sum(part.columns.size for part in parts)):
+    if exceeds_table_limit(cursor, sum(part.columns.size for part in parts)):
         return None
     rows = np.concatenate([part.row_of_entry() + action * len(states) for action, part in enumerate(parts)])
     columns, values = (np.concatenate([getattr(part, axis) for part in parts]) for axis in ("columns", "values"))
@@ -334,7 +339,7 @@ def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
 def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | None:
     """What is seen of the actions: names and emission."""
     listed = NameTable.of("sign", fields.read("signs")) if "signs" in fields else None
-    cursor, actions = fields.at("actions"), fields.cursor.names.actions
+    cursor, actions = fields.at("actions"), fields.cursor.scope.actions
     if cursor.value is False or cursor.value is None:
         return (), None
     if cursor.value is not True:
@@ -345,18 +350,18 @@ def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | N
     return actions.listed, SparseRows.from_entries(same, same, [1.0] * len(same), shape=(len(same), len(same)))
 
 
-def _parts(observer: Observer, names: Names) -> Plain:
+def _parts(observer: Observer, names: Scope) -> Plain:
     states, actions = names.states.listed, names.actions.listed
     seen, signs, after = observer.observations, observer.action_emission, observer.after_action
     if observer.sensors is not None:
         parts = write_sensors(observer.sensors)
     else:
-        parts = {"observations": seen, "emissions": written_rows(observer.emission, states, seen)}
+        parts = {"observations": seen, "emissions": write_rows(observer.emission, states, seen)}
     if signs is not None:
-        parts |= {"signs": observer.action_signs, "actions": written_rows(signs, actions, observer.action_signs)}
+        parts |= {"signs": observer.action_signs, "actions": write_rows(signs, actions, observer.action_signs)}
     if after is not None:
         firsts = {name: action * len(states) for action, name in enumerate(actions)}
-        parts["after_action"] = {name: written_rows(after, states, seen, first=row) for name, row in firsts.items()}
+        parts["after_action"] = {name: write_rows(after, states, seen, first=row) for name, row in firsts.items()}
     return parts
 
 
@@ -368,22 +373,22 @@ def _imported_key(key: Key) -> Kind[Observer]:
 _TABLES = ("emissions", "sensors", "from", "variables")  # the kinds that end in tables, of the actions as well
 _MODEL = one_of("model")
 _VARIABLES = unique_names("variable", 1_000)
-_TABLE = unread(
+_TABLE = raw_value(
     'state -> `{observation: probability}`; `"*"` stands for every state not listed. Also an array '
     "`[state][observation]`",
     TABLE,
 )
-_ACTIONS = unread(
+_ACTIONS = raw_value(
     '`true`, or action -> `{sign: probability}` (`"*"` stands for the rest), or an array `[action][sign]`',
     ({"type": "boolean"}, TABLE),
 )
 _AFTER = map_of(_TABLE, 'action -> emissions by state; `"*"` stands for every action not listed')
 _NULL: ValueType[str] = ValueType("a name", Cursor.name, (NAME, {"type": "null"}))
-_SHARE = unread("common name -> observations that look the same", mapping_to(several(NAME)))
-_NOISE = unread(
+_SHARE = raw_value("common name -> observations that look the same", mapping_schema(list_schema(NAME)))
+_NOISE = raw_value(
     "`{keep: p}` (right with probability p, else any other observation), or observation -> "
     "`{observation: probability}`",
-    mapping_to((PROBABILITY, DISTRIBUTION), least=1),
+    mapping_schema((PROBABILITY, DISTRIBUTION), least=1),
 )
 _OBSERVATIONS, _SIGNS = (unique_names(kind, MAX_OBSERVATIONS) for kind in ("observation", "sign"))
 _LISTED = "The observations, in order; left out, they are those mentioned."
@@ -413,4 +418,6 @@ observer:
     B: {covers: goal, detects: 0.7, false_alarm: 0.01}
   "null": quiet""",
 )
-ANY_OBSERVER: ValueType[Observer] = or_made(dataclasses.replace(OBSERVER.shape, read=_read), OBSERVER.is_made, _check)
+ANY_OBSERVER: ValueType[Observer] = accept_object(
+    dataclasses.replace(OBSERVER.shape, read=_read), OBSERVER.is_object, _check
+)

@@ -20,12 +20,21 @@ from opaq.model.conditions import (
 from opaq.model.mdp import MDP
 from opaq.model.policy import NO_AUTOMATON, PolicyClass, check_policy_class
 from opaq.model.secret import Secret
-from opaq.spec.cursor import Cursor, read_with_faults
-from opaq.spec.grammar import Key, Plain, Record, ValueType, one_key
+from opaq.spec.cursor import Cursor, Scope, read_with_faults
+from opaq.spec.grammar import (
+    Key,
+    Plain,
+    Record,
+    ValueType,
+    accept_object,
+    all_or_none,
+    build_from_keys,
+    choose_key,
+    single_key_schema,
+    whole,
+)
 from opaq.spec.memory_part import MACHINE
-from opaq.spec.names import Names
 from opaq.spec.secret_part import may_have_automaton
-from opaq.spec.shapes import build_from_keys, complete, only_key, or_made, whole
 
 RowPart = str | int | tuple[str, ...]
 
@@ -45,7 +54,7 @@ class ConditionKind:
         """The condition, of a value where it takes one."""
         return self.of() if self.value is None else self.of(value)  # type: ignore[call-arg]
 
-    def write(self, condition: Condition, names: Names) -> Any:
+    def write(self, condition: Condition, names: Scope) -> Any:
         """The condition as it stands in a list of conditions."""
         if self.value is None:
             return condition.key
@@ -64,8 +73,8 @@ def build_policy_class(
     faults: collects every fault instead of raising InputError; the class is then None when it is unusable.
     path: what faults call the policy.
     """
-    names = Names.of(mdp, has_automaton=secret is not None and may_have_automaton(secret))
-    start = names.at_start(conditions_on, path)
+    names = Scope.of(mdp, has_automaton=secret is not None and may_have_automaton(secret))
+    start = names.cursor(conditions_on, path)
     return read_with_faults(read_conditions, start.child("conditions_on", conditions_on), faults)
 
 
@@ -76,8 +85,8 @@ def read_policy_class(cursor: Cursor) -> PolicyClass | None:
 
 def _check(cursor: Cursor, policy_class: PolicyClass) -> None:
     """Note when a finished policy class does not fit the model or the secret."""
-    sizes = {"num_states": cursor.names.states.size, "num_actions": cursor.names.actions.size}
-    check_policy_class(policy_class, cursor.faults, cursor.path, **sizes, has_automaton=cursor.names.has_automaton)
+    sizes = {"num_states": cursor.scope.states.size, "num_actions": cursor.scope.actions.size}
+    check_policy_class(policy_class, cursor.faults, cursor.path, **sizes, has_automaton=cursor.scope.has_automaton)
 
 
 def read_conditions(cursor: Cursor) -> PolicyClass | None:
@@ -98,7 +107,7 @@ def read_conditions(cursor: Cursor) -> PolicyClass | None:
     return PolicyClass(usable) if len(usable) == len(entries) else None
 
 
-def written_conditions(policy_class: PolicyClass, names: Names) -> list[Any]:
+def write_conditions(policy_class: PolicyClass, names: Scope) -> list[Any]:
     """The conditions as a list; without names of a model, a memory machine is written in arrays."""
     return [CONDITIONS[condition.key].write(condition, names) for condition in policy_class.conditions]
 
@@ -116,7 +125,7 @@ def _key(cursor: Cursor) -> str | None:
     if isinstance(cursor.value, Mapping):
         opened = Record("condition", "", tuple(map(_valued_key, valued.values()))).open(cursor)
         given = cursor.value if opened is not None and set(opened.given) == set(map(str, cursor.value)) else {}
-        return one_key(cursor, given, valued) if given or not cursor.value else None
+        return choose_key(cursor, given, valued) if given or not cursor.value else None
     if not isinstance(cursor.value, str):
         return cursor.wrong("a condition", f"the conditions are {', '.join(CONDITIONS)}")
     if cursor.value in valued:
@@ -143,27 +152,27 @@ def _read_condition(cursor: Cursor, kind: ConditionKind) -> Condition | None:
 
 
 def _check_automaton(cursor: Cursor, condition: Condition) -> None:
-    if isinstance(condition, AutomatonState) and not cursor.names.has_automaton:
+    if isinstance(condition, AutomatonState) and not cursor.scope.has_automaton:
         cursor.error(*NO_AUTOMATON)
 
 
 def _named_row(kind: str) -> Callable[[Cursor, Any], str | None]:
     """A row names one of the names of a kind, a field of Names."""
-    return lambda cursor, _: getattr(cursor.names, kind).spell(cursor)
+    return lambda cursor, _: getattr(cursor.scope, kind).spell(cursor)
 
 
 def _time(cursor: Cursor, condition: Condition) -> int | None:
-    return cursor.whole(low=0, high=cursor.names.horizon or 0)
+    return cursor.whole(low=0, high=cursor.scope.horizon or 0)
 
 
 def _last_states(cursor: Cursor, condition: LastStates) -> tuple[str, ...] | None:
-    return _latest(cursor, cursor.names.states.spell, kind="states", most=condition.count)
+    return _latest(cursor, cursor.scope.states.spell, kind="states", most=condition.count)
 
 
 def _observations(cursor: Cursor, condition: Observations) -> tuple[str, ...] | None:
-    known, most = cursor.names.observations, condition.count
+    known, most = cursor.scope.observations, condition.count
     spell = Cursor.name if known.index is None else known.spell
-    return _latest(cursor, spell, kind="observations", most=(cursor.names.horizon or 0) + 1 if most == "all" else most)
+    return _latest(cursor, spell, kind="observations", most=(cursor.scope.horizon or 0) + 1 if most == "all" else most)
 
 
 def _latest(cursor: Cursor, spell: Callable[[Cursor], str | None], *, kind: str, most: int) -> tuple[str, ...] | None:
@@ -174,7 +183,7 @@ def _latest(cursor: Cursor, spell: Callable[[Cursor], str | None], *, kind: str,
     if not 1 <= len(entries) <= most:
         finding = f"has {len(entries)} {kind}, not 1 to {most}"
         return cursor.error(finding, f"list the latest {kind}, oldest first")
-    names = complete([spell(entry) for entry in entries])
+    names = all_or_none([spell(entry) for entry in entries])
     return None if names is None else tuple(names)
 
 
@@ -188,12 +197,12 @@ def _schema(definitions: Plain) -> Plain:
     """Of the conditions there are now."""
     words = [key for key, kind in CONDITIONS.items() if kind.value is None]
     valued = [_valued_key(kind) for kind in CONDITIONS.values() if kind.value is not None]
-    mappings = [only_key(key.name, key.schema(definitions)) for key in valued]
+    mappings = [single_key_schema(key.name, key.schema(definitions)) for key in valued]
     return {"type": "array", "items": {"anyOf": [{"enum": words}, *mappings]}, "minItems": 1}
 
 
 _COUNT = whole(1, MAX_OBSERVATIONS)
-_COUNT_OR_ALL: ValueType[Any] = ValueType(f"{_COUNT.words}, or `all`", _read_count, (_COUNT, {"const": "all"}))
+_COUNT_OR_ALL: ValueType[Any] = ValueType(f"{_COUNT.description}, or `all`", _read_count, (_COUNT, {"const": "all"}))
 CONDITIONS: dict[str, ConditionKind] = {
     kind.of.key: kind
     for kind in (
@@ -229,7 +238,7 @@ _CONDITIONS: ValueType[PolicyClass] = ValueType(
     "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}`, `{memory: {...}}` and `{observations: k}`",
     read_conditions,
     _schema,
-    written_conditions,
+    write_conditions,
     inside=(MACHINE,),
 )
 POLICY: Record[PolicyClass] = Record(
@@ -240,4 +249,4 @@ POLICY: Record[PolicyClass] = Record(
     lambda policy_class, _: {"conditions_on": policy_class},
     example="policy: {conditions_on: [state, time]}",
 )
-ANY_POLICY: ValueType[PolicyClass] = or_made(POLICY.shape, PolicyClass, _check)
+ANY_POLICY: ValueType[PolicyClass] = accept_object(POLICY.shape, PolicyClass, _check)

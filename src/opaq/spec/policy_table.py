@@ -22,13 +22,11 @@ from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey, row_name
 from opaq.model.problem import MAX_HORIZON, Problem
 from opaq.model.secret import Language
-from opaq.spec.cursor import Cursor, read_with_faults
-from opaq.spec.grammar import Fields, Key, Record
+from opaq.spec.cursor import Cursor, NameTable, Scope, cell_name, read_with_faults
+from opaq.spec.grammar import NAME, TEXT, Fields, Key, Record, raw_value
 from opaq.spec.memory_part import joint_actions
-from opaq.spec.names import Names, NameTable, cell_name
-from opaq.spec.policy_part import CONDITIONS, POLICY, written_conditions
-from opaq.spec.rows import distribution, shares
-from opaq.spec.shapes import NAME, TEXT, unread
+from opaq.spec.policy_part import CONDITIONS, POLICY, write_conditions
+from opaq.spec.rows import distribution_of, read_distribution
 
 FORMAT = "opaq-policy"
 VERSION = 1
@@ -55,7 +53,7 @@ def policy_from_dict(
         fields = POLICY_FILE.open(cursor)
         return None if fields is None else _read_policy(fields, problem)
 
-    return read_with_faults(read, _names(problem, horizon=problem.horizon).at_start(data, path), faults)
+    return read_with_faults(read, _names(problem, horizon=problem.horizon).cursor(data, path), faults)
 
 
 def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults: Faults) -> None:
@@ -78,10 +76,10 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
             choices.find(replace(cursor, value=action))
 
 
-def _names(problem: Problem, **more: Any) -> Names:
+def _names(problem: Problem, **more: Any) -> Scope:
     """What the rows of a policy for a problem may name."""
     automaton = problem.secret.automaton.states if isinstance(problem.secret, Language) else None
-    return Names.of(
+    return Scope.of(
         problem.mdp,
         has_automaton=automaton is not None,
         automaton=NameTable.of("automaton state", automaton),
@@ -96,7 +94,7 @@ def policy_to_dict(policy: Policy, *, problem: Problem | None = None) -> dict[st
     policy: the policy.
     problem: the problem it is for.
     """
-    names = Names() if problem is None else Names.of(problem.mdp)
+    names = Scope() if problem is None else Scope.of(problem.mdp)
     model = {} if problem is None else {"model": model_fingerprint(problem.mdp)}
     keys = policy.policy_class.conditions_on
     rows = [
@@ -104,7 +102,7 @@ def policy_to_dict(policy: Policy, *, problem: Problem | None = None) -> dict[st
         | {"probabilities": {action: float(share) for action, share in row.items()}}
         for key, row in policy.rows.items()
     ]
-    conditions = written_conditions(policy.policy_class, names)
+    conditions = write_conditions(policy.policy_class, names)
     return {"format": FORMAT, "version": VERSION, **model, "conditions_on": conditions, "rows": rows}
 
 
@@ -139,14 +137,14 @@ class _Rows:
         return (tuple(parts), row) if usable else None
 
     def _probabilities(self, cursor: Cursor, state: list[str]) -> dict[str, float] | None:
-        row = distribution(cursor, self.choices)
+        row = read_distribution(cursor, self.choices)
         if row is not None and state:
             self._check_enabled(cursor, row, state[-1])
         return None if row is None else {self.choices.listed[choice]: share for choice, share in row.items()}
 
     def _check_enabled(self, cursor: Cursor, row: Mapping[int, float], state: str) -> None:
         mdp, names = self.mdp, self.choices.listed
-        index = (cursor.names.states.index or {})[state]
+        index = (cursor.scope.states.index or {})[state]
         enabled = mdp.choice_action[mdp.choice_start[index] : mdp.choice_start[index + 1]].tolist()
         for choice, share in row.items():
             action = choice * len(mdp.actions) // len(names)
@@ -173,7 +171,7 @@ def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
     probabilities: dict[RowKey, dict[str, float]] = {}
     first: dict[RowKey, Cursor] = {}
     for entry in mappings:
-        read = rows.read(entry.naming(nodes=nodes))
+        read = rows.read(entry.within(replace(entry.scope, nodes=nodes)))
         if read is None:
             continue
         key, row = read
@@ -196,7 +194,7 @@ def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> Polic
         return where.error("no row says when it applies", 'give rows a "state"')
     if set(keys) == set(own.conditions_on):
         keys = own.conditions_on
-    if AutomatonState.key in keys and not where.names.has_automaton:
+    if AutomatonState.key in keys and not where.scope.has_automaton:
         return where.error("have 'automaton', but the secret has no automaton", "remove it")
     if MemoryNode.key in keys and own.memory is None:
         return where.error("have 'memory', but there is no machine", "add it under conditions_on")
@@ -219,7 +217,7 @@ def _is_of_another_model(cursor: Cursor, problem: Problem, *, any_model: bool) -
     data = cursor.value
     if not isinstance(data, Mapping):
         return False
-    unknown = _unknown_names(data.get("rows"), cursor.names)
+    unknown = _unknown_names(data.get("rows"), cursor.scope)
     listed = " and ".join(f"{len(names):,} unknown {kind}s ({some(names)})" for kind, names in unknown.items() if names)
     if not any_model and data.get("model") is not None and data["model"] != model_fingerprint(problem.mdp):
         known = "its names are those of this problem: start, transitions, rewards or labels differ"
@@ -233,7 +231,7 @@ def _is_of_another_model(cursor: Cursor, problem: Problem, *, any_model: bool) -
     return True
 
 
-def _unknown_names(rows: Any, names: Names) -> dict[str, list[str]]:
+def _unknown_names(rows: Any, names: Scope) -> dict[str, list[str]]:
     """The states and actions that rows name and the problem does not have, as far as the rows are well formed."""
     states, actions = names.states.index or {}, names.actions.index or {}
     strange: dict[str, dict[str, None]] = {"state": {}, "action": {}}
@@ -255,10 +253,10 @@ def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:
     return str(name) not in states and cell_name(str(name)) not in states
 
 
-_PART = unread("what the row is for", {})
+_PART = raw_value("what the row is for", {})
 _PROBABILITIES = Key(
     "probabilities",
-    shares("actions", "`{action: probability}`; with a free memory `{action>node: probability}`"),
+    distribution_of("actions", "`{action: probability}`; with a free memory `{action>node: probability}`"),
     "What the policy does; actions left out have probability 0.",
     required="give {action: probability}",
 )
@@ -266,13 +264,13 @@ POLICY_FILE: Record[Any] = Record(
     "policy file",
     "A policy: what it conditions on, and one row per case.",
     (
-        Key("format", unread(f"`{FORMAT}`", {"const": FORMAT}), "The format.", required=f'write "{FORMAT}"'),
-        Key("version", unread(f"`{VERSION}`", {"const": VERSION}), "Its version.", required=f"write {VERSION}"),
+        Key("format", raw_value(f"`{FORMAT}`", {"const": FORMAT}), "The format.", required=f'write "{FORMAT}"'),
+        Key("version", raw_value(f"`{VERSION}`", {"const": VERSION}), "Its version.", required=f"write {VERSION}"),
         Key("name", NAME, "A short name."),
         Key("description", TEXT, "What the policy is about."),
         Key("model", TEXT, "The fingerprint of the model it was made for."),
         *POLICY.keys,
-        Key("rows", unread("a list of rows", {"type": "array"}), "One per case.", required="list the rows"),
+        Key("rows", raw_value("a list of rows", {"type": "array"}), "One per case.", required="list the rows"),
     ),
     example="""\
 {"format": "opaq-policy", "version": 1,

@@ -85,7 +85,7 @@ def _row(key: Key, record: Record[Any]) -> str:
         notes.append(f"Default: `{stated}`.")
     if key.goes_with:
         notes.append(f"Only with {_list_names(key.goes_with)}.")
-    return f"| `{key.name}` | {_cell(key.shape.words)} | {_cell(' '.join(notes))} |"
+    return f"| `{key.name}` | {_cell(key.shape.description)} | {_cell(' '.join(notes))} |"
 
 
 def _list_names(names: tuple[str, ...]) -> str:

@@ -12,10 +12,8 @@ import numpy as np
 from opaq.errors import is_int
 from opaq.model.arrays import SLACK, FloatArray, IntArray, SparseRows, normalise_rows, probability_fault, sum_fault
 from opaq.model.checks import MASKED, is_masked
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Plain, ValueType
-from opaq.spec.names import NameTable
-from opaq.spec.shapes import ARRAY, NAME, PROBABILITY, complete, mapping_to, unread
+from opaq.spec.cursor import Cursor, NameTable
+from opaq.spec.grammar import ARRAY, NAME, PROBABILITY, Plain, ValueType, all_or_none, mapping_schema, raw_value
 
 MAX_MATRIX_ENTRIES = 200_000_000
 
@@ -39,9 +37,9 @@ def is_array(value: object) -> bool:
     return isinstance(value, np.ndarray | list | tuple) or is_sparse(value)
 
 
-def dense(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
+def read_array(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
     """An array of finite numbers with these axes."""
-    if isinstance(cursor.value, np.ndarray) and too_large(cursor, cursor.value.size):
+    if isinstance(cursor.value, np.ndarray) and exceeds_array_limit(cursor, cursor.value.size):
         return None
     if is_masked(cursor.value):
         return cursor.error(*MASKED)
@@ -51,7 +49,7 @@ def dense(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
         return cursor.error("is ragged: its rows differ in length")
     if table.dtype.kind not in "fiu":
         return cursor.error("holds something other than numbers", "every entry must be a number")
-    if too_large(cursor, table.size):
+    if exceeds_array_limit(cursor, table.size):
         return None
     if table.ndim != len(axes):
         return cursor.error(f"has {table.ndim} axes, not {len(axes)}", f"the axes are [{', '.join(axes)}]")
@@ -61,18 +59,18 @@ def dense(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
     return None if broken.size else table.astype(np.float64)
 
 
-def matrix_entries(cursor: Cursor, *, axes: tuple[str, str]) -> MatrixEntries | None:
+def read_matrix(cursor: Cursor, *, axes: tuple[str, str]) -> MatrixEntries | None:
     """The non-zero entries of a dense or sparse matrix."""
     if is_sparse(cursor.value):
         return _sparse_entries(cursor)
-    matrix = dense(cursor, axes=axes)
+    matrix = read_array(cursor, axes=axes)
     if matrix is None:
         return None
     rows, columns = np.nonzero(matrix)
     return MatrixEntries(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
 
 
-def right_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+def check_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
     """Whether the shape is the expected one."""
     if shape == expected:
         return True
@@ -83,13 +81,13 @@ def right_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...
     return False
 
 
-def too_large(cursor: Cursor, entries: int) -> bool:
+def exceeds_array_limit(cursor: Cursor, entries: int) -> bool:
     """Whether an array has more entries than opaq reads."""
     finding = f"has {entries:,} entries, more than {MAX_MATRIX_ENTRIES:,}"
-    return cursor.beyond(entries, MAX_MATRIX_ENTRIES, finding, "use a sparse array or a smaller model")
+    return cursor.exceeds(entries, MAX_MATRIX_ENTRIES, finding, "use a sparse array or a smaller model")
 
 
-def scaled_rows(
+def scale_rows(
     cursor: Cursor, rows: IntArray, values: FloatArray, *, num_rows: int, spell: Callable[[int, int | None], Cursor]
 ) -> FloatArray | None:
     """The values with every non-zero row scaled to sum to 1; rows that are all zero stay so.
@@ -114,7 +112,7 @@ def scaled_rows(
     return scaled.values
 
 
-def scaled_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
+def scale_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
     """The table with every row of its last axis scaled to sum to 1."""
     flat = table.reshape(-1, table.shape[-1])
     rows, columns = np.nonzero(flat)
@@ -123,7 +121,7 @@ def scaled_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
         index = [int(position) for position in np.unravel_index(row, table.shape[:-1])]
         return cursor.item(*index) if entry is None else cursor.item(*index, int(columns[entry]))
 
-    values = scaled_rows(cursor, rows, flat[rows, columns], num_rows=flat.shape[0], spell=spell)
+    values = scale_rows(cursor, rows, flat[rows, columns], num_rows=flat.shape[0], spell=spell)
     if values is None:
         return None
     scaled = np.zeros_like(flat)
@@ -134,7 +132,7 @@ def scaled_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
 def _sparse_entries(cursor: Cursor) -> MatrixEntries | None:
     from scipy.sparse import csr_array
 
-    if too_large(cursor, cursor.value.nnz):
+    if exceeds_array_limit(cursor, cursor.value.nnz):
         return None
     summed: Any = csr_array(cursor.value, copy=True, dtype=np.float64)
     summed.sum_duplicates()
@@ -161,7 +159,7 @@ class Shown(NamedTuple):
     table: SparseRows
 
 
-def distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | None:
+def read_distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | None:
     """A distribution {name: probability}, or one name for probability 1, as position -> probability."""
     if isinstance(cursor.value, str) or is_int(cursor.value):
         index = names.find(cursor)
@@ -188,20 +186,20 @@ def rows_by_name(
     cursor: Cursor, given: NameTable, shown: NameTable, *, rest: Mapping[int, dict[int, float] | None] | None = None
 ) -> SparseRows | None:
     """{given: distribution over shown} as a table [given, shown]; "*" and then `rest` stand for names not listed."""
-    stated = by_name(cursor, given, lambda entry: distribution(entry, shown))
+    stated = read_by_name(cursor, given, lambda entry: read_distribution(entry, shown))
     if stated is None or given.index is None:
         return None
     for name, index in given.index.items():
         if index not in stated and rest is None:
             cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
     rows = {index: stated.get(index, (rest or {}).get(index)) for index in given.index.values()}
-    entries = complete(list(rows.values()))
-    if too_many(cursor, sum(len(shares or ()) for shares in rows.values())) or not entries:
+    entries = all_or_none(list(rows.values()))
+    if exceeds_table_limit(cursor, sum(len(shares or ()) for shares in rows.values())) or not entries:
         return None
     return SparseRows.from_entries(*flatten_rows(list(rows), entries), shape=(len(given), len(shown)))
 
 
-def by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) -> dict[int, T] | None:
+def read_by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) -> dict[int, T] | None:
     """What a mapping states for each name, by position; "*" stands for the names that are not there."""
     entries = cursor.entries()
     if entries is None:
@@ -226,44 +224,44 @@ def flatten_rows(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any,
     return np.repeat(owners, [len(row) for row in rows], axis=0), np.array(columns), np.array(values)
 
 
-def too_many(cursor: Cursor, entries: int) -> bool:
+def exceeds_table_limit(cursor: Cursor, entries: int) -> bool:
     """Whether a table of probabilities is larger than opaq reads."""
     finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
-    return cursor.beyond(entries, MAX_ENTRIES, finding, "let states show fewer observations")
+    return cursor.exceeds(entries, MAX_ENTRIES, finding, "let states show fewer observations")
 
 
 def read_rows(cursor: Cursor, *, given: NameTable, listed: NameTable | None, kind: str = "observation") -> Shown | None:
     """What is shown for every state or action: {given: {shown: probability}}, or an array [given, shown]."""
     if is_array(cursor.value):
-        return array_rows(cursor, given=given, listed=listed)
+        return read_array_rows(cursor, given=given, listed=listed)
     stated = cursor.value.values() if isinstance(cursor.value, Mapping) else ()
-    seen = listed or NameTable.of(kind, mentioned_names(stated))
+    seen = listed or NameTable.of(kind, collect_names(stated))
     table = rows_by_name(cursor, given, seen)
     return None if table is None else Shown(seen.listed, table)
 
 
-def mentioned_names(entries: Iterable[Any]) -> tuple[str, ...]:
+def collect_names(entries: Iterable[Any]) -> tuple[str, ...]:
     """Every observation named, in order; what is no name is left for the reader of its row to note."""
     keys = (key for entry in entries for key in (entry if isinstance(entry, Mapping) else [entry]))
     return tuple(dict.fromkeys(str(key) for key in keys if isinstance(key, str) or is_int(key)))
 
 
-def array_rows(
+def read_array_rows(
     cursor: Cursor, *, given: NameTable, listed: NameTable | None, blank: str = "is 0, not a distribution"
 ) -> Shown | None:
     """What is shown for every state or action as an array; `blank` is what is wrong with a row of zeros."""
-    entries = matrix_entries(cursor, axes=(given.kind, "observation" if listed is None else listed.kind))
+    entries = read_matrix(cursor, axes=(given.kind, "observation" if listed is None else listed.kind))
     if entries is None:
         return None
     rows, columns, values, shape = entries
     names = tuple(str(index) for index in range(shape[1])) if listed is None else listed.listed
-    if given.index is None or not right_shape(cursor, shape, (len(given), len(names))):
+    if given.index is None or not check_shape(cursor, shape, (len(given), len(names))):
         return None
 
     def spell(row: int, entry: int | None) -> Cursor:
         return cursor.item(row) if entry is None else cursor.item(row, int(columns[entry]))
 
-    scaled = scaled_rows(cursor, rows, values, num_rows=shape[0], spell=spell)
+    scaled = scale_rows(cursor, rows, values, num_rows=shape[0], spell=spell)
     zero = sorted(set(range(shape[0])) - set(rows.tolist()))
     for row in zero:
         cursor.item(row).error(blank, "make the row sum to 1")
@@ -272,25 +270,25 @@ def array_rows(
     return Shown(names, SparseRows.from_entries(rows, columns, scaled, shape=shape))
 
 
-def written_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str, float]:
+def write_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str, float]:
     """A row of probabilities by name."""
     return {names[column]: float(value) for column, value in zip(columns.tolist(), values.tolist(), strict=True)}
 
 
-def written_rows(table: SparseRows, given: Iterable[str], shown: tuple[str, ...], *, first: int = 0) -> Plain:
+def write_rows(table: SparseRows, given: Iterable[str], shown: tuple[str, ...], *, first: int = 0) -> Plain:
     """Rows of probabilities by name, from row `first` on."""
-    return {name: written_shares(*table.row(index), shown) for index, name in enumerate(given, first)}
+    return {name: write_shares(*table.row(index), shown) for index, name in enumerate(given, first)}
 
 
-def shares(kind: str, words: str) -> ValueType[dict[int, float]]:
+def distribution_of(kind: str, words: str) -> ValueType[dict[int, float]]:
     """A distribution over the names of one kind; `kind` is a field of Names."""
-    return ValueType(words, lambda cursor: distribution(cursor, getattr(cursor.names, kind)), DISTRIBUTION)
+    return ValueType(words, lambda cursor: read_distribution(cursor, getattr(cursor.scope, kind)), DISTRIBUTION)
 
 
-SHARES = mapping_to(PROBABILITY, least=1)
-DISTRIBUTION = unread(
+SHARES = mapping_schema(PROBABILITY, least=1)
+DISTRIBUTION = raw_value(
     "`{name: probability}`, or one name for probability 1",
     {"anyOf": [NAME, SHARES], "description": "Probabilities that sum to 1, or one name."},
     ref="distribution",
 )
-TABLE = (mapping_to(DISTRIBUTION, least=1), ARRAY)  # the schema of rows by name or as an array
+TABLE = (mapping_schema(DISTRIBUTION, least=1), ARRAY)  # the schema of rows by name or as an array

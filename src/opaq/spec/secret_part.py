@@ -20,11 +20,21 @@ from opaq.model.secret import (
     check_secret,
 )
 from opaq.spec.automaton_part import LANGUAGE_KEYS, LANGUAGES, MINIMAL, read_language
-from opaq.spec.cursor import Cursor, read_with_faults
-from opaq.spec.grammar import Fields, Key, Kind, Record, Union, ValueType
-from opaq.spec.names import Names
-from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, label_or_states, written_states
-from opaq.spec.shapes import attributes, build_from_keys, one_of, or_made, unread
+from opaq.spec.cursor import Cursor, Scope, read_with_faults
+from opaq.spec.grammar import (
+    Fields,
+    Key,
+    Kind,
+    Record,
+    Union,
+    ValueType,
+    accept_object,
+    attributes,
+    build_from_keys,
+    one_of,
+    raw_value,
+)
+from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, read_only_states, write_states
 
 
 def build_secret(
@@ -39,19 +49,19 @@ def build_secret(
     path: what faults call the secret.
     """
     check_numbers({"horizon": (horizon, 0, MAX_TIME)}, whole=("horizon",), optional=("horizon",))
-    return read_with_faults(ANY_SECRET.read, Names.of(mdp, horizon=horizon).at_start(spec, path), faults)
+    return read_with_faults(ANY_SECRET.read, Scope.of(mdp, horizon=horizon).cursor(spec, path), faults)
 
 
 def may_have_automaton(secret: Any) -> bool:
     """Whether a secret, made or still to be read, has an automaton, or cannot be told not to."""
     if isinstance(secret, Mapping):
         return not any(key in secret for key in SECRET.kinds if key not in LANGUAGES)
-    return not SECRET.is_made(secret) or isinstance(secret, Language)
+    return not SECRET.is_object(secret) or isinstance(secret, Language)
 
 
 def _check(cursor: Cursor, secret: Any) -> None:
     """Note when a finished secret does not fit the model or the horizon."""
-    names = cursor.names
+    names = cursor.scope
     check_secret(
         secret,
         cursor.faults,
@@ -63,25 +73,25 @@ def _check(cursor: Cursor, secret: Any) -> None:
 
 
 def _read_time(cursor: Cursor) -> int | None:
-    horizon = cursor.names.horizon
+    horizon = cursor.scope.horizon
     return cursor.whole(low=0, high=MAX_TIME if horizon is None else horizon)
 
 
 def _read_visited(fields: Fields) -> Visited | None:
     cursor = fields.at("visited")
-    states = label_or_states(cursor)
+    states = read_only_states(cursor)
     if states is None:
         return None
     return Visited(states, cursor.value) if isinstance(cursor.value, str) else Visited(states)
 
 
-def _write_visited(secret: Visited, names: Names) -> str | list[str]:
+def _write_visited(secret: Visited, names: Scope) -> str | list[str]:
     """The label or state the secret is named after, if it is, so that the name survives."""
     name, index, labels = secret.name, names.states.index or {}, names.labels or {}
     label = labels.get(name) if name not in index else None
     same_state = name in index and secret.states.tolist() == [index[name]]
     same_label = label is not None and secret.states.tolist() == label.tolist()
-    return name if same_state or same_label else written_states(secret.states, names)
+    return name if same_state or same_label else write_states(secret.states, names)
 
 
 def _language(fields: Fields) -> Language | None:
@@ -121,7 +131,7 @@ def _language_kind(name: str, of: type | None = None) -> Kind[Any]:
 
 
 _TIME: ValueType[int] = ValueType("a whole number up to the horizon", _read_time, {"type": "integer", "minimum": 0})
-_VISITED = unread(STATES.words, STATES, write=_write_visited)
+_VISITED = raw_value(STATES.description, STATES, write=_write_visited)
 _EVER = "Hide whether any of these states was ever visited."
 SECRET: Union[Any] = Union.of(
     "secret",
@@ -149,4 +159,4 @@ SECRET: Union[Any] = Union.of(
     ),
     example='secret: {ltlf: "F(p & F q)", reveal: acceptance}',
 )
-ANY_SECRET: ValueType[Secret] = or_made(SECRET.shape, SECRET.is_made, _check)
+ANY_SECRET: ValueType[Secret] = accept_object(SECRET.shape, SECRET.is_object, _check)

@@ -11,11 +11,18 @@ from opaq.errors import is_int, some, suggestion
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, ints
 from opaq.model.checks import MASKED, is_masked
 from opaq.model.secret import StateClasses
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import ValueType
-from opaq.spec.names import Names, NameTable, cell_name
-from opaq.spec.rows import SHARES, dense, distribution, right_shape, written_shares
-from opaq.spec.shapes import ARRAY, NAME, WRITTEN, mapping_to, only_key, several, unread
+from opaq.spec.cursor import Cursor, NameTable, Scope, cell_name
+from opaq.spec.grammar import (
+    ARRAY,
+    NAME,
+    TEXT_SCHEMA,
+    ValueType,
+    list_schema,
+    mapping_schema,
+    raw_value,
+    single_key_schema,
+)
+from opaq.spec.rows import SHARES, check_shape, read_array, read_distribution, write_shares
 from opaq.spec.variables import ExpressionError, holds
 
 CLASS_FORMS = "true, a label, a list of states, or a mapping {class: states}"
@@ -23,9 +30,9 @@ _REST = "other"  # the class of the states that are in no class
 START_ADVICE = "say where the run starts: a state, or {state: probability}"
 
 
-def state_set(cursor: Cursor) -> IntArray | None:
+def read_states(cursor: Cursor) -> IntArray | None:
     """A set of states, ascending: a label, a state, a cell, a list of these, an expression, or truth values."""
-    value, names = cursor.value, cursor.names
+    value, names = cursor.value, cursor.scope
     if is_expression(value):
         value = _truth(cursor)
     if is_masked(value):
@@ -54,11 +61,11 @@ def state_set(cursor: Cursor) -> IntArray | None:
     return ints(np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *usable])))
 
 
-def label_or_states(cursor: Cursor) -> IntArray | None:
+def read_only_states(cursor: Cursor) -> IntArray | None:
     """A set of states where nothing but states makes sense."""
     if (isinstance(cursor.value, bool | Mapping) and not is_expression(cursor.value)) or cursor.value is None:
         return cursor.wrong("a label or a list of states")
-    return state_set(cursor)
+    return read_states(cursor)
 
 
 def is_expression(value: Any) -> bool:
@@ -66,13 +73,13 @@ def is_expression(value: Any) -> bool:
     return isinstance(value, Mapping) and set(value) == {"where"} and isinstance(value["where"], str)
 
 
-def start(cursor: Cursor) -> FloatArray | None:
+def read_start(cursor: Cursor) -> FloatArray | None:
     """The start: a state, {state: probability}, a list of states (each as likely), or an array [state]."""
-    value, states = cursor.value, cursor.names.states
+    value, states = cursor.value, cursor.scope.states
     if _is_vector(value):
         return _start_vector(cursor)
     if isinstance(value, Mapping) and not is_expression(value):
-        shares = distribution(cursor, states)
+        shares = read_distribution(cursor, states)
     elif isinstance(value, str | list | tuple | np.ndarray | Mapping) or is_int(value):
         shares = _evenly(cursor)
     else:
@@ -84,16 +91,16 @@ def start(cursor: Cursor) -> FloatArray | None:
     return floats(chances)
 
 
-def state_classes(cursor: Cursor) -> StateClasses | None:
+def read_classes(cursor: Cursor) -> StateClasses | None:
     """What about a state is secret: itself, whether it is in a set, or which class of a partition it is in."""
-    value, states = cursor.value, cursor.names.states
+    value, states = cursor.value, cursor.scope.states
     if value is False or value is None:
         return cursor.wrong(CLASS_FORMS)
     if isinstance(value, Mapping) and not is_expression(value):
         return _partition(cursor)
     if value is True:
         return None if states.index is None else StateClasses(states.listed, ints(range(len(states))))
-    members = state_set(cursor)
+    members = read_states(cursor)
     if members is None or states.index is None:
         return None
     if members.size in (0, len(states)):
@@ -103,29 +110,28 @@ def state_classes(cursor: Cursor) -> StateClasses | None:
     return StateClasses(("no", "yes"), ints(of_state))
 
 
-def written_states(states: Any, names: Names) -> list[str]:
+def write_states(states: Any, names: Scope) -> list[str]:
     """The names of states."""
     listed = names.states.listed
     return [listed[state] for state in np.asarray(states).tolist()]
 
 
-def _write_start(chances: FloatArray, names: Names) -> dict[str, float]:
+def _write_start(chances: FloatArray, names: Scope) -> dict[str, float]:
     begun = np.flatnonzero(chances)
-    return written_shares(begun, chances[begun], names.states.listed)
+    return write_shares(begun, chances[begun], names.states.listed)
 
 
-def _write_classes(classes: StateClasses, names: Names) -> bool | dict[str, list[str]]:
+def _write_classes(classes: StateClasses, names: Scope) -> bool | dict[str, list[str]]:
     if classes.names == names.states.listed and classes.of_state.tolist() == list(range(len(names.states))):
         return True
     return {
-        name: written_states(np.flatnonzero(classes.of_state == index), names)
-        for index, name in enumerate(classes.names)
+        name: write_states(np.flatnonzero(classes.of_state == index), names) for index, name in enumerate(classes.names)
     }
 
 
 def _truth(cursor: Cursor) -> BoolArray | None:
     """For {where: expression}, in which states it holds; None when that cannot be told."""
-    expression, variables = cursor.child("where", cursor.value["where"]), cursor.names.variables
+    expression, variables = cursor.child("where", cursor.value["where"]), cursor.scope.variables
     if variables is None:
         return None
     if not variables:
@@ -144,7 +150,7 @@ def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray
     return ints(np.flatnonzero(mask))
 
 
-def _is_one_cell(value: Any, names: Names) -> bool:
+def _is_one_cell(value: Any, names: Scope) -> bool:
     """Whether a pair of integers is one cell rather than a list of two states named by integers."""
     index = names.states.index or {}
     spelled = cell_name(value) if isinstance(value, list | tuple) else None
@@ -162,12 +168,12 @@ def _plain_cells(value: Any, states: NameTable) -> IntArray | None:
 
 def _states_of(cursor: Cursor) -> IntArray | None:
     """The states one name stands for; a state's name wins over the same label."""
-    index, labels, value = cursor.names.states.index, cursor.names.labels, cursor.value
+    index, labels, value = cursor.scope.states.index, cursor.scope.labels, cursor.value
     if is_expression(value):
-        return state_set(cursor)
+        return read_states(cursor)
     spelled = str(value) if isinstance(value, str) or is_int(value) else None
     if spelled is None or (index is not None and (spelled in index or cell_name(spelled) in index)):
-        state = cursor.names.states.find(cursor)
+        state = cursor.scope.states.find(cursor)
         _warn_if_label(spelled, cursor)
         return None if state is None else ints([state])
     if labels is not None and spelled in labels:
@@ -177,12 +183,12 @@ def _states_of(cursor: Cursor) -> IntArray | None:
     if labels and not cell_name(spelled):
         advice = suggestion(spelled, [*labels, *index], kind="name", faults=cursor.faults)
         return cursor.error(f"unknown state or label '{spelled}'", advice)
-    cursor.names.states.find(cursor)
+    cursor.scope.states.find(cursor)
     return None
 
 
 def _warn_if_label(spelled: str | None, cursor: Cursor) -> None:
-    names = cursor.names
+    names = cursor.scope
     label = (names.labels or {}).get(spelled or "")
     if label is not None and label.tolist() != [(names.states.index or {}).get(spelled or "")]:
         cursor.warn(f"'{spelled}' is a state and a label", "it was read as the state; rename one of them")
@@ -196,8 +202,8 @@ def _is_vector(value: Any) -> bool:
 
 
 def _start_vector(cursor: Cursor) -> FloatArray | None:
-    states, vector = cursor.names.states, dense(cursor, axes=("state",))
-    if vector is None or states.index is None or not right_shape(cursor, vector.shape, (len(states),)):
+    states, vector = cursor.scope.states, read_array(cursor, axes=("state",))
+    if vector is None or states.index is None or not check_shape(cursor, vector.shape, (len(states),)):
         return None
     outside = np.flatnonzero((vector < 0) | (vector > 1))
     for state in outside.tolist():
@@ -207,7 +213,7 @@ def _start_vector(cursor: Cursor) -> FloatArray | None:
 
 
 def _evenly(cursor: Cursor) -> dict[int, float] | None:
-    states = state_set(cursor)
+    states = read_states(cursor)
     if states is None:
         return None
     if not states.size:
@@ -216,10 +222,10 @@ def _evenly(cursor: Cursor) -> dict[int, float] | None:
 
 
 def _partition(cursor: Cursor) -> StateClasses | None:
-    entries, states = cursor.entries() or {}, cursor.names.states
+    entries, states = cursor.entries() or {}, cursor.scope.states
     if not entries:
         return cursor.error("is empty", f"give {CLASS_FORMS}")
-    sets = {key: state_set(entry) for key, entry in entries.items()}
+    sets = {key: read_states(entry) for key, entry in entries.items()}
     if states.index is None or any(members is None for members in sets.values()):
         return None
     classes = tuple(sets)
@@ -242,14 +248,14 @@ def _partition(cursor: Cursor) -> StateClasses | None:
     return StateClasses(classes, ints(of_state))
 
 
-_CELL = several({"type": "integer", "minimum": 0}) | {
+_CELL = list_schema({"type": "integer", "minimum": 0}) | {
     "description": "A grid cell [column, row], row 0 on top.",
     "minItems": 2,
     "maxItems": 2,
 }
-_WHERE: ValueType[Any] = unread(
+_WHERE: ValueType[Any] = raw_value(
     "`{where: expression}` over state variables",
-    only_key("where", WRITTEN)
+    single_key_schema("where", TEXT_SCHEMA)
     | {
         "description": "The states of an imported model in which an expression over its state variables holds, "
         'e.g. {where: "x + y < 3"}.'
@@ -258,20 +264,20 @@ _WHERE: ValueType[Any] = unread(
 )
 STATE: ValueType[int] = ValueType(
     "a state, or a grid cell `[column, row]`",
-    lambda cursor: cursor.names.states.find(cursor),
+    lambda cursor: cursor.scope.states.find(cursor),
     {"anyOf": [NAME, _CELL], "description": "A state, or a grid cell [column, row]."},
     ref="state",
 )
 STATES: ValueType[IntArray] = ValueType(
     "a label, a state, a grid cell, `{where: expression}`, or a list of these",
-    state_set,
-    (STATE, _WHERE, several((STATE, _WHERE))),
-    written_states,
+    read_states,
+    (STATE, _WHERE, list_schema((STATE, _WHERE))),
+    write_states,
     ref="states",
 )
 START: ValueType[FloatArray] = ValueType(
     "a state, a list of states (each as likely), `{state: probability}`, or an array `[state]`",
-    start,
+    read_start,
     (STATES, SHARES, ARRAY),
     _write_start,
     ref="start",
@@ -279,8 +285,8 @@ START: ValueType[FloatArray] = ValueType(
 CLASSES: ValueType[StateClasses] = ValueType(
     "`true` (the state itself), a set of states (whether it is among them), or `{class: states}` (which class it is "
     'in; states in none are "other")',
-    state_classes,
-    ({"const": True}, STATES, mapping_to(STATES, least=1)),
+    read_classes,
+    ({"const": True}, STATES, mapping_schema(STATES, least=1)),
     _write_classes,
     ref="classes",
 )

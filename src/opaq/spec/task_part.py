@@ -19,11 +19,25 @@ from opaq.model.problem import (
 )
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Shannon, Uncertainty
 from opaq.spec.automaton_part import LANGUAGE_KEYS, MINIMAL, read_language
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType, require_any
-from opaq.spec.names import Names
-from opaq.spec.sets import STATES, label_or_states
-from opaq.spec.shapes import NAME, PROBABILITY, REWARD, list_of, map_of, one_of, or_made
+from opaq.spec.cursor import Cursor, Scope
+from opaq.spec.grammar import (
+    NAME,
+    PROBABILITY,
+    REWARD,
+    Fields,
+    Key,
+    Kind,
+    Plain,
+    Record,
+    Union,
+    ValueType,
+    accept_object,
+    any_required,
+    list_of,
+    map_of,
+    one_of,
+)
+from opaq.spec.sets import STATES, read_only_states
 
 _LOSS_ADVICE = "loss: {GUESS: {VALUE: number, ...}, ...}"
 
@@ -44,7 +58,7 @@ def _read(cursor: Cursor) -> Uncertainty | None:
 def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
     fields = LOSSES.open(cursor)
     if fields is None or "loss" not in fields:
-        if fields is not None and not fields.meant:
+        if fields is not None and not fields.misspelled:
             cursor.error("has no 'loss'", f"write {_LOSS_ADVICE}")
         return None
     losses: dict[str, dict[str, float]] | None = fields.read("loss")
@@ -53,7 +67,7 @@ def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
     return None if losses is None else ExpectedLoss.of(losses)
 
 
-def _write(uncertainty: Uncertainty, names: Names) -> Any:
+def _write(uncertainty: Uncertainty, names: Scope) -> Any:
     if isinstance(uncertainty, ExpectedLoss):
         return {"loss": {guess: dict(row) for guess, row in uncertainty.losses}}
     return uncertainty.name
@@ -78,7 +92,7 @@ UNCERTAINTY: ValueType[Uncertainty] = ValueType(
 
 def _check_task(cursor: Cursor, task: Task) -> None:
     """Note when a finished task does not fit the model."""
-    check_task(task, cursor.faults, cursor.path, **_known(cursor), discount=cursor.names.discount)
+    check_task(task, cursor.faults, cursor.path, **_known(cursor), discount=cursor.scope.discount)
 
 
 def _make(fields: Fields) -> Task | None:
@@ -93,7 +107,7 @@ def _make(fields: Fields) -> Task | None:
 
 
 def _check_forever(cursor: Cursor, over: str | None) -> None:
-    discount = cursor.names.discount
+    discount = cursor.scope.discount
     if over == "forever" and discount is not None and discount >= 1:
         cursor.child("over", over).error(*needs_discount(discount))
 
@@ -105,7 +119,7 @@ def _check(cursor: Cursor, requirement: Requirement) -> None:
 
 def _known(cursor: Cursor) -> Plain:
     """What a task may refer to."""
-    names = cursor.names
+    names = cursor.scope
     return {"num_states": names.states.size, "labels": names.labels, "rewards": names.rewards}
 
 
@@ -137,7 +151,7 @@ def _event(fields: Fields) -> Requirement | None:
 
 def _reach(fields: Fields) -> Reach | None:
     cursor = fields.at("reach")
-    states = label_or_states(cursor)
+    states = read_only_states(cursor)
     if states is None:
         return None
     if not states.size:
@@ -158,12 +172,12 @@ def _states_text(states: Any) -> str:
     return ", ".join(map(str, states)) if 0 < len(states) <= 4 else "the states"
 
 
-def _event_parts(key: str, attribute: str) -> Callable[[Any, Names], Plain]:
+def _event_parts(key: str, attribute: str) -> Callable[[Any, Scope], Plain]:
     keys = {key: attribute, "probability_at_least": "threshold", "name": "name"}
     return lambda event, _: {name: getattr(event, part) for name, part in keys.items()}
 
 
-def _parts(task: Task, names: Names) -> Plain:
+def _parts(task: Task, names: Scope) -> Plain:
     return {
         "return_at_least": task.return_at_least,
         "over": task.over,
@@ -173,7 +187,7 @@ def _parts(task: Task, names: Names) -> Plain:
     }
 
 
-def _write_requirement(requirement: Requirement, names: Names) -> Any:
+def _write_requirement(requirement: Requirement, names: Scope) -> Any:
     record: Any = RETURN if isinstance(requirement, ReturnAtLeast) else EVENT.record
     return record.write(requirement, names)
 
@@ -214,7 +228,7 @@ def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
 
 
 _EITHER: Record[Any] = Record("requirement", "", _optional((*RETURN.keys, *EVENT.record.keys)), _requirement)
-REQUIREMENT: ValueType[Requirement] = or_made(
+REQUIREMENT: ValueType[Requirement] = accept_object(
     ValueType(
         "a mapping: [return](#return) or [event](#event)",
         _EITHER.read,
@@ -229,8 +243,8 @@ REQUIREMENT: ValueType[Requirement] = or_made(
 _NEEDS: Mapping[str, Any] = {
     **{name: {"required": ["probability_at_least"]} for name in EVENT.kinds},
     "probability_at_least": {"oneOf": [{"required": [name]} for name in EVENT.kinds]},
-    "minimal": require_any(MINIMAL.goes_with),
-    "name": require_any(EVENT.kinds),
+    "minimal": any_required(MINIMAL.goes_with),
+    "name": any_required(EVENT.kinds),
 }
 _RETURN: ValueType[float] = ValueType("a number", Cursor.reward, {"type": ["number", "null"]})
 _OVER = "The return of the horizon, or of ever (needs a discount below 1)."
@@ -257,4 +271,4 @@ task:
     - {reach: goal, probability_at_least: 0.9}""",
     constraints={"dependentSchemas": _NEEDS},
 )
-ANY_TASK: ValueType[Task] = or_made(TASK.shape, Task, _check_task)
+ANY_TASK: ValueType[Task] = accept_object(TASK.shape, Task, _check_task)

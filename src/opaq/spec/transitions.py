@@ -10,22 +10,20 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, ints
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import ValueType
-from opaq.spec.names import Names
+from opaq.spec.cursor import Cursor, Scope
+from opaq.spec.grammar import ARRAY, ValueType, all_or_none, mapping_schema
 from opaq.spec.rows import (
     TABLE,
-    by_name,
-    dense,
-    distribution,
+    exceeds_array_limit,
     flatten_rows,
     is_array,
-    matrix_entries,
-    scaled_rows,
-    too_large,
-    written_shares,
+    read_array,
+    read_by_name,
+    read_distribution,
+    read_matrix,
+    scale_rows,
+    write_shares,
 )
-from opaq.spec.shapes import ARRAY, complete, mapping_to
 
 MAX_TRANSITIONS = 20_000_000
 _MOST_LISTED = 1000  # states without an action that are named one by one
@@ -69,7 +67,9 @@ def is_array_form(value: Any) -> bool:
     return is_array(value)
 
 
-def choices_of(states: Any, actions: Any, nexts: Any, values: Any, *, num_states: int, num_actions: int) -> ActionTable:
+def tabulate_choices(
+    states: Any, actions: Any, nexts: Any, values: Any, *, num_states: int, num_actions: int
+) -> ActionTable:
     """The choices that have at least one transition; equal (state, action, next) are summed."""
     keys = np.asarray(states, dtype=np.int64) * num_actions + np.asarray(actions, dtype=np.int64)
     enabled, row = np.unique(keys, return_inverse=True)
@@ -80,7 +80,7 @@ def choices_of(states: Any, actions: Any, nexts: Any, values: Any, *, num_states
 
 def read_transitions(cursor: Cursor) -> ActionTable | None:
     """Transitions as state -> action -> {next: probability}; the action "*" stands for those not listed."""
-    entries, states = cursor.entries(), cursor.names.states
+    entries, states = cursor.entries(), cursor.scope.states
     if entries is None:
         return None
     rows: dict[int, dict[int, dict[int, float] | None]] = {}
@@ -97,14 +97,14 @@ def read_transitions(cursor: Cursor) -> ActionTable | None:
     for name, state in (states.index or {}).items():
         if state not in rows:
             cursor.child(name, None).error("is missing", "say what every enabled action does there")
-    return _assemble(rows, cursor.names)
+    return _assemble(rows, cursor.scope)
 
 
 def read_entries(cursor: Cursor) -> TransitionEntries | None:
     """Transitions as an array [state, action, next], or as action -> matrix [state, next]."""
     if isinstance(cursor.value, Mapping):
         return _matrices(cursor)
-    tensor = dense(cursor, axes=("state", "action", "next"))
+    tensor = read_array(cursor, axes=("state", "action", "next"))
     if tensor is None:
         return None
     if tensor.shape[0] != tensor.shape[2]:
@@ -116,9 +116,9 @@ def read_entries(cursor: Cursor) -> TransitionEntries | None:
     return TransitionEntries(states, actions, nexts, values, tensor.shape[0], None, tensor.shape[1])
 
 
-def entry_choices(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
+def check_entries(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
     """The choices of array entries, whose sizes and actions must be those listed; rows of zeros are not enabled."""
-    states, placed = cursor.names.states, _in_listed_order(cursor, entries)
+    states, placed = cursor.scope.states, _in_listed_order(cursor, entries)
     if states.index is not None and entries.num_states != len(states):
         return cursor.error(f"has {entries.num_states:,} states, but {len(states):,} are listed")
     return None if placed is None else _enabled_actions(cursor, placed)
@@ -135,9 +135,9 @@ def _enabled_actions(cursor: Cursor, entries: TransitionEntries) -> ActionTable 
         return cursor.child(named[action], None).item(state, *rest)
 
     rows = entries.states * count + entries.actions
-    values = scaled_rows(cursor, rows, entries.values, num_rows=entries.num_states * count, spell=spell)
+    values = scale_rows(cursor, rows, entries.values, num_rows=entries.num_states * count, spell=spell)
     idle = np.flatnonzero(np.bincount(entries.states, minlength=entries.num_states) == 0)
-    names = cursor.names.states.listed
+    names = cursor.scope.states.listed
     for state in idle[:_MOST_LISTED].tolist():
         spelled = f"'{names[state]}'" if state < len(names) else str(state)
         where = cursor.item(state) if named is None else cursor
@@ -149,19 +149,19 @@ def _enabled_actions(cursor: Cursor, entries: TransitionEntries) -> ActionTable 
     if values is None or idle.size:
         return None
     sizes = {"num_states": entries.num_states, "num_actions": count}
-    return choices_of(entries.states, entries.actions, entries.nexts, values, **sizes)
+    return tabulate_choices(entries.states, entries.actions, entries.nexts, values, **sizes)
 
 
 def _in_listed_order(cursor: Cursor, entries: TransitionEntries) -> TransitionEntries | None:
     """The same entries with the actions numbered as they are listed."""
-    actions, named = cursor.names.actions, entries.action_names
+    actions, named = cursor.scope.actions, entries.action_names
     if actions.index is None:
         return entries
     if named is None:
         if entries.num_actions == len(actions):
             return entries
         return cursor.error(f"has {entries.num_actions:,} actions, but {len(actions):,} are listed")
-    order = complete([actions.find(cursor.child(action, action)) for action in named])
+    order = all_or_none([actions.find(cursor.child(action, action)) for action in named])
     missing = [action for action in actions.index if action not in named]
     for action in missing:
         cursor.child(action, None).error("is missing", "give its matrix [state, next]")
@@ -175,26 +175,26 @@ def _read_state(cursor: Cursor) -> dict[int, dict[int, float] | None]:
     """The distribution of every enabled action of one state; None where it is unusable."""
     if isinstance(cursor.value, Mapping) and not cursor.value:
         cursor.error("no action is enabled", "list at least one")
-    names = cursor.names
-    return by_name(cursor, names.actions, lambda entry: distribution(entry, names.states)) or {}
+    names = cursor.scope
+    return read_by_name(cursor, names.actions, lambda entry: read_distribution(entry, names.states)) or {}
 
 
-def _assemble(stated: Mapping[int, Mapping[int, Mapping[int, float] | None]], names: Names) -> ActionTable | None:
+def _assemble(stated: Mapping[int, Mapping[int, Mapping[int, float] | None]], names: Scope) -> ActionTable | None:
     """The choices, when every state and every distribution could be read."""
     num_states, num_actions = len(names.states), len(names.actions)
     owners = [(state, action) for state, enabled in stated.items() for action in enabled]
-    rows = complete([shares for enabled in stated.values() for shares in enabled.values()])
+    rows = all_or_none([shares for enabled in stated.values() for shares in enabled.values()])
     if len(stated) < num_states or not num_states or not num_actions or not rows or not all(stated.values()):
         return None
     owner, nexts, values = flatten_rows(owners, rows)
-    return choices_of(owner[:, 0], owner[:, 1], nexts, values, num_states=num_states, num_actions=num_actions)
+    return tabulate_choices(owner[:, 0], owner[:, 1], nexts, values, num_states=num_states, num_actions=num_actions)
 
 
 def _matrices(cursor: Cursor) -> TransitionEntries | None:
     children = cursor.entries()
-    if children is None or too_large(cursor, sum(_size(child.value) for child in children.values())):
+    if children is None or exceeds_array_limit(cursor, sum(_size(child.value) for child in children.values())):
         return None
-    tables = complete([matrix_entries(child, axes=("state", "next")) for child in children.values()])
+    tables = all_or_none([read_matrix(child, axes=("state", "next")) for child in children.values()])
     if not tables:
         return None
     size = tables[0].shape[0]
@@ -216,11 +216,11 @@ def _size(matrix: Any) -> int:
     return int(matrix.size) if isinstance(matrix, np.ndarray) else 0
 
 
-def _write(choices: ActionTable, names: Names) -> dict[str, dict[str, dict[str, float]]]:
+def _write(choices: ActionTable, names: Scope) -> dict[str, dict[str, dict[str, float]]]:
     states, actions = names.states.listed, names.actions.listed
     return {
         name: {
-            actions[choices.choice_action[choice]]: written_shares(*choices.transitions.row(choice), states)
+            actions[choices.choice_action[choice]]: write_shares(*choices.transitions.row(choice), states)
             for choice in range(*choices.choice_start[state : state + 2].tolist())
         }
         for state, name in enumerate(states)
@@ -232,6 +232,6 @@ TRANSITIONS: ValueType[ActionTable] = ValueType(
     "actions that are not there are not enabled. Also an array `[state][action][next]`, or action -> `[state][next]`, "
     "where rows of zeros are actions not enabled",
     read_transitions,
-    (mapping_to(TABLE, least=1), ARRAY),
+    (mapping_schema(TABLE, least=1), ARRAY),
     _write,
 )
