@@ -14,7 +14,8 @@ from typing import Any
 from opaq.commands import COMMANDS, Command
 from opaq.errors import Fault, InputError
 from opaq.formats import registry
-from opaq.formats.registry import FORMATS, Export, Format, ReaderOption
+from opaq.formats.format import Export, Format
+from opaq.formats.registry import FORMATS
 from opaq.model.arrays import FloatArray, IntArray, SparseRows
 from opaq.model.conditions import PLAIN, Condition
 from opaq.model.mdp import MDP, Imported
@@ -82,7 +83,6 @@ __all__ = [
     "ObserverTracker",
     "Plan",
     "PlanRequest",
-    "ReaderOption",
     "Record",
     "Scope",
     "Secret",
@@ -183,14 +183,13 @@ def add_format(format: Format) -> None:
     known = (ending for other in FORMATS.values() for ending in other.endings)
     keys = [key.name for key in problem_record().keys] if format.holds == "model" else []
     _refuse_taken("format", [format.name, *format.endings], [*FORMATS, *known, *keys])
-    options = tuple(option.name for option in format.options)
     offered = [key.name for key in imported_part.OPTIONS]
-    if unknown := [name for name in options if name not in offered]:
+    if unknown := [name for name in format.options if name not in offered]:
         found = f"'{unknown[0]}' is no option that problem files have"
         raise InputError([Fault(f"format '{format.name}'", found, f"use some of {', '.join(offered)}")])
     registry.register_format(format)
-    if format.holds == "model" and format.reader:
-        imported_part.add_imported(format.name, f"The file of {format.title}.", options)
+    if format.holds == "model" and format.reader is not None:
+        imported_part.add_imported(format.name, f"The file of {format.title}.", format.options)
 
 
 def add_command(name: str, command: Command) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 
 from opaq.errors import Fault, Faults, InputError, check_path, check_types, is_flag
 from opaq.files import check_file, write_bytes, write_text
-from opaq.formats.registry import FORMATS, Export, ending_of, endings, format_of, formats_of, writable
+from opaq.formats.format import Export
+from opaq.formats.registry import FORMATS, ending_of, endings, format_of, formats_of, writable
 from opaq.model.automaton import Automaton
 from opaq.model.mdp import Imported
 from opaq.model.policy import Policy
@@ -247,8 +248,7 @@ class FolderSources:
     def __post_init__(self) -> None:
         for format in formats_of("model"):
             if format.name not in IMPORTED.kinds:
-                options = tuple(option.name for option in format.options)
-                add_imported(format.name, f"The file of {format.title}.", options)
+                add_imported(format.name, f"The file of {format.title}.", format.options)
 
     def model(self, cursor: Cursor, kind: str, options: Mapping[str, Any]) -> Imported | None:
         """The model named at a cursor; faults in it are noted there."""
@@ -325,7 +325,7 @@ def convert(
         found = f"{article} {kind} cannot become '{ending}'"
         raise InputError([Fault("", found, f"it can become {', '.join(formats)}")], given)
     export = Export(problem)
-    content = formats[ending].writer(kind)(thing, export)
+    content = formats[ending].writers[kind](thing, export)
     write_bytes(target, content.encode() if isinstance(content, str) else content, overwrite=overwrite)
     return tuple(export.notes)
 
@@ -334,9 +334,9 @@ def _read(
     source: str, problem: Problem | None, constants: Mapping[str, Any], faults: Faults
 ) -> Problem | Imported | Automaton | Policy:
     format = format_of(source)
-    if format is not None and format.reader:
-        options = {"constants": constants} if format.takes("constants") else {}
-        thing: Imported | Automaton = format.read(source, **options)
+    if format is not None and format.reader is not None:
+        options = {"constants": constants} if "constants" in format.options else {}
+        thing = format.read(source, **options)
         faults.warnings.extend(thing.warnings if isinstance(thing, Imported) else ())
         return thing
     if format is not None and format.holds == "problem" and Path(source).is_file() and _is_policy(source):

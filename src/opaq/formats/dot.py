@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from opaq.errors import BudgetError, printable
+from opaq.formats.format import AUTOMATON_EXAMPLE, Format
 from opaq.formats.names import escape_labels, quote, unique_name, unquote
-from opaq.formats.registry import Export
 from opaq.lexer import InFile, Tokens
 from opaq.model.automaton import Automaton, Edge, Guard, GuardError, parse_guard
-from opaq.model.mdp import MDP, Imported
-from opaq.model.problem import Problem
+from opaq.model.mdp import MDP
 from opaq.spec.yaml import read_text
 
 MAX_DRAWN = 500  # states of a model beyond which a drawing shows nothing
@@ -31,16 +30,6 @@ _MARKERS = ("point", "none", "plaintext", "plain")
 def read_dot(path: str) -> Automaton:
     """Read the automaton that a file draws. Raises InputError."""
     return automaton_from_dot(read_text(path), source=path)
-
-
-def dot_of_automaton(automaton: Automaton, export: Export) -> str:
-    """An automaton as a drawing."""
-    return automaton_to_dot(automaton)
-
-
-def dot_of_model(source: Problem | Imported, export: Export) -> str:
-    """The model (of a problem) as a drawing."""
-    return mdp_to_dot(source.mdp)
 
 
 def automaton_to_dot(automaton: Automaton) -> str:
@@ -223,3 +212,18 @@ def _guard(tokens: Tokens, arrow: _Arrow) -> Guard:
     except GuardError as error:
         found = f"the label of {arrow.source} -> {arrow.target} is not a guard: {error}"
         raise tokens.error(found, at=at) from None
+
+
+DOT = Format(
+    "dot",
+    "a drawing of an automaton",
+    "automaton",
+    (".dot", ".gv"),
+    read_dot,
+    {
+        "automaton": lambda automaton, export: automaton_to_dot(automaton),
+        "problem": lambda problem, export: mdp_to_dot(problem.mdp),
+        "model": lambda imported, export: mdp_to_dot(imported.mdp),
+    },
+    example=AUTOMATON_EXAMPLE,
+)

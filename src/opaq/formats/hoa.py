@@ -15,8 +15,8 @@ import numpy as np
 from opaq.automata.dfa import cover_letters
 from opaq.automata.progression import FALSE, TRUE, Diagrams
 from opaq.errors import BudgetError, Fault, InputError, printable
+from opaq.formats.format import AUTOMATON_EXAMPLE, Export, Format
 from opaq.formats.names import escape_labels, quote, unique_name, unquote
-from opaq.formats.registry import Export
 from opaq.lexer import MAX_DEPTH, InFile, Tokens
 from opaq.model.automaton import Automaton, Edge, Guard, read_guard
 from opaq.model.problem import Problem
@@ -301,13 +301,8 @@ def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_state
     return [state for state in range(num_states) if covered[state] != TRUE]
 
 
-def hoa_of_automaton(automaton: Automaton, export: Export) -> str:
-    """An automaton as a HOA file."""
-    return automaton_to_hoa(automaton)
-
-
-def hoa_of_secret(problem: Problem, export: Export) -> str:
-    """The automaton of a problem's secret as a HOA file; raises InputError when the secret has none."""
+def write_secret(problem: Problem, export: Export) -> str:
+    """Return the HOA file of the automaton of a problem's secret. Raises InputError when the secret has none."""
     if not isinstance(problem.secret, Language):
         raise InputError([Fault("secret", "has no automaton", "only languages become HOA files")], problem.name)
     export.notes.append("HOA holds the automaton of the secret and nothing else")
@@ -357,3 +352,14 @@ def _text(guard: Guard, index_of: dict[str, int]) -> str:
         texts = [(part.kind in ("label", "not"), _text(part, index_of)) for part in guard.parts]
         return ("&" if guard.kind == "and" else "|").join(text if plain else f"({text})" for plain, text in texts)
     return guard.kind[0]
+
+
+HOA = Format(
+    "hoa",
+    "an automaton",
+    "automaton",
+    (".hoa",),
+    read_hoa,
+    {"automaton": lambda automaton, export: automaton_to_hoa(automaton), "problem": write_secret},
+    example=AUTOMATON_EXAMPLE,
+)

@@ -11,41 +11,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from opaq.errors import Faults, escape_mark, printable, spreadsheet_cell
-from opaq.formats.registry import Export
+from opaq.formats.format import Export, Format
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, RowKey
-from opaq.model.problem import Problem
 from opaq.product.compile import Product, compile_problem
 
 _DETERMINISTIC = 1e-9  # how far from 1 the chosen action's probability may be
 _NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9_]+")
-
-
-def csv_of_policy(policy: Policy, export: Export) -> str:
-    """A policy as a table for spreadsheets."""
-    return policy_to_csv(policy)
-
-
-def txt_of_policy(policy: Policy, export: Export) -> str:
-    """A policy as a table for people."""
-    return policy_to_table(policy)
-
-
-def scheduler_of_policy(policy: Policy, export: Export) -> str:
-    """A policy as a scheduler of Storm, for the problem it is for."""
-    return policy_to_storm_scheduler(policy, _problem(export).mdp)
-
-
-def drn_of_policy(policy: Policy, export: Export) -> str:
-    """The chain that a policy induces on the problem it is for."""
-    product = compile_problem(_problem(export), policy.policy_class)
-    return chain_to_drn(product, product.policy_vector(policy))
-
-
-def _problem(export: Export) -> Problem:
-    assert export.problem is not None  # a policy is not read without its problem
-    return export.problem
 
 
 def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
@@ -175,3 +148,23 @@ def _align(line: list[str], widths: list[int], split: int) -> str:
         for place, (text, width) in enumerate(zip(line, widths, strict=True))
     )
     return "  ".join(cells).rstrip() + "\n"
+
+
+def write_scheduler(policy: Policy, export: Export) -> str:
+    """Return Storm's scheduler of a policy for the model of the problem it is for."""
+    assert export.problem is not None  # a policy is not read without its problem
+    return policy_to_storm_scheduler(policy, export.problem.mdp)
+
+
+def write_chain(policy: Policy, export: Export) -> str:
+    """Return the DRN file of the Markov chain that a policy induces on the problem it is for."""
+    assert export.problem is not None  # a policy is not read without its problem
+    product = compile_problem(export.problem, policy.policy_class)
+    return chain_to_drn(product, product.policy_vector(policy))
+
+
+CSV = Format("csv", "a table", "table", (".csv",), writers={"policy": lambda policy, export: policy_to_csv(policy)})
+TXT = Format(
+    "txt", "a policy as text", "policy", (".txt",), writers={"policy": lambda policy, export: policy_to_table(policy)}
+)
+SCHEDULER = Format("scheduler", "a scheduler of Storm", "policy", (".storm.json",), writers={"policy": write_scheduler})

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from opaq.errors import Fault, InputError, check_numbers, check_path, check_types
 from opaq.files import read_bytes
+from opaq.formats.format import Format, model_format
 from opaq.formats.names import entry_names
-from opaq.formats.registry import Format, ending_of, endings, format_of, formats_of
+from opaq.formats.policies import write_chain
 from opaq.formats.umb.reader import deadlock_warning, read_umb
 from opaq.model.arrays import FloatArray, IntArray, floats
 from opaq.model.checks import MAX_REWARD
@@ -129,12 +130,14 @@ def read_prism(
 
 
 def _format(source: str) -> Format:
-    """The format that Storm is told to read."""
-    format, built = format_of(source), tuple(known for known in formats_of("model") if known.extra == "storm")
-    if format is None or format not in built:
-        known = f"one of {', '.join(endings(built))}"
-        raise InputError([Fault("", f"the ending '{ending_of(source)}' is unknown", known)], source)
-    return format
+    """Return the format that the ending of a file names. Raises InputError when Storm does not read it."""
+    formats = (PRISM, JANI, DRN)
+    for format in formats:
+        if source.lower().endswith(format.endings):
+            return format
+    endings = ", ".join(ending for format in formats for ending in format.endings)
+    ending = os.path.splitext(source.lower())[1]
+    raise InputError([Fault("", f"the ending '{ending}' is unknown", f"one of {endings}")], source)
 
 
 def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any]:
@@ -253,3 +256,13 @@ def _with_observation_names(imported: Imported, text: str, constants: Mapping[st
         return replace(imported, warnings=(*imported.warnings, Fault("observables", found)))
     names = entry_names(values, count, prefix="o")
     return replace(imported, observer=Observer(observations=names, emission=imported.observer.emission))
+
+
+def _storm_format(name: str, *endings: str, **others: Any) -> Format:
+    """Return the format of a model that Storm builds; `others` are further fields of Format."""
+    return model_format(name, *endings, reader=read_prism, extra="storm", **others)
+
+
+PRISM = _storm_format("prism", ".prism", ".nm", ".pm", ".sm", options=("constants", "reward"))
+JANI = _storm_format("jani", ".jani", options=("constants", "reward"))
+DRN = _storm_format("drn", ".drn", options=("reward",), writers={"policy": write_chain})

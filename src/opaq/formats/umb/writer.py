@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from opaq.errors import Fault, InputError
 from opaq.files import write_bytes
+from opaq.formats.format import Export
 from opaq.formats.names import distinct, entry_names
-from opaq.formats.registry import Export
 from opaq.formats.umb.archive import archive_bytes
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, ints
 from opaq.model.mdp import MDP, Imported
@@ -113,16 +113,16 @@ _DOUBLE = {"type": "double", "size": 64}
 _NUMBERED = {"aps": "label", "rewards": "reward"}  # group -> what names that make no folder are called
 
 
-def umb_of_problem(problem: Problem, export: Export) -> bytes:
-    """The model and the observer of a problem."""
+def write_problem(problem: Problem, export: Export) -> bytes:
+    """Return the UMB file of the model and the observer of a problem."""
     export.notes.append("UMB holds the model and the observer; secret, horizon, task and policy class are left out")
     rewards = {"reward": problem.mdp.rewards, **problem.mdp.named_rewards}
     observer = with_tables(problem.observer, needed_by="UMB")
     return umb_bytes(problem.mdp, observer=_of_states(observer, export), rewards=rewards)
 
 
-def umb_of_model(imported: Imported, export: Export) -> bytes:
-    """A model that was read from any other format."""
+def write_model(imported: Imported, export: Export) -> bytes:
+    """Return the UMB file of a model that was read from any other format."""
     observer = None if imported.observer is None else _of_states(imported.observer, export)
     rewards = dict(imported.rewards) or None
     return umb_bytes(imported.mdp, observer=observer, variables=imported.variables, rewards=rewards)
