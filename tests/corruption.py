@@ -17,7 +17,7 @@ import numpy as np
 
 import opaq
 from opaq.errors import BudgetError, InputError
-from opaq.formats.umb.archive import archive_bytes
+from opaq.formats.umb.archive import pack_archive
 from opaq.formats.umb.reader import read_umb, write_umb
 from opaq.spec.policy_table import policy_to_dict
 from opaq.spec.yaml import parse_yaml
@@ -204,7 +204,7 @@ def damaged_index(data: bytes, rng: np.random.Generator) -> bytes:
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
     members["index.json"] = json.dumps(mutated(json.loads(members["index.json"]), rng)).encode()
-    return archive_bytes(members, compressed=False)
+    return pack_archive(members, compressed=False)
 
 
 def samples(folder: Path) -> dict[str, tuple[list[bytes], Callable[[bytes, Path], None], Damage]]:

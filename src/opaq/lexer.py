@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from opaq.errors import Fault, InputError, printable
 
 MAX_LINE = 20_000  # characters of a guard, a formula or an expression
-MAX_FILE = 5_000_000  # characters of a file
+_MAX_FILE = 5_000_000  # characters of a file
 MAX_DEPTH = 100  # brackets and operators inside one another
 _LONGEST_SHOWN = 40
 _INK = re.compile(r"\S")
@@ -33,9 +33,9 @@ class InLine:
         """It is not part of what is written here."""
         return f"'{character}' is not part of {self.what}", self.hint
 
-    def error(self, text: str, start: int, found: str, advice: str) -> Exception:
+    def error(self, text: str, start: int, finding: str, advice: str) -> Exception:
         """By character, from 1."""
-        return self.fault(f"at character {start + 1}: {found}{'; ' if advice else ''}{advice}")
+        return self.fault(f"at character {start + 1}: {finding}{'; ' if advice else ''}{advice}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class InFile:
     """Whole files: faults are told by line and column, as InputError."""
 
     source: str = ""
-    limit: int = MAX_FILE  # characters
+    limit: int = _MAX_FILE  # characters
     end: str = "the end of the file"
 
     def check_length(self, length: int) -> None:
@@ -55,16 +55,16 @@ class InFile:
         """Most often something was not closed."""
         return f"'{character}' cannot stand here", "is a quote or a comment left open?"
 
-    def error(self, text: str, start: int, found: str, advice: str) -> Exception:
+    def error(self, text: str, start: int, finding: str, advice: str) -> Exception:
         """By line and column, from 1."""
-        line, column = line_and_column(text, start)
-        return InputError([Fault("", f"column {column}: {found}", advice, line)], self.source)
+        line, column = _line_and_column(text, start)
+        return InputError([Fault("", f"column {column}: {finding}", advice, line)], self.source)
 
 
-Style = InLine | InFile
+_Style = InLine | InFile
 
 
-def line_and_column(text: str, start: int) -> tuple[int, int]:
+def _line_and_column(text: str, start: int) -> tuple[int, int]:
     """Where a position is, both from 1."""
     return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
 
@@ -78,7 +78,7 @@ class Tokens:
 
     __slots__ = ("_starts", "_style", "_text", "at", "kinds", "texts")
 
-    def __init__(self, text: str, pattern: re.Pattern[str], style: Style) -> None:
+    def __init__(self, text: str, pattern: re.Pattern[str], style: _Style) -> None:
         style.check_length(len(text))
         self.at = 0
         self.texts: list[str] = []
@@ -137,7 +137,7 @@ class Tokens:
             raise self.unexpected(wanted)
         return self.take()
 
-    def shown(self, at: int | None = None) -> str:
+    def quote(self, at: int | None = None) -> str:
         """A token (the next one) as a message quotes it."""
         text = printable(self.texts[self.at if at is None else at])
         short = text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
@@ -145,17 +145,17 @@ class Tokens:
 
     def position(self, at: int) -> tuple[int, int]:
         """The line and column of a token."""
-        return line_and_column(self._text, self._starts[at])
+        return _line_and_column(self._text, self._starts[at])
 
     def check_depth(self, depth: int, *, most: int = MAX_DEPTH, unit: str = "") -> None:
         """Refuse what is nested too deeply."""
         if depth > most:
             raise self.error(f"nested deeper than {most}{unit}")
 
-    def error(self, found: str, advice: str = "", *, at: int | None = None) -> Exception:
+    def error(self, finding: str, advice: str = "", *, at: int | None = None) -> Exception:
         """The exception that something is wrong at a token (the next one)."""
-        return self._style.error(self._text, self._starts[self.at if at is None else at], found, advice)
+        return self._style.error(self._text, self._starts[self.at if at is None else at], finding, advice)
 
     def unexpected(self, wanted: str, *, at: int | None = None) -> Exception:
         """The exception that something else than a token (the next one) was expected."""
-        return self.error(f"expected {wanted}, found {self.shown(at)}", at=at)
+        return self.error(f"expected {wanted}, found {self.quote(at)}", at=at)

@@ -38,7 +38,7 @@ _KEYS_OF_ANSWERS = ({"opacity", "return"}, {"points", "complete"}, {"trials", "b
 _OWN_ENDINGS = "problem files and policy files are YAML or JSON and end in .yaml or .json"
 
 
-def refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
+def _refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
     """Raise InputError for a file whose ending says that it is something else than `expected`.
 
     The error has an example of a problem file that uses the file, where there is one.
@@ -51,7 +51,7 @@ def refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
     raise InputError([fault], source, example=format.example.replace("FILE", os.path.basename(source)))
 
 
-def refuse_other_format(data: Any, source: str, *, expected: str) -> None:
+def _refuse_other_format(data: Any, source: str, *, expected: str) -> None:
     """Raise InputError for the content of a YAML or JSON file of opaq that is not what is expected."""
     if not isinstance(data, Mapping):
         return
@@ -68,11 +68,11 @@ def refuse_other_format(data: Any, source: str, *, expected: str) -> None:
 
 def _format(data: Mapping[Any, Any]) -> str | None:
     """What a mapping says it is, if it does."""
-    stated = data.get("format")
-    if stated == "opaq-policy":
+    format = data.get("format")
+    if format == "opaq-policy":
         return "a policy"
-    if isinstance(stated, str) and stated.startswith("opaq-"):
-        return f"a file of the format '{stated[:40]}'"
+    if isinstance(format, str) and format.startswith("opaq-"):
+        return f"a file of the format '{format[:40]}'"
     if "opaq-sweep" in data:
         return "the plan of a sweep"
     if "opaq" not in data and any(keys <= data.keys() for keys in _KEYS_OF_ANSWERS):
@@ -86,8 +86,8 @@ _FOLDER = resources.files("opaq") / "scenarios"
 
 def scenario_names() -> tuple[str, ...]:
     """Return the names of the bundled scenarios."""
-    found = (entry.name for entry in _FOLDER.iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml")))
+    files = (entry.name for entry in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml")))
 
 
 def describe_scenario(name: str) -> str:
@@ -121,11 +121,11 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     check_path("name_or_path", name_or_path, "a file or a scenario")
     check_types({"faults": (faults, Faults, "an opaq.errors.Faults")}, optional=("faults",))
     source = os.fspath(name_or_path)
-    refuse_other_kind(source, expected="a problem")
+    _refuse_other_kind(source, expected="a problem")
     document = parse_yaml(problem_text(source), source=source)
-    refuse_other_format(document.data, source, expected="a problem")
-    with locate_faults(document, source, faults) as noted:
-        problem = build_problem(_mapping(document), sources=FolderSources(Path(source).parent), faults=noted)
+    _refuse_other_format(document.data, source, expected="a problem")
+    with locate_faults(document, source, faults) as collected:
+        problem = build_problem(_mapping(document), sources=FolderSources(Path(source).parent), faults=collected)
     if problem.name:
         return problem
     # Bytes of a file name that are no UTF-8 are spelt out: the name is written to files.
@@ -140,8 +140,8 @@ def as_problem(problem: object) -> Problem:
         return problem
     if isinstance(problem, str | os.PathLike):
         return load_problem(problem)
-    found = f"is of the type {type(problem).__name__}"
-    raise InputError([Fault("problem", found, "give a Problem, the name of a file, or the name of a scenario")])
+    finding = f"is of the type {type(problem).__name__}"
+    raise InputError([Fault("problem", finding, "give a Problem, the name of a file, or the name of a scenario")])
 
 
 def problem_text(name_or_path: str | os.PathLike[str]) -> str:
@@ -160,16 +160,16 @@ def _is_path(source: str) -> bool:
 
 def _mapping(document: Document) -> Mapping[str, object]:
     if not isinstance(document.data, Mapping):
-        found = "a list" if isinstance(document.data, list) else f"'{document.data}'"
-        raise InputError([Fault("", f"expected keys such as model, observer, secret and horizon, found {found}")])
+        finding = "a list" if isinstance(document.data, list) else f"'{document.data}'"
+        raise InputError([Fault("", f"expected keys such as model, observer, secret and horizon, found {finding}")])
     return document.data
 
 
 def _unknown(name: str) -> Fault:
     near = difflib.get_close_matches(name, scenario_names(), n=1)
-    meant = f"did you mean '{near[0]}'? " if near else ""
+    guess = f"did you mean '{near[0]}'? " if near else ""
     return Fault(
-        "", f"no scenario is called '{name}'", f"{meant}There are {', '.join(scenario_names())}; files end in .yaml"
+        "", f"no scenario is called '{name}'", f"{guess}There are {', '.join(scenario_names())}; files end in .yaml"
     )
 
 
@@ -191,13 +191,13 @@ def load_policy(
         },
         optional=("faults",),
     )
-    refuse_other_kind(path, expected="a policy")
+    _refuse_other_kind(path, expected="a policy")
     source, document = os.fspath(path), load_yaml(path)
-    refuse_other_format(document.data, source, expected="a policy")
+    _refuse_other_format(document.data, source, expected="a policy")
     if not isinstance(document.data, Mapping):
         raise InputError([Fault("", "expected the keys format, version and rows")], source)
-    with locate_faults(document, source, faults) as noted:
-        return policy_from_dict(document.data, problem, any_model=any_model, faults=noted)
+    with locate_faults(document, source, faults) as collected:
+        return policy_from_dict(document.data, problem, any_model=any_model, faults=collected)
 
 
 def as_policy(policy: object, problem: Problem) -> Policy:
@@ -206,8 +206,8 @@ def as_policy(policy: object, problem: Problem) -> Policy:
         return policy
     if isinstance(policy, str | os.PathLike):
         return load_policy(policy, problem)
-    found = f"is of the type {type(policy).__name__}"
-    raise InputError([Fault("policy", found, "give a Policy, the name of a file, or nothing for the uniform policy")])
+    finding = f"is of the type {type(policy).__name__}"
+    raise InputError([Fault("policy", finding, "give a Policy, the name of a file, or nothing for the uniform policy")])
 
 
 def save_policy(
@@ -322,8 +322,8 @@ def convert(
     formats = writable(kind)
     if ending not in formats:
         article = "an" if kind == "automaton" else "a"
-        found = f"{article} {kind} cannot become '{ending}'"
-        raise InputError([Fault("", found, f"it can become {', '.join(formats)}")], given)
+        finding = f"{article} {kind} cannot become '{ending}'"
+        raise InputError([Fault("", finding, f"it can become {', '.join(formats)}")], given)
     export = Export(problem)
     content = formats[ending].writers[kind](thing, export)
     write_bytes(target, content.encode() if isinstance(content, str) else content, overwrite=overwrite)

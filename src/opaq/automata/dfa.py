@@ -15,7 +15,7 @@ from opaq.model.mdp import MDP
 
 Letter = frozenset[str]
 MAX_STATES = 20_000
-MAX_MOVES = 5_000_000
+_MAX_MOVES = 5_000_000
 MAX_LABELS = 60
 State = TypeVar("State", bound=Hashable)
 
@@ -38,7 +38,7 @@ def restrict_letters(alphabet: Sequence[Letter], labels: Collection[str]) -> tup
 
 def encode_letters(letters: Sequence[Letter], labels: Sequence[str]) -> list[int]:
     """Every letter as a number: bit i tells whether label i is in it."""
-    return [sum(1 << place for place, label in enumerate(labels) if label in letter) for letter in letters]
+    return [sum(1 << bit for bit, label in enumerate(labels) if label in letter) for letter in letters]
 
 
 def explore(
@@ -55,10 +55,10 @@ def explore(
                 states.append(following)
             row.append(number[following])
         rows.append(row)
-        if len(states) > MAX_STATES or len(states) * num_letters > MAX_MOVES:
+        if len(states) > MAX_STATES or len(states) * num_letters > _MAX_MOVES:
             raise BudgetError(
                 f"the automaton has more than {len(states) - 1:,} states over {num_letters:,} letters; "
-                f"the limit is {MAX_STATES:,} states and {MAX_MOVES:,} moves; write a simpler secret"
+                f"the limit is {MAX_STATES:,} states and {_MAX_MOVES:,} moves; write a simpler secret"
             )
     moves = np.array(rows, dtype=np.int64).reshape(len(states), num_letters)
     return Table(frozen(moves), frozen(np.array([accepts(state) for state in states], dtype=bool)))
@@ -68,8 +68,8 @@ def label_sets(mdp: MDP) -> tuple[tuple[frozenset[str], ...], IntArray]:
     """The distinct label sets that occur, and which of them each state carries."""
     labels = mdp.labels_of()
     distinct = tuple(dict.fromkeys(labels))
-    place = {letter: position for position, letter in enumerate(distinct)}
-    return distinct, np.array([place[letter] for letter in labels], dtype=np.int64)
+    number = {letter: index for index, letter in enumerate(distinct)}
+    return distinct, np.array([number[letter] for letter in labels], dtype=np.int64)
 
 
 MAX_EDGES = 20_000_000
@@ -79,8 +79,10 @@ def tabulate(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntA
     """[state, letter] -> next state. Raises BudgetError when the table would be too large."""
     size = (len(automaton.states) + len(automaton.edges)) * len(alphabet)
     if size > MAX_EDGES:
-        found = f"{len(automaton.states):,} states and {len(automaton.edges):,} edges over {len(alphabet):,} label sets"
-        raise BudgetError(f"an automaton of {found} is too large ({size:,} moves; the limit is {MAX_EDGES:,})")
+        counts = (
+            f"{len(automaton.states):,} states and {len(automaton.edges):,} edges over {len(alphabet):,} label sets"
+        )
+        raise BudgetError(f"an automaton of {counts} is too large ({size:,} moves; the limit is {MAX_EDGES:,})")
     moves = np.repeat(np.arange(len(automaton.states), dtype=np.int64)[:, None], len(alphabet), axis=1)
     known: dict[Guard, BoolArray] = {}
     for edge in reversed(automaton.edges):  # the first edge that matches has the last word
@@ -162,7 +164,7 @@ def _breadth_first(targets: dict[int, IntArray], initial: int) -> list[int]:
     return order
 
 
-ANY_LETTER = Guard("true")
+_ANY_LETTER = Guard("true")
 
 
 def to_automaton(table: Table, letters: Sequence[Letter]) -> Automaton:
@@ -182,8 +184,8 @@ def to_automaton(table: Table, letters: Sequence[Letter]) -> Automaton:
 
 
 def _targets(row: IntArray, source: int) -> list[int]:
-    found = sorted(set(row.tolist()))
-    return [target for target in found if target != source] + [source] * (source in found)
+    targets = sorted(set(row.tolist()))
+    return [target for target in targets if target != source] + [source] * (source in targets)
 
 
 def cover_letters(inside: IntArray, outside: IntArray, labels: Sequence[str]) -> Guard:
@@ -204,7 +206,7 @@ def _cover(inside: IntArray, outside: IntArray, num_labels: int) -> Iterator[tup
 def _distinguishing_labels(letter: int, outside: IntArray, num_labels: int) -> int:
     """The labels that tell a letter from all those outside; absent labels are left out first, to read better."""
     care = (1 << num_labels) - 1
-    bits = [1 << place for place in range(num_labels)]
+    bits = [1 << index for index in range(num_labels)]
     for bit in sorted(bits, key=lambda bit: bool(letter & bit)):
         if not ((outside ^ letter) & (care & ~bit) == 0).any():
             care &= ~bit
@@ -213,14 +215,14 @@ def _distinguishing_labels(letter: int, outside: IntArray, num_labels: int) -> i
 
 def _term(care: int, value: int, labels: Sequence[str]) -> Guard:
     literals = []
-    for place, label in enumerate(labels):
-        if care >> place & 1:
+    for bit, label in enumerate(labels):
+        if care >> bit & 1:
             literal = Guard("label", label)
-            literals.append(literal if value >> place & 1 else Guard("not", parts=(literal,)))
+            literals.append(literal if value >> bit & 1 else Guard("not", parts=(literal,)))
     return _join_guards("and", literals)
 
 
 def _join_guards(kind: str, parts: list[Guard]) -> Guard:
     if not parts:
-        return ANY_LETTER if kind == "and" else Guard("false")
+        return _ANY_LETTER if kind == "and" else Guard("false")
     return parts[0] if len(parts) == 1 else Guard(kind, parts=tuple(parts))

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from opaq.lexer import InLine, Tokens
 
 # Dots and dashes only inside a name: `p->q` is not the label `p-`, and `a.*` is not the label `a.` repeated.
-NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.\-]+[A-Za-z0-9_]+)*"
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.\-]+[A-Za-z0-9_]+)*"
 QUOTED = r"\"[^\"]*\""
-LABEL = rf"(?P<label>{NAME}|{QUOTED})"
-_PLAIN = re.compile(NAME)
+LABEL = rf"(?P<label>{_NAME}|{QUOTED})"
+_PLAIN = re.compile(_NAME)
 
 
 class NotationError(ValueError):
     """The text cannot be read; the message says where, what was expected and what was found."""
 
 
-def label_text(label: str, *, reserved: Collection[str] = ()) -> str:
+def _label_text(label: str, *, reserved: Collection[str] = ()) -> str:
     """A label as it is written: in quotes if it would be read as something else."""
     return label if _PLAIN.fullmatch(label) and label not in reserved else f'"{label}"'
 
 
-CONSTANTS = ("true", "false", "last")
+_CONSTANTS = ("true", "false", "last")
 UNARY = {
     "not": "!",
     "next": "X",
@@ -80,7 +80,7 @@ class Formula:
 
     def __str__(self) -> str:
         if self.kind == "label":
-            return label_text(self.label, reserved=RESERVED)
+            return _label_text(self.label, reserved=RESERVED)
         if self.kind in UNARY:
             return self._unary_text()
         if self.kind in BINARY:
@@ -138,14 +138,14 @@ def _check_one_direction(tokens: Tokens) -> None:
     """Past and future in one formula would need another translation, and are easily meant otherwise."""
     first: dict[str, int] = {}
     for at, text in enumerate(tokens.texts):
-        kind = text if text in CONSTANTS else _UNARY.get(text) or _BINARY.get(text, ("", 0))[0]
+        kind = text if text in _CONSTANTS else _UNARY.get(text) or _BINARY.get(text, ("", 0))[0]
         side = "the future" if kind in FUTURE else "the past" if kind in PAST else ""
         if side:
             first.setdefault(side, at)
     if len(first) == 2:
         earlier, later = first.values()
-        found = f"'{tokens.texts[later]}' mixes {' and '.join(first)} ('{tokens.texts[earlier]}' came before)"
-        raise tokens.error(found, "use one of them only", at=later)
+        finding = f"'{tokens.texts[later]}' mixes {' and '.join(first)} ('{tokens.texts[earlier]}' came before)"
+        raise tokens.error(finding, "use one of them only", at=later)
 
 
 def _parse_operators(tokens: Tokens, depth: int, *, level: int) -> Formula:
@@ -178,12 +178,12 @@ def _operand(tokens: Tokens, depth: int) -> Formula:
     if tokens.kind != "label":
         raise tokens.unexpected("a label, an operator such as 'F', '!' or '('")
     if text in _BINARY:
-        found = f"expected a label or a formula, found the operator '{text}'"
-        raise tokens.error(found, f'a label of that name is written "{text}", in quotes')
+        finding = f"expected a label or a formula, found the operator '{text}'"
+        raise tokens.error(finding, f'a label of that name is written "{text}", in quotes')
     if text == '""':
         raise tokens.unexpected("a name between the quotes")
     tokens.take()
-    return Formula(text) if text in CONSTANTS else Formula("label", text.strip('"'))
+    return Formula(text) if text in _CONSTANTS else Formula("label", text.strip('"'))
 
 
 def _unexpected_token(tokens: Tokens, closing: str = "the end") -> Exception:
@@ -191,4 +191,4 @@ def _unexpected_token(tokens: Tokens, closing: str = "the end") -> Exception:
     before, hint = tokens.texts[tokens.at - 1], ""
     if len(before) > 1 and set(before) <= set(_OPERATORS) and before not in RESERVED:
         hint = f"'{before}' is read as one label: write spaces between operators, '{' '.join(before)}'"
-    return tokens.error(f"expected an operator such as '&' or 'U', or {closing}, found {tokens.shown()}", hint)
+    return tokens.error(f"expected an operator such as '&' or 'U', or {closing}, found {tokens.quote()}", hint)

@@ -42,17 +42,17 @@ class Diagrams:
 
     def both(self, functions: Iterable[int]) -> int:
         """True where all functions are."""
-        found = TRUE
+        result = TRUE
         for function in functions:
-            found = self.choose(found, function, FALSE)
-        return found
+            result = self.choose(result, function, FALSE)
+        return result
 
     def either(self, functions: Iterable[int]) -> int:
         """True where any function is."""
-        found = FALSE
+        result = FALSE
         for function in functions:
-            found = self.choose(found, TRUE, function)
-        return found
+            result = self.choose(result, TRUE, function)
+        return result
 
     def choose(self, test: int, then: int, otherwise: int) -> int:
         """`then` where the test is true, `otherwise` elsewhere."""
@@ -69,17 +69,17 @@ class Diagrams:
         first = min(self._nodes[test][0], self._nodes[then][0], self._nodes[otherwise][0])
         low = self.choose(*(self._branch(function, first, 1) for function in key))
         high = self.choose(*(self._branch(function, first, 2) for function in key))
-        found = self._make(first, low, high)
+        result = self._make(first, low, high)
         if len(self._chosen) >= 4 * self._most:
             raise BudgetError(f"the formula needs more than {4 * self._most:,} diagram steps; simplify it")
-        self._chosen[key] = found
-        return found
+        self._chosen[key] = result
+        return result
 
-    def of_guard(self, guard: Guard, place: Mapping[str, int]) -> int:
+    def of_guard(self, guard: Guard, variable_of: Mapping[str, int]) -> int:
         """A guard as a function of its labels, whose variables `place` tells."""
         if guard.kind == "label":
-            return self.variable(place[guard.label])
-        parts = [self.of_guard(part, place) for part in guard.parts]
+            return self.variable(variable_of[guard.label])
+        parts = [self.of_guard(part, variable_of) for part in guard.parts]
         if guard.kind == "not":
             return self.negate(parts[0])
         if guard.kind == "and":
@@ -96,19 +96,19 @@ class Diagrams:
         if low == high:
             return low
         key = (variable, low, high)
-        found = self._number.get(key)
-        if found is None:
-            found = len(self._nodes)
-            if found >= self._most:
+        number = self._number.get(key)
+        if number is None:
+            number = len(self._nodes)
+            if number >= self._most:
                 raise BudgetError(f"the formula needs more than {self._most:,} diagram nodes; simplify it")
-            self._number[key] = found
+            self._number[key] = number
             self._nodes.append(key)
-        return found
+        return number
 
 
-MAX_ATOMS = 200
+_MAX_ATOMS = 200
 
-Node = tuple[str, tuple[int, ...]]
+_Node = tuple[str, tuple[int, ...]]
 State = tuple[bool, int]  # whether the trace read so far satisfies the formula; what the rest of a longer one must do
 
 
@@ -116,12 +116,12 @@ class Progression:
     """A formula about the future, step by step; letters are numbers whose bit i tells label i."""
 
     def __init__(self, formula: Formula, labels: tuple[str, ...]) -> None:
-        self._place = {label: place for place, label in enumerate(labels)}
-        self._nodes: list[Node] = []
-        self._number: dict[Node, int] = {}
+        self._bit = {label: bit for bit, label in enumerate(labels)}
+        self._nodes: list[_Node] = []
+        self._number: dict[_Node, int] = {}
         root = self._core(formula)
-        if sum(kind in ("label", "next", "until") for kind, _ in self._nodes) > MAX_ATOMS:
-            raise BudgetError(f"the formula has more than {MAX_ATOMS} labels and temporal operators; simplify it")
+        if sum(kind in ("label", "next", "until") for kind, _ in self._nodes) > _MAX_ATOMS:
+            raise BudgetError(f"the formula has more than {_MAX_ATOMS} labels and temporal operators; simplify it")
         self._looks_at = self._labels_now()
         self._diagrams = Diagrams()
         self._ahead: list[int] = []
@@ -144,7 +144,7 @@ class Progression:
     def _core(self, formula: Formula) -> int:
         """The number of a formula, written with the few operators that are enough."""
         if formula.kind == "label":
-            return self._make("label", self._place[formula.label])
+            return self._make("label", self._bit[formula.label])
         parts = [self._core(part) for part in formula.parts]
         true = self._make("true")
         if formula.kind in ("true", "false", "last"):
@@ -196,14 +196,14 @@ class Progression:
 
     def _labels_now(self) -> list[int]:
         """The labels each formula reads at the current position, as bits."""
-        found: list[int] = []
+        masks: list[int] = []
         for kind, parts in self._nodes:
             mask = 1 << parts[0] if kind == "label" else 0
             if kind in ("not", "and", "or", "until"):
                 for part in parts:
-                    mask |= found[part]
-            found.append(mask)
-        return found
+                    mask |= masks[part]
+            masks.append(mask)
+        return masks
 
     def _expected_of(self, number: int) -> int:
         """The diagram of "this formula holds at the next position", through the Boolean operators."""
@@ -281,20 +281,20 @@ def _final(kind: str, parts: tuple[int, ...], letter: int, finals: list[bool]) -
 
 
 START = -1  # before anything is read
-PastState = int  # START, or the truths that matter later, as bits
+_PastState = int  # START, or the truths that matter later, as bits
 
 
 class PastFormula:
     """A pure-past formula, step by step; it is judged at the last position of the trace."""
 
     def __init__(self, formula: Formula, labels: tuple[str, ...]) -> None:
-        self._place = {label: place for place, label in enumerate(labels)}
+        self._bit = {label: bit for bit, label in enumerate(labels)}
         self._nodes: list[tuple[str, tuple[int, ...]]] = []
         self._number: dict[Formula, int] = {}
         self._root = self._list(formula)
         self._kept = (1 << self._root) | self._remembered()
 
-    def step(self, state: PastState, letter: int) -> PastState:
+    def step(self, state: _PastState, letter: int) -> _PastState:
         """The state after one more letter."""
         truths: list[bool] = []
         for number, (kind, parts) in enumerate(self._nodes):
@@ -302,7 +302,7 @@ class PastFormula:
             truths.append(_temporal(kind, number, parts, now, state) if kind in PAST else _boolean(kind, now))
         return sum(1 << number for number, truth in enumerate(truths) if truth) & self._kept
 
-    def accepts(self, state: PastState) -> bool:
+    def accepts(self, state: _PastState) -> bool:
         """Whether the trace read so far satisfies the formula."""
         return state != START and bool(state >> self._root & 1)
 
@@ -310,7 +310,7 @@ class PastFormula:
         """Number the formula after all those it is made of."""
         if formula not in self._number:
             if formula.kind == "label":
-                parts: tuple[int, ...] = (self._place[formula.label],)
+                parts: tuple[int, ...] = (self._bit[formula.label],)
             else:
                 parts = tuple(self._list(part) for part in formula.parts)
             self._number[formula] = len(self._nodes)
@@ -326,7 +326,7 @@ class PastFormula:
         return mask
 
 
-def _temporal(kind: str, number: int, parts: tuple[int, ...], now: list[bool], before: PastState) -> bool:
+def _temporal(kind: str, number: int, parts: tuple[int, ...], now: list[bool], before: _PastState) -> bool:
     first = before == START
     if kind in ("yesterday", "weak_yesterday"):
         return kind == "weak_yesterday" if first else bool(before >> parts[0] & 1)

@@ -16,14 +16,14 @@ from opaq.automata.formula import LABEL, QUOTED, NotationError
 from opaq.lexer import InLine, Tokens
 from opaq.model.automaton import Automaton, Guard, GuardError, parse_guard
 
-MAX_POSITIONS = 2_000
+_MAX_POSITIONS = 2_000
 _PATTERN = re.compile(
     rf"{LABEL}|(?P<guard>\[(?:{QUOTED}|[^\]\"])*\])|(?P<repeat>\{{\s*\d+\s*(?:,\s*\d*\s*)?\}}|[*+?])|[.;|()]"
 )
 _REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
-ANY = Guard("true")
+_ANY = Guard("true")
 
 
 class RegexError(NotationError):
@@ -41,7 +41,7 @@ class Regex:
     """
 
     kind: str
-    guard: Guard = ANY
+    guard: Guard = _ANY
     parts: tuple[Regex, ...] = ()
     least: int = 0
     most: int | None = None
@@ -64,9 +64,9 @@ def parse_regex(text: str) -> Regex:
     regex = _either(tokens, 0)
     if tokens.text:
         raise tokens.unexpected("a label, '.', '[', '(' or the end")
-    if regex.positions() > MAX_POSITIONS:
-        found = f"the expression is {regex.positions():,} letters long once repetitions are written out"
-        raise RegexError(f"{found}; the limit is {MAX_POSITIONS:,}")
+    if regex.positions() > _MAX_POSITIONS:
+        finding = f"the expression is {regex.positions():,} letters long once repetitions are written out"
+        raise RegexError(f"{finding}; the limit is {_MAX_POSITIONS:,}")
     return regex
 
 
@@ -111,12 +111,12 @@ def _bounds(tokens: Tokens) -> tuple[int, int | None]:
     if tokens.text in _REPEATS:
         return _REPEATS[tokens.text]
     low, comma, high = (part.strip() for part in tokens.text.strip("{} ").partition(","))
-    if max(len(low), len(high)) > 6 or max(int(low), int(high or 0)) > MAX_POSITIONS:
-        raise tokens.error(f"{tokens.shown()} repeats more than {MAX_POSITIONS:,} times")
+    if max(len(low), len(high)) > 6 or max(int(low), int(high or 0)) > _MAX_POSITIONS:
+        raise tokens.error(f"{tokens.quote()} repeats more than {_MAX_POSITIONS:,} times")
     least = int(low)
     most = int(high) if high else None if comma else least
     if most is not None and most < least:
-        raise tokens.error(f"{tokens.shown()} ends before it begins; write {{least,most}}")
+        raise tokens.error(f"{tokens.quote()} ends before it begins; write {{least,most}}")
     return least, most
 
 

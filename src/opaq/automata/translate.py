@@ -21,11 +21,11 @@ def translate_ltlf(formula: Formula, alphabet: Sequence[Letter], *, minimal: boo
     the word read so far satisfies the formula. Raises BudgetError when the automaton grows too large.
     """
     letters = restrict_letters(alphabet, formula.labels())
-    table = formula_table(formula, letters)
+    table = _tabulate_formula(formula, letters)
     return to_automaton(minimise(table) if minimal else table, letters)
 
 
-def formula_table(formula: Formula, letters: Sequence[Letter]) -> Table:
+def _tabulate_formula(formula: Formula, letters: Sequence[Letter]) -> Table:
     """What the formula does on each of the letters, not minimised."""
     labels = tuple(sorted(formula.labels()))
     numbers = encode_letters(letters, labels)
@@ -53,9 +53,9 @@ def _future_table(formula: Formula, labels: tuple[str, ...], numbers: list[int])
     return explore(future.start, successors, lambda state: state[0], num_letters=len(numbers))
 
 
-MAX_TRIES = 200
-MAX_SIZE = 60  # of a formula that a shorter one is looked for: nobody reads a longer one
-MAX_WORK = 4_000  # states x letters of the automaton that shorter formulas are compared with
+_MAX_TRIES = 200
+_MAX_SIZE = 60  # of a formula that a shorter one is looked for: nobody reads a longer one
+_MAX_WORK = 4_000  # states x letters of the automaton that shorter formulas are compared with
 _FULL = 6  # up to so many labels an equivalence is tried on all label sets too
 
 
@@ -64,9 +64,9 @@ def explain(formula: Formula, automaton: Automaton, *, alphabet: Sequence[Letter
     missing = sorted(formula.labels() - frozenset().union(*alphabet))
     warnings = [f"no state carries the label '{label}'" for label in missing]
     letters = restrict_letters(alphabet, formula.labels())
-    if not letters or len(automaton.states) * len(letters) > MAX_WORK or formula.size() > MAX_SIZE:
+    if not letters or len(automaton.states) * len(letters) > _MAX_WORK or formula.size() > _MAX_SIZE:
         return warnings
-    shorter = simplest(formula, letters)
+    shorter = _simplify(formula, letters)
     if shorter == formula:
         return warnings
     labels = sorted(formula.labels())
@@ -77,18 +77,18 @@ def explain(formula: Formula, automaton: Automaton, *, alphabet: Sequence[Letter
     return [*warnings, f"{formula} is equivalent to {shorter}{where}"]
 
 
-def simplest(formula: Formula, letters: Sequence[Letter]) -> Formula:
+def _simplify(formula: Formula, letters: Sequence[Letter]) -> Formula:
     """The shortest formula found, by leaving parts out, that accepts the same words over the letters."""
-    aim, tries = minimise(formula_table(formula, letters)), 0
-    found: Formula | None = formula
-    while found is not None:
-        formula, found = found, None
+    aim, tries = minimise(_tabulate_formula(formula, letters)), 0
+    candidate: Formula | None = formula
+    while candidate is not None:
+        formula, candidate = candidate, None
         for shorter in sorted(set(_shorter(formula)), key=lambda each: (each.size(), str(each))):
             tries += 1
-            if tries > MAX_TRIES:
+            if tries > _MAX_TRIES:
                 return formula
             if _is(shorter, aim, letters):
-                found = shorter
+                candidate = shorter
                 break
     return formula
 
@@ -99,8 +99,8 @@ def _shorter(formula: Formula) -> Iterator[Formula]:
         yield Formula("true")
         yield Formula("false")
     yield from formula.parts
-    for place, part in enumerate(formula.parts):
-        before, after = formula.parts[:place], formula.parts[place + 1 :]
+    for position, part in enumerate(formula.parts):
+        before, after = formula.parts[:position], formula.parts[position + 1 :]
         if len(formula.parts) > 2:
             yield Formula(formula.kind, parts=before + after)
         for inner in _shorter(part):
@@ -109,13 +109,13 @@ def _shorter(formula: Formula) -> Iterator[Formula]:
 
 
 def _same(one: Formula, other: Formula, letters: Sequence[Letter]) -> bool:
-    return _is(other, minimise(formula_table(one, letters)), letters)
+    return _is(other, minimise(_tabulate_formula(one, letters)), letters)
 
 
 def _is(formula: Formula, aim: Table, letters: Sequence[Letter]) -> bool:
     """Whether a formula has the given minimal table."""
     try:
-        table = minimise(formula_table(formula, letters))
+        table = minimise(_tabulate_formula(formula, letters))
     except BudgetError:
         return False
     same_shape = table.moves.shape == aim.moves.shape
@@ -125,9 +125,6 @@ def _is(formula: Formula, aim: Table, letters: Sequence[Letter]) -> bool:
 def _all_letters(labels: Sequence[str]) -> list[Letter]:
     sizes = (combinations(labels, size) for size in range(len(labels) + 1))
     return [frozenset(chosen) for chosen in chain.from_iterable(sizes)]
-
-
-KINDS = ("ltlf", "regex")
 
 
 def language_automaton(

@@ -14,9 +14,9 @@ from opaq.model.automaton import Automaton, Edge, Guard, GuardError, parse_guard
 from opaq.model.mdp import MDP
 from opaq.spec.yaml import read_text
 
-MAX_DRAWN = 500  # states of a model beyond which a drawing shows nothing
-MAX_STATES = 100_000
-MAX_GUARD = 10_000
+_MAX_DRAWN = 500  # states of a model beyond which a drawing shows nothing
+_MAX_STATES = 100_000
+_MAX_GUARD = 10_000
 _PATTERN = re.compile(
     r"(?P<skip>//[^\n]*|/\*.*?\*/|\#[^\n]*)"
     r"|(?P<string>\"(?:[^\"\\]|\\.)*\")"
@@ -47,8 +47,8 @@ def automaton_to_dot(automaton: Automaton) -> str:
 
 def mdp_to_dot(mdp: MDP) -> str:
     """A drawing of a small model: states with their labels, an arrow for every move with action and probability."""
-    if mdp.num_states > MAX_DRAWN:
-        raise BudgetError(f"a model of {mdp.num_states:,} states is too large to draw; the limit is {MAX_DRAWN}")
+    if mdp.num_states > _MAX_DRAWN:
+        raise BudgetError(f"a model of {mdp.num_states:,} states is too large to draw; the limit is {_MAX_DRAWN}")
     lines = ["digraph model {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     for index, (name, labels) in enumerate(zip(mdp.states, mdp.labels_of(), strict=True)):
         listed = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
@@ -91,14 +91,14 @@ def automaton_from_dot(text: str, *, source: str = "") -> Automaton:
     return _assemble(tokens, drawing)
 
 
-Attributes = dict[str, tuple[str, int]]  # name -> its value, and the token it is
+_Attributes = dict[str, tuple[str, int]]  # name -> its value, and the token it is
 
 
 @dataclass(slots=True)
 class _Arrow:
     source: str
     target: str
-    attributes: Attributes
+    attributes: _Attributes
     at: int
 
 
@@ -106,8 +106,8 @@ class _Arrow:
 class _Drawing:
     """What has been drawn so far, and what new nodes and edges look like."""
 
-    looks: dict[str, Attributes] = field(default_factory=lambda: {"graph": {}, "node": {}, "edge": {}})
-    nodes: dict[str, Attributes] = field(default_factory=dict)
+    looks: dict[str, _Attributes] = field(default_factory=lambda: {"graph": {}, "node": {}, "edge": {}})
+    nodes: dict[str, _Attributes] = field(default_factory=dict)
     arrows: list[_Arrow] = field(default_factory=list)
 
     def look(self, name: str, attribute: str) -> str:
@@ -137,7 +137,7 @@ def _name(tokens: Tokens, wanted: str) -> str:
 
 
 def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
-    begun, word = tokens.at, _word(tokens)
+    first, word = tokens.at, _word(tokens)
     if word == "subgraph" or tokens.text == "{":
         raise tokens.error("subgraphs are not read", "draw the automaton as one graph")
     if word in drawing.looks:
@@ -146,7 +146,7 @@ def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
         return
     path = [_name(tokens, "a state, an edge or '}'")]
     if tokens.skip("="):
-        drawing.looks["graph"][path[0]] = (_name(tokens, "a value"), begun)
+        drawing.looks["graph"][path[0]] = (_name(tokens, "a value"), first)
         return
     while tokens.skip("->"):
         path.append(_name(tokens, "a state"))
@@ -156,16 +156,16 @@ def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
     attributes = _attributes(tokens)
     for name in path:
         drawing.nodes.setdefault(name, dict(drawing.looks["node"]))
-    if len(drawing.nodes) > MAX_STATES:
-        raise tokens.error(f"more than {MAX_STATES:,} states", at=begun)
+    if len(drawing.nodes) > _MAX_STATES:
+        raise tokens.error(f"more than {_MAX_STATES:,} states", at=first)
     if len(path) == 1:
         drawing.nodes[path[0]].update(attributes)
-    drawing.arrows += [_Arrow(*ends, drawing.looks["edge"] | attributes, begun) for ends in pairwise(path)]
+    drawing.arrows += [_Arrow(*ends, drawing.looks["edge"] | attributes, first) for ends in pairwise(path)]
 
 
-def _attributes(tokens: Tokens) -> Attributes:
+def _attributes(tokens: Tokens) -> _Attributes:
     """The attributes in brackets, if any."""
-    attributes: Attributes = {}
+    attributes: _Attributes = {}
     while tokens.skip("["):
         while not tokens.skip("]"):
             key = _name(tokens, "an attribute or ']'")
@@ -204,14 +204,14 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
 
 def _guard(tokens: Tokens, arrow: _Arrow) -> Guard:
     text, at = arrow.attributes.get("label", ("true", arrow.at))
-    if len(text) > MAX_GUARD:
-        found = f"a guard of {len(text):,} characters is too long; the limit is {MAX_GUARD:,}"
-        raise tokens.error(found, at=at)
+    if len(text) > _MAX_GUARD:
+        finding = f"a guard of {len(text):,} characters is too long; the limit is {_MAX_GUARD:,}"
+        raise tokens.error(finding, at=at)
     try:
         return parse_guard(text if text.strip() else "true")
     except GuardError as error:
-        found = f"the label of {arrow.source} -> {arrow.target} is not a guard: {error}"
-        raise tokens.error(found, at=at) from None
+        finding = f"the label of {arrow.source} -> {arrow.target} is not a guard: {error}"
+        raise tokens.error(finding, at=at) from None
 
 
 DOT = Format(

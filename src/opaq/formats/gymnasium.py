@@ -17,9 +17,9 @@ from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
 from opaq.spec.transitions import tabulate_choices
 
-END = "end"  # the label of states where the episode is over
-MAX_STATES = 1_000_000
-MAX_OPTIONS = 100_000  # characters and entries: a map of 300 x 300 cells
+_END = "end"  # the label of states where the episode is over
+_MAX_STATES = 1_000_000
+_MAX_OPTIONS = 100_000  # characters and entries: a map of 300 x 300 cells
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _VERSION = re.compile(r"-v\d+$")
 _REFUSED = ("render_mode", "disable_env_checker")
@@ -56,8 +56,8 @@ def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     for name in _REFUSED:
         if name in kwargs:
             raise _wrong(env_id, f"'{name}' does not belong to the model", "leave it out")
-    if (size := _size(kwargs)) > MAX_OPTIONS:
-        raise _wrong(env_id, f"the options hold {size:,} values and characters", f"the limit is {MAX_OPTIONS:,}")
+    if (size := _size(kwargs)) > _MAX_OPTIONS:
+        raise _wrong(env_id, f"the options hold {size:,} values and characters", f"the limit is {_MAX_OPTIONS:,}")
     try:
         import gymnasium
     except ImportError:
@@ -84,8 +84,8 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
-def _wrong(env_id: str, found: str, advice: str = "") -> InputError:
-    return InputError([Fault("", found, advice)], f"gymnasium {env_id[:80]!r}")
+def _wrong(env_id: str, finding: str, advice: str = "") -> InputError:
+    return InputError([Fault("", finding, advice)], f"gymnasium {env_id[:80]!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
     finished = np.concatenate((over, np.ones(copied.size, dtype=bool)))
     origin = np.concatenate((np.arange(moves.num_states), copied))  # [state] -> the environment's own state
     variables = {key: frozen(value[origin]) for key, value in _variables(environment, name, moves.num_states).items()}
-    marked = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {END: finished}
+    marked = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {_END: finished}
     labels = {key: ints(np.flatnonzero(mask)) for key, mask in marked.items() if mask.any()}
     mdp = _mdp(moves, start, _actions(name, moves.num_actions), finished=finished, copied=copied)
     return Imported(replace(mdp, labels=labels), variables=variables)
@@ -138,7 +138,7 @@ def _moves(environment: Any, faults: Faults) -> _Moves | None:
         faults.error("P", f"is not a table of transitions: {_first_line(error)}")
         return None
     columns = [np.array(column) for column in zip(*rows, strict=True)]
-    if set(map(int, table)) != set(range(len(table))) or len(table) > MAX_STATES or not columns:
+    if set(map(int, table)) != set(range(len(table))) or len(table) > _MAX_STATES or not columns:
         faults.error("P", f"its states are not numbered 0 to {len(table) - 1}, or are too many")
         return None
     _check(_Moves(len(table), num_actions, *columns), faults)
@@ -201,7 +201,7 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
     share = normalise_rows(row, np.concatenate((probability, np.ones(idle.size))), enabled.size).values
     choices = tabulate_choices(source, action, target, share, num_states=finished.size, num_actions=count)
     earned = share * np.concatenate((reward, np.zeros(idle.size)))
-    names = (*map(str, range(moves.num_states)), *(f"{state}.{END}" for state in copied.tolist()))
+    names = (*map(str, range(moves.num_states)), *(f"{state}.{_END}" for state in copied.tolist()))
     return MDP(
         states=names,
         actions=actions,

@@ -23,10 +23,10 @@ from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.spec.yaml import read_text
 
-MAX_STATES = 100_000
-MAX_LABELS = 100
-MAX_IMPLICIT = 10  # labels of a file that lists its edges without labels
-MAX_GUARD = 10_000
+_MAX_STATES = 100_000
+_MAX_LABELS = 100
+_MAX_IMPLICIT = 10  # labels of a file that lists its edges without labels
+_MAX_GUARD = 10_000
 _PATTERN = re.compile(
     r"(?P<skip>/\*.*?\*/)"
     r"|(?P<string>\"(?:[^\"\\]|\\.)*\")"
@@ -96,7 +96,7 @@ def _read(tokens: Tokens) -> Automaton:
 def _read_header(tokens: Tokens, header: _Header) -> None:
     at, text = tokens.at, tokens.take()
     if text == "States:":
-        header.num_states = _number(tokens, "a number of states", most=MAX_STATES)
+        header.num_states = _number(tokens, "a number of states", most=_MAX_STATES)
     elif text == "Start:":
         _read_start(tokens, at, header)
     elif text == "AP:":
@@ -121,7 +121,7 @@ def _read_start(tokens: Tokens, at: int, header: _Header) -> None:
     if header.start is not None:
         raise tokens.error("a second 'Start:'", "a deterministic automaton has one initial state", at=at)
     header.start = tokens.at
-    _number(tokens, "the number of a state", most=MAX_STATES)
+    _number(tokens, "the number of a state", most=_MAX_STATES)
     if tokens.text == "&":
         raise tokens.error("alternating automata are not read")
 
@@ -129,20 +129,20 @@ def _read_start(tokens: Tokens, at: int, header: _Header) -> None:
 def _read_labels(tokens: Tokens, at: int, header: _Header) -> None:
     if header.labels is not None:
         raise tokens.error("a second 'AP:'", at=at)
-    count = _number(tokens, "a number of labels", most=MAX_LABELS)
+    count = _number(tokens, "a number of labels", most=_MAX_LABELS)
     header.labels = [unquote(tokens.expect_kind("string", "a label in quotes")) for _ in range(count)]
     if len(set(header.labels)) < count or "" in header.labels:
         raise tokens.error("labels must be different and not empty", at=at)
 
 
 def _read_acceptance(tokens: Tokens, at: int, header: _Header) -> None:
-    stated = ""
+    condition = ""
     while tokens.kind in ("name", "number", "sign"):
-        stated += tokens.take()
-    if stated not in _ACCEPTANCE:
-        found = "the acceptance is not that of a finite automaton"
-        raise tokens.error(found, "write 'Acceptance: 1 Inf(0)'", at=at)
-    header.has_acceptance, header.accepts = True, _ACCEPTANCE[stated]
+        condition += tokens.take()
+    if condition not in _ACCEPTANCE:
+        finding = "the acceptance is not that of a finite automaton"
+        raise tokens.error(finding, "write 'Acceptance: 1 Inf(0)'", at=at)
+    header.has_acceptance, header.accepts = True, _ACCEPTANCE[condition]
 
 
 def _number(tokens: Tokens, wanted: str, *, most: int) -> int:
@@ -154,17 +154,17 @@ def _number(tokens: Tokens, wanted: str, *, most: int) -> int:
 
 def _expression(tokens: Tokens, header: _Header) -> Guard:
     """A label expression, aliases written out; labels are still numbers."""
-    begun = tokens.at
+    first = tokens.at
     guard = read_guard(tokens, lambda tokens: _atom(tokens, header))
     if _too_large(guard):
-        found = "the label expression is too large once aliases are written out"
-        raise tokens.error(found, f"limit: {MAX_GUARD:,} signs, nested {MAX_DEPTH} deep", at=begun)
+        finding = "the label expression is too large once aliases are written out"
+        raise tokens.error(finding, f"limit: {_MAX_GUARD:,} signs, nested {MAX_DEPTH} deep", at=first)
     return guard
 
 
 def _atom(tokens: Tokens, header: _Header) -> Guard:
     if tokens.kind == "number":
-        return Guard("label", str(_number(tokens, "", most=MAX_LABELS)))
+        return Guard("label", str(_number(tokens, "", most=_MAX_LABELS)))
     if tokens.text in ("t", "f"):
         return Guard("true" if tokens.take() == "t" else "false")
     if tokens.text not in header.aliases:
@@ -175,25 +175,25 @@ def _atom(tokens: Tokens, header: _Header) -> Guard:
 def _too_large(guard: Guard) -> bool:
     """Whether a guard is too long or too deep; looks at no more of it than is allowed."""
     size, left = 0, [(guard, 1)]
-    while left and size <= MAX_GUARD:
+    while left and size <= _MAX_GUARD:
         part, depth = left.pop()
         size += part.kind not in ("and", "or")
         if depth > MAX_DEPTH:
             return True
         left += [(inner, depth + 1) for inner in part.parts]
-    return size > MAX_GUARD
+    return size > _MAX_GUARD
 
 
 def _parse_label(tokens: Tokens, header: _Header) -> Guard | None:
     """A label expression in brackets with the labels' names, or None if there is none."""
     if not tokens.skip("["):
         return None
-    begun, labels = tokens.at, header.labels or []
+    first, labels = tokens.at, header.labels or []
     guard = _expression(tokens, header)
     tokens.expect("]")
     unknown = sorted(int(name) for name in guard.names() if int(name) >= len(labels))
     if unknown:
-        raise tokens.error(f"label {unknown[0]} is not among the {len(labels)} of 'AP:'", at=begun)
+        raise tokens.error(f"label {unknown[0]} is not among the {len(labels)} of 'AP:'", at=first)
     return _rename_labels(guard, labels)
 
 
@@ -205,29 +205,29 @@ def _rename_labels(guard: Guard, labels: Sequence[str]) -> Guard:
 
 def _read_state(tokens: Tokens, header: _Header, body: _Body) -> None:
     shared = _parse_label(tokens, header)
-    at, state = tokens.at, _number(tokens, "the number of a state", most=MAX_STATES)
+    at, state = tokens.at, _number(tokens, "the number of a state", most=_MAX_STATES)
     if state in body.names:
         raise tokens.error(f"state {state} is listed twice", at=at)
     body.names[state] = (unquote(tokens.take()) if tokens.kind == "string" else f"q{state}", at)
     if _marks(tokens):
         body.marked.add(state)
     implicit: list[int] = []
-    begun = tokens.at
+    first = tokens.at
     while tokens.text == "[" or tokens.kind == "number":
         edge = tokens.at
         guard = _parse_label(tokens, header) if shared is None else shared
-        target = _number(tokens, "the number of a state", most=MAX_STATES)
+        target = _number(tokens, "the number of a state", most=_MAX_STATES)
         if tokens.text in ("&", "{"):
             what = "alternating automata are" if tokens.text == "&" else "acceptance on edges is"
             raise tokens.error(f"{what} not read", "write a deterministic automaton with marks on states")
         if guard is None:
-            begun = begun if implicit else edge
+            first = first if implicit else edge
             implicit.append(target)
         else:
             body.edges.append((state, target, guard, edge))
     if implicit:
-        by_target = _by_position(tokens, header, implicit, begun)
-        body.edges += [(state, target, guard, begun) for target, guard in by_target]
+        by_target = _by_position(tokens, header, implicit, first)
+        body.edges += [(state, target, guard, first) for target, guard in by_target]
 
 
 def _marks(tokens: Tokens) -> bool:
@@ -241,12 +241,12 @@ def _marks(tokens: Tokens) -> bool:
     return marked
 
 
-def _by_position(tokens: Tokens, header: _Header, targets: list[int], begun: int) -> list[tuple[int, Guard]]:
+def _by_position(tokens: Tokens, header: _Header, targets: list[int], first: int) -> list[tuple[int, Guard]]:
     """Edges without labels: the i-th one is for the letter whose bits are those of i."""
     labels = header.labels or []
-    if len(labels) > MAX_IMPLICIT or len(targets) != 1 << len(labels):
-        found = f"{len(targets)} edges without labels, not one for each of the 2^{len(labels)} letters"
-        raise tokens.error(found, "write the label of each edge in brackets", at=begun)
+    if len(labels) > _MAX_IMPLICIT or len(targets) != 1 << len(labels):
+        finding = f"{len(targets)} edges without labels, not one for each of the 2^{len(labels)} letters"
+        raise tokens.error(finding, "write the label of each edge in brackets", at=first)
     letters, bits = np.array(targets), np.arange(len(targets))
     return [
         (target, cover_letters(bits[letters == target], bits[letters != target], labels))
@@ -286,12 +286,12 @@ def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_state
     """Refuse letters with two targets; the states that lack an edge for some letter."""
     index_of = {label: position for position, label in enumerate(header.labels or [])}
     covered = [FALSE] * num_states
-    diagrams = Diagrams(most=MAX_STATES)
+    diagrams = Diagrams(most=_MAX_STATES)
     for source, _, guard, at in body.edges:
         try:
-            meant = diagrams.of_guard(guard, index_of)
-            overlaps = diagrams.both([covered[source], meant]) != FALSE
-            covered[source] = diagrams.either([covered[source], meant])
+            function = diagrams.of_guard(guard, index_of)
+            overlaps = diagrams.both([covered[source], function]) != FALSE
+            covered[source] = diagrams.either([covered[source], function])
         except BudgetError:
             raise tokens.error("the labels of the edges are too complicated to compare", at=at) from None
         if overlaps:
@@ -301,7 +301,7 @@ def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_state
     return [state for state in range(num_states) if covered[state] != TRUE]
 
 
-def write_secret(problem: Problem, export: Export) -> str:
+def _write_secret(problem: Problem, export: Export) -> str:
     """Return the HOA file of the automaton of a problem's secret. Raises InputError when the secret has none."""
     if not isinstance(problem.secret, Language):
         raise InputError([Fault("secret", "has no automaton", "only languages become HOA files")], problem.name)
@@ -332,14 +332,14 @@ def _disjoint(edges: Sequence[Edge], state: int, index_of: dict[str, int]) -> It
     diagrams = Diagrams()
     earlier: list[tuple[int, Guard]] = []
     for guard, target in [*((edge.guard, edge.target) for edge in edges), (Guard("true"), state)]:
-        meant = diagrams.of_guard(guard, index_of)
-        taken = [(other, text) for other, text in earlier if diagrams.both([meant, other]) != FALSE]
-        left = diagrams.both([meant, *(diagrams.negate(other) for other, _ in taken)])
+        function = diagrams.of_guard(guard, index_of)
+        taken = [(other, text) for other, text in earlier if diagrams.both([function, other]) != FALSE]
+        left = diagrams.both([function, *(diagrams.negate(other) for other, _ in taken)])
         if left != FALSE:
             others = [Guard("not", parts=(other,)) for _, other in taken]
             parts = (*([] if guard.kind == "true" and others else [guard]), *others)
             yield _text(parts[0] if len(parts) == 1 else Guard("and", parts=parts), index_of), target
-        earlier.append((meant, guard))
+        earlier.append((function, guard))
 
 
 def _text(guard: Guard, index_of: dict[str, int]) -> str:
@@ -360,6 +360,6 @@ HOA = Format(
     "automaton",
     (".hoa",),
     read_hoa,
-    {"automaton": lambda automaton, export: automaton_to_hoa(automaton), "problem": write_secret},
+    {"automaton": lambda automaton, export: automaton_to_hoa(automaton), "problem": _write_secret},
     example=AUTOMATON_EXAMPLE,
 )

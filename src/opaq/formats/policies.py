@@ -144,13 +144,13 @@ def _words(key: RowKey) -> list[str]:
 def _align(line: list[str], widths: list[int], split: int) -> str:
     """Names to the left, numbers to the right."""
     cells = (
-        text.ljust(width) if place < split else text.rjust(width)
-        for place, (text, width) in enumerate(zip(line, widths, strict=True))
+        text.ljust(width) if column < split else text.rjust(width)
+        for column, (text, width) in enumerate(zip(line, widths, strict=True))
     )
     return "  ".join(cells).rstrip() + "\n"
 
 
-def write_scheduler(policy: Policy, export: Export) -> str:
+def _write_scheduler(policy: Policy, export: Export) -> str:
     """Return Storm's scheduler of a policy for the model of the problem it is for."""
     assert export.problem is not None  # a policy is not read without its problem
     return policy_to_storm_scheduler(policy, export.problem.mdp)
@@ -167,4 +167,6 @@ CSV = Format("csv", "a table", "table", (".csv",), writers={"policy": lambda pol
 TXT = Format(
     "txt", "a policy as text", "policy", (".txt",), writers={"policy": lambda policy, export: policy_to_table(policy)}
 )
-SCHEDULER = Format("scheduler", "a scheduler of Storm", "policy", (".storm.json",), writers={"policy": write_scheduler})
+SCHEDULER = Format(
+    "scheduler", "a scheduler of Storm", "policy", (".storm.json",), writers={"policy": _write_scheduler}
+)

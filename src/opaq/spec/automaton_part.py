@@ -71,7 +71,7 @@ def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
         return None if minimal is None else automaton
     if accepts and isinstance(cursor.value, Mapping) and not {"accepting", "file"} & set(cursor.value):
         cursor.child("accepting", None).error("is missing", "list the accepting states")
-    return DRAWN.read(cursor)
+    return _DRAWN.read(cursor)
 
 
 def _read_drawn(cursor: Cursor) -> Automaton | None:
@@ -132,12 +132,12 @@ def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool)
     return automaton
 
 
-def _alphabet(names: Scope) -> list[frozenset[str]] | None:
+def _alphabet(scope: Scope) -> list[frozenset[str]] | None:
     """The label sets that occur, in the order in which states first carry them; None when labels are not known."""
-    labels = names.labels
-    if labels is None or names.states.index is None or any(states is None for states in labels.values()):
+    labels = scope.labels
+    if labels is None or scope.states.index is None or any(states is None for states in labels.values()):
         return None
-    carried = np.zeros((len(names.states), len(labels)), dtype=bool)
+    carried = np.zeros((len(scope.states), len(labels)), dtype=bool)
     for index, states in enumerate(labels.values()):
         if states is not None:
             carried[states, index] = True
@@ -146,7 +146,7 @@ def _alphabet(names: Scope) -> list[frozenset[str]] | None:
     return [frozenset(listed[index] for index in np.flatnonzero(row)) for row in distinct[np.argsort(first)]]
 
 
-def _parts(automaton: Automaton, names: Scope) -> Plain:
+def _parts(automaton: Automaton, scope: Scope) -> Plain:
     states = automaton.states
     return {
         "states": states,
@@ -164,7 +164,7 @@ _NODE = name_of("automaton", "a state of the automaton")
 _GUARD: ValueType[Guard] = ValueType(
     "a guard: labels joined with `! & | ( )`, or `true`", _read_guard, {"type": ["string", "boolean"]}
 )
-EDGE: Record[Edge] = Record(
+_EDGE: Record[Edge] = Record(
     "edge",
     "Edges are tried in order; no match means stay.",
     (
@@ -174,7 +174,7 @@ EDGE: Record[Edge] = Record(
     ),
     build_from_keys(Edge, "from", "to", "when"),
 )
-_EDGES = dataclasses.replace(list_of(EDGE.shape, "a list of edges"), write=write_unchanged)
+_EDGES = dataclasses.replace(list_of(_EDGE.shape, "a list of edges"), write=write_unchanged)
 _READS = "Which label moves it: of the state entered (first that of the start), or of the state left."
 AUTOMATON: Record[Automaton] = Record(
     "automaton",
@@ -195,7 +195,7 @@ automaton:
   accepting: [y]
   edges: [{from: x, to: y, when: goal}]""",
 )
-DRAWN: ValueType[Automaton] = accept_object(
+_DRAWN: ValueType[Automaton] = accept_object(
     ValueType(
         "a mapping: [automaton](#automaton), or `{file: x.hoa}` or `{file: x.dot}`, relative to the problem file",
         _read_drawn,
@@ -208,7 +208,7 @@ DRAWN: ValueType[Automaton] = accept_object(
 )
 _LTLF, _REGEX = (raw_value(f"text, e.g. `{_EXAMPLES[kind]}`", TEXT_SCHEMA) for kind in ("ltlf", "regex"))
 LANGUAGE_KEYS = {
-    "automaton": Key("automaton", DRAWN, "An automaton over labels."),
+    "automaton": Key("automaton", _DRAWN, "An automaton over labels."),
     "ltlf": Key("ltlf", _LTLF, "A formula of linear temporal logic on finite runs."),
     "regex": Key("regex", _REGEX, "A regular expression over labels."),
 }

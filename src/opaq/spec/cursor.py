@@ -23,7 +23,7 @@ from opaq.model.mdp import MDP, Imported, positions
 
 T = TypeVar("T")
 
-MAX_NAME = 10_000  # characters
+_MAX_NAME = 10_000  # characters
 _CELL_TEXT = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)|(\d+)\s*,\s*(\d+)")
 
 
@@ -237,8 +237,8 @@ class Cursor:
             return str(int(value))
         if not isinstance(value, str):
             self.wrong("a name", "put it in quotes" if isinstance(value, bool | float) else "")
-        elif len(value) > MAX_NAME:
-            self.error(f"a name of {len(value):,} characters is too long", f"the limit is {MAX_NAME:,}")
+        elif len(value) > _MAX_NAME:
+            self.error(f"a name of {len(value):,} characters is too long", f"the limit is {_MAX_NAME:,}")
         elif not value or value != value.strip():
             self.error(f"'{value}' is not a name", "a name has at least one character and no space around it")
         else:

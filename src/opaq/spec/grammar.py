@@ -57,24 +57,24 @@ class ValueType(Generic[T]):
             return {"$ref": f"#/$defs/{self.ref}"}
         if self.ref:
             definitions[self.ref] = {}  # it may refer to itself
-        schema: Plain = resolve_schema(self.schema, definitions)
+        schema: Plain = _resolve_schema(self.schema, definitions)
         if not self.ref:
             return schema
         definitions[self.ref] = schema
         return {"$ref": f"#/$defs/{self.ref}"}
 
 
-def resolve_schema(form: Any, definitions: Plain) -> Any:
+def _resolve_schema(form: Any, definitions: Plain) -> Any:
     """Return a JSON schema with its value types, functions of the definitions and tuples (`anyOf`) written out."""
     if isinstance(form, ValueType):
         return form.to_schema(definitions)
     if callable(form):
         return form(definitions)
     if isinstance(form, tuple):
-        return {"anyOf": resolve_schema(list(form), definitions)}
+        return {"anyOf": _resolve_schema(list(form), definitions)}
     if isinstance(form, list):
-        return [resolve_schema(part, definitions) for part in form]
-    return {key: resolve_schema(part, definitions) for key, part in form.items()} if isinstance(form, dict) else form
+        return [_resolve_schema(part, definitions) for part in form]
+    return {key: _resolve_schema(part, definitions) for key, part in form.items()} if isinstance(form, dict) else form
 
 
 @dataclass(frozen=True, slots=True)

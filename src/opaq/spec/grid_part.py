@@ -33,13 +33,13 @@ from opaq.spec.model_part import LABELS, Plant, assemble, mdp_of, model_scope
 from opaq.spec.sets import START, STATE, STATES, read_start, read_states
 from opaq.spec.transitions import ActionTable, tabulate_choices
 
-MAX_CELLS = 1_000_000
-MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)
+_MAX_CELLS = 1_000_000
+_MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)
 _START = "say where the run starts: cells, {cell: probability}, {column: c} or {row: r}"
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class _Board:
     """The cells that are no walls, numbered row by row."""
 
     width: int
@@ -116,19 +116,19 @@ def _make(fields: Fields) -> Plant:
     return assemble(fields, scope, choices=choices, start=start, where=fields.cursor)
 
 
-def _read_board(fields: Fields) -> Board | None:
+def _read_board(fields: Fields) -> _Board | None:
     sides = _read_size(fields)
     if sides is None:
         return None
     width, height = sides
-    if width * height > MAX_CELLS:
-        return fields.cursor.error(f"has {width * height:,} cells, more than {MAX_CELLS:,}")
+    if width * height > _MAX_CELLS:
+        return fields.cursor.error(f"has {width * height:,} cells, more than {_MAX_CELLS:,}")
     blocked = _read_walls(fields.at("walls"), sides) if "walls" in fields else np.zeros((height, width), dtype=bool)
     if blocked is None:
         return None
     if blocked.all():
         return fields.at("walls").error("leave no free cell")
-    return Board(width, height, np.where(blocked, -1, np.cumsum(~blocked).reshape(blocked.shape) - 1))
+    return _Board(width, height, np.where(blocked, -1, np.cumsum(~blocked).reshape(blocked.shape) - 1))
 
 
 def _read_size(fields: Fields) -> tuple[int, int] | None:
@@ -144,7 +144,7 @@ def _read_size(fields: Fields) -> tuple[int, int] | None:
         for key in ("width", "height"):
             fields.require(key, "say how many cells")
         sides = [fields.at(key) for key in by_side]
-    read = all_or_none([side.whole(low=1, high=MAX_CELLS) for side in sides or []])
+    read = all_or_none([side.whole(low=1, high=_MAX_CELLS) for side in sides or []])
     return None if read is None or len(read) < 2 else (read[0], read[1])
 
 
@@ -169,10 +169,10 @@ def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
     return blocked if usable else None
 
 
-def _read_start(cursor: Cursor, board: Board | None) -> FloatArray | None:
+def _read_start(cursor: Cursor, board: _Board | None) -> FloatArray | None:
     if not isinstance(cursor.value, Mapping) or not {"column", "row"} & set(cursor.value):
         return read_start(cursor)
-    fields = LINE.open(cursor)
+    fields = _LINE.open(cursor)
     if board is None or fields is None:
         return None
     sizes = {"column": board.width, "row": board.height}
@@ -212,17 +212,17 @@ def _name_cell(cursor: Cursor) -> list[tuple[Cursor, float]]:
 
 
 def _list_cells(cursor: Cursor) -> list[tuple[Cursor, float]]:
-    opened = [CELL_REWARD.open(entry) for entry in cursor.items() or []]
+    opened = [_CELL_REWARD.open(entry) for entry in cursor.items() or []]
     read = [(fields.at("cells"), fields.read("reward")) for fields in opened if fields is not None]
     return [(cells, amount) for cells, amount in read if amount is not None and cells.value is not None]
 
 
-def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> ActionTable:
+def _choices(board: _Board, *, slip: float, stay: bool, traps: IntArray) -> ActionTable:
     """Every action of every cell; traps hold the agent whatever it does."""
     num_states = board.free()[0].size
     own = np.arange(num_states)
     held = np.isin(own, traps)
-    reach = [np.where(held, own, board.after(move)) for move in MOVES]
+    reach = [np.where(held, own, board.after(move)) for move in _MOVES]
     pieces = [
         (action, reach[(action + turn) % 4], share)
         for action in range(4)
@@ -237,13 +237,13 @@ def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> Actio
     return tabulate_choices(states, actions, targets, shares, num_states=num_states, num_actions=4 + stay)
 
 
-_INDEX, _SIDE = whole(0, MAX_CELLS), whole(1, MAX_CELLS)
-LINE: Record[Any] = Record(
+_INDEX, _SIDE = whole(0, _MAX_CELLS), whole(1, _MAX_CELLS)
+_LINE: Record[Any] = Record(
     "line",
     "The free cells of a column, of a row, or of both.",
     (Key("column", _INDEX, "The column, from 0."), Key("row", _INDEX, "The row, from 0.")),
 )
-CELL_REWARD: Record[Any] = Record(
+_CELL_REWARD: Record[Any] = Record(
     "cell_reward",
     "What some cells earn.",
     (
@@ -251,16 +251,16 @@ CELL_REWARD: Record[Any] = Record(
         Key("reward", REWARD, "What each of them earns.", required="say how much"),
     ),
 )
-GRID_REWARDS: ValueType[FloatArray] = ValueType(
+_GRID_REWARDS: ValueType[FloatArray] = ValueType(
     '`{label or cell: number}` where `"*"` is every other cell, or `[{cells: [...], reward: 1}]`. A cell has one '
     "reward, earned on every step there",
     _read_rewards,
-    (list_schema(CELL_REWARD.shape), mapping_schema(REWARD)),
+    (list_schema(_CELL_REWARD.shape), mapping_schema(REWARD)),
     ref="grid_rewards",
 )
-_NAMED_REWARDS = map_of(GRID_REWARDS, "name -> rewards, in the same form")
+_NAMED_REWARDS = map_of(_GRID_REWARDS, "name -> rewards, in the same form")
 _SIZE = raw_value("`[width, height]`", list_schema({"type": "integer", "minimum": 1}) | {"minItems": 2, "maxItems": 2})
-_BEGIN = raw_value("cells (each as likely), `{cell: probability}`, `{column: c}` or `{row: r}`", (LINE.shape, START))
+_BEGIN = raw_value("cells (each as likely), `{cell: probability}`, `{column: c}` or `{row: r}`", (_LINE.shape, START))
 GRID: Record[Plant] = Record(
     "grid",
     "A grid world with the actions N, E, S, W. Cells are `[column, row]`, row 0 on top, and are called `(column,row)`; "
@@ -274,7 +274,7 @@ GRID: Record[Plant] = Record(
         Key("slip", number(0, 0.5), "The probability to move to each side of the intended direction.", default=0.0),
         Key("stay", FLAG, 'Whether there is an action "stay" that always succeeds.', default=False),
         Key("start", _BEGIN, "Where the run starts.", required=_START),
-        Key("rewards", GRID_REWARDS, "What is earned at every time 0 .. horizon."),
+        Key("rewards", _GRID_REWARDS, "What is earned at every time 0 .. horizon."),
         Key("named_rewards", _NAMED_REWARDS, "Further rewards, to which requirements of the task refer."),
         Key("labels", LABELS, "Secrets, sensors, rewards, guards and formulas refer to labels."),
     ),

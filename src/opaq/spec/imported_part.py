@@ -23,7 +23,7 @@ def add_imported(
     _TAKEN[name] = options
 
 
-def imported_record() -> Record[Plant]:
+def _imported_record() -> Record[Plant]:
     """The mapping with the kinds there are now, each option with those that take it."""
     takers = {key.name: tuple(kind for kind, names in _TAKEN.items() if key.name in names) for key in OPTIONS}
     options = tuple(dataclasses.replace(key, goes_with=takers[key.name]) for key in OPTIONS)
@@ -33,7 +33,7 @@ def imported_record() -> Record[Plant]:
 
 def read_imported(cursor: Cursor) -> Plant | None:
     """A model of another tool; keys that its kind does not take are unknown there."""
-    record = imported_record()
+    record = _imported_record()
     kinds = [name for name in IMPORTED.kinds if name in cursor.value]
     if len(kinds) == 1:
         others = set(IMPORTED.kinds) - set(kinds)
@@ -149,4 +149,4 @@ add_imported("drn", "A DRN file, read by Storm.", ("reward",))
 add_imported("umb", "A UMB file.", ("reward",))
 add_imported("pomdp", "A file of pomdp.org.")
 add_imported("gymnasium", "A registered tabular environment.", ("options",), "the id of an environment")
-IMPORTED_SHAPE: ValueType[Plant] = record_type("imported", imported_record)
+IMPORTED_SHAPE: ValueType[Plant] = record_type("imported", _imported_record)

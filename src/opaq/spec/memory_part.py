@@ -44,12 +44,12 @@ from opaq.spec.rows import (
 )
 from opaq.spec.sets import STATES, write_states
 
-MAX_UPDATES = 10_000_000  # nodes x states x actions
-MAX_JOINT = 1_000_000  # actions x nodes, where the policy chooses both
-FREE = "free"  # the policy chooses the next node together with the action
+_MAX_UPDATES = 10_000_000  # nodes x states x actions
+_MAX_JOINT = 1_000_000  # actions x nodes, where the policy chooses both
+_FREE = "free"  # the policy chooses the next node together with the action
 
 
-class Rule(NamedTuple):
+class _Rule(NamedTuple):
     """From a node, in some states, on some actions (None: all of them), to a distribution over nodes."""
 
     node: int
@@ -58,7 +58,7 @@ class Rule(NamedTuple):
     actions: list[int] | None
 
 
-Updates = tuple[IntArray, SparseRows]  # [node, state, action] -> update, and [update, node]
+_Updates = tuple[IntArray, SparseRows]  # [node, state, action] -> update, and [update, node]
 
 
 def build_memory(
@@ -84,7 +84,7 @@ def build_memory(
     path: what faults call the memory.
     """
     spec = drop_none(nodes=nodes, start=start, start_in=start_in, update=update)
-    return read_with_faults(MEMORY.read, Scope.of(mdp).cursor(spec, path), faults)
+    return read_with_faults(_MEMORY.read, Scope.of(mdp).cursor(spec, path), faults)
 
 
 def free_memory(mdp: MDP, count: int) -> Memory:
@@ -100,7 +100,7 @@ def free_memory(mdp: MDP, count: int) -> Memory:
     return Memory(_number_names(count), start, *_staying((count, size, len(mdp.actions))), free=True)
 
 
-def _staying(sizes: tuple[int, int, int]) -> Updates:
+def _staying(sizes: tuple[int, int, int]) -> _Updates:
     """Every node is kept."""
     nodes = ints(np.arange(sizes[0]))
     rows = SparseRows.from_entries(nodes, nodes, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
@@ -123,8 +123,8 @@ def _make(fields: Fields) -> Memory | None:
     nodes: tuple[str, ...] | None = fields.read("nodes")
     scope = replace(fields.cursor.scope, nodes=NameTable.of("node", nodes))
     start = _read_start(fields, scope.nodes)
-    free = isinstance(fields.at("update").value, str) and fields.at("update").value == FREE
-    update: Updates | None
+    free = isinstance(fields.at("update").value, str) and fields.at("update").value == _FREE
+    update: _Updates | None
     if free:
         _check_joint(fields.at("nodes"), nodes or ())
         sizes = _sizes(scope)
@@ -138,8 +138,8 @@ def _make(fields: Fields) -> Memory | None:
 def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
     num_actions = len(cursor.scope.actions)
     joint = num_actions * len(nodes)
-    finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
-    cursor.exceeds(joint, MAX_JOINT, finding, "use fewer nodes")
+    finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {_MAX_JOINT:,}"
+    cursor.exceeds(joint, _MAX_JOINT, finding, "use fewer nodes")
     for node in nodes:
         if ">" in node:
             cursor.error(f"'{node}' cannot name a node", "'>' joins an action with the next node")
@@ -160,32 +160,30 @@ def _read_start(fields: Fields, nodes: NameTable) -> SparseRows | None:
     """The node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
     cursor, states = fields.at("start"), fields.cursor.scope.states
     if is_array(cursor.value):
-        stated = (
-            None if nodes.index is None else read_array_rows(cursor, given=states, listed=nodes, blank="is all zero")
-        )
-        return None if stated is None else stated.table
+        rows = None if nodes.index is None else read_array_rows(cursor, given=states, listed=nodes, blank="is all zero")
+        return None if rows is None else rows.table
     common = {0: 1.0} if cursor.value is None else read_distribution(cursor, nodes)
     exceptions = fields.at("start_in") if "start_in" in fields else fields.cursor.child("start_in", {})
     return rows_by_name(exceptions, states, nodes, rest=dict.fromkeys(range(len(states)), common))
 
 
-def _sizes(names: Scope) -> tuple[int, int, int]:
-    return len(names.nodes), len(names.states), len(names.actions)
+def _sizes(scope: Scope) -> tuple[int, int, int]:
+    return len(scope.nodes), len(scope.states), len(scope.actions)
 
 
-def _read_update(cursor: Cursor) -> Updates | None:
+def _read_update(cursor: Cursor) -> _Updates | None:
     """Which update each (node, state, action) makes, and the updates."""
     value, sizes = cursor.value, _sizes(cursor.scope)
-    if math.prod(sizes) > MAX_UPDATES:
+    if math.prod(sizes) > _MAX_UPDATES:
         counts = f"{sizes[0]:,} nodes, {sizes[1]:,} states and {sizes[2]:,} actions make {math.prod(sizes):,} updates"
-        return cursor.error(f"{counts}, more than {MAX_UPDATES:,}", "use fewer nodes")
+        return cursor.error(f"{counts}, more than {_MAX_UPDATES:,}", "use fewer nodes")
     if isinstance(value, np.ndarray) or (isinstance(value, list) and value and is_array(value[0])):
         return _update_array(cursor, sizes)
     rules = _RULES.read(cursor)
     return None if rules is None else _lay_rules(rules, sizes)
 
 
-def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int]) -> Updates | None:
+def _lay_rules(rules: list[_Rule], sizes: tuple[int, int, int]) -> _Updates | None:
     """The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay"."""
     if not min(sizes):
         return None
@@ -199,7 +197,7 @@ def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int]) -> Updates | None
     return _canonical(update_of, updates)
 
 
-def _update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> Updates | None:
+def _update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> _Updates | None:
     table = read_array(cursor, axes=("node", "state", "action", "node"))
     if table is None or not min(sizes) or not check_shape(cursor, table.shape, (*sizes, sizes[0])):
         return None
@@ -213,7 +211,7 @@ def _update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> Updates | None
     return _canonical(update_of.reshape(sizes), rows)
 
 
-def _canonical(update_of: IntArray, rows: list[dict[int, float]]) -> Updates:
+def _canonical(update_of: IntArray, rows: list[dict[int, float]]) -> _Updates:
     """The same updates, each listed once, in the order in which they are first used."""
     number: dict[tuple[tuple[int, float], ...], int] = {}
     renamed = np.zeros(len(rows), dtype=np.int64)
@@ -226,22 +224,22 @@ def _canonical(update_of: IntArray, rows: list[dict[int, float]]) -> Updates:
     return ints(renamed[update_of]), updates
 
 
-def _parts(memory: Memory, names: Scope) -> Plain:
+def _parts(memory: Memory, scope: Scope) -> Plain:
     """In names; without a model in arrays."""
-    nodes, states = memory.nodes, names.states.listed
+    nodes, states = memory.nodes, scope.states.listed
     parts: Plain = {"nodes": list(nodes)}
     if not states:
         parts["start"] = memory.start.dense().tolist()
-        return parts | {"update": FREE if memory.free else memory.updates.dense()[memory.update_of].tolist()}
+        return parts | {"update": _FREE if memory.free else memory.updates.dense()[memory.update_of].tolist()}
     parts["start_in"] = write_rows(memory.start, states, nodes)
-    rules = [rule for node in range(len(nodes)) for rule in _written_rules(memory, node, names)]
-    return parts | {"update": FREE if memory.free else rules}
+    rules = [rule for node in range(len(nodes)) for rule in _written_rules(memory, node, scope)]
+    return parts | {"update": _FREE if memory.free else rules}
 
 
-def _written_rules(memory: Memory, node: int, names: Scope) -> list[Plain]:
+def _written_rules(memory: Memory, node: int, scope: Scope) -> list[Plain]:
     """The rules of one node: for each update the actions that share the states on which they make it."""
     rules: list[Plain] = []
-    updates, listed = memory.update_of[node], names.actions.listed  # [state, action]
+    updates, listed = memory.update_of[node], scope.actions.listed  # [state, action]
     for update in np.unique(updates).tolist():
         to = write_shares(*memory.updates.row(update), memory.nodes)
         if to == {memory.nodes[node]: 1.0}:
@@ -253,21 +251,21 @@ def _written_rules(memory: Memory, node: int, names: Scope) -> list[Plain]:
                 actions_of.setdefault(states, []).append(name)
         for states, actions in actions_of.items():
             rule: Plain = {"from": memory.nodes[node], "to": to}
-            rule |= {"state": write_states(states, names)} if len(states) < len(names.states) else {}
+            rule |= {"state": write_states(states, scope)} if len(states) < len(scope.states) else {}
             rules.append(rule | ({"action": actions} if len(actions) < len(listed) else {}))
     return rules
 
 
-def _rule(fields: Fields) -> Rule | None:
+def _rule(fields: Fields) -> _Rule | None:
     values = {key: fields.read(key) for key in fields.keys}
     unusable = any(values[key] is None for key in ("from", "to", *fields.given))
-    return None if unusable else Rule(values["from"], values["to"], values["state"], values["action"])
+    return None if unusable else _Rule(values["from"], values["to"], values["state"], values["action"])
 
 
 _NODE = name_of("nodes", "a node")
 _TO = distribution_of("nodes", "a node, or `{node: probability}`")
 _ACTIONS = names_of("actions", "an action or a list of actions")
-RULE: Record[Rule] = Record(
+_RULE: Record[_Rule] = Record(
     "rule",
     "A move of the memory.",
     (
@@ -278,16 +276,16 @@ RULE: Record[Rule] = Record(
     ),
     _rule,
 )
-_RULES = list_of(RULE.shape, "rules tried in order; no match keeps the node")
+_RULES = list_of(_RULE.shape, "rules tried in order; no match keeps the node")
 _NODES: ValueType[Any] = ValueType("names, or how many", _read_nodes, ({"type": "integer", "minimum": 1}, NAMES))
 _START = raw_value("a node, `{node: probability}`, or an array `[state][node]`", (DISTRIBUTION, ARRAY))
 _UPDATE = raw_value(
     f"{_RULES.description}. `free`: the policy chooses the next node together with the action. Also an array "
     "`[node][state][action][node]`",
-    (_RULES, ARRAY, {"const": FREE}),
-    inside=(RULE.shape,),
+    (_RULES, ARRAY, {"const": _FREE}),
+    inside=(_RULE.shape,),
 )
-MEMORY: Record[Memory] = Record(
+_MEMORY: Record[Memory] = Record(
     "memory",
     "A machine the policy carries, moved by the state and the action of each step.",
     (
@@ -303,4 +301,4 @@ memory:
   nodes: [calm, alert]
   update: [{from: calm, to: alert, state: goal}]""",
 )
-MACHINE: ValueType[Memory] = accept_object(MEMORY.shape, Memory, _check)
+MACHINE: ValueType[Memory] = accept_object(_MEMORY.shape, Memory, _check)

@@ -28,7 +28,7 @@ from opaq.spec.transitions import (
 
 
 @dataclass(frozen=True, slots=True)
-class Reward:
+class _Reward:
     """One entry: a number for a state and an action, where None stands for all of them."""
 
     state: int | None
@@ -37,17 +37,17 @@ class Reward:
     cursor: Cursor
 
 
-Rewards = list[Reward] | FloatArray  # entries from the vaguest to the most exact, or an array [state(, action)]
+Rewards = list[_Reward] | FloatArray  # entries from the vaguest to the most exact, or an array [state(, action)]
 
 
-def read_rewards(cursor: Cursor) -> Rewards | None:
+def _read_rewards(cursor: Cursor) -> Rewards | None:
     """Rewards as state -> number or state -> action -> number ("*" stands for the rest), or as an array."""
     if is_array(cursor.value):
         return _array(cursor)
     entries, states = cursor.entries(), cursor.scope.states
     if entries is None:
         return None
-    rewards: list[Reward] = []
+    rewards: list[_Reward] = []
     for key, entry in entries.items():
         state = None if key == "*" else states.find(cursor.child(key, key))
         if key == "*" or state is not None or states.index is None:
@@ -75,27 +75,27 @@ def expand_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameT
     return floats(amounts)
 
 
-def write_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
+def _write_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
     """Rewards by state, where there are any: one number when every action earns the same, else one per action."""
-    stated: Plain = {}
+    rewards: Plain = {}
     for state, name in enumerate(mdp.states):
         choices = range(int(mdp.choice_start[state]), int(mdp.choice_start[state + 1]))
-        earned = {mdp.actions[mdp.choice_action[choice]]: float(amounts[choice]) for choice in choices}
-        if any(earned.values()):
-            stated[name] = next(iter(earned.values())) if len(set(earned.values())) == 1 else earned
-    return stated
+        of_action = {mdp.actions[mdp.choice_action[choice]]: float(amounts[choice]) for choice in choices}
+        if any(of_action.values()):
+            rewards[name] = next(iter(of_action.values())) if len(set(of_action.values())) == 1 else of_action
+    return rewards
 
 
-def _of_state(cursor: Cursor, state: int | None) -> list[Reward]:
+def _of_state(cursor: Cursor, state: int | None) -> list[_Reward]:
     if not isinstance(cursor.value, Mapping):
         value = cursor.reward()
-        return [] if value is None else [Reward(state, None, value, cursor)]
+        return [] if value is None else [_Reward(state, None, value, cursor)]
     rewards = []
     for key, entry in (cursor.entries() or {}).items():
         action = None if key == "*" else cursor.scope.actions.find(cursor.child(key, key))
         value = entry.reward()
         if value is not None and (key == "*" or action is not None):
-            rewards.append(Reward(state, action, value, entry))
+            rewards.append(_Reward(state, action, value, entry))
     return rewards
 
 
@@ -114,7 +114,7 @@ def _array(cursor: Cursor) -> FloatArray | None:
 REWARDS: ValueType[Rewards] = ValueType(
     'state -> number, or state -> action -> number; `"*"` stands for the rest; not listed: 0. Also an array `[state]` '
     "or `[state][action]`",
-    read_rewards,
+    _read_rewards,
     (mapping_schema((REWARD, mapping_schema(REWARD))), ARRAY),
     ref="rewards",
 )
@@ -173,7 +173,7 @@ def _check_label(cursor: Cursor, label: str) -> None:
         cursor.error(f"'{label}' cannot name a label", 'labels stand in guards: leave out " & | ! ~ ( )')
 
 
-def read_labels(cursor: Cursor) -> dict[str, IntArray | None] | None:
+def _read_labels(cursor: Cursor) -> dict[str, IntArray | None] | None:
     """Labels as label -> states; None for one that is unusable. Later labels may use those before them."""
     entries = cursor.entries()
     if entries is None:
@@ -269,20 +269,20 @@ def _list_names(fields: Fields, key: str, entries: TransitionEntries | None) -> 
     return tuple(str(index) for index in range(count))
 
 
-def _parts(mdp: MDP, names: Scope) -> Plain:
+def _parts(mdp: MDP, scope: Scope) -> Plain:
     return {
         "states": mdp.states,
         "actions": mdp.actions,
         "start": mdp.start,
         "transitions": ActionTable.of(mdp),
-        "rewards": write_rewards(mdp, mdp.rewards),
-        "named_rewards": {name: write_rewards(mdp, amounts) for name, amounts in mdp.named_rewards.items()},
+        "rewards": _write_rewards(mdp, mdp.rewards),
+        "named_rewards": {name: _write_rewards(mdp, amounts) for name, amounts in mdp.named_rewards.items()},
         "labels": dict(mdp.labels),
     }
 
 
 _LABELS: ValueType[Any] = map_of(STATES, "label -> states", ref="labels")
-LABELS: ValueType[Any] = replace(_LABELS, read=read_labels)
+LABELS: ValueType[Any] = replace(_LABELS, read=_read_labels)
 _LEADS = "say where every action leads: {state: {action: {next: probability}}}"
 MODEL: Record[Any] = Record(
     "model",

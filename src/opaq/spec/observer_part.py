@@ -37,7 +37,7 @@ from opaq.spec.grammar import (
 from opaq.spec.rows import (
     DISTRIBUTION,
     TABLE,
-    Shown,
+    NamedRows,
     collect_names,
     exceeds_table_limit,
     read_by_name,
@@ -47,11 +47,11 @@ from opaq.spec.rows import (
 )
 from opaq.spec.sets import STATES
 
-MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
+_MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
 _MAX_ALIKE = 2_000  # observations that noise may take for each other
 
 
-def merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
+def _merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
     """Observations that look the same: {common name: [observations]}."""
     entries = cursor.entries()
     if entries is None:
@@ -79,7 +79,7 @@ def merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
     return _seen_through(observer, channel, left.listed)
 
 
-def add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
+def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
     """Observations taken for others: {keep: probability}, or {observation: {observation: probability}}."""
     entries = cursor.entries()
     if entries is None:
@@ -119,10 +119,10 @@ def _evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
 def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
     """Whether noise would let too many states show too many observations."""
     after = observer.after_action
-    shown = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
-    entries = int(np.diff(channel.starts)[shown].sum())
-    finding = f"makes {entries:,} emissions, more than {MAX_ENTRIES:,}"
-    return cursor.exceeds(entries, MAX_ENTRIES, finding, "mix up fewer observations")
+    columns = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
+    entries = int(np.diff(channel.starts)[columns].sum())
+    finding = f"makes {entries:,} emissions, more than {_MAX_ENTRIES:,}"
+    return cursor.exceeds(entries, _MAX_ENTRIES, finding, "mix up fewer observations")
 
 
 def _seen_through(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:
@@ -150,7 +150,7 @@ def _unnamed(covers: Any, detects: float, false_alarm: float) -> Sensor:
     return Sensor("", covers, detects, false_alarm)
 
 
-SENSOR: Record[Sensor] = Record(
+_SENSOR: Record[Sensor] = Record(
     "sensor",
     "Sensors fire independently; the observation is the set that fired, e.g. `A+B`.",
     (
@@ -161,10 +161,10 @@ SENSOR: Record[Sensor] = Record(
     build_from_keys(_unnamed, "covers", "detects", "false_alarm"),
     attributes("covers", "detects", "false_alarm"),
 )
-SENSORS = map_of(SENSOR.shape, "name -> sensor")
+_SENSORS = map_of(_SENSOR.shape, "name -> sensor")
 
 
-def read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
+def _read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
     """The sensors {name: {covers, detects, false_alarm}}, whose observation is `null` when none fires."""
     entries = cursor.entries()
     if entries is None:
@@ -174,7 +174,7 @@ def read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
     for key, entry in entries.items():
         if JOINS in key:
             entry.error(f"'{key}' cannot name a sensor", f"'{JOINS}' joins the sensors that fire together")
-    sensors, states = SENSORS.read(cursor), cursor.scope.states
+    sensors, states = _SENSORS.read(cursor), cursor.scope.states
     if null in entries:
         return entries[str(null)].error("is also the name for no sensor at all", "rename it or set 'null'")
     if null is None or sensors is None or states.index is None or any(JOINS in name for name in sensors):
@@ -188,10 +188,10 @@ def read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
     return None
 
 
-def write_sensors(stated: SensorSet) -> Plain:
+def _write_sensors(sensor_set: SensorSet) -> Plain:
     """The keys that state the sensors."""
-    null = {"null": stated.null} if stated.null != NULL else {}
-    return {"sensors": {sensor.name: sensor for sensor in stated.sensors}} | null
+    null = {"null": sensor_set.null} if sensor_set.null != NULL else {}
+    return {"sensors": {sensor.name: sensor for sensor in sensor_set.sensors}} | null
 
 
 def build_observer(
@@ -256,7 +256,7 @@ def _by_sensors(fields: Fields) -> Observer | None:
     quiet = NAME.read(null) if null.value is not None else "null"
     if quiet is not None and "+" in quiet:
         null.error(f"'{quiet}' cannot name what no sensor shows", "'+' joins the sensors that fire together")
-    sensors = read_sensors(fields.at("sensors"), quiet)
+    sensors = _read_sensors(fields.at("sensors"), quiet)
     signs = _read_signs(fields)
     return None if sensors is None or signs is None else Observer.of_sensors(sensors, *signs)
 
@@ -270,9 +270,9 @@ def _by_model(fields: Fields) -> Observer | None:
         return None
     observer = _own(cursor) if fields.kind == "from" else _of_variables(cursor)
     if observer is not None and "share" in fields:
-        observer = merge_observations(fields.at("share"), observer)
+        observer = _merge_observations(fields.at("share"), observer)
     if observer is not None and "noise" in fields:
-        observer = add_noise(fields.at("noise"), observer)
+        observer = _add_noise(fields.at("noise"), observer)
     signs = _read_signs(fields)
     if observer is None or signs is None or "actions" not in fields:
         return observer
@@ -322,13 +322,13 @@ def _observations(fields: Fields) -> NameTable | None:
     return NameTable.of("observation", collect_names(entry for table in tables for entry in table.values()))
 
 
-def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
+def _read_after(cursor: Cursor, seen: NamedRows) -> SparseRows | None:
     """What is seen after every action, [action * num_states + state, observation]."""
     actions, states, listed = cursor.scope.actions, cursor.scope.states, NameTable.of("observation", seen.names)
-    shown = read_by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
-    if shown is None or None in shown.values() or actions.index is None:
+    tables = read_by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
+    if tables is None or None in tables.values() or actions.index is None:
         return None
-    parts = [(shown.get(action) or seen).table for action in range(len(actions))]
+    parts = [(tables.get(action) or seen).table for action in range(len(actions))]
     if exceeds_table_limit(cursor, sum(part.columns.size for part in parts)):
         return None
     rows = np.concatenate([part.row_of_entry() + action * len(states) for action, part in enumerate(parts)])
@@ -350,11 +350,11 @@ def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | N
     return actions.listed, SparseRows.from_entries(same, same, [1.0] * len(same), shape=(len(same), len(same)))
 
 
-def _parts(observer: Observer, names: Scope) -> Plain:
-    states, actions = names.states.listed, names.actions.listed
+def _parts(observer: Observer, scope: Scope) -> Plain:
+    states, actions = scope.states.listed, scope.actions.listed
     seen, signs, after = observer.observations, observer.action_emission, observer.after_action
     if observer.sensors is not None:
-        parts = write_sensors(observer.sensors)
+        parts = _write_sensors(observer.sensors)
     else:
         parts = {"observations": seen, "emissions": write_rows(observer.emission, states, seen)}
     if signs is not None:
@@ -398,7 +398,7 @@ OBSERVER: Union[Observer] = Union.of(
     "What the eavesdropper sees at every time, the start included.",
     [
         Kind(Key("emissions", _TABLE, "What each state shows."), _by_emissions, Observer, _parts),
-        Kind(Key("sensors", SENSORS, "Sensors that fire independently."), _by_sensors),
+        Kind(Key("sensors", _SENSORS, "Sensors that fire independently."), _by_sensors),
         _imported_key(Key("from", _MODEL, "The observations of the imported model itself.")),
         _imported_key(Key("variables", _VARIABLES, "State variables of the imported model, seen exactly.")),
     ],

@@ -36,7 +36,7 @@ from opaq.spec.grammar import (
 from opaq.spec.memory_part import MACHINE
 from opaq.spec.secret_part import may_have_automaton
 
-RowPart = str | int | tuple[str, ...]
+_RowPart = str | int | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ConditionKind:
 
     of: type[Condition]
     help: str
-    row: Callable[[Cursor, Any], RowPart | None]  # what a policy row says of it, given the condition
+    row: Callable[[Cursor, Any], _RowPart | None]  # what a policy row says of it, given the condition
     value: ValueType[Any] | None = None  # what follows the word; None: the word stands alone
     needs: str = ""  # what to do when the value is missing
     state: Callable[[Any], str] | None = None  # the current state, where a row's part says it
@@ -54,12 +54,12 @@ class ConditionKind:
         """The condition, of a value where it takes one."""
         return self.of() if self.value is None else self.of(value)  # type: ignore[call-arg]
 
-    def write(self, condition: Condition, names: Scope) -> Any:
+    def write(self, condition: Condition, scope: Scope) -> Any:
         """The condition as it stands in a list of conditions."""
         if self.value is None:
             return condition.key
-        (stated,) = (getattr(condition, field.name) for field in fields(condition))  # type: ignore[arg-type]
-        return {condition.key: self.value.write(stated, names)}
+        (value,) = (getattr(condition, field.name) for field in fields(condition))  # type: ignore[arg-type]
+        return {condition.key: self.value.write(value, scope)}
 
 
 def build_policy_class(
@@ -75,7 +75,7 @@ def build_policy_class(
     """
     names = Scope.of(mdp, has_automaton=secret is not None and may_have_automaton(secret))
     start = names.cursor(conditions_on, path)
-    return read_with_faults(read_conditions, start.child("conditions_on", conditions_on), faults)
+    return read_with_faults(_read_conditions, start.child("conditions_on", conditions_on), faults)
 
 
 def read_policy_class(cursor: Cursor) -> PolicyClass | None:
@@ -89,27 +89,27 @@ def _check(cursor: Cursor, policy_class: PolicyClass) -> None:
     check_policy_class(policy_class, cursor.faults, cursor.path, **sizes, has_automaton=cursor.scope.has_automaton)
 
 
-def read_conditions(cursor: Cursor) -> PolicyClass | None:
+def _read_conditions(cursor: Cursor) -> PolicyClass | None:
     """A policy class from the list of its conditions."""
     entries = cursor.items()
     if entries is None:
         return None
     if not entries:
         return cursor.error("is empty", "list at least one, e.g. [state]")
-    stated: dict[str, Condition | None] = {}
+    conditions: dict[str, Condition | None] = {}
     for entry in entries:
         key = _key(entry)
-        if key is not None and key in stated:
+        if key is not None and key in conditions:
             entry.error(f"'{key}' is listed twice", "keep one of them")
         if key is not None:
-            stated[key] = _read_condition(entry, CONDITIONS[key])
-    usable = [condition for condition in stated.values() if condition is not None]
+            conditions[key] = _read_condition(entry, CONDITIONS[key])
+    usable = [condition for condition in conditions.values() if condition is not None]
     return PolicyClass(usable) if len(usable) == len(entries) else None
 
 
-def write_conditions(policy_class: PolicyClass, names: Scope) -> list[Any]:
+def write_conditions(policy_class: PolicyClass, scope: Scope) -> list[Any]:
     """The conditions as a list; without names of a model, a memory machine is written in arrays."""
-    return [CONDITIONS[condition.key].write(condition, names) for condition in policy_class.conditions]
+    return [CONDITIONS[condition.key].write(condition, scope) for condition in policy_class.conditions]
 
 
 def add_condition(kind: ConditionKind) -> None:
@@ -236,7 +236,7 @@ CONDITIONS: dict[str, ConditionKind] = {
 }
 _CONDITIONS: ValueType[PolicyClass] = ValueType(
     "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}`, `{memory: {...}}` and `{observations: k}`",
-    read_conditions,
+    _read_conditions,
     _schema,
     write_conditions,
     inside=(MACHINE,),

@@ -186,8 +186,8 @@ def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
 def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> PolicyClass | None:
     """What the policy conditions on: as the file says, else the keys of its rows."""
     if "conditions_on" in fields:
-        stated: PolicyClass | None = fields.read("conditions_on")
-        return stated
+        policy_class: PolicyClass | None = fields.read("conditions_on")
+        return policy_class
     mentioned, own, where = {key for row in rows for key in row.value}, problem.policy_class, fields.at("rows")
     keys = tuple(key for key in CONDITIONS if key in mentioned)
     if not keys:
@@ -231,9 +231,9 @@ def _is_of_another_model(cursor: Cursor, problem: Problem, *, any_model: bool) -
     return True
 
 
-def _unknown_names(rows: Any, names: Scope) -> dict[str, list[str]]:
+def _unknown_names(rows: Any, scope: Scope) -> dict[str, list[str]]:
     """The states and actions that rows name and the problem does not have, as far as the rows are well formed."""
-    states, actions = names.states.index or {}, names.actions.index or {}
+    states, actions = scope.states.index or {}, scope.actions.index or {}
     strange: dict[str, dict[str, None]] = {"state": {}, "action": {}}
     for row in rows if isinstance(rows, list | tuple) else []:
         table = row if isinstance(row, Mapping) else {}

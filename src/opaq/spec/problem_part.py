@@ -101,8 +101,8 @@ def _plant(fields: Fields) -> Plant:
     if kind is None:
         return nothing
     if kind in IMPORTED.kinds:
-        stated = {kind: fields.at(kind).value}
-        alone = Cursor(stated, fields.cursor.path, fields.cursor.faults, fields.cursor.scope)
+        mapping = {kind: fields.at(kind).value}
+        alone = Cursor(mapping, fields.cursor.path, fields.cursor.faults, fields.cursor.scope)
         return read_imported(alone) or nothing
     read: Plant | None = fields.read(kind)
     return read or nothing
@@ -136,7 +136,7 @@ def _read_discount(cursor: Cursor) -> float | None:
     return discount if fault is None else cursor.error(fault)
 
 
-def _parts(problem: Problem, names: Scope) -> Plain:
+def _parts(problem: Problem, scope: Scope) -> Plain:
     own = {"model": "mdp", "policy": "policy_class"}
     keys = ("name", "model", "observer", "secret", "horizon", "discount", "task", "policy")
     return {key: getattr(problem, own.get(key, key)) for key in keys}
@@ -179,6 +179,6 @@ _KEYS = (
 def problem_schema() -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of a problem file: its shape and what every key means."""
     definitions: Plain = {}
-    stated = problem_record().schema(definitions)
+    schema = problem_record().schema(definitions)
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "opaq problem"}
-    return title | stated | {"$defs": definitions}
+    return title | schema | {"$defs": definitions}

@@ -81,8 +81,8 @@ def _row(key: Key, record: Record[Any]) -> str:
     if key.required:
         notes.append("Required.")
     if isinstance(key.default, bool | int | float | str) and key.default != "":
-        stated = str(key.default).lower() if isinstance(key.default, bool) else f"{key.default}"
-        notes.append(f"Default: `{stated}`.")
+        default = str(key.default).lower() if isinstance(key.default, bool) else f"{key.default}"
+        notes.append(f"Default: `{default}`.")
     if key.goes_with:
         notes.append(f"Only with {_list_names(key.goes_with)}.")
     return f"| `{key.name}` | {_cell(key.shape.description)} | {_cell(' '.join(notes))} |"

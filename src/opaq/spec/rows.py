@@ -18,7 +18,7 @@ from opaq.spec.grammar import ARRAY, NAME, PROBABILITY, Plain, ValueType, all_or
 MAX_MATRIX_ENTRIES = 200_000_000
 
 
-class MatrixEntries(NamedTuple):
+class _MatrixEntries(NamedTuple):
     """The non-zero entries of a matrix, and its shape."""
 
     rows: IntArray
@@ -27,14 +27,14 @@ class MatrixEntries(NamedTuple):
     shape: tuple[int, int]
 
 
-def is_sparse(value: object) -> bool:
+def _is_sparse(value: object) -> bool:
     """Whether the value is a SciPy sparse matrix or array (asked without importing SciPy)."""
     return type(value).__module__.startswith("scipy.sparse")
 
 
 def is_array(value: object) -> bool:
     """Whether the value is an array: NumPy, SciPy sparse, or nested lists."""
-    return isinstance(value, np.ndarray | list | tuple) or is_sparse(value)
+    return isinstance(value, np.ndarray | list | tuple) or _is_sparse(value)
 
 
 def read_array(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
@@ -59,15 +59,15 @@ def read_array(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
     return None if broken.size else table.astype(np.float64)
 
 
-def read_matrix(cursor: Cursor, *, axes: tuple[str, str]) -> MatrixEntries | None:
+def read_matrix(cursor: Cursor, *, axes: tuple[str, str]) -> _MatrixEntries | None:
     """The non-zero entries of a dense or sparse matrix."""
-    if is_sparse(cursor.value):
+    if _is_sparse(cursor.value):
         return _sparse_entries(cursor)
     matrix = read_array(cursor, axes=axes)
     if matrix is None:
         return None
     rows, columns = np.nonzero(matrix)
-    return MatrixEntries(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
+    return _MatrixEntries(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
 
 
 def check_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
@@ -129,7 +129,7 @@ def scale_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
     return scaled.reshape(table.shape)
 
 
-def _sparse_entries(cursor: Cursor) -> MatrixEntries | None:
+def _sparse_entries(cursor: Cursor) -> _MatrixEntries | None:
     from scipy.sparse import csr_array
 
     if exceeds_array_limit(cursor, cursor.value.nnz):
@@ -141,7 +141,7 @@ def _sparse_entries(cursor: Cursor) -> MatrixEntries | None:
     broken = np.flatnonzero(~np.isfinite(entries.data))
     for entry in broken.tolist():
         cursor.item(rows[entry], columns[entry]).error(f"is {entries.data[entry]}, not a finite number")
-    return None if broken.size else MatrixEntries(rows, columns, entries.data, summed.shape)
+    return None if broken.size else _MatrixEntries(rows, columns, entries.data, summed.shape)
 
 
 def _times(shape: tuple[int, ...]) -> str:
@@ -152,7 +152,7 @@ T = TypeVar("T")
 MAX_ENTRIES = 20_000_000  # of a table of probabilities
 
 
-class Shown(NamedTuple):
+class NamedRows(NamedTuple):
     """What is shown for every state or action: names, and a table [given, name]."""
 
     names: tuple[str, ...]
@@ -183,20 +183,20 @@ def read_distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | No
 
 
 def rows_by_name(
-    cursor: Cursor, given: NameTable, shown: NameTable, *, rest: Mapping[int, dict[int, float] | None] | None = None
+    cursor: Cursor, given: NameTable, columns: NameTable, *, rest: Mapping[int, dict[int, float] | None] | None = None
 ) -> SparseRows | None:
     """{given: distribution over shown} as a table [given, shown]; "*" and then `rest` stand for names not listed."""
-    stated = read_by_name(cursor, given, lambda entry: read_distribution(entry, shown))
-    if stated is None or given.index is None:
+    distributions = read_by_name(cursor, given, lambda entry: read_distribution(entry, columns))
+    if distributions is None or given.index is None:
         return None
     for name, index in given.index.items():
-        if index not in stated and rest is None:
+        if index not in distributions and rest is None:
             cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
-    rows = {index: stated.get(index, (rest or {}).get(index)) for index in given.index.values()}
+    rows = {index: distributions.get(index, (rest or {}).get(index)) for index in given.index.values()}
     entries = all_or_none(list(rows.values()))
     if exceeds_table_limit(cursor, sum(len(shares or ()) for shares in rows.values())) or not entries:
         return None
-    return SparseRows.from_entries(*flatten_rows(list(rows), entries), shape=(len(given), len(shown)))
+    return SparseRows.from_entries(*flatten_rows(list(rows), entries), shape=(len(given), len(columns)))
 
 
 def read_by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) -> dict[int, T] | None:
@@ -205,14 +205,14 @@ def read_by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) 
     if entries is None:
         return None
     others = [read(entries.pop("*"))] if "*" in entries else []
-    stated: dict[int, T] = {}
+    values: dict[int, T] = {}
     for key, entry in entries.items():
         value, index = read(entry), given.find(cursor.child(key, key))
-        if index is not None and index in stated:
+        if index is not None and index in values:
             entry.error(f"the same {given.kind} is there twice", "keep one of them")
         if index is not None:
-            stated[index] = value
-    return {index: other for other in others for index in range(len(given))} | stated
+            values[index] = value
+    return {index: other for other in others for index in range(len(given))} | values
 
 
 def flatten_rows(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any, IntArray, FloatArray]:
@@ -230,14 +230,16 @@ def exceeds_table_limit(cursor: Cursor, entries: int) -> bool:
     return cursor.exceeds(entries, MAX_ENTRIES, finding, "let states show fewer observations")
 
 
-def read_rows(cursor: Cursor, *, given: NameTable, listed: NameTable | None, kind: str = "observation") -> Shown | None:
+def read_rows(
+    cursor: Cursor, *, given: NameTable, listed: NameTable | None, kind: str = "observation"
+) -> NamedRows | None:
     """What is shown for every state or action: {given: {shown: probability}}, or an array [given, shown]."""
     if is_array(cursor.value):
         return read_array_rows(cursor, given=given, listed=listed)
-    stated = cursor.value.values() if isinstance(cursor.value, Mapping) else ()
-    seen = listed or NameTable.of(kind, collect_names(stated))
+    rows = cursor.value.values() if isinstance(cursor.value, Mapping) else ()
+    seen = listed or NameTable.of(kind, collect_names(rows))
     table = rows_by_name(cursor, given, seen)
-    return None if table is None else Shown(seen.listed, table)
+    return None if table is None else NamedRows(seen.listed, table)
 
 
 def collect_names(entries: Iterable[Any]) -> tuple[str, ...]:
@@ -248,7 +250,7 @@ def collect_names(entries: Iterable[Any]) -> tuple[str, ...]:
 
 def read_array_rows(
     cursor: Cursor, *, given: NameTable, listed: NameTable | None, blank: str = "is 0, not a distribution"
-) -> Shown | None:
+) -> NamedRows | None:
     """What is shown for every state or action as an array; `blank` is what is wrong with a row of zeros."""
     entries = read_matrix(cursor, axes=(given.kind, "observation" if listed is None else listed.kind))
     if entries is None:
@@ -267,7 +269,7 @@ def read_array_rows(
         cursor.item(row).error(blank, "make the row sum to 1")
     if scaled is None or zero:
         return None
-    return Shown(names, SparseRows.from_entries(rows, columns, scaled, shape=shape))
+    return NamedRows(names, SparseRows.from_entries(rows, columns, scaled, shape=shape))
 
 
 def write_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str, float]:
@@ -275,9 +277,9 @@ def write_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str,
     return {names[column]: float(value) for column, value in zip(columns.tolist(), values.tolist(), strict=True)}
 
 
-def write_rows(table: SparseRows, given: Iterable[str], shown: tuple[str, ...], *, first: int = 0) -> Plain:
+def write_rows(table: SparseRows, given: Iterable[str], columns: tuple[str, ...], *, first: int = 0) -> Plain:
     """Rows of probabilities by name, from row `first` on."""
-    return {name: write_shares(*table.row(index), shown) for index, name in enumerate(given, first)}
+    return {name: write_shares(*table.row(index), columns) for index, name in enumerate(given, first)}
 
 
 def distribution_of(kind: str, words: str) -> ValueType[dict[int, float]]:

@@ -85,13 +85,13 @@ def _read_visited(fields: Fields) -> Visited | None:
     return Visited(states, cursor.value) if isinstance(cursor.value, str) else Visited(states)
 
 
-def _write_visited(secret: Visited, names: Scope) -> str | list[str]:
+def _write_visited(secret: Visited, scope: Scope) -> str | list[str]:
     """The label or state the secret is named after, if it is, so that the name survives."""
-    name, index, labels = secret.name, names.states.index or {}, names.labels or {}
+    name, index, labels = secret.name, scope.states.index or {}, scope.labels or {}
     label = labels.get(name) if name not in index else None
     same_state = name in index and secret.states.tolist() == [index[name]]
     same_label = label is not None and secret.states.tolist() == label.tolist()
-    return name if same_state or same_label else write_states(secret.states, names)
+    return name if same_state or same_label else write_states(secret.states, scope)
 
 
 def _language(fields: Fields) -> Language | None:

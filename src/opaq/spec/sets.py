@@ -33,7 +33,7 @@ START_ADVICE = "say where the run starts: a state, or {state: probability}"
 def read_states(cursor: Cursor) -> IntArray | None:
     """A set of states, ascending: a label, a state, a cell, a list of these, an expression, or truth values."""
     value, names = cursor.value, cursor.scope
-    if is_expression(value):
+    if _is_expression(value):
         value = _truth(cursor)
     if is_masked(value):
         return cursor.error(*MASKED)
@@ -63,12 +63,12 @@ def read_states(cursor: Cursor) -> IntArray | None:
 
 def read_only_states(cursor: Cursor) -> IntArray | None:
     """A set of states where nothing but states makes sense."""
-    if (isinstance(cursor.value, bool | Mapping) and not is_expression(cursor.value)) or cursor.value is None:
+    if (isinstance(cursor.value, bool | Mapping) and not _is_expression(cursor.value)) or cursor.value is None:
         return cursor.wrong("a label or a list of states")
     return read_states(cursor)
 
 
-def is_expression(value: Any) -> bool:
+def _is_expression(value: Any) -> bool:
     """Whether a value is {where: expression}."""
     return isinstance(value, Mapping) and set(value) == {"where"} and isinstance(value["where"], str)
 
@@ -78,7 +78,7 @@ def read_start(cursor: Cursor) -> FloatArray | None:
     value, states = cursor.value, cursor.scope.states
     if _is_vector(value):
         return _start_vector(cursor)
-    if isinstance(value, Mapping) and not is_expression(value):
+    if isinstance(value, Mapping) and not _is_expression(value):
         shares = read_distribution(cursor, states)
     elif isinstance(value, str | list | tuple | np.ndarray | Mapping) or is_int(value):
         shares = _evenly(cursor)
@@ -91,12 +91,12 @@ def read_start(cursor: Cursor) -> FloatArray | None:
     return floats(chances)
 
 
-def read_classes(cursor: Cursor) -> StateClasses | None:
+def _read_classes(cursor: Cursor) -> StateClasses | None:
     """What about a state is secret: itself, whether it is in a set, or which class of a partition it is in."""
     value, states = cursor.value, cursor.scope.states
     if value is False or value is None:
         return cursor.wrong(CLASS_FORMS)
-    if isinstance(value, Mapping) and not is_expression(value):
+    if isinstance(value, Mapping) and not _is_expression(value):
         return _partition(cursor)
     if value is True:
         return None if states.index is None else StateClasses(states.listed, ints(range(len(states))))
@@ -110,22 +110,22 @@ def read_classes(cursor: Cursor) -> StateClasses | None:
     return StateClasses(("no", "yes"), ints(of_state))
 
 
-def write_states(states: Any, names: Scope) -> list[str]:
+def write_states(states: Any, scope: Scope) -> list[str]:
     """The names of states."""
-    listed = names.states.listed
+    listed = scope.states.listed
     return [listed[state] for state in np.asarray(states).tolist()]
 
 
-def _write_start(chances: FloatArray, names: Scope) -> dict[str, float]:
-    begun = np.flatnonzero(chances)
-    return write_shares(begun, chances[begun], names.states.listed)
+def _write_start(chances: FloatArray, scope: Scope) -> dict[str, float]:
+    states = np.flatnonzero(chances)
+    return write_shares(states, chances[states], scope.states.listed)
 
 
-def _write_classes(classes: StateClasses, names: Scope) -> bool | dict[str, list[str]]:
-    if classes.names == names.states.listed and classes.of_state.tolist() == list(range(len(names.states))):
+def _write_classes(classes: StateClasses, scope: Scope) -> bool | dict[str, list[str]]:
+    if classes.names == scope.states.listed and classes.of_state.tolist() == list(range(len(scope.states))):
         return True
     return {
-        name: write_states(np.flatnonzero(classes.of_state == index), names) for index, name in enumerate(classes.names)
+        name: write_states(np.flatnonzero(classes.of_state == index), scope) for index, name in enumerate(classes.names)
     }
 
 
@@ -150,9 +150,9 @@ def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray
     return ints(np.flatnonzero(mask))
 
 
-def _is_one_cell(value: Any, names: Scope) -> bool:
+def _is_one_cell(value: Any, scope: Scope) -> bool:
     """Whether a pair of integers is one cell rather than a list of two states named by integers."""
-    index = names.states.index or {}
+    index = scope.states.index or {}
     spelled = cell_name(value) if isinstance(value, list | tuple) else None
     return spelled in index and not all(str(part) in index for part in value)
 
@@ -162,14 +162,18 @@ def _plain_cells(value: Any, states: NameTable) -> IntArray | None:
     index = states.index if states.cells else None
     if index is None or not all(isinstance(entry, list | tuple) and len(entry) == 2 for entry in value):
         return None
-    found = [index.get(f"({column},{row})") for column, row in value]
-    return None if None in found or len(set(found)) < len(found) else ints(np.sort(np.array(found, dtype=np.int64)))
+    positions = [index.get(f"({column},{row})") for column, row in value]
+    return (
+        None
+        if None in positions or len(set(positions)) < len(positions)
+        else ints(np.sort(np.array(positions, dtype=np.int64)))
+    )
 
 
 def _states_of(cursor: Cursor) -> IntArray | None:
     """The states one name stands for; a state's name wins over the same label."""
     index, labels, value = cursor.scope.states.index, cursor.scope.labels, cursor.value
-    if is_expression(value):
+    if _is_expression(value):
         return read_states(cursor)
     spelled = str(value) if isinstance(value, str) or is_int(value) else None
     if spelled is None or (index is not None and (spelled in index or cell_name(spelled) in index)):
@@ -285,7 +289,7 @@ START: ValueType[FloatArray] = ValueType(
 CLASSES: ValueType[StateClasses] = ValueType(
     "`true` (the state itself), a set of states (whether it is among them), or `{class: states}` (which class it is "
     'in; states in none are "other")',
-    read_classes,
+    _read_classes,
     ({"const": True}, STATES, mapping_schema(STATES, least=1)),
     _write_classes,
     ref="classes",

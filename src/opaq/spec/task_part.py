@@ -56,7 +56,7 @@ def _read(cursor: Cursor) -> Uncertainty | None:
 
 
 def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
-    fields = LOSSES.open(cursor)
+    fields = _LOSSES.open(cursor)
     if fields is None or "loss" not in fields:
         if fields is not None and not fields.misspelled:
             cursor.error("has no 'loss'", f"write {_LOSS_ADVICE}")
@@ -67,26 +67,26 @@ def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
     return None if losses is None else ExpectedLoss.of(losses)
 
 
-def _write(uncertainty: Uncertainty, names: Scope) -> Any:
+def _write(uncertainty: Uncertainty, scope: Scope) -> Any:
     if isinstance(uncertainty, ExpectedLoss):
         return {"loss": {guess: dict(row) for guess, row in uncertainty.losses}}
     return uncertainty.name
 
 
 _ROWS = map_of(map_of(REWARD, "value -> number"), "guess -> `{secret value: number}`")
-LOSSES: Record[Any] = Record(
+_LOSSES: Record[Any] = Record(
     "loss",
     "The expected loss of the observer's best guess.",
     (Key("loss", _ROWS, "Every guess with its losses by secret value; those not named are 0."),),
     example="task: {of: {loss: {yes: {no: 1}, no: {yes: 5}}}}",
 )
-UNCERTAINTY: ValueType[Uncertainty] = ValueType(
+_UNCERTAINTY: ValueType[Uncertainty] = ValueType(
     "`opacity` (bits), `guess_error` (the probability that the best guess is wrong), `guesswork` (the mean number of "
     "guesses), or `{loss: ...}`",
     _read,
-    (lambda known: {"enum": list(UNCERTAINTIES)}, lambda known: LOSSES.schema(known) | {"required": ["loss"]}),
+    (lambda known: {"enum": list(UNCERTAINTIES)}, lambda known: _LOSSES.schema(known) | {"required": ["loss"]}),
     _write,
-    inside=(LOSSES.shape,),
+    inside=(_LOSSES.shape,),
 )
 
 
@@ -96,11 +96,11 @@ def _check_task(cursor: Cursor, task: Task) -> None:
 
 
 def _make(fields: Fields) -> Task | None:
-    stated = fields.at("return_at_least").value
-    threshold = None if stated is None else fields.read("return_at_least")
+    value = fields.at("return_at_least").value
+    threshold = None if value is None else fields.read("return_at_least")
     over, objective, of = fields.read("over"), fields.read("objective"), fields.read("of")
     _check_forever(fields.cursor, over)
-    shorthand = [_event(EVENT.record.choose(fields))] if any(key.name in fields for key in EVENT.record.keys) else []
+    shorthand = [_event(_EVENT.record.choose(fields))] if any(key.name in fields for key in _EVENT.record.keys) else []
     requirements = [*shorthand, *(fields.read("requirements") or [])]
     met = tuple(requirement for requirement in requirements if requirement is not None)
     return None if of is None else Task(threshold, over or "horizon", met, objective == "minimise", of)
@@ -125,11 +125,11 @@ def _known(cursor: Cursor) -> Plain:
 
 def _requirement(fields: Fields) -> Requirement | None:
     if "reward" not in fields and "return_at_least" not in fields:
-        return _event(EVENT.record.choose(fields))
-    for key in EVENT.record.keys:
+        return _event(_EVENT.record.choose(fields))
+    for key in _EVENT.record.keys:
         if key.name in fields:
             fields.at(key.name).error("does not go with a return", "make it a requirement of its own")
-    for key in RETURN.keys:
+    for key in _RETURN.keys:
         fields.require(key.name, key.required)
     reward, threshold = fields.read("reward"), fields.read("return_at_least")
     if reward is None or threshold is None:
@@ -143,7 +143,7 @@ def _event(fields: Fields) -> Requirement | None:
     """States to be reached or a language to be satisfied, with at least some probability."""
     fields.require("probability_at_least", _CHANCE.required)
     threshold, title = fields.read("probability_at_least"), fields.read("name")
-    event: Reach | Satisfy | None = None if fields.kind is None else EVENT.kinds[fields.kind].make(fields)
+    event: Reach | Satisfy | None = None if fields.kind is None else _EVENT.kinds[fields.kind].make(fields)
     if event is None or threshold is None or title is None:
         return None
     return dataclasses.replace(event, threshold=threshold, name=title or event.name)
@@ -177,7 +177,7 @@ def _event_parts(key: str, attribute: str) -> Callable[[Any, Scope], Plain]:
     return lambda event, _: {name: getattr(event, part) for name, part in keys.items()}
 
 
-def _parts(task: Task, names: Scope) -> Plain:
+def _parts(task: Task, scope: Scope) -> Plain:
     return {
         "return_at_least": task.return_at_least,
         "over": task.over,
@@ -187,9 +187,9 @@ def _parts(task: Task, names: Scope) -> Plain:
     }
 
 
-def _write_requirement(requirement: Requirement, names: Scope) -> Any:
-    record: Any = RETURN if isinstance(requirement, ReturnAtLeast) else EVENT.record
-    return record.write(requirement, names)
+def _write_requirement(requirement: Requirement, scope: Scope) -> Any:
+    record: Any = _RETURN if isinstance(requirement, ReturnAtLeast) else _EVENT.record
+    return record.write(requirement, scope)
 
 
 _CHANCE = Key(
@@ -199,7 +199,7 @@ _CHANCE = Key(
     required="give the threshold, a number from 0 to 1",
 )
 _REACH = Key("reach", STATES, "States of which some must be visited.")
-EVENT: Union[Any] = Union.of(
+_EVENT: Union[Any] = Union.of(
     "event",
     "Something that must happen with at least some probability.",
     [
@@ -211,7 +211,7 @@ EVENT: Union[Any] = Union.of(
     (_CHANCE, MINIMAL, Key("name", NAME, "What reports call it.", default="")),
     example="task: {reach: goal, probability_at_least: 0.9}",
 )
-RETURN: Record[Any] = Record(
+_RETURN: Record[Any] = Record(
     "return",
     "A threshold on the return of a named reward.",
     (
@@ -227,39 +227,39 @@ def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
     return tuple(dataclasses.replace(key, required="", goes_with=()) for key in keys)
 
 
-_EITHER: Record[Any] = Record("requirement", "", _optional((*RETURN.keys, *EVENT.record.keys)), _requirement)
-REQUIREMENT: ValueType[Requirement] = accept_object(
+_EITHER: Record[Any] = Record("requirement", "", _optional((*_RETURN.keys, *_EVENT.record.keys)), _requirement)
+_REQUIREMENT: ValueType[Requirement] = accept_object(
     ValueType(
         "a mapping: [return](#return) or [event](#event)",
         _EITHER.read,
-        (RETURN.shape, EVENT.shape),
+        (_RETURN.shape, _EVENT.shape),
         _write_requirement,
         ref="requirement",
-        inside=(RETURN.shape, EVENT.shape),
+        inside=(_RETURN.shape, _EVENT.shape),
     ),
     lambda value: isinstance(value, ReturnAtLeast | Reach | Satisfy),
     _check,
 )
 _NEEDS: Mapping[str, Any] = {
-    **{name: {"required": ["probability_at_least"]} for name in EVENT.kinds},
-    "probability_at_least": {"oneOf": [{"required": [name]} for name in EVENT.kinds]},
+    **{name: {"required": ["probability_at_least"]} for name in _EVENT.kinds},
+    "probability_at_least": {"oneOf": [{"required": [name]} for name in _EVENT.kinds]},
     "minimal": any_required(MINIMAL.goes_with),
-    "name": any_required(EVENT.kinds),
+    "name": any_required(_EVENT.kinds),
 }
-_RETURN: ValueType[float] = ValueType("a number", Cursor.reward, {"type": ["number", "null"]})
+_THRESHOLD: ValueType[float] = ValueType("a number", Cursor.reward, {"type": ["number", "null"]})
 _OVER = "The return of the horizon, or of ever (needs a discount below 1)."
 _OBJECTIVE = "Maximise the uncertainty of the observer, or minimise it (transparency)."
-_LISTED = list_of(REQUIREMENT, "a list of returns and events")
-TASK: Record[Task] = Record(
+_LISTED = list_of(_REQUIREMENT, "a list of returns and events")
+_TASK: Record[Task] = Record(
     "task",
     "What must get done: a return, and requirements; one event may stand here directly.",
     (
-        Key("return_at_least", _RETURN, "The threshold on the expected return; left out, there is none."),
+        Key("return_at_least", _THRESHOLD, "The threshold on the expected return; left out, there is none."),
         Key("over", one_of("horizon", "forever"), _OVER, default="horizon"),
         Key("objective", one_of("maximise", "minimise"), _OBJECTIVE, default="maximise"),
-        Key("of", UNCERTAINTY, "Which uncertainty; opacity if left out.", default=Shannon()),
+        Key("of", _UNCERTAINTY, "Which uncertainty; opacity if left out.", default=Shannon()),
         Key("requirements", _LISTED, "Further requirements, all of which must be met."),
-        *_optional(EVENT.record.keys),
+        *_optional(_EVENT.record.keys),
     ),
     _make,
     _parts,
@@ -271,4 +271,4 @@ task:
     - {reach: goal, probability_at_least: 0.9}""",
     constraints={"dependentSchemas": _NEEDS},
 )
-ANY_TASK: ValueType[Task] = accept_object(TASK.shape, Task, _check_task)
+ANY_TASK: ValueType[Task] = accept_object(_TASK.shape, Task, _check_task)

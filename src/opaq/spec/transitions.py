@@ -25,7 +25,7 @@ from opaq.spec.rows import (
     write_shares,
 )
 
-MAX_TRANSITIONS = 20_000_000
+_MAX_TRANSITIONS = 20_000_000
 _MOST_LISTED = 1000  # states without an action that are named one by one
 
 
@@ -91,9 +91,9 @@ def read_transitions(cursor: Cursor) -> ActionTable | None:
         if state is not None:
             rows[state] = enabled
             written += sum(len(shares or ()) for shares in enabled.values())
-        if written > MAX_TRANSITIONS:
-            stated = f"states {written:,} transitions up to here, '*' written out; the limit is {MAX_TRANSITIONS:,}"
-            return entry.error(stated, "enable fewer actions, or use arrays or another format")
+        if written > _MAX_TRANSITIONS:
+            finding = f"states {written:,} transitions up to here, '*' written out; the limit is {_MAX_TRANSITIONS:,}"
+            return entry.error(finding, "enable fewer actions, or use arrays or another format")
     for name, state in (states.index or {}).items():
         if state not in rows:
             cursor.child(name, None).error("is missing", "say what every enabled action does there")
@@ -118,10 +118,10 @@ def read_entries(cursor: Cursor) -> TransitionEntries | None:
 
 def check_entries(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
     """The choices of array entries, whose sizes and actions must be those listed; rows of zeros are not enabled."""
-    states, placed = cursor.scope.states, _in_listed_order(cursor, entries)
+    states, ordered = cursor.scope.states, _in_listed_order(cursor, entries)
     if states.index is not None and entries.num_states != len(states):
         return cursor.error(f"has {entries.num_states:,} states, but {len(states):,} are listed")
-    return None if placed is None else _enabled_actions(cursor, placed)
+    return None if ordered is None else _enabled_actions(cursor, ordered)
 
 
 def _enabled_actions(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
@@ -179,12 +179,12 @@ def _read_state(cursor: Cursor) -> dict[int, dict[int, float] | None]:
     return read_by_name(cursor, names.actions, lambda entry: read_distribution(entry, names.states)) or {}
 
 
-def _assemble(stated: Mapping[int, Mapping[int, Mapping[int, float] | None]], names: Scope) -> ActionTable | None:
+def _assemble(rows_of: Mapping[int, Mapping[int, Mapping[int, float] | None]], scope: Scope) -> ActionTable | None:
     """The choices, when every state and every distribution could be read."""
-    num_states, num_actions = len(names.states), len(names.actions)
-    owners = [(state, action) for state, enabled in stated.items() for action in enabled]
-    rows = all_or_none([shares for enabled in stated.values() for shares in enabled.values()])
-    if len(stated) < num_states or not num_states or not num_actions or not rows or not all(stated.values()):
+    num_states, num_actions = len(scope.states), len(scope.actions)
+    owners = [(state, action) for state, enabled in rows_of.items() for action in enabled]
+    rows = all_or_none([shares for enabled in rows_of.values() for shares in enabled.values()])
+    if len(rows_of) < num_states or not num_states or not num_actions or not rows or not all(rows_of.values()):
         return None
     owner, nexts, values = flatten_rows(owners, rows)
     return tabulate_choices(owner[:, 0], owner[:, 1], nexts, values, num_states=num_states, num_actions=num_actions)
@@ -216,8 +216,8 @@ def _size(matrix: Any) -> int:
     return int(matrix.size) if isinstance(matrix, np.ndarray) else 0
 
 
-def _write(choices: ActionTable, names: Scope) -> dict[str, dict[str, dict[str, float]]]:
-    states, actions = names.states.listed, names.actions.listed
+def _write(choices: ActionTable, scope: Scope) -> dict[str, dict[str, dict[str, float]]]:
+    states, actions = scope.states.listed, scope.actions.listed
     return {
         name: {
             actions[choices.choice_action[choice]]: write_shares(*choices.transitions.row(choice), states)

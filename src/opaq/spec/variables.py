@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from opaq.lexer import InLine, Tokens
 
-Value = NDArray[Any]  # one entry a state, or a single one for all
+_Value = NDArray[Any]  # one entry a state, or a single one for all
 
 _PATTERN = re.compile(
     r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*|\"[^\"]*\")"
@@ -30,7 +30,7 @@ class ExpressionError(ValueError):
 _STYLE = InLine("an expression", ExpressionError)
 
 
-def evaluate(text: str, variables: Mapping[str, Any]) -> Value:
+def evaluate(text: str, variables: Mapping[str, Any]) -> _Value:
     """The value of an expression in every state; a variable is an array over states or one value for all.
 
     From weakest to strongest: `? :`, `->` and `<=>`, `|`, `&`, `!`, comparisons, `+ -`, `* / %`; functions are
@@ -59,7 +59,7 @@ class _Parser:
     def __init__(self, tokens: Tokens, variables: Mapping[str, Any]) -> None:
         self.tokens, self.variables, self.depth = tokens, variables, 0
 
-    def whole(self) -> Value:
+    def whole(self) -> _Value:
         """The value of the whole text."""
         value = self.either_or()
         if self.tokens.text:
@@ -76,7 +76,7 @@ class _Parser:
         self.tokens.take()
         return self.tokens.at - 1
 
-    def deeper(self, read: Callable[[], Value]) -> Value:
+    def deeper(self, read: Callable[[], _Value]) -> _Value:
         """One level of nesting further down."""
         self.tokens.check_depth(self.depth + 1, most=_MAX_DEPTH, unit=" levels")
         self.depth += 1
@@ -84,7 +84,7 @@ class _Parser:
         self.depth -= 1
         return value
 
-    def either_or(self) -> Value:
+    def either_or(self) -> _Value:
         """A condition, `?` and two values; or anything else."""
         value = self.joined(1)
         if self.sign != "?":
@@ -97,11 +97,11 @@ class _Parser:
             raise self.tokens.error("one branch is a condition, the other a number", at=at)
         return np.where(self.condition(value, at), first, second)
 
-    def joined(self, level: int) -> Value:
+    def joined(self, level: int) -> _Value:
         """Operands joined by operators that bind at least as tightly as `level`."""
         if self.sign == "!" and level <= _NEGATION:
             at = self.take()
-            value: Value = ~self.condition(self.deeper(lambda: self.joined(_NEGATION)), at)
+            value: _Value = ~self.condition(self.deeper(lambda: self.joined(_NEGATION)), at)
         else:
             value = self.factor()
         while (own := _LEVELS.get(self.sign, 0)) >= level:
@@ -112,7 +112,7 @@ class _Parser:
             value = self.apply(sign, value, right, at)
         return value
 
-    def apply(self, sign: str, left: Value, right: Value, at: int) -> Value:
+    def apply(self, sign: str, left: _Value, right: _Value, at: int) -> _Value:
         """Two values joined by one operator."""
         if sign in _LOGIC:
             return np.asarray(_LOGIC[sign](left, self.condition(right, at)))
@@ -125,25 +125,25 @@ class _Parser:
             self.refuse_overflow(sign, left, right, at)
         return np.asarray(_ARITHMETIC[sign](left, right))
 
-    def refuse_overflow(self, sign: str, left: Value, right: Value, at: int) -> None:
+    def refuse_overflow(self, sign: str, left: _Value, right: _Value, at: int) -> None:
         """Whole numbers of NumPy wrap round in silence."""
         largest = [max(abs(int(side.max(initial=0))), abs(int(side.min(initial=0)))) for side in (left, right)]
         if (largest[0] * largest[1] if sign == "*" else sum(largest)) > _LARGEST:
             raise self.tokens.error("the result may be too large for a whole number", at=at)
 
-    def condition(self, value: Value, at: int) -> Value:
+    def condition(self, value: _Value, at: int) -> _Value:
         """The value, which must be true or false."""
         if value.dtype.kind != "b":
             raise self.tokens.error(f"'{self.tokens.texts[at]}' needs conditions, but one side is a number", at=at)
         return value
 
-    def number(self, value: Value, at: int) -> Value:
+    def number(self, value: _Value, at: int) -> _Value:
         """The value, which must be a number."""
         if value.dtype.kind == "b":
             raise self.tokens.error(f"'{self.tokens.texts[at]}' needs numbers, but one side is true or false", at=at)
         return value
 
-    def factor(self) -> Value:
+    def factor(self) -> _Value:
         """A number, a variable, a call, or anything in brackets; perhaps negative."""
         text, kind = self.tokens.text, self.tokens.kind
         if text == "-":
@@ -160,13 +160,13 @@ class _Parser:
             return self.literal(text, at)
         return self.call(text, at) if text in _FUNCTIONS and self.tokens.skip("(") else self.variable(text, at)
 
-    def literal(self, text: str, at: int) -> Value:
+    def literal(self, text: str, at: int) -> _Value:
         """A number as it is written."""
         if text.isdigit() and len(text) > 18:
             raise self.tokens.error(f"{text} is too large", at=at)
         return np.asarray(int(text) if text.isdigit() else float(text))
 
-    def call(self, name: str, at: int) -> Value:
+    def call(self, name: str, at: int) -> _Value:
         """A function of what stands in brackets."""
         fewest, most, function = _FUNCTIONS[name]
         values = [self.deeper(self.either_or)]
@@ -178,7 +178,7 @@ class _Parser:
             raise self.tokens.error(f"{name} takes {wanted} arguments, not {len(values)}", at=at)
         return np.asarray(function([self.number(value, at) for value in values]))
 
-    def variable(self, text: str, at: int) -> Value:
+    def variable(self, text: str, at: int) -> _Value:
         """The values of a variable."""
         if text in ("true", "false"):
             return np.asarray(text == "true")
@@ -192,12 +192,12 @@ class _Parser:
         return value.astype(np.int64) if value.dtype.kind == "u" else value
 
 
-def _modulo(left: Value, right: Value) -> Value:
+def _modulo(left: _Value, right: _Value) -> _Value:
     """Whole numbers know no NaN: a division by zero must not become 0."""
     return np.asarray(np.mod(left, right if right.all() else right.astype(np.float64)))
 
 
-def _whole(value: Value, *, like: list[Value]) -> Value:
+def _whole(value: _Value, *, like: list[_Value]) -> _Value:
     """As whole numbers, where they are exact and all of `like` are whole."""
     exact = np.isfinite(value).all() and (np.abs(value) < 2**53).all() and (value == np.floor(value)).all()
     return value.astype(np.int64) if exact and all(part.dtype.kind == "i" for part in like) else value
@@ -228,7 +228,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 
 
 # name -> the fewest and the most arguments, and the function of their list
-_FUNCTIONS: dict[str, tuple[int, int, Callable[[list[Value]], Value]]] = {
+_FUNCTIONS: dict[str, tuple[int, int, Callable[[list[_Value]], _Value]]] = {
     "min": (2, 99, lambda values: reduce(np.minimum, values)),
     "max": (2, 99, lambda values: reduce(np.maximum, values)),
     "abs": (1, 1, lambda values: np.abs(values[0])),

@@ -27,7 +27,7 @@ except ImportError:  # PyYAML built without libyaml: slower, same events
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 50
-MAX_ALIASED = 1_000_000  # values that aliases may add to a document
+_MAX_ALIASED = 1_000_000  # values that aliases may add to a document
 MAX_VALUES = 4_000_000  # scalars, lists and mappings
 
 _MAX_PATH = 400  # longer paths are not remembered: their line is that of the longest known part
@@ -103,7 +103,7 @@ def line_of(where: str, lines: Mapping[str, int]) -> int | None:
     return lines.get(path) if path else None
 
 
-def plain_value(text: str) -> str | int | float | bool | None:
+def _plain_value(text: str) -> str | int | float | bool | None:
     """What an unquoted scalar means: YAML 1.2's core schema, but `007`, `0x1F` and `0o17` stay text."""
     if text in _WORDS:
         return _WORDS[text]
@@ -130,8 +130,8 @@ def _joined_surrogates(text: str) -> str:
 
 def _syntax_fault(error: yaml.YAMLError) -> Fault:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        found = f"syntax error at column {error.problem_mark.column + 1}: {error.problem or error.context}"
-        return Fault("", found, line=error.problem_mark.line + 1)
+        finding = f"syntax error at column {error.problem_mark.column + 1}: {error.problem or error.context}"
+        return Fault("", finding, line=error.problem_mark.line + 1)
     reason = str(error.reason) if isinstance(error, yaml.reader.ReaderError) else str(error)
     return Fault("", f"not YAML: {' '.join(reason.split())}")
 
@@ -210,7 +210,7 @@ class _DocumentBuilder:
             self.faults.append(Fault(self._path(), "merge keys (<<) are not supported", advice, line))
             self._stack[-1].key = _DROPPED
             return
-        self._finish(_Node(plain_value(event.value) if plain else event.value), line, event.anchor)
+        self._finish(_Node(_plain_value(event.value) if plain else event.value), line, event.anchor)
 
     def _start(self, event: yaml.CollectionStartEvent, line: int) -> None:
         self._refuse_tag(event.tag, line)
@@ -228,9 +228,9 @@ class _DocumentBuilder:
             reason = "refers to what holds it" if name in self._anchors else "has no anchor before it"
             raise _RefusedError(Fault(self._path(), f"the alias *{name} {reason}", "write the value out", line))
         self._aliased += node.size
-        if self._aliased > MAX_ALIASED:
-            found = f"aliases expand to more than {MAX_ALIASED:,} values"
-            raise _RefusedError(Fault(self._path(), found, "write the values out", line))
+        if self._aliased > _MAX_ALIASED:
+            finding = f"aliases expand to more than {_MAX_ALIASED:,} values"
+            raise _RefusedError(Fault(self._path(), finding, "write the values out", line))
         self._refuse_depth(len(self._stack) + node.height, line)
         self._finish(node, line, None)
 
@@ -260,8 +260,8 @@ class _DocumentBuilder:
             self.faults.append(Fault(top.path, "a key must be a name or a number, not a list or mapping", line=line))
             top.key = _DROPPED
         elif key in top.key_lines:
-            found = f"the key appears twice, on lines {top.key_lines[key]} and {line}"
-            self.faults.append(Fault(_join_path(top.path, key), found, "keep one of them", line))
+            finding = f"the key appears twice, on lines {top.key_lines[key]} and {line}"
+            self.faults.append(Fault(_join_path(top.path, key), finding, "keep one of them", line))
             top.key = _DROPPED
         else:
             top.key = key
@@ -302,12 +302,12 @@ def _join_path(path: str, key: Any) -> str:
 @contextmanager
 def locate_faults(document: Document, source: str, warnings: Faults | None) -> Iterator[Faults]:
     """A list of faults to note: with their lines, errors are raised in the end and warnings go to `warnings`."""
-    noted = Faults()
+    collected = Faults()
     try:
-        yield noted
-        noted.raise_if_any()
+        yield collected
+        collected.raise_if_any()
     except InputError as error:
         raise InputError(with_lines(error.faults, document.lines), source) from None
     finally:
         if warnings is not None:
-            warnings.warnings.extend(with_lines(noted.warnings, document.lines))
+            warnings.warnings.extend(with_lines(collected.warnings, document.lines))

@@ -25,7 +25,7 @@ from opaq.formats.pomdp.tables import (
     SkipError,
     StopError,
     Walk,
-    as_number,
+    parse_number,
 )
 from opaq.model.arrays import SLACK, FloatArray, NormalisedRows, SparseRows, floats, ints, normalise, normalise_rows
 from opaq.model.checks import MAX_REWARD
@@ -34,7 +34,7 @@ from opaq.model.observer import Observer
 
 
 @dataclass(slots=True)
-class Statements:
+class _Statements:
     """What the statements of a file say."""
 
     discount: float | None = None
@@ -44,7 +44,7 @@ class Statements:
     rewards: Rewards | None = None
 
 
-def assemble_model(read: Statements, walk: Walk) -> Imported | None:
+def _assemble_model(read: _Statements, walk: Walk) -> Imported | None:
     """Everything together, once all statements are read; None when there are faults, which are noted."""
     for head in ("states", "actions"):
         if head not in walk.names:
@@ -75,7 +75,7 @@ def assemble_model(read: Statements, walk: Walk) -> Imported | None:
     return Imported(mdp, observer, warnings=tuple(walk.faults.warnings), discount=read.discount)
 
 
-def _stochastic(read: Statements, head: str, width: int, walk: Walk) -> SparseRows | None:
+def _stochastic(read: _Statements, head: str, width: int, walk: Walk) -> SparseRows | None:
     """The rows of a table, each summing to 1; else the faults are noted."""
     actions, states = len(walk.known("actions")), len(walk.known("states"))
     filled = (read.tables.get(head) or ProbabilityTable(actions, states, width)).filled()
@@ -86,8 +86,8 @@ def _stochastic(read: Statements, head: str, width: int, walk: Walk) -> SparseRo
     if done.scaled.size:
         at = int(filled.touched[np.abs(done.sums - 1).argmax()])
         count = f"{done.scaled.size:,} of {actions * states:,}"
-        found = f"rows of {head} miss the sum 1 ({count}), by at most {done.worst_gap():.2g}"
-        walk.faults.warn(walk.where(at), found, "they were scaled to sum to 1")
+        finding = f"rows of {head} miss the sum 1 ({count}), by at most {done.worst_gap():.2g}"
+        walk.faults.warn(walk.where(at), finding, "they were scaled to sum to 1")
     return SparseRows.from_entries(filled.rows, filled.columns, done.values, shape=(actions * states, width))
 
 
@@ -99,18 +99,20 @@ def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> N
         if line < 0:
             faults.error("", f"{name} has no probabilities", f"add a '{head}:' statement for it")
         else:
-            found = f"{name}: probabilities sum to {done.sums[row]:.7g}, not 1"
-            faults.error(walk.where(line), found, "make them sum to 1")
+            finding = f"{name}: probabilities sum to {done.sums[row]:.7g}, not 1"
+            faults.error(walk.where(line), finding, "make them sum to 1")
     if done.off.size > MOST_FAULTS:
         faults.error("", f"and {done.off.size - MOST_FAULTS:,} more rows of {head} that do not sum to 1")
 
 
-def _expected_rewards(read: Statements, transitions: SparseRows, emission: SparseRows | None, walk: Walk) -> FloatArray:
+def _expected_rewards(
+    read: _Statements, transitions: SparseRows, emission: SparseRows | None, walk: Walk
+) -> FloatArray:
     if read.rewards is None:
         return np.zeros(transitions.num_rows)
     if read.rewards.cases(transitions, emission) > MAX_ENTRIES:
-        found = f"rewards depend on more than {MAX_ENTRIES:,} cases of next state and observation"
-        walk.faults.error("", found, "give them by action and state")
+        finding = f"rewards depend on more than {MAX_ENTRIES:,} cases of next state and observation"
+        walk.faults.error("", finding, "give them by action and state")
         raise StopError
     value = read.rewards.expected(transitions, emission)
     return -value if read.costs else value
@@ -158,7 +160,7 @@ def read_pomdp(path: str | os.PathLike[str]) -> Imported:
     walk = Walk.through(content.decode("utf-8", errors="replace"))
     imported = None
     with contextlib.suppress(StopError):
-        imported = assemble_model(_Reader(walk).read(), walk)
+        imported = _assemble_model(_Reader(walk).read(), walk)
     walk.faults.raise_if_any(os.fspath(path))
     assert imported is not None
     return imported
@@ -169,16 +171,16 @@ class _Reader:
     """Fills the tables, one statement after the other."""
 
     walk: Walk
-    into: Statements = field(default_factory=Statements)
+    into: _Statements = field(default_factory=_Statements)
 
-    def read(self) -> Statements:
+    def read(self) -> _Statements:
         """Every statement; a fault skips to the next one."""
         walk, tokens = self.walk, self.walk.tokens
         while tokens.text:
             try:
                 if not walk.at_head():
                     listed = ", ".join(f"{head}:" for head in HEADS)
-                    walk.fail(f"expected a statement, found {tokens.shown()}", f"statements begin with {listed}")
+                    walk.fail(f"expected a statement, found {tokens.quote()}", f"statements begin with {listed}")
                 self._statement(tokens.text)
             except SkipError:
                 tokens.take()
@@ -236,8 +238,8 @@ class _Reader:
         if tokens.skip("uniform"):
             return np.full(num_states, 1 / num_states)
         text = tokens.text
-        single = not text or as_number(tokens.texts[tokens.at + 1]) is None
-        if as_number(text) is None or (single and text.isdigit() and (num_states > 1 or text == "0")):
+        single = not text or parse_number(tokens.texts[tokens.at + 1]) is None
+        if parse_number(text) is None or (single and text.isdigit() and (num_states > 1 or text == "0")):
             chosen = np.zeros(num_states)
             chosen[walk.pick("states", any_allowed=False)] = 1.0
             return chosen
@@ -245,11 +247,11 @@ class _Reader:
         done = normalise(weights)
         total = float(done.sums[0])
         if weights.min() < 0 or done.off.size:
-            found = "one of them is negative" if weights.min() < 0 else f"sum to {total:.7g}, not 1"
-            walk.fail(f"start: the probabilities: {found}", at=head)
+            finding = "one of them is negative" if weights.min() < 0 else f"sum to {total:.7g}, not 1"
+            walk.fail(f"start: the probabilities: {finding}", at=head)
         if done.scaled.size:
-            found = f"start: the probabilities sum to {total:.9g}, not 1"
-            walk.faults.warn(walk.where(head), found, "they were scaled to sum to 1")
+            finding = f"start: the probabilities sum to {total:.9g}, not 1"
+            walk.faults.warn(walk.where(head), finding, "they were scaled to sum to 1")
         return done.values
 
     def _probabilities(self, head: str) -> None:
@@ -325,15 +327,15 @@ class _Reader:
             values = np.array([walk.number()])
         wrong = np.flatnonzero(np.abs(values) > MAX_REWARD)
         if wrong.size:
-            found = f"the reward {values[wrong[0]]:g} is beyond {MAX_REWARD:g}"
-            walk.fail(found, "scale it", at=first + int(wrong[0]))
+            finding = f"the reward {values[wrong[0]]:g} is beyond {MAX_REWARD:g}"
+            walk.fail(finding, "scale it", at=first + int(wrong[0]))
         self.into.rewards.set_rules(cell, values, line)
 
     def _check_range(self, values: FloatArray, first: int) -> None:
         wrong = np.flatnonzero((values < 0) | (values > 1 + SLACK))
         if wrong.size:
-            found = f"the probability {values[wrong[0]]:g} is not between 0 and 1"
-            self.walk.fail(found, at=first + int(wrong[0]))
+            finding = f"the probability {values[wrong[0]]:g} is not between 0 and 1"
+            self.walk.fail(finding, at=first + int(wrong[0]))
 
 
 _EXAMPLE = """opaq: 1

@@ -16,8 +16,8 @@ from opaq.model.mdp import positions
 
 ANY = -1  # the index written `*`
 MAX_CHARACTERS = 32_000_000
-MAX_NAMES = 100_000  # states, and likewise actions and observations
-MAX_CHOICES = 2_000_000  # states times actions
+_MAX_NAMES = 100_000  # states, and likewise actions and observations
+_MAX_CHOICES = 2_000_000  # states times actions
 MAX_ENTRIES = 10_000_000  # table entries written, and cases rewards are averaged over
 MOST_FAULTS = 50
 KINDS = {"states": "state", "actions": "action", "observations": "observation"}
@@ -34,13 +34,13 @@ class StopError(Exception):
     """Nothing more can be made of the file; what is wrong is noted."""
 
 
-def as_number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """The finite number a word stands for, if it does."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     return value if math.isfinite(value) else None
 
 
-def is_index(text: str) -> bool:
+def _is_index(text: str) -> bool:
     """Whether a word is written like the number of a state, an action or an observation."""
     return text.isascii() and text.isdigit()
 
@@ -65,32 +65,32 @@ class Walk:
         line, column = self.tokens.position(at)
         return f"line {line}, column {column}"
 
-    def fail(self, found: str, advice: str = "", *, at: int | None = None) -> NoReturn:
+    def fail(self, finding: str, advice: str = "", *, at: int | None = None) -> NoReturn:
         """Note a fault (at the next word) and leave the statement."""
         where = self.where(self.tokens.at if at is None else at)
         if len(self.faults.errors) >= MOST_FAULTS:
             self.faults.error(where, "and from here on more faults, which are not listed")
             raise StopError
-        self.faults.error(where, found, advice)
+        self.faults.error(where, finding, advice)
         raise SkipError
 
-    def stop(self, found: str, advice: str, *, at: int | None = None) -> NoReturn:
+    def stop(self, finding: str, advice: str, *, at: int | None = None) -> NoReturn:
         """Note a fault that ends the reading."""
-        self.faults.error(self.where(self.tokens.at if at is None else at), found, advice)
+        self.faults.error(self.where(self.tokens.at if at is None else at), finding, advice)
         raise StopError
 
     def spend(self, entries: int, at: int) -> None:
         """Count the entries of tables that a statement writes."""
         self.written += entries
         if self.written > MAX_ENTRIES:
-            found = f"the tables grow beyond {MAX_ENTRIES:,} entries here"
-            self.stop(found, "a model this dense cannot be read", at=at)
+            finding = f"the tables grow beyond {MAX_ENTRIES:,} entries here"
+            self.stop(finding, "a model this dense cannot be read", at=at)
 
     def check_size(self, states: int, actions: int) -> None:
         """Refuse models whose rows alone are too many."""
-        if states * actions > MAX_CHOICES:
-            found = f"{states:,} states times {actions:,} actions are too many"
-            self.stop(found, f"at most {MAX_CHOICES:,} pairs can be read")
+        if states * actions > _MAX_CHOICES:
+            finding = f"{states:,} states times {actions:,} actions are too many"
+            self.stop(finding, f"at most {_MAX_CHOICES:,} pairs can be read")
 
     def at_head(self) -> bool:
         """Whether a statement begins here; a name like `T` after a colon does not count."""
@@ -109,20 +109,20 @@ class Walk:
     def expect(self, wanted: str) -> None:
         """Take a word that must be this one."""
         if not self.tokens.skip(wanted):
-            self.fail(f"expected '{wanted}', found {self.tokens.shown()}")
+            self.fail(f"expected '{wanted}', found {self.tokens.quote()}")
 
     def word(self, *options: str) -> str:
         """Take one of some words."""
         if self.tokens.text not in options:
             listed = " or ".join(f"'{option}'" for option in options)
-            self.fail(f"expected {listed}, found {self.tokens.shown()}")
+            self.fail(f"expected {listed}, found {self.tokens.quote()}")
         return self.tokens.take()
 
     def number(self) -> float:
         """Take a number."""
-        value = as_number(self.tokens.text)
+        value = parse_number(self.tokens.text)
         if value is None:
-            self.fail(f"expected a number, found {self.tokens.shown()}")
+            self.fail(f"expected a number, found {self.tokens.quote()}")
         self.tokens.take()
         return value
 
@@ -130,42 +130,42 @@ class Walk:
         """Exactly so many numbers."""
         first, values = self.tokens.at, []
         texts, at = self.tokens.texts, first
-        while (value := as_number(texts[at])) is not None:
+        while (value := parse_number(texts[at])) is not None:
             values.append(value)
             at += 1
         self.tokens.at = at
         if len(values) != count:
             self.tokens.at = first + min(len(values), count)
-            found = f"expected {count:,} numbers ({what}), found {len(values):,} and then {self.tokens.shown()}"
-            self.fail(found)
+            finding = f"expected {count:,} numbers ({what}), found {len(values):,} and then {self.tokens.quote()}"
+            self.fail(finding)
         return np.array(values, dtype=np.float64)
 
     def declare(self, head: str) -> None:
         """`states: 3` or `states: left right`, after the colon."""
         first, texts = self.tokens.at, self.to_next_head()
         if not texts:
-            self.fail(f"expected a number of {head} or their names, found {self.tokens.shown()}")
+            self.fail(f"expected a number of {head} or their names, found {self.tokens.quote()}")
         counted = len(texts) == 1 and _NUMBER.fullmatch(texts[0]) is not None
         names = tuple(map(str, range(self._count(head, first)))) if counted else self._listed(head, texts, first)
         self.names[head], self.index[head] = names, positions(names)
 
     def _count(self, head: str, at: int) -> int:
         text = self.tokens.texts[at]
-        if not is_index(text) or not text.strip("0"):
-            self.fail(f"the number of {head} is {self.tokens.shown(at)}, not a whole number above 0", at=at)
-        if len(text.lstrip("0")) > 9 or int(text) > MAX_NAMES:
-            self.fail(f"{text[:20]} {head} are too many", f"at most {MAX_NAMES:,} can be read", at=at)
+        if not _is_index(text) or not text.strip("0"):
+            self.fail(f"the number of {head} is {self.tokens.quote(at)}, not a whole number above 0", at=at)
+        if len(text.lstrip("0")) > 9 or int(text) > _MAX_NAMES:
+            self.fail(f"{text[:20]} {head} are too many", f"at most {_MAX_NAMES:,} can be read", at=at)
         return int(text)
 
     def _listed(self, head: str, texts: list[str], first: int) -> tuple[str, ...]:
-        if len(texts) > MAX_NAMES:
-            self.fail(f"{len(texts):,} {head} are too many", f"at most {MAX_NAMES:,} can be read", at=first)
+        if len(texts) > _MAX_NAMES:
+            self.fail(f"{len(texts):,} {head} are too many", f"at most {_MAX_NAMES:,} can be read", at=first)
         seen: set[str] = set()
         for at, text in enumerate(texts, first):
             if text in (":", "*") or not text.isprintable() or _NUMBER.fullmatch(text):
-                self.fail(f"{self.tokens.shown(at)} cannot be the name of a {KINDS[head]}", at=at)
+                self.fail(f"{self.tokens.quote(at)} cannot be the name of a {KINDS[head]}", at=at)
             if text in seen:
-                self.fail(f"the {KINDS[head]} {self.tokens.shown(at)} is listed twice", at=at)
+                self.fail(f"the {KINDS[head]} {self.tokens.quote(at)} is listed twice", at=at)
             seen.add(text)
         return tuple(texts)
 
@@ -185,7 +185,7 @@ class Walk:
         if text == "*" and any_allowed:
             return ANY
         index = self.index[head].get(text)
-        if index is None and is_index(text):
+        if index is None and _is_index(text):
             index = int(text[:10])
         if index is None or index >= len(names):
             self._unknown(at, head, " or '*'" if any_allowed else "")
@@ -193,11 +193,11 @@ class Walk:
 
     def _unknown(self, at: int, head: str, others: str) -> NoReturn:
         names, text, kind = self.known(head), self.tokens.texts[at], KINDS[head]
-        if is_index(text):
+        if _is_index(text):
             self.fail(f"there is no {kind} {text[:20]}", f"they are numbered 0 to {len(names) - 1}", at=at)
         if not text or text in (":", "*"):
-            self.fail(f"expected a {kind}{others}, found {self.tokens.shown(at)}", at=at)
-        self.fail(f"unknown {kind} {self.tokens.shown(at)}", suggestion(text[:40], names, kind=kind), at=at)
+            self.fail(f"expected a {kind}{others}, found {self.tokens.quote(at)}", at=at)
+        self.fail(f"unknown {kind} {self.tokens.quote(at)}", suggestion(text[:40], names, kind=kind), at=at)
 
     def indices(self, axes: tuple[str, ...]) -> list[int]:
         """`: a : b : ...` as far as it goes, one index an axis."""

@@ -40,7 +40,7 @@ _DEFINED = re.compile(r"\b(?:const(?:\s+(?:int|double|bool))?|formula)\s+([A-Za-
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def observable_values(
+def _observable_values(
     source: str, variables: Mapping[str, NDArray[Any]], constants: Mapping[str, Any]
 ) -> dict[str, NDArray[Any]]:
     """Observable -> its value in every state; an ExpressionError if the source is beyond what is read here."""
@@ -75,7 +75,9 @@ class _Names:
         return evaluate(text, self.known)
 
 
-def agree(values: Mapping[str, NDArray[Any]], seen: NDArray[np.int64], count: int) -> dict[str, NDArray[Any]] | None:
+def _share_values(
+    values: Mapping[str, NDArray[Any]], seen: NDArray[np.int64], count: int
+) -> dict[str, NDArray[Any]] | None:
     """The value of every observable for every observation; None if two states that look alike differ in one."""
     present, first = np.unique(seen, return_index=True)
     if present.size != count or not values:
@@ -85,7 +87,7 @@ def agree(values: Mapping[str, NDArray[Any]], seen: NDArray[np.int64], count: in
 
 
 MEMORY = 8 << 30
-MAX_BYTES = 256 << 20  # of a model file
+_MAX_BYTES = 256 << 20  # of a model file
 _OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
 
 
@@ -115,7 +117,7 @@ def read_prism(
     source = os.fspath(path)
     format, constants = _format(source), constants or {}
     kind = format.name
-    content = read_bytes(path, max_bytes=MAX_BYTES)
+    content = read_bytes(path, max_bytes=_MAX_BYTES)
     if importlib.util.find_spec("stormpy") is None:
         raise InputError([Fault("", f"{kind.upper()} models need stormpy", format.how_to_install)], source)
     with tempfile.TemporaryDirectory(prefix="opaq-") as folder:
@@ -178,12 +180,12 @@ def _abandon(child: subprocess.Popen[bytes], folder: Path) -> None:
 
 def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, Any]) -> Fault:
     if code is None:
-        found = f"Storm did not finish within {request['seconds']:g} seconds"
-        return Fault("", found, "is a variable unbounded? Else give it more time")
+        finding = f"Storm did not finish within {request['seconds']:g} seconds"
+        return Fault("", finding, "is a variable unbounded? Else give it more time")
     said = message or _last_words(folder / "output.txt")
     if any(sign in said for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
-        found = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
-        return Fault("", found, "is a variable unbounded? Else raise the limit")
+        finding = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
+        return Fault("", finding, "is a variable unbounded? Else raise the limit")
     if code == -signal.SIGFPE:
         return Fault("", "Storm crashed on an arithmetic fault (SIGFPE)", "look for a division by zero in the model")
     if code < 0:
@@ -218,10 +220,10 @@ def _with_deadlocks(imported: Imported, deadlocks: Mapping[str, Any], wanted: st
         return imported
     mdp, earned = imported.mdp, deadlocks["rewards"]
     names = [mdp.states[state] for state in deadlocks["states"]]
-    found = deadlock_warning(names)
+    finding = deadlock_warning(names)
     if earned is None:
-        found = found.replace("where the state's reward is earned", "where Storm counts no reward")
-    warnings = (*imported.warnings, Fault("deadlocks", found))
+        finding = finding.replace("where the state's reward is earned", "where Storm counts no reward")
+    warnings = (*imported.warnings, Fault("deadlocks", finding))
     if not earned:
         return replace(imported, warnings=warnings)
     choices = mdp.choice_start[deadlocks["states"]]
@@ -237,8 +239,8 @@ def _add_rewards(amounts: FloatArray, choices: IntArray, more: Sequence[float] |
     total[choices] += more
     wrong = np.flatnonzero(~(np.abs(total) <= MAX_REWARD))
     if wrong.size:
-        found = f"the reward of a deadlock state is {total[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
-        raise InputError([Fault("", found, "scale the rewards down")])
+        finding = f"the reward of a deadlock state is {total[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
+        raise InputError([Fault("", finding, "scale the rewards down")])
     return floats(total)
 
 
@@ -248,12 +250,12 @@ def _with_observation_names(imported: Imported, text: str, constants: Mapping[st
         return imported
     seen, count = imported.observer.emission.columns, len(imported.observer.observations)
     try:
-        values = agree(observable_values(text, imported.variables, constants), seen, count)
+        values = _share_values(_observable_values(text, imported.variables, constants), seen, count)
     except (ExpressionError, RecursionError):
         values = None
     if values is None:
-        found = f"the values of the observables could not be told: observations are named o0 to o{count - 1}"
-        return replace(imported, warnings=(*imported.warnings, Fault("observables", found)))
+        finding = f"the values of the observables could not be told: observations are named o0 to o{count - 1}"
+        return replace(imported, warnings=(*imported.warnings, Fault("observables", finding)))
     names = entry_names(values, count, prefix="o")
     return replace(imported, observer=Observer(observations=names, emission=imported.observer.emission))
 

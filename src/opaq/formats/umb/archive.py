@@ -24,7 +24,7 @@ from opaq.files import read_bytes
 from opaq.model.arrays import FloatArray, frozen
 
 MAX_BYTES = 2 << 30  # once decompressed
-MAX_GROWTH = 50  # times its own size an archive may become; models reach 5 to 20
+_MAX_GROWTH = 50  # times its own size an archive may become; models reach 5 to 20
 _FREE_GROWTH = 64 << 20  # what any archive may become, however small it is
 _MAX_MEMBERS = 100_000
 _PIECE = 4 << 20
@@ -39,9 +39,9 @@ class Archive:
     source: str
     members: Mapping[str, memoryview]
 
-    def fail(self, member: str, found: str, advice: str = "") -> NoReturn:
+    def fail(self, member: str, finding: str, advice: str = "") -> NoReturn:
         """Refuse the file for what was found in one member."""
-        raise InputError([Fault(member, found, advice)], self.source)
+        raise InputError([Fault(member, finding, advice)], self.source)
 
     def bytes(self, member: str) -> memoryview:
         """The content of a member that must be there."""
@@ -103,8 +103,8 @@ def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
         raise _refuse(source, f"is not a whole tar archive: {error}", "a UMB file is one") from None
 
 
-def _refuse(source: str, found: str, advice: str = "", *, member: str = "") -> InputError:
-    return InputError([Fault(member, found, advice)], source)
+def _refuse(source: str, finding: str, advice: str = "", *, member: str = "") -> InputError:
+    return InputError([Fault(member, finding, advice)], source)
 
 
 def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None:
@@ -112,15 +112,15 @@ def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None
     opener = next((opener for magic, opener in _OPENERS.items() if stored.startswith(magic)), None)
     if opener is None:
         return None
-    limit = min(max_bytes, max(_FREE_GROWTH, MAX_GROWTH * len(stored)))
+    limit = min(max_bytes, max(_FREE_GROWTH, _MAX_GROWTH * len(stored)))
     content = io.BytesIO()
     with cast(IO[bytes], opener(io.BytesIO(stored), "rb")) as stream:
         while piece := stream.read(min(_PIECE, limit + 1 - content.tell())):
             content.write(piece)
             if content.tell() > limit:
-                found = f"has {len(stored):,} bytes and more than {limit:,} bytes once decompressed"
+                finding = f"has {len(stored):,} bytes and more than {limit:,} bytes once decompressed"
                 advice = "raise the limit if it is trusted" if limit == max_bytes else "store it without compression"
-                raise _refuse(source, found, advice)
+                raise _refuse(source, finding, advice)
     content.seek(0)
     return content
 
@@ -160,7 +160,7 @@ def _escape_name(name: str) -> str:
     return printable(name[:200])
 
 
-def archive_bytes(members: Mapping[str, bytes], *, compressed: bool) -> bytes:
+def pack_archive(members: Mapping[str, bytes], *, compressed: bool) -> bytes:
     """The tar archive of some members; the same members give the same bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -186,7 +186,7 @@ class NumberType:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class _Field:
     """One variable of a valuation: which bits of an entry hold it."""
 
     name: str
@@ -199,8 +199,8 @@ class Field:
 def kind_of(archive: Archive, declared: Any, where: str) -> NumberType:
     """The type that the index declares."""
     if not isinstance(declared, dict) or declared.get("type") not in list(_DEFAULT_BITS):  # it may be of any type
-        shown = declared.get("type") if isinstance(declared, dict) else declared
-        archive.fail(INDEX, f"{where}: the type {shown!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
+        name = declared.get("type") if isinstance(declared, dict) else declared
+        archive.fail(INDEX, f"{where}: the type {name!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
     name = declared["type"]
     bits = declared.get("size", _DEFAULT_BITS[name])
     if type(bits) is not int or not 0 < bits <= _MAX_BITS:
@@ -235,11 +235,11 @@ def _join_words(words: NDArray[np.uint64]) -> FloatArray:
         return np.asarray(words.astype(np.float64) @ np.ldexp(1.0, 64 * np.arange(words.shape[1])), dtype=np.float64)
 
 
-def fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[Field], int]:
+def _fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[_Field], int]:
     """The variables of one valuation class, and how many bytes an entry takes."""
     if not isinstance(declared, list):
         archive.fail(INDEX, f"{where}: a list of variables is expected")
-    fields: list[Field] = []
+    fields: list[_Field] = []
     bit = 0
     for position, entry in enumerate(declared):
         if not isinstance(entry, dict):
@@ -254,7 +254,7 @@ def fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[Field],
         offset = entry.get("offset", 0)
         if type(offset) is not int or abs(offset) > 2**63:
             archive.fail(INDEX, f"{where}[{position}].offset: {offset!r} is not a 64-bit number")
-        fields.append(Field(name, kind, bit + optional, offset, optional))
+        fields.append(_Field(name, kind, bit + optional, offset, optional))
         bit += kind.bits + optional
     if bit % 8 or bit > 8 * _MAX_BITS:
         archive.fail(INDEX, f"{where}: the variables take {bit} bits, not a whole number of bytes")
@@ -267,14 +267,14 @@ def _whole(archive: Archive, value: Any, where: str) -> int:
     return value
 
 
-def readable(field: Field) -> bool:
+def _is_readable(field: _Field) -> bool:
     """Whether the variable is of a type that NumPy can hold."""
     return field.kind == NumberType("double", 64) or (
         field.kind.name in ("bool", "int", "uint") and field.kind.bits <= 64
     )
 
 
-def variable(entries: NDArray[np.uint8], field: Field) -> NDArray[Any]:
+def variable(entries: NDArray[np.uint8], field: _Field) -> NDArray[Any]:
     """The value of one variable in every entry; one that is not there is NaN."""
     raw = _bits(entries, field.first_bit, field.kind.bits)
     value = _read_typed(raw, field)
@@ -284,7 +284,7 @@ def variable(entries: NDArray[np.uint8], field: Field) -> NDArray[Any]:
     return value if there.all() else np.where(there, value.astype(np.float64), np.nan)
 
 
-def _read_typed(raw: NDArray[np.uint64], field: Field) -> NDArray[Any]:
+def _read_typed(raw: NDArray[np.uint64], field: _Field) -> NDArray[Any]:
     if field.kind.name == "double":
         return raw.view(np.float64)
     if field.kind.name == "bool":
@@ -301,12 +301,12 @@ def _bits(entries: NDArray[np.uint8], first: int, width: int) -> NDArray[np.uint
     value = np.zeros(len(entries), dtype=np.uint64)
     for position in range((shift + width + 7) // 8):
         part = entries[:, byte + position].astype(np.uint64)
-        place = 8 * position - shift
-        value |= part << np.uint64(place) if place >= 0 else part >> np.uint64(-place)
+        offset = 8 * position - shift
+        value |= part << np.uint64(offset) if offset >= 0 else part >> np.uint64(-offset)
     return value if width == 64 else value & np.uint64((1 << width) - 1)
 
 
-MAX_STATES = 5_000_000
+_MAX_STATES = 5_000_000
 _MAX_INDEX = 8 << 20
 _VERSIONS = (0, 1)
 _MAX_COUNT = 1 << 40
@@ -347,8 +347,8 @@ def open_index(archive: Archive) -> Reading:
         archive.fail(INDEX, f"the model is a game of {counts['players']} players", "at most one player can be read")
     if not counts["states"]:
         archive.fail(INDEX, "the model has no states")
-    if counts["states"] > MAX_STATES:
-        archive.fail(INDEX, f"the model has {counts['states']:,} states", f"at most {MAX_STATES:,} can be read")
+    if counts["states"] > _MAX_STATES:
+        archive.fail(INDEX, f"the model has {counts['states']:,} states", f"at most {_MAX_STATES:,} can be read")
     return Reading(archive, index, system, counts)
 
 
@@ -369,11 +369,11 @@ def valuations(reading: Reading, entity: str, count: int) -> dict[str, NDArray[A
     if not isinstance(classes, list) or len(classes) != 1 or not isinstance(classes[0], dict):
         reading.faults.warn(where, "valuations of several classes are not read", "the entries are named by number")
         return {}
-    fields, size = fields_of(reading.archive, classes[0].get("variables"), f"{where}.classes[0].variables")
+    fields, size = _fields_of(reading.archive, classes[0].get("variables"), f"{where}.classes[0].variables")
     entries = reading.archive.array(member, "u1", count * size).reshape(count, size)
-    for skipped in [entry.name for entry in fields if not readable(entry)]:
+    for skipped in [entry.name for entry in fields if not _is_readable(entry)]:
         reading.faults.warn(f"{where}.{skipped}", "variables of this type are not read")
-    kept = [entry for entry in fields if readable(entry) and entry.name not in _HELPERS]
+    kept = [entry for entry in fields if _is_readable(entry) and entry.name not in _HELPERS]
     return {entry.name: frozen(variable(entries, entry)) for entry in kept}
 
 

@@ -34,7 +34,7 @@ from opaq.spec.transitions import ActionTable
 _SHOWN = 5
 
 
-def read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
+def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
     """The first choice of every state, and the branches of every choice as they are stored."""
     archive, counts, member = reading.archive, reading.counts, "branch-to-probability.bin"
     states, choices, branches = counts["states"], counts["choices"], counts["branches"]
@@ -43,15 +43,15 @@ def read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
     choice_start = _starts(archive, "state-to-choices.bin", states, choices)
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
 
-    def place(choice: int) -> str:
+    def describe(choice: int) -> str:
         state = int(state_of[choice])
         return f"state {state}, choice {choice - int(choice_start[state])}"
 
     rows = SparseRows(starts, targets, _chances(reading), states)
-    scaled, missed, gap = _check_rows(reading, rows, member, place)
+    scaled, missed, gap = _check_rows(reading, rows, member, describe)
     if missed:
-        found = f"the probabilities of {missed:,} choices miss 1 by up to {gap:.1g}: they were scaled to sum to 1"
-        reading.faults.warn(member, found)
+        finding = f"the probabilities of {missed:,} choices miss 1 by up to {gap:.1g}: they were scaled to sum to 1"
+        reading.faults.warn(member, finding)
     return choice_start, scaled
 
 
@@ -71,23 +71,23 @@ def _chances(reading: Reading) -> FloatArray:
 
 
 def _check_rows(
-    reading: Reading, rows: SparseRows, member: str, place: Callable[[int], str]
+    reading: Reading, rows: SparseRows, member: str, describe: Callable[[int], str]
 ) -> tuple[SparseRows, int, float]:
     """Rows that sum to 1, how many were scaled, and by how much at most; others are refused."""
     values, row_of = rows.values, rows.row_of_entry()
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    faults = [f"{place(int(row_of[entry]))}: {values[entry]} is not a probability" for entry in wrong[:_SHOWN]]
+    faults = [f"{describe(int(row_of[entry]))}: {values[entry]} is not a probability" for entry in wrong[:_SHOWN]]
     if not wrong.size:
         done = normalise_rows(row_of, values, rows.num_rows)
         wrong = done.off
-        faults = [f"{place(int(row))}: probabilities sum to {done.sums[row]:.6g}, not 1" for row in wrong[:_SHOWN]]
-    for found in [*faults, *([f"{wrong.size - _SHOWN:,} more of the kind"] if wrong.size > _SHOWN else [])]:
-        reading.faults.error(member, found)
+        faults = [f"{describe(int(row))}: probabilities sum to {done.sums[row]:.6g}, not 1" for row in wrong[:_SHOWN]]
+    for finding in [*faults, *([f"{wrong.size - _SHOWN:,} more of the kind"] if wrong.size > _SHOWN else [])]:
+        reading.faults.error(member, finding)
     reading.faults.raise_if_any(reading.archive.source)
     return SparseRows(rows.starts, rows.columns, done.values, rows.num_columns), done.scaled.size, done.worst_gap()
 
 
-def merge_columns(rows: SparseRows) -> SparseRows:
+def _merge_columns(rows: SparseRows) -> SparseRows:
     """Columns ascending in every row, none twice and none zero; usually a file has them so already."""
     rising = rows.columns[1:] > rows.columns[:-1]
     first_of_row = np.zeros(rows.columns.size + 1, dtype=bool)
@@ -98,7 +98,7 @@ def merge_columns(rows: SparseRows) -> SparseRows:
     return SparseRows.from_entries(rows.row_of_entry(), rows.columns, rows.values, shape=shape)
 
 
-def without_deadlocks(
+def _add_stay(
     choices: ActionTable, states: Sequence[str], actions: tuple[str, ...], faults: Faults
 ) -> tuple[ActionTable, tuple[str, ...]]:
     """States without a choice stay where they are for ever, by an action of its own."""
@@ -127,7 +127,7 @@ def deadlock_warning(states: Sequence[str]) -> str:
     return f"{count} no choice (a deadlock) and {stay} for ever, where the state's reward is earned: {some(states)}"
 
 
-def read_emission(reading: Reading, states: int, count: int) -> SparseRows:
+def _read_emission(reading: Reading, states: int, count: int) -> SparseRows:
     """What is seen in every state, for sure or by chance."""
     archive, folder = reading.archive, "observations/states"
     declared = reading.system.get("observation-probability-type")
@@ -141,12 +141,12 @@ def read_emission(reading: Reading, states: int, count: int) -> SparseRows:
     chances = numbers(archive, f"{folder}/probabilities.bin", kind, entries)
     member = f"{folder}/probabilities.bin"
     scaled, _, _ = _check_rows(reading, SparseRows(starts, seen, chances, count), member, lambda row: f"state {row}")
-    return merge_columns(scaled)
+    return _merge_columns(scaled)
 
 
 __all__ = ["induced_chain", "read_umb", "unfold_observer", "write_umb"]
 
-MAX_NAMES = 1 << 30  # characters of all state names together
+_MAX_NAMES = 1 << 30  # characters of all state names together
 MAX_MARKED = 50_000_000  # states that labels mark, and likewise choices that rewards are given for
 _MAX_UNSEEN = 1 << 16  # observations that no state shows
 
@@ -164,14 +164,14 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
     check_types({"reward": (reward, str, "the name of a reward structure")}, optional=("reward",))
     archive = read_archive(path, max_bytes=max_bytes)
     reading = open_index(archive)
-    choice_start, transitions = read_transitions(reading)  # first: it holds the declared sizes against real bytes
+    choice_start, transitions = _read_transitions(reading)  # first: it holds the declared sizes against real bytes
     variables = valuations(reading, "states", reading.counts["states"])
     states = _state_names(reading, variables)
     actions, choice_action = _actions(reading, choice_start)
     rewards = _rewards(reading, choice_start, transitions)
-    choices = ActionTable(ints(choice_start), ints(choice_action), merge_columns(transitions))
+    choices = ActionTable(ints(choice_start), ints(choice_action), _merge_columns(transitions))
     start, labels = _start(reading), _labels(reading)
-    choices, actions = without_deadlocks(choices, states, actions, reading.faults)
+    choices, actions = _add_stay(choices, states, actions, reading.faults)
     mdp = MDP(
         states=states,
         actions=actions,
@@ -190,9 +190,9 @@ def _state_names(reading: Reading, variables: Mapping[str, NDArray[Any]]) -> tup
     if "opaq/states/string-mapping.bin" in reading.archive.members:
         return distinct(reading.archive.strings("opaq/states", reading.counts["states"]))
     count, longest = reading.counts["states"], sum(len(name) + 22 for name in variables)
-    if count * longest > MAX_NAMES:
-        found = f"the names of {count:,} states, one by {len(variables):,} variables, would take {count * longest:,}"
-        reading.archive.fail("valuations.states", f"{found} characters; the limit is {MAX_NAMES:,}")
+    if count * longest > _MAX_NAMES:
+        finding = f"the names of {count:,} states, one by {len(variables):,} variables, would take {count * longest:,}"
+        reading.archive.fail("valuations.states", f"{finding} characters; the limit is {_MAX_NAMES:,}")
     return entry_names(variables, count, prefix="s")
 
 
@@ -210,8 +210,8 @@ def _start(reading: Reading) -> FloatArray:
             archive.fail(member, "is not a distribution over the states")
         return floats(start)
     if counts["initial-states"] > 1:
-        found = f"{counts['initial-states']} initial states: each is taken to be equally likely"
-        reading.faults.warn("start", found, "the problem file can state another start")
+        finding = f"{counts['initial-states']} initial states: each is taken to be equally likely"
+        reading.faults.warn("start", finding, "the problem file can state another start")
     return floats(initial / initial.sum())
 
 
@@ -282,10 +282,10 @@ def _rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict
     num_choices = int(choice_start[-1])
     for folder, name, declared in _annotations(reading, "rewards"):
         if (len(rewards) + 1) * num_choices > MAX_MARKED:
-            found = f"{len(rewards) + 1:,} rewards for {num_choices:,} choices"
+            finding = f"{len(rewards) + 1:,} rewards for {num_choices:,} choices"
             reading.archive.fail(
                 folder,
-                f"{found} are {(len(rewards) + 1) * num_choices:,} numbers",
+                f"{finding} are {(len(rewards) + 1) * num_choices:,} numbers",
                 f"at most {MAX_MARKED:,} can be read",
             )
         total, of_state = np.zeros(num_choices), np.zeros(choice_start.size - 1)
@@ -297,8 +297,8 @@ def _rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict
             values = numbers(reading.archive, member, kind, reading.counts[entity])
             wrong = np.flatnonzero(~(np.abs(values) <= MAX_REWARD))  # NaN too
             if wrong.size:
-                found = f"entry {int(wrong[0])} is {values[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
-                reading.archive.fail(member, found, "scale the rewards down")
+                finding = f"entry {int(wrong[0])} is {values[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
+                reading.archive.fail(member, finding, "scale the rewards down")
             total += _per_choice(values, entity, choice_start, rows)
             of_state = values if entity == "states" else of_state
         rewards[name] = _with_stay(total, of_state, choice_start)
@@ -334,10 +334,10 @@ def _observer(reading: Reading) -> Observer | None:
     if not count:
         return None
     if reading.system.get("observations-apply-to") != "states":
-        found = "observations of transitions are not read"
-        reading.faults.warn("observations", found, "the problem file must state the observer")
+        finding = "observations of transitions are not read"
+        reading.faults.warn("observations", finding, "the problem file must state the observer")
         return None
-    emission = read_emission(reading, states, count)
+    emission = _read_emission(reading, states, count)
     if count > _MAX_UNSEEN + emission.columns.size:
         reading.archive.fail(INDEX, f"{count:,} observations are declared for {states:,} states")
     return Observer(observations=_observation_names(reading, count), emission=emission)

@@ -16,7 +16,7 @@ from opaq.errors import Fault, InputError
 from opaq.files import write_bytes
 from opaq.formats.format import Export
 from opaq.formats.names import distinct, entry_names
-from opaq.formats.umb.archive import archive_bytes
+from opaq.formats.umb.archive import pack_archive
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, ints
 from opaq.model.mdp import MDP, Imported
 from opaq.model.observer import Observer, with_tables
@@ -38,12 +38,12 @@ def induced_chain(mdp: MDP, policy: Any) -> MDP:
         choice_start=ints(np.arange(mdp.num_states + 1)),
         choice_action=ints(np.zeros(mdp.num_states)),
         transitions=SparseRows.from_entries(state_of[choice_of], rows.columns, weights, shape=shape),
-        rewards=floats(expected_rewards(mdp, policy, mdp.rewards)),
+        rewards=floats(_expected_rewards(mdp, policy, mdp.rewards)),
         named_rewards={},
     )
 
 
-def expected_rewards(mdp: MDP, policy: Any, values: Any) -> FloatArray:
+def _expected_rewards(mdp: MDP, policy: Any, values: Any) -> FloatArray:
     """What a policy earns in every state, from what its choices earn."""
     weighted = np.bincount(mdp.choice_state(), weights=np.multiply(policy, values), minlength=mdp.num_states)
     return weighted.astype(np.float64)
@@ -55,17 +55,17 @@ def unfold_observer(mdp: MDP, observer: Observer) -> tuple[MDP, Observer]:
     A state becomes one state for each observation it may show, and a first step from the new state "start", which
     is seen as "start" and rewards nothing, draws where to begin: all times move by one.
     """
-    refuse_watching_actions(observer)
+    _refuse_action_observers(observer)
     pairs = observer.emission
     base, seen = pairs.row_of_entry(), pairs.columns
-    places = zip(base, seen, strict=True)
-    states = distinct([f"{mdp.states[state]}~{observer.observations[sign]}" for state, sign in places])
+    pairs_of = zip(base, seen, strict=True)
+    states = distinct([f"{mdp.states[state]}~{observer.observations[sign]}" for state, sign in pairs_of])
     counts = np.diff(mdp.choice_start)[base]
     _, choices = expand_rows(mdp.choice_start, base)
     rows = _with_observations(mdp.transitions, pairs, choices)
     first = _with_observations(SparseRows.from_dense(mdp.start[None, :]), pairs, np.zeros(1, dtype=np.int64))
     start_name = distinct([*states, "start"])[-1]
-    shown = distinct([*observer.observations, "start"])[-1]
+    start_observation = distinct([*observer.observations, "start"])[-1]
     size = base.size
     grown = MDP(
         states=(*states, start_name),
@@ -79,14 +79,14 @@ def unfold_observer(mdp: MDP, observer: Observer) -> tuple[MDP, Observer]:
     )
     signs = ints([*seen, len(observer.observations)])
     emission = SparseRows(ints(np.arange(size + 2)), signs, floats(np.ones(size + 1)), len(observer.observations) + 1)
-    return grown, Observer(observations=(*observer.observations, shown), emission=emission)
+    return grown, Observer(observations=(*observer.observations, start_observation), emission=emission)
 
 
-def refuse_watching_actions(observer: Observer, source: str = "") -> None:
+def _refuse_action_observers(observer: Observer, source: str = "") -> None:
     """What depends on more than the state would be lost in silence."""
     if observer.action_emission is not None or observer.after_action is not None:
-        found = "what is seen depends on actions, and UMB knows observations of states only"
-        raise InputError([Fault("observer", found, "write the model without its observer")], source)
+        finding = "what is seen depends on actions, and UMB knows observations of states only"
+        raise InputError([Fault("observer", finding, "write the model without its observer")], source)
 
 
 def _with_observations(rows: SparseRows, pairs: SparseRows, chosen: IntArray) -> SparseRows:
@@ -118,14 +118,14 @@ def write_problem(problem: Problem, export: Export) -> bytes:
     export.notes.append("UMB holds the model and the observer; secret, horizon, task and policy class are left out")
     rewards = {"reward": problem.mdp.rewards, **problem.mdp.named_rewards}
     observer = with_tables(problem.observer, needed_by="UMB")
-    return umb_bytes(problem.mdp, observer=_of_states(observer, export), rewards=rewards)
+    return _umb_bytes(problem.mdp, observer=_of_states(observer, export), rewards=rewards)
 
 
 def write_model(imported: Imported, export: Export) -> bytes:
     """Return the UMB file of a model that was read from any other format."""
     observer = None if imported.observer is None else _of_states(imported.observer, export)
     rewards = dict(imported.rewards) or None
-    return umb_bytes(imported.mdp, observer=observer, variables=imported.variables, rewards=rewards)
+    return _umb_bytes(imported.mdp, observer=observer, variables=imported.variables, rewards=rewards)
 
 
 def _of_states(observer: Observer, export: Export) -> Observer | None:
@@ -148,12 +148,12 @@ def write_umb(
 ) -> None:
     """Write a model as a UMB file in one step; the arguments are those of `umb_bytes`."""
     if observer is not None:
-        refuse_watching_actions(observer, os.fspath(path))
+        _refuse_action_observers(observer, os.fspath(path))
     given = {"observer": observer, "variables": variables, "rewards": rewards, "policy": policy}
-    write_bytes(path, umb_bytes(mdp, **given, compressed=compressed), overwrite=overwrite)
+    write_bytes(path, _umb_bytes(mdp, **given, compressed=compressed), overwrite=overwrite)
 
 
-def umb_bytes(
+def _umb_bytes(
     mdp: MDP,
     *,
     observer: Observer | None = None,
@@ -169,13 +169,13 @@ def umb_bytes(
     that is not uniform is kept in a member which only opaq reads; see `unfolded` for other tools.
     """
     if observer is not None:
-        refuse_watching_actions(observer)
+        _refuse_action_observers(observer)
     rewards = {"reward": mdp.rewards} if rewards is None else rewards
     if policy is not None:
-        rewards = {name: expected_rewards(mdp, policy, values) for name, values in rewards.items()}
+        rewards = {name: _expected_rewards(mdp, policy, values) for name, values in rewards.items()}
         mdp = induced_chain(mdp, policy)
     members = _members(mdp, observer, variables or {}, rewards, players=0 if policy is not None else 1)
-    return archive_bytes(members, compressed=compressed)
+    return pack_archive(members, compressed=compressed)
 
 
 def _members(
@@ -248,7 +248,7 @@ def _text(folder: str, names: Sequence[str]) -> dict[str, bytes]:
 
 def _keys(names: Sequence[str], other: str) -> list[str]:
     """A folder name for each name: its own where it is plain, else a number."""
-    return [name if _PLAIN.fullmatch(name) else f"{other}.{place}" for place, name in enumerate(names)]
+    return [name if _PLAIN.fullmatch(name) else f"{other}.{number}" for number, name in enumerate(names)]
 
 
 def _annotation(group: str, entity: str, type: dict[str, Any], values: Mapping[str, bytes]) -> tuple[Any, Any]:
