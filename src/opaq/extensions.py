@@ -207,7 +207,7 @@ def temporary() -> Iterator[None]:
     """What is added inside is gone afterwards, for tests and notebooks."""
     registries: list[dict[Any, Any]] = [
         *(SECRET.kinds, OBSERVER.kinds, CONDITIONS, PLAIN, SIZED_CONDITIONS, UNCERTAINTIES, SOLVERS, FORMATS),
-        *(imported_part.IMPORTED.kinds, imported_part._TAKEN, COMMANDS),
+        *(imported_part.IMPORTED.kinds, imported_part.OPTIONS_OF_KIND, COMMANDS),
     ]
     before = [dict(registry) for registry in registries]
     try:

@@ -55,7 +55,7 @@ def _refuse_other_format(data: Any, source: str, *, expected: str) -> None:
     """Raise InputError for the content of a YAML or JSON file of opaq that is not what is expected."""
     if not isinstance(data, Mapping):
         return
-    kind = _format(data)
+    kind = _kind_of_mapping(data)
     if kind is None or kind == expected:
         return
     advice = {
@@ -66,7 +66,7 @@ def _refuse_other_format(data: Any, source: str, *, expected: str) -> None:
     raise InputError([Fault("", f"is {kind}, not {expected}", advice.get(kind, ""))], source)
 
 
-def _format(data: Mapping[Any, Any]) -> str | None:
+def _kind_of_mapping(data: Mapping[Any, Any]) -> str | None:
     """What a mapping says it is, if it does."""
     format = data.get("format")
     if format == "opaq-policy":
@@ -105,7 +105,7 @@ def scenario_text(name: str) -> str:
     """
     check_types({"name": (name, str, "the name of a scenario")})
     if name not in scenario_names():
-        raise InputError([_unknown(name)])
+        raise InputError([_unknown_scenario(name)])
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
@@ -125,7 +125,7 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     document = parse_yaml(problem_text(source), source=source)
     _refuse_other_format(document.data, source, expected="a problem")
     with locate_faults(document, source, faults) as collected:
-        problem = build_problem(_mapping(document), sources=FolderSources(Path(source).parent), faults=collected)
+        problem = build_problem(_check_mapping(document), sources=FolderSources(Path(source).parent), faults=collected)
     if problem.name:
         return problem
     # Bytes of a file name that are no UTF-8 are spelt out: the name is written to files.
@@ -158,14 +158,14 @@ def _is_path(source: str) -> bool:
     )
 
 
-def _mapping(document: Document) -> Mapping[str, object]:
+def _check_mapping(document: Document) -> Mapping[str, object]:
     if not isinstance(document.data, Mapping):
         finding = "a list" if isinstance(document.data, list) else f"'{document.data}'"
         raise InputError([Fault("", f"expected keys such as model, observer, secret and horizon, found {finding}")])
     return document.data
 
 
-def _unknown(name: str) -> Fault:
+def _unknown_scenario(name: str) -> Fault:
     near = difflib.get_close_matches(name, scenario_names(), n=1)
     guess = f"did you mean '{near[0]}'? " if near else ""
     return Fault(
@@ -254,7 +254,7 @@ class FolderSources:
         """The model named at a cursor; faults in it are noted there."""
         format, source = FORMATS[kind], str(cursor.value)
         path = str(self.folder / source) if format.is_file else source
-        imported: Imported | None = _noting(cursor, lambda: format.read(path, **options))
+        imported: Imported | None = _collect_faults(cursor, lambda: format.read(path, **options))
         for fault in () if imported is None else imported.warnings:
             cursor.warn(_in_one_line(fault, source), fault.advice)
         return imported
@@ -268,11 +268,11 @@ class FolderSources:
         if format is None or format not in formats_of("automaton"):
             known = f"one of {', '.join(endings(formats_of('automaton')))}"
             return cursor.error(f"the ending '{ending_of(source)}' is unknown", known)
-        automaton: Automaton | None = _noting(cursor, lambda: format.read(str(self.folder / source)))
+        automaton: Automaton | None = _collect_faults(cursor, lambda: format.read(str(self.folder / source)))
         return automaton
 
 
-def _noting(cursor: Cursor, read: Callable[[], Any]) -> Any:
+def _collect_faults(cursor: Cursor, read: Callable[[], Any]) -> Any:
     """What is read; None, and the faults noted, when it is unusable."""
     try:
         return read()

@@ -1,4 +1,8 @@
-"""Deterministic automata as tables over the letters that occur, and the smallest one of a language."""
+"""Deterministic automata as tables over the letters that occur, and the smallest one of a language.
+
+A letter is a set of labels. Only letters that occur in the model are looked at, each restricted to the labels that the
+language mentions, so that a table has one column per letter and not 2^labels.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,18 @@ State = TypeVar("State", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What every state does on every letter; state 0 is the one before anything is read."""
+    """The moves of a deterministic automaton over numbered letters; state 0 is the one before anything is read."""
 
     moves: IntArray  # [state, letter] -> state
     accepting: BoolArray  # [state]
 
 
 def restrict_letters(alphabet: Sequence[Letter], labels: Collection[str]) -> tuple[Letter, ...]:
-    """The letters that differ in the given labels, those that occur only, in the order they occur."""
+    """Return the distinct letters restricted to some labels, in the order in which they occur.
+
+    alphabet: the label sets that occur in the model.
+    labels: those that the language mentions; more than MAX_LABELS raise BudgetError.
+    """
     if len(labels) > MAX_LABELS:
         raise BudgetError(f"{len(labels)} labels are too many for one automaton; the limit is {MAX_LABELS}")
     kept = frozenset(labels)
@@ -37,14 +45,20 @@ def restrict_letters(alphabet: Sequence[Letter], labels: Collection[str]) -> tup
 
 
 def encode_letters(letters: Sequence[Letter], labels: Sequence[str]) -> list[int]:
-    """Every letter as a number: bit i tells whether label i is in it."""
+    """Return every letter as a number whose bit i is set when label i is in it."""
     return [sum(1 << bit for bit, label in enumerate(labels) if label in letter) for letter in letters]
 
 
 def explore(
     start: State, successors: Callable[[State], Sequence[State]], accepts: Callable[[State], bool], *, num_letters: int
 ) -> Table:
-    """The table of all states that can be reached, numbered breadth first. Raises BudgetError if there are too many."""
+    """Return the table of all states that can be reached, numbered breadth first from `start`.
+
+    successors: the next state for every letter, in the order of the letters.
+    accepts: whether a state accepts.
+    num_letters: how many letters there are, so that the table has its shape also without any.
+    Raises BudgetError when there are more than MAX_STATES states or _MAX_MOVES moves.
+    """
     number: dict[State, int] = {start: 0}
     states, rows = [start], []
     for state in states:
@@ -65,7 +79,7 @@ def explore(
 
 
 def label_sets(mdp: MDP) -> tuple[tuple[frozenset[str], ...], IntArray]:
-    """The distinct label sets that occur, and which of them each state carries."""
+    """Return the distinct label sets of a model, and [state] -> the number of the one it carries."""
     labels = mdp.labels_of()
     distinct = tuple(dict.fromkeys(labels))
     number = {letter: index for index, letter in enumerate(distinct)}
@@ -76,7 +90,11 @@ MAX_EDGES = 20_000_000
 
 
 def tabulate(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntArray:
-    """[state, letter] -> next state. Raises BudgetError when the table would be too large."""
+    """Return [state, letter] -> next state of an automaton whose edges have guards.
+
+    The first edge whose guard holds is taken; where none holds the state stays. Raises BudgetError when the table would
+    have more than MAX_EDGES entries.
+    """
     size = (len(automaton.states) + len(automaton.edges)) * len(alphabet)
     if size > MAX_EDGES:
         counts = (
@@ -86,12 +104,12 @@ def tabulate(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntA
     moves = np.repeat(np.arange(len(automaton.states), dtype=np.int64)[:, None], len(alphabet), axis=1)
     known: dict[Guard, BoolArray] = {}
     for edge in reversed(automaton.edges):  # the first edge that matches has the last word
-        moves[edge.source, _truth(edge.guard, alphabet, known)] = edge.target
+        moves[edge.source, _evaluate_guard(edge.guard, alphabet, known)] = edge.target
     return moves
 
 
-def _truth(guard: Guard, alphabet: tuple[frozenset[str], ...], known: dict[Guard, BoolArray]) -> BoolArray:
-    """Whether a guard holds, for every letter at once."""
+def _evaluate_guard(guard: Guard, alphabet: tuple[frozenset[str], ...], known: dict[Guard, BoolArray]) -> BoolArray:
+    """Return [letter] -> whether a guard holds; `known` keeps the answers, because edges share guards."""
     if guard in known:
         return known[guard]
     if guard.kind == "label":
@@ -99,21 +117,22 @@ def _truth(guard: Guard, alphabet: tuple[frozenset[str], ...], known: dict[Guard
     else:
         truth = np.full(len(alphabet), guard.kind in ("true", "and"))
         for part in guard.parts:
-            inner = _truth(part, alphabet, known)
+            inner = _evaluate_guard(part, alphabet, known)
             truth = ~inner if guard.kind == "not" else truth & inner if guard.kind == "and" else truth | inner
     known[guard] = truth
     return truth
 
 
 def minimise(table: Table) -> Table:
-    """The smallest table for the same non-empty words, states numbered breadth first from the initial one.
+    """Return the smallest table for the same non-empty words, states numbered breadth first from the initial one.
 
-    At least one letter is always read (that of s_0), so whether the initial state accepts is free unless it is
-    entered again: it joins any class that moves alike.
+    Moore's refinement: states start as two classes, accepting or not, and are split until all of a class move alike. At
+    least one letter is always read (that of s_0), so whether the initial state accepts is free unless it is entered
+    again: it joins any class that moves alike.
     """
     if not table.moves.size:
         return Table(table.moves[:1], table.accepting[:1])
-    classes = _classes(_distinct_columns(table.moves), table.accepting)
+    classes = _refine_classes(_distinct_columns(table.moves), table.accepting)
     initial = _initial_class(table.moves, classes, table.accepting)
     member = dict(zip(reversed(classes.tolist()), range(classes.size - 1, -1, -1), strict=True))
     accepts = {name: bool(table.accepting[state]) for name, state in member.items()}
@@ -128,13 +147,13 @@ def minimise(table: Table) -> Table:
 
 
 def _distinct_columns(moves: IntArray) -> IntArray:
-    """The moves without letters that do the same everywhere: refinement needs each of them once."""
+    """Return the moves without letters that do the same everywhere: refinement needs each of them once."""
     distinct: IntArray = np.unique(moves, axis=1)
     return distinct
 
 
-def _classes(moves: IntArray, accepting: BoolArray) -> IntArray:
-    """[state] -> class of the coarsest partition that respects acceptance and moves (Moore's refinement)."""
+def _refine_classes(moves: IntArray, accepting: BoolArray) -> IntArray:
+    """Return [state] -> class of the coarsest partition that respects acceptance and moves."""
     classes = np.unique(accepting, return_inverse=True)[1].astype(np.int64)
     count = 0
     while count <= int(classes.max()):
@@ -145,7 +164,7 @@ def _classes(moves: IntArray, accepting: BoolArray) -> IntArray:
 
 
 def _initial_class(moves: IntArray, classes: IntArray, accepting: BoolArray) -> int:
-    """The class of the initial state before anything is read: one that moves alike, or a new one."""
+    """Return the class of the initial state before anything is read: one that moves alike, or a new number."""
     entered = np.unique(moves)  # a state that is never entered has no say
     alike = entered[(classes[moves[entered]] == classes[moves[0]]).all(axis=1)]
     if not alike.size:
@@ -154,7 +173,7 @@ def _initial_class(moves: IntArray, classes: IntArray, accepting: BoolArray) -> 
 
 
 def _breadth_first(targets: dict[int, IntArray], initial: int) -> list[int]:
-    """The classes in the order they are met."""
+    """Return the classes in the order in which they are reached from `initial`."""
     order, met = [initial], {initial}
     for name in order:
         for target in dict.fromkeys(targets[name].tolist()):
@@ -168,7 +187,10 @@ _ANY_LETTER = Guard("true")
 
 
 def to_automaton(table: Table, letters: Sequence[Letter]) -> Automaton:
-    """The automaton of a table: states q0, q1, ...; every letter that occurs has one edge, staying comes last."""
+    """Return the automaton of a table, with guards that people can read.
+
+    States are called q0, q1, ...; every letter that occurs has one edge, and the edge that stays comes last.
+    """
     labels = sorted(frozenset().union(*letters))
     bits = np.array(encode_letters(letters, labels), dtype=np.int64)
     edges: list[Edge] = []
@@ -184,17 +206,25 @@ def to_automaton(table: Table, letters: Sequence[Letter]) -> Automaton:
 
 
 def _targets(row: IntArray, source: int) -> list[int]:
+    """Return the states that a row of moves leads to, ascending, the source itself last."""
     targets = sorted(set(row.tolist()))
     return [target for target in targets if target != source] + [source] * (source in targets)
 
 
 def cover_letters(inside: IntArray, outside: IntArray, labels: Sequence[str]) -> Guard:
-    """A short guard that holds for the letters inside and not for those outside; others do not occur."""
-    return _join_guards("or", [_term(care, value, labels) for care, value in _cover(inside, outside, len(labels))])
+    """Return a short guard that holds for the letters inside and not for those outside.
+
+    inside, outside: letters as numbers (`encode_letters`); any other letter does not occur and may do either.
+    labels: the label of every bit.
+    """
+    return _join_guards("or", [_make_term(care, value, labels) for care, value in _cover(inside, outside, len(labels))])
 
 
 def _cover(inside: IntArray, outside: IntArray, num_labels: int) -> Iterator[tuple[int, int]]:
-    """Terms (labels it looks at, those that must hold) that together hold for all letters inside."""
+    """Yield terms (bits that are looked at, their values) that together hold for all letters inside and none outside.
+
+    Greedy: each term is made for the first letter that is left, and takes all others that it covers.
+    """
     left = inside
     while left.size:
         care = _distinguishing_labels(int(left[0]), outside, num_labels)
@@ -204,7 +234,10 @@ def _cover(inside: IntArray, outside: IntArray, num_labels: int) -> Iterator[tup
 
 
 def _distinguishing_labels(letter: int, outside: IntArray, num_labels: int) -> int:
-    """The labels that tell a letter from all those outside; absent labels are left out first, to read better."""
+    """Return the bits that tell a letter from all those outside.
+
+    Absent labels are dropped first, which reads better.
+    """
     care = (1 << num_labels) - 1
     bits = [1 << index for index in range(num_labels)]
     for bit in sorted(bits, key=lambda bit: bool(letter & bit)):
@@ -213,7 +246,8 @@ def _distinguishing_labels(letter: int, outside: IntArray, num_labels: int) -> i
     return care
 
 
-def _term(care: int, value: int, labels: Sequence[str]) -> Guard:
+def _make_term(care: int, value: int, labels: Sequence[str]) -> Guard:
+    """Return the conjunction of the labels in `care`, negated where their bit in `value` is not set."""
     literals = []
     for bit, label in enumerate(labels):
         if care >> bit & 1:
@@ -223,6 +257,7 @@ def _term(care: int, value: int, labels: Sequence[str]) -> Guard:
 
 
 def _join_guards(kind: str, parts: list[Guard]) -> Guard:
+    """Return the conjunction or disjunction of some guards; of none, true or false; of one, that one."""
     if not parts:
         return _ANY_LETTER if kind == "and" else Guard("false")
     return parts[0] if len(parts) == 1 else Guard(kind, parts=tuple(parts))

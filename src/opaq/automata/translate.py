@@ -1,4 +1,4 @@
-"""Translate formulas and expressions into automata, and tell what their author should know of them."""
+"""Translate formulas and expressions into automata, and warn their author of labels and forms that mean little."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from opaq.model.automaton import Automaton
 
 
 def translate_ltlf(formula: Formula, alphabet: Sequence[Letter], *, minimal: bool = True) -> Automaton:
-    """The automaton that accepts the non-empty words over `alphabet` that satisfy the formula.
+    """Return the automaton that accepts the non-empty words over `alphabet` that satisfy the formula.
 
-    The alphabet is the label sets that can occur; only those that the formula tells apart are. A state accepts if
-    the word read so far satisfies the formula. Raises BudgetError when the automaton grows too large.
+    alphabet: the label sets that can occur; letters that the formula does not tell apart become one.
+    minimal: whether the automaton is made minimal; otherwise its states are those of the progression.
+    A state accepts if the word read so far satisfies the formula. Raises BudgetError when the automaton grows too
+    large.
     """
     letters = restrict_letters(alphabet, formula.labels())
     table = _tabulate_formula(formula, letters)
@@ -26,13 +28,14 @@ def translate_ltlf(formula: Formula, alphabet: Sequence[Letter], *, minimal: boo
 
 
 def _tabulate_formula(formula: Formula, letters: Sequence[Letter]) -> Table:
-    """What the formula does on each of the letters, not minimised."""
+    """Return the table of a formula over some letters, not minimised."""
     labels = tuple(sorted(formula.labels()))
     numbers = encode_letters(letters, labels)
     return (_past_table if formula.kinds() & PAST else _future_table)(formula, labels, numbers)
 
 
 def _past_table(formula: Formula, labels: tuple[str, ...], numbers: list[int]) -> Table:
+    """Return the table of a formula about the past; `numbers` are the letters as bits of the labels."""
     past = PastFormula(formula, labels)
 
     def successors(state: int) -> list[int]:
@@ -42,10 +45,11 @@ def _past_table(formula: Formula, labels: tuple[str, ...], numbers: list[int]) -
 
 
 def _future_table(formula: Formula, labels: tuple[str, ...], numbers: list[int]) -> Table:
+    """Return the table of a formula about the future; letters that a state does not tell apart are stepped once."""
     future = Progression(formula, labels)
 
     def successors(state: State) -> list[State]:
-        mask = future.looks_at(state)
+        mask = future.labels_read(state)
         distinct = {number & mask: number for number in numbers}
         following = {key: future.step(state, number) for key, number in distinct.items()}
         return [following[number & mask] for number in numbers]
@@ -60,7 +64,11 @@ _FULL = 6  # up to so many labels an equivalence is tried on all label sets too
 
 
 def explain(formula: Formula, automaton: Automaton, *, alphabet: Sequence[Letter]) -> list[str]:
-    """Warnings about a formula and its minimal automaton: labels that never occur, and a shorter equal formula."""
+    """Return warnings about a formula: labels that never occur, and a shorter formula that accepts the same words.
+
+    automaton: its minimal automaton; a shorter formula is looked for only if this and the formula are small.
+    alphabet: the label sets that occur. A formula that is true or false of every run leaves nothing to hide.
+    """
     missing = sorted(formula.labels() - frozenset().union(*alphabet))
     warnings = [f"no state carries the label '{label}'" for label in missing]
     letters = restrict_letters(alphabet, formula.labels())
@@ -70,7 +78,7 @@ def explain(formula: Formula, automaton: Automaton, *, alphabet: Sequence[Letter
     if shorter == formula:
         return warnings
     labels = sorted(formula.labels())
-    everywhere = len(labels) <= _FULL and _same(formula, shorter, _all_letters(labels))
+    everywhere = len(labels) <= _FULL and _are_equivalent(formula, shorter, _all_letters(labels))
     where = "" if everywhere else " on the label sets that occur"
     if shorter.kind in ("true", "false"):
         return [*warnings, f"{formula} is {shorter} of every run{where}: there is nothing to hide"]
@@ -78,7 +86,10 @@ def explain(formula: Formula, automaton: Automaton, *, alphabet: Sequence[Letter
 
 
 def _simplify(formula: Formula, letters: Sequence[Letter]) -> Formula:
-    """The shortest formula found, by leaving parts out, that accepts the same words over the letters."""
+    """Return the shortest formula that accepts the same words over the letters, as far as leaving out parts finds one.
+
+    Tries at most _MAX_TRIES formulas, shortest first, and goes on from each that is equivalent.
+    """
     aim, tries = minimise(_tabulate_formula(formula, letters)), 0
     candidate: Formula | None = formula
     while candidate is not None:
@@ -87,14 +98,14 @@ def _simplify(formula: Formula, letters: Sequence[Letter]) -> Formula:
             tries += 1
             if tries > _MAX_TRIES:
                 return formula
-            if _is(shorter, aim, letters):
+            if _has_table(shorter, aim, letters):
                 candidate = shorter
                 break
     return formula
 
 
 def _shorter(formula: Formula) -> Iterator[Formula]:
-    """Every formula with one sub-formula replaced by a part of it or a constant."""
+    """Yield every formula with one subformula replaced by a part of it or by a constant."""
     if formula.kind not in ("true", "false"):
         yield Formula("true")
         yield Formula("false")
@@ -108,12 +119,13 @@ def _shorter(formula: Formula) -> Iterator[Formula]:
                 yield Formula(formula.kind, parts=(*before, inner, *after))
 
 
-def _same(one: Formula, other: Formula, letters: Sequence[Letter]) -> bool:
-    return _is(other, minimise(_tabulate_formula(one, letters)), letters)
+def _are_equivalent(one: Formula, other: Formula, letters: Sequence[Letter]) -> bool:
+    """Return whether two formulas accept the same words over the letters."""
+    return _has_table(other, minimise(_tabulate_formula(one, letters)), letters)
 
 
-def _is(formula: Formula, aim: Table, letters: Sequence[Letter]) -> bool:
-    """Whether a formula has the given minimal table."""
+def _has_table(formula: Formula, aim: Table, letters: Sequence[Letter]) -> bool:
+    """Return whether a formula has the given minimal table; False when its own grows too large."""
     try:
         table = minimise(_tabulate_formula(formula, letters))
     except BudgetError:
@@ -123,6 +135,7 @@ def _is(formula: Formula, aim: Table, letters: Sequence[Letter]) -> bool:
 
 
 def _all_letters(labels: Sequence[str]) -> list[Letter]:
+    """Return every subset of the labels."""
     sizes = (combinations(labels, size) for size in range(len(labels) + 1))
     return [frozenset(chosen) for chosen in chain.from_iterable(sizes)]
 
@@ -130,10 +143,13 @@ def _all_letters(labels: Sequence[str]) -> list[Letter]:
 def language_automaton(
     kind: Literal["ltlf", "regex"], text: str, alphabet: Sequence[Letter], *, minimal: bool = True
 ) -> tuple[Automaton, list[str]]:
-    """The automaton of a text over the label sets that occur, and what its author should know.
+    """Return the automaton of a text over the label sets that occur, and warnings for its author.
 
-    Raises NotationError (a ValueError; FormulaError or RegexError) for a text that cannot be read, BudgetError for
-    an automaton that grows too large.
+    kind: the notation, "ltlf" or "regex".
+    alphabet: the label sets that occur.
+    minimal: whether the automaton is made minimal.
+    Raises NotationError (a ValueError; FormulaError or RegexError) for a text that cannot be read, BudgetError for an
+    automaton that grows too large.
     """
     if kind == "ltlf":
         formula = parse_ltlf(text)
@@ -145,6 +161,7 @@ def language_automaton(
 
 
 def _warnings(automaton: Automaton, missing: frozenset[str]) -> list[str]:
+    """Return warnings about an expression: labels that no state carries, and a match of no run or of every run."""
     warnings = [f"no state carries the label '{label}'" for label in sorted(missing)]
     entered = {edge.target for edge in automaton.edges}
     if entered and not entered & automaton.accepting:

@@ -57,13 +57,13 @@ def mdp_to_dot(mdp: MDP) -> str:
     for index, share in enumerate(mdp.start.tolist()):
         if share > 0:
             lines.append(f"  start{index} [shape=point]; start{index} -> s{index} [label={quote(f'{share:.4g}')}];")
-    for (source, target), moves in _moves(mdp).items():
+    for (source, target), moves in _merge_moves(mdp).items():
         joined = "\n".join(map(printable, moves))
         lines.append(f"  s{source} -> s{target} [label={quote(joined)}];")
     return "\n".join([*lines, "}", ""])
 
 
-def _moves(mdp: MDP) -> dict[tuple[int, int], list[str]]:
+def _merge_moves(mdp: MDP) -> dict[tuple[int, int], list[str]]:
     """(state, next state) -> the actions that may lead there, each with its probability."""
     moves: dict[tuple[int, int], list[str]] = {}
     for choice, (state, action) in enumerate(zip(mdp.choice_state().tolist(), mdp.choice_action.tolist(), strict=True)):
@@ -130,7 +130,7 @@ def _read_opening(tokens: Tokens) -> None:
     tokens.expect("{")
 
 
-def _name(tokens: Tokens, wanted: str) -> str:
+def _read_name(tokens: Tokens, wanted: str) -> str:
     if tokens.kind not in ("name", "string"):
         raise tokens.unexpected(wanted)
     return unquote(tokens.take()) if tokens.kind == "string" else tokens.take()
@@ -142,18 +142,18 @@ def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
         raise tokens.error("subgraphs are not read", "draw the automaton as one graph")
     if word in drawing.looks:
         tokens.take()
-        drawing.looks[word].update(_attributes(tokens))
+        drawing.looks[word].update(_read_attributes(tokens))
         return
-    path = [_name(tokens, "a state, an edge or '}'")]
+    path = [_read_name(tokens, "a state, an edge or '}'")]
     if tokens.skip("="):
-        drawing.looks["graph"][path[0]] = (_name(tokens, "a value"), first)
+        drawing.looks["graph"][path[0]] = (_read_name(tokens, "a value"), first)
         return
     while tokens.skip("->"):
-        path.append(_name(tokens, "a state"))
+        path.append(_read_name(tokens, "a state"))
     if tokens.text in ("--", ":"):
         what = "edges without direction" if tokens.text == "--" else "ports"
         raise tokens.error(f"{what} are not read", "write edges as a -> b")
-    attributes = _attributes(tokens)
+    attributes = _read_attributes(tokens)
     for name in path:
         drawing.nodes.setdefault(name, dict(drawing.looks["node"]))
     if len(drawing.nodes) > _MAX_STATES:
@@ -163,15 +163,15 @@ def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
     drawing.arrows += [_Arrow(*ends, drawing.looks["edge"] | attributes, first) for ends in pairwise(path)]
 
 
-def _attributes(tokens: Tokens) -> _Attributes:
+def _read_attributes(tokens: Tokens) -> _Attributes:
     """The attributes in brackets, if any."""
     attributes: _Attributes = {}
     while tokens.skip("["):
         while not tokens.skip("]"):
-            key = _name(tokens, "an attribute or ']'")
+            key = _read_name(tokens, "an attribute or ']'")
             tokens.expect("=")
             at = tokens.at
-            attributes[key] = (_name(tokens, "a value"), at)
+            attributes[key] = (_read_name(tokens, "a value"), at)
             tokens.skip(",", ";")
     return attributes
 
@@ -191,7 +191,7 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
         if drawing.look(name, "shape") == "doublecircle" or drawing.look(name, "peripheries") == "2"
     )
     edges = tuple(
-        Edge(index_of[arrow.source], index_of[arrow.target], _guard(tokens, arrow))
+        Edge(index_of[arrow.source], index_of[arrow.target], _parse_label(tokens, arrow))
         for arrow in drawing.arrows
         if arrow.source not in markers
     )
@@ -202,7 +202,7 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
     return Automaton(tuple(index_of), initial, accepting, edges, "left" if reads == "left" else "entered")
 
 
-def _guard(tokens: Tokens, arrow: _Arrow) -> Guard:
+def _parse_label(tokens: Tokens, arrow: _Arrow) -> Guard:
     text, at = arrow.attributes.get("label", ("true", arrow.at))
     if len(text) > _MAX_GUARD:
         finding = f"a guard of {len(text):,} characters is too long; the limit is {_MAX_GUARD:,}"

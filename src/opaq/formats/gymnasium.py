@@ -52,23 +52,23 @@ def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
 def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     """Make a registered environment and nothing else: an id of the form module:name would import code."""
     if not isinstance(env_id, str) or _NAME.fullmatch(env_id) is None:
-        raise _wrong(str(env_id), "is not the id of a registered environment", "write e.g. FrozenLake-v1")
+        raise _refuse(str(env_id), "is not the id of a registered environment", "write e.g. FrozenLake-v1")
     for name in _REFUSED:
         if name in kwargs:
-            raise _wrong(env_id, f"'{name}' does not belong to the model", "leave it out")
+            raise _refuse(env_id, f"'{name}' does not belong to the model", "leave it out")
     if (size := _size(kwargs)) > _MAX_OPTIONS:
-        raise _wrong(env_id, f"the options hold {size:,} values and characters", f"the limit is {_MAX_OPTIONS:,}")
+        raise _refuse(env_id, f"the options hold {size:,} values and characters", f"the limit is {_MAX_OPTIONS:,}")
     try:
         import gymnasium
     except ImportError:
         advice = GYMNASIUM.how_to_install
-        raise _wrong(env_id, "the package gymnasium is not installed", advice) from None
+        raise _refuse(env_id, "the package gymnasium is not installed", advice) from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a newer version exists, and the like
         try:
             return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
         except Exception as error:  # the environment's own code runs here
-            raise _wrong(env_id, f"cannot be made: {_first_line(error)}") from None
+            raise _refuse(env_id, f"cannot be made: {_first_line(error)}") from None
 
 
 def _size(value: Any) -> int:
@@ -84,7 +84,7 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
-def _wrong(env_id: str, finding: str, advice: str = "") -> InputError:
+def _refuse(env_id: str, finding: str, advice: str = "") -> InputError:
     return InputError([Fault("", finding, advice)], f"gymnasium {env_id[:80]!r}")
 
 
@@ -104,12 +104,12 @@ class _Moves:
 
 def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
     faults = Faults()
-    moves = _moves(environment, faults)
-    start = _start(environment, 0 if moves is None else moves.num_states, faults)
+    moves = _read_moves(environment, faults)
+    start = _read_start(environment, 0 if moves is None else moves.num_states, faults)
     faults.raise_if_any(f"gymnasium {env_id!r}")
     assert moves is not None
     name = name if type(environment).__module__.startswith("gymnasium.envs.toy_text.") else ""
-    over = _over(moves, start)
+    over = _find_final_states(moves, start)
     copied = np.unique(moves.target[moves.ends & ~over[moves.target] & ~over[moves.source]])
     finished = np.concatenate((over, np.ones(copied.size, dtype=bool)))
     origin = np.concatenate((np.arange(moves.num_states), copied))  # [state] -> the environment's own state
@@ -120,7 +120,7 @@ def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
     return Imported(replace(mdp, labels=labels), variables=variables)
 
 
-def _moves(environment: Any, faults: Faults) -> _Moves | None:
+def _read_moves(environment: Any, faults: Faults) -> _Moves | None:
     """The transitions of `P`: state -> action -> [(probability, next state, reward, terminated), ...]."""
     table = getattr(environment, "P", None)
     if not isinstance(table, Mapping) or not table:
@@ -162,7 +162,7 @@ def _check(moves: _Moves, faults: Faults) -> None:
             faults.error("P", f"has a row that sums to {done.sums[np.abs(done.sums - 1).argmax()]:.7g}, not 1")
 
 
-def _start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
+def _read_start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
     try:
         start = np.asarray(getattr(environment, "initial_state_distrib", None), dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -174,7 +174,7 @@ def _start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
     return done.values
 
 
-def _over(moves: _Moves, start: FloatArray) -> BoolArray:
+def _find_final_states(moves: _Moves, start: FloatArray) -> BoolArray:
     """States that are only ever entered as the end of an episode."""
     live = start > 0
     while True:

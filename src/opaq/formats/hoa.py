@@ -96,7 +96,7 @@ def _read(tokens: Tokens) -> Automaton:
 def _read_header(tokens: Tokens, header: _Header) -> None:
     at, text = tokens.at, tokens.take()
     if text == "States:":
-        header.num_states = _number(tokens, "a number of states", most=_MAX_STATES)
+        header.num_states = _read_number(tokens, "a number of states", most=_MAX_STATES)
     elif text == "Start:":
         _read_start(tokens, at, header)
     elif text == "AP:":
@@ -105,7 +105,7 @@ def _read_header(tokens: Tokens, header: _Header) -> None:
         _read_acceptance(tokens, at, header)
     elif text == "Alias:":
         name = tokens.expect_kind("name", "an alias such as @a")
-        header.aliases[name] = _expression(tokens, header)
+        header.aliases[name] = _read_expression(tokens, header)
     elif text == "opaq-reads:":
         if tokens.text not in ("entered", "left"):
             raise tokens.unexpected("'entered' or 'left'")
@@ -121,7 +121,7 @@ def _read_start(tokens: Tokens, at: int, header: _Header) -> None:
     if header.start is not None:
         raise tokens.error("a second 'Start:'", "a deterministic automaton has one initial state", at=at)
     header.start = tokens.at
-    _number(tokens, "the number of a state", most=_MAX_STATES)
+    _read_number(tokens, "the number of a state", most=_MAX_STATES)
     if tokens.text == "&":
         raise tokens.error("alternating automata are not read")
 
@@ -129,7 +129,7 @@ def _read_start(tokens: Tokens, at: int, header: _Header) -> None:
 def _read_labels(tokens: Tokens, at: int, header: _Header) -> None:
     if header.labels is not None:
         raise tokens.error("a second 'AP:'", at=at)
-    count = _number(tokens, "a number of labels", most=_MAX_LABELS)
+    count = _read_number(tokens, "a number of labels", most=_MAX_LABELS)
     header.labels = [unquote(tokens.expect_kind("string", "a label in quotes")) for _ in range(count)]
     if len(set(header.labels)) < count or "" in header.labels:
         raise tokens.error("labels must be different and not empty", at=at)
@@ -145,26 +145,26 @@ def _read_acceptance(tokens: Tokens, at: int, header: _Header) -> None:
     header.has_acceptance, header.accepts = True, _ACCEPTANCE[condition]
 
 
-def _number(tokens: Tokens, wanted: str, *, most: int) -> int:
+def _read_number(tokens: Tokens, wanted: str, *, most: int) -> int:
     at, text = tokens.at, tokens.expect_kind("number", wanted)
     if len(text) > 12 or int(text) > most:
         raise tokens.error(f"'{text[:20]}' is too large; the limit is {most:,}", at=at)
     return int(text)
 
 
-def _expression(tokens: Tokens, header: _Header) -> Guard:
+def _read_expression(tokens: Tokens, header: _Header) -> Guard:
     """A label expression, aliases written out; labels are still numbers."""
     first = tokens.at
-    guard = read_guard(tokens, lambda tokens: _atom(tokens, header))
-    if _too_large(guard):
+    guard = read_guard(tokens, lambda tokens: _read_atom(tokens, header))
+    if _is_too_large(guard):
         finding = "the label expression is too large once aliases are written out"
         raise tokens.error(finding, f"limit: {_MAX_GUARD:,} signs, nested {MAX_DEPTH} deep", at=first)
     return guard
 
 
-def _atom(tokens: Tokens, header: _Header) -> Guard:
+def _read_atom(tokens: Tokens, header: _Header) -> Guard:
     if tokens.kind == "number":
-        return Guard("label", str(_number(tokens, "", most=_MAX_LABELS)))
+        return Guard("label", str(_read_number(tokens, "", most=_MAX_LABELS)))
     if tokens.text in ("t", "f"):
         return Guard("true" if tokens.take() == "t" else "false")
     if tokens.text not in header.aliases:
@@ -172,7 +172,7 @@ def _atom(tokens: Tokens, header: _Header) -> Guard:
     return header.aliases[tokens.take()]
 
 
-def _too_large(guard: Guard) -> bool:
+def _is_too_large(guard: Guard) -> bool:
     """Whether a guard is too long or too deep; looks at no more of it than is allowed."""
     size, left = 0, [(guard, 1)]
     while left and size <= _MAX_GUARD:
@@ -189,7 +189,7 @@ def _parse_label(tokens: Tokens, header: _Header) -> Guard | None:
     if not tokens.skip("["):
         return None
     first, labels = tokens.at, header.labels or []
-    guard = _expression(tokens, header)
+    guard = _read_expression(tokens, header)
     tokens.expect("]")
     unknown = sorted(int(name) for name in guard.names() if int(name) >= len(labels))
     if unknown:
@@ -205,18 +205,18 @@ def _rename_labels(guard: Guard, labels: Sequence[str]) -> Guard:
 
 def _read_state(tokens: Tokens, header: _Header, body: _Body) -> None:
     shared = _parse_label(tokens, header)
-    at, state = tokens.at, _number(tokens, "the number of a state", most=_MAX_STATES)
+    at, state = tokens.at, _read_number(tokens, "the number of a state", most=_MAX_STATES)
     if state in body.names:
         raise tokens.error(f"state {state} is listed twice", at=at)
     body.names[state] = (unquote(tokens.take()) if tokens.kind == "string" else f"q{state}", at)
-    if _marks(tokens):
+    if _read_marks(tokens):
         body.marked.add(state)
     implicit: list[int] = []
     first = tokens.at
     while tokens.text == "[" or tokens.kind == "number":
         edge = tokens.at
         guard = _parse_label(tokens, header) if shared is None else shared
-        target = _number(tokens, "the number of a state", most=_MAX_STATES)
+        target = _read_number(tokens, "the number of a state", most=_MAX_STATES)
         if tokens.text in ("&", "{"):
             what = "alternating automata are" if tokens.text == "&" else "acceptance on edges is"
             raise tokens.error(f"{what} not read", "write a deterministic automaton with marks on states")
@@ -226,11 +226,11 @@ def _read_state(tokens: Tokens, header: _Header, body: _Body) -> None:
         else:
             body.edges.append((state, target, guard, edge))
     if implicit:
-        by_target = _by_position(tokens, header, implicit, first)
+        by_target = _label_edges(tokens, header, implicit, first)
         body.edges += [(state, target, guard, first) for target, guard in by_target]
 
 
-def _marks(tokens: Tokens) -> bool:
+def _read_marks(tokens: Tokens) -> bool:
     """Whether a state carries acceptance marks; there is one mark only."""
     marked = False
     if tokens.skip("{"):
@@ -241,7 +241,7 @@ def _marks(tokens: Tokens) -> bool:
     return marked
 
 
-def _by_position(tokens: Tokens, header: _Header, targets: list[int], first: int) -> list[tuple[int, Guard]]:
+def _label_edges(tokens: Tokens, header: _Header, targets: list[int], first: int) -> list[tuple[int, Guard]]:
     """Edges without labels: the i-th one is for the letter whose bits are those of i."""
     labels = header.labels or []
     if len(labels) > _MAX_IMPLICIT or len(targets) != 1 << len(labels):
@@ -263,7 +263,7 @@ def _assemble(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
         at = next((at for _, target, _, at in body.edges if target >= num_states), header.start)
         at = next((at for state, (_, at) in body.names.items() if state >= num_states), at)
         raise tokens.error(f"names a state that is not among the {num_states:,} of 'States:'", at=at)
-    names = _distinct_names(tokens, body, num_states)
+    names = _name_states(tokens, body, num_states)
     missing = _check_deterministic(tokens, header, body, num_states)
     edges = [Edge(source, target, guard) for source, target, guard, _ in body.edges]
     if missing:
@@ -273,7 +273,7 @@ def _assemble(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
     return Automaton(tuple(names), initial, frozenset(accepting), tuple(edges), header.reads)
 
 
-def _distinct_names(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
+def _name_states(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
     state_of: dict[str, int] = {}
     for state, (name, at) in body.names.items():
         if state_of.setdefault(name, state) != state:
@@ -323,11 +323,11 @@ def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
     lines.append("--BODY--")
     for state, name in enumerate(escape_labels(automaton.states)):
         lines.append(f"State: {state} {quote(name)}{' {0}' if state in automaton.accepting else ''}")
-        lines += [f"[{text}] {target}" for text, target in _disjoint(leaving[state], state, index_of)]
+        lines += [f"[{text}] {target}" for text, target in _split_edges(leaving[state], state, index_of)]
     return "\n".join([*lines, "--END--", ""])
 
 
-def _disjoint(edges: Sequence[Edge], state: int, index_of: dict[str, int]) -> Iterator[tuple[str, int]]:
+def _split_edges(edges: Sequence[Edge], state: int, index_of: dict[str, int]) -> Iterator[tuple[str, int]]:
     """The edges of a state, each without the letters of those before it, and staying where none matches."""
     diagrams = Diagrams()
     earlier: list[tuple[int, Guard]] = []

@@ -71,10 +71,10 @@ def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
         return None if minimal is None else automaton
     if accepts and isinstance(cursor.value, Mapping) and not {"accepting", "file"} & set(cursor.value):
         cursor.child("accepting", None).error("is missing", "list the accepting states")
-    return _DRAWN.read(cursor)
+    return _DRAWING.read(cursor)
 
 
-def _read_drawn(cursor: Cursor) -> Automaton | None:
+def _read_drawing(cursor: Cursor) -> Automaton | None:
     """An automaton as it is drawn, or in another file."""
     if not isinstance(cursor.value, Mapping) or set(cursor.value) != {"file"} or cursor.scope.sources is None:
         return AUTOMATON.read(cursor)
@@ -195,10 +195,10 @@ automaton:
   accepting: [y]
   edges: [{from: x, to: y, when: goal}]""",
 )
-_DRAWN: ValueType[Automaton] = accept_object(
+_DRAWING: ValueType[Automaton] = accept_object(
     ValueType(
         "a mapping: [automaton](#automaton), or `{file: x.hoa}` or `{file: x.dot}`, relative to the problem file",
-        _read_drawn,
+        _read_drawing,
         (AUTOMATON.shape, single_key_schema("file", TEXT_SCHEMA)),
         AUTOMATON.write,
         inside=(AUTOMATON.shape,),
@@ -208,7 +208,7 @@ _DRAWN: ValueType[Automaton] = accept_object(
 )
 _LTLF, _REGEX = (raw_value(f"text, e.g. `{_EXAMPLES[kind]}`", TEXT_SCHEMA) for kind in ("ltlf", "regex"))
 LANGUAGE_KEYS = {
-    "automaton": Key("automaton", _DRAWN, "An automaton over labels."),
+    "automaton": Key("automaton", _DRAWING, "An automaton over labels."),
     "ltlf": Key("ltlf", _LTLF, "A formula of linear temporal logic on finite runs."),
     "regex": Key("regex", _REGEX, "A regular expression over labels."),
 }

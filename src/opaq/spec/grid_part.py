@@ -112,7 +112,7 @@ def _make(fields: Fields) -> Plant:
     start = _read_start(fields.at("start").within(scope), board) if "start" in fields else None
     choices = None
     if board is not None and slip is not None and traps is not None:
-        choices = _choices(board, slip=slip, stay=bool(stay), traps=traps)
+        choices = _tabulate_moves(board, slip=slip, stay=bool(stay), traps=traps)
     return assemble(fields, scope, choices=choices, start=start, where=fields.cursor)
 
 
@@ -191,7 +191,7 @@ def _read_rewards(cursor: Cursor) -> FloatArray | None:
         return cursor.error(finding, "write [{cells: [...], reward: 1}]")
     states = cursor.scope.states
     rewards, giver = np.zeros(len(states)), dict[int, str]()
-    entries = _name_cell(cursor) if isinstance(cursor.value, Mapping) else _list_cells(cursor)
+    entries = _read_reward_mapping(cursor) if isinstance(cursor.value, Mapping) else _read_reward_list(cursor)
     for cells, amount in entries:
         for state in () if (members := read_states(cells)) is None else members.tolist():
             if state in giver:
@@ -205,19 +205,19 @@ def _read_rewards(cursor: Cursor) -> FloatArray | None:
     return rewards
 
 
-def _name_cell(cursor: Cursor) -> list[tuple[Cursor, float]]:
+def _read_reward_mapping(cursor: Cursor) -> list[tuple[Cursor, float]]:
     entries = {key: entry for key, entry in (cursor.entries() or {}).items() if key != "*"}
     read = [(cursor.child(key, key), entry.reward()) for key, entry in entries.items()]
     return [(cells, amount) for cells, amount in read if amount is not None]
 
 
-def _list_cells(cursor: Cursor) -> list[tuple[Cursor, float]]:
+def _read_reward_list(cursor: Cursor) -> list[tuple[Cursor, float]]:
     opened = [_CELL_REWARD.open(entry) for entry in cursor.items() or []]
     read = [(fields.at("cells"), fields.read("reward")) for fields in opened if fields is not None]
     return [(cells, amount) for cells, amount in read if amount is not None and cells.value is not None]
 
 
-def _choices(board: _Board, *, slip: float, stay: bool, traps: IntArray) -> ActionTable:
+def _tabulate_moves(board: _Board, *, slip: float, stay: bool, traps: IntArray) -> ActionTable:
     """Every action of every cell; traps hold the agent whatever it does."""
     num_states = board.free()[0].size
     own = np.arange(num_states)

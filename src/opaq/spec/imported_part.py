@@ -10,7 +10,7 @@ from opaq.errors import is_number, shown
 from opaq.model.mdp import Imported
 from opaq.spec.cursor import Cursor, Scope, Sources
 from opaq.spec.grammar import NAME, TEXT_SCHEMA, Fields, Key, Kind, Plain, Record, Union, ValueType, map_of, record_type
-from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, Plant, expand_rewards, usable_labels
+from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, Plant, all_labels, expand_rewards
 from opaq.spec.sets import START
 from opaq.spec.transitions import ActionTable
 
@@ -20,12 +20,12 @@ def add_imported(
 ) -> None:
     """One more kind of model file, read by the sources of a problem with some of the keys of OPTIONS beside it."""
     IMPORTED.add(Kind(Key(name, ValueType(words, Cursor.name, TEXT_SCHEMA), help), _make))
-    _TAKEN[name] = options
+    OPTIONS_OF_KIND[name] = options
 
 
 def _imported_record() -> Record[Plant]:
     """The mapping with the kinds there are now, each option with those that take it."""
-    takers = {key.name: tuple(kind for kind, names in _TAKEN.items() if key.name in names) for key in OPTIONS}
+    takers = {key.name: tuple(kind for kind, names in OPTIONS_OF_KIND.items() if key.name in names) for key in OPTIONS}
     options = tuple(dataclasses.replace(key, goes_with=takers[key.name]) for key in OPTIONS)
     record = IMPORTED.record
     return dataclasses.replace(record, keys=(*record.keys, *options, *_OVERLAYS))
@@ -77,7 +77,7 @@ def _overlay(imported: Imported, fields: Fields) -> Plant:
         return Plant(scope, mdp)
     if "labels" in fields:
         known = LABELS.read(fields.at("labels").within(scope))
-        labels = usable_labels(known)
+        labels = all_labels(known)
         mdp = mdp if labels is None else dataclasses.replace(mdp, labels=labels)
         scope = dataclasses.replace(scope, labels=known)  # a label that is unusable is known all the same
     start = START.read(fields.at("start").within(scope)) if "start" in fields else None
@@ -118,7 +118,7 @@ def _read_constant(cursor: Cursor) -> Any:
     return cursor.error(f"is {shown(cursor.value)}, not a number or true or false")
 
 
-def _anything(cursor: Cursor) -> Plain | None:
+def _read_mapping(cursor: Cursor) -> Plain | None:
     entries = cursor.entries()
     return None if entries is None else {key: entry.value for key, entry in entries.items()}
 
@@ -128,7 +128,7 @@ _CONSTANTS = map_of(_CONSTANT, "name -> number, true or false")
 OPTIONS = (
     Key("constants", _CONSTANTS, "Values for the constants a model leaves open."),
     Key("reward", NAME, "Which of the file's rewards is the return; the first if left out."),
-    Key("options", ValueType("a mapping", _anything, {"type": "object"}), "Arguments of the environment."),
+    Key("options", ValueType("a mapping", _read_mapping, {"type": "object"}), "Arguments of the environment."),
 )
 _OVERLAYS = (
     Key("start", START, "Where the run starts, in place of the file's own start."),
@@ -136,7 +136,7 @@ _OVERLAYS = (
     Key("rewards", REWARDS, "Rewards in place of the file's own; labels may stand for their states."),
     Key("named_rewards", NAMED_REWARDS, "Further rewards by name, beside those of the file."),
 )
-_TAKEN: dict[str, tuple[str, ...]] = {}  # kind -> the options it takes
+OPTIONS_OF_KIND: dict[str, tuple[str, ...]] = {}  # kind -> the options it takes
 IMPORTED: Union[Plant] = Union.of(
     "imported",
     "A model of another tool, and what is laid over it.",

@@ -97,10 +97,10 @@ def free_memory(mdp: MDP, count: int) -> Memory:
     check_numbers({"count": (count, 1, MAX_NODES)}, whole=("count",))
     size = mdp.num_states
     start = SparseRows.from_entries(range(size), [0] * size, [1.0] * size, shape=(size, count))
-    return Memory(_number_names(count), start, *_staying((count, size, len(mdp.actions))), free=True)
+    return Memory(_number_names(count), start, *_keep_nodes((count, size, len(mdp.actions))), free=True)
 
 
-def _staying(sizes: tuple[int, int, int]) -> _Updates:
+def _keep_nodes(sizes: tuple[int, int, int]) -> _Updates:
     """Every node is kept."""
     nodes = ints(np.arange(sizes[0]))
     rows = SparseRows.from_entries(nodes, nodes, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
@@ -128,7 +128,7 @@ def _make(fields: Fields) -> Memory | None:
     if free:
         _check_joint(fields.at("nodes"), nodes or ())
         sizes = _sizes(scope)
-        update = _staying(sizes) if min(sizes) else None
+        update = _keep_nodes(sizes) if min(sizes) else None
     else:
         rules = fields.at("update").value if "update" in fields else []
         update = _read_update(fields.cursor.child("update", rules).within(scope))
@@ -178,26 +178,26 @@ def _read_update(cursor: Cursor) -> _Updates | None:
         counts = f"{sizes[0]:,} nodes, {sizes[1]:,} states and {sizes[2]:,} actions make {math.prod(sizes):,} updates"
         return cursor.error(f"{counts}, more than {_MAX_UPDATES:,}", "use fewer nodes")
     if isinstance(value, np.ndarray) or (isinstance(value, list) and value and is_array(value[0])):
-        return _update_array(cursor, sizes)
+        return _read_update_array(cursor, sizes)
     rules = _RULES.read(cursor)
-    return None if rules is None else _lay_rules(rules, sizes)
+    return None if rules is None else _apply_rules(rules, sizes)
 
 
-def _lay_rules(rules: list[_Rule], sizes: tuple[int, int, int]) -> _Updates | None:
+def _apply_rules(rules: list[_Rule], sizes: tuple[int, int, int]) -> _Updates | None:
     """The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay"."""
     if not min(sizes):
         return None
     updates: list[dict[int, float]] = [{node: 1.0} for node in range(sizes[0])]
-    update_of = _staying(sizes)[0].copy()
+    update_of = _keep_nodes(sizes)[0].copy()
     for rule in reversed(rules):
         states = ints(range(sizes[1])) if rule.states is None else rule.states
         actions = ints(range(sizes[2]) if rule.actions is None else rule.actions)
         update_of[np.ix_(ints([rule.node]), states, actions)] = len(updates)
         updates.append(rule.to)
-    return _canonical(update_of, updates)
+    return _merge_updates(update_of, updates)
 
 
-def _update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> _Updates | None:
+def _read_update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> _Updates | None:
     table = read_array(cursor, axes=("node", "state", "action", "node"))
     if table is None or not min(sizes) or not check_shape(cursor, table.shape, (*sizes, sizes[0])):
         return None
@@ -208,10 +208,10 @@ def _update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> _Updates | Non
     full = np.where(scaled.any(axis=-1, keepdims=True), scaled, stay).reshape(-1, sizes[0])
     distinct, update_of = np.unique(full, axis=0, return_inverse=True)
     rows = [{int(node): float(row[node]) for node in np.flatnonzero(row)} for row in distinct]
-    return _canonical(update_of.reshape(sizes), rows)
+    return _merge_updates(update_of.reshape(sizes), rows)
 
 
-def _canonical(update_of: IntArray, rows: list[dict[int, float]]) -> _Updates:
+def _merge_updates(update_of: IntArray, rows: list[dict[int, float]]) -> _Updates:
     """The same updates, each listed once, in the order in which they are first used."""
     number: dict[tuple[tuple[int, float], ...], int] = {}
     renamed = np.zeros(len(rows), dtype=np.int64)
@@ -232,11 +232,11 @@ def _parts(memory: Memory, scope: Scope) -> Plain:
         parts["start"] = memory.start.dense().tolist()
         return parts | {"update": _FREE if memory.free else memory.updates.dense()[memory.update_of].tolist()}
     parts["start_in"] = write_rows(memory.start, states, nodes)
-    rules = [rule for node in range(len(nodes)) for rule in _written_rules(memory, node, scope)]
+    rules = [rule for node in range(len(nodes)) for rule in _write_rules(memory, node, scope)]
     return parts | {"update": _FREE if memory.free else rules}
 
 
-def _written_rules(memory: Memory, node: int, scope: Scope) -> list[Plain]:
+def _write_rules(memory: Memory, node: int, scope: Scope) -> list[Plain]:
     """The rules of one node: for each update the actions that share the states on which they make it."""
     rules: list[Plain] = []
     updates, listed = memory.update_of[node], scope.actions.listed  # [state, action]
@@ -256,7 +256,7 @@ def _written_rules(memory: Memory, node: int, scope: Scope) -> list[Plain]:
     return rules
 
 
-def _rule(fields: Fields) -> _Rule | None:
+def _make_rule(fields: Fields) -> _Rule | None:
     values = {key: fields.read(key) for key in fields.keys}
     unusable = any(values[key] is None for key in ("from", "to", *fields.given))
     return None if unusable else _Rule(values["from"], values["to"], values["state"], values["action"])
@@ -274,7 +274,7 @@ _RULE: Record[_Rule] = Record(
         Key("state", STATES, "In which states; left out, in all."),
         Key("action", _ACTIONS, "On which actions; left out, on all."),
     ),
-    _rule,
+    _make_rule,
 )
 _RULES = list_of(_RULE.shape, "rules tried in order; no match keeps the node")
 _NODES: ValueType[Any] = ValueType("names, or how many", _read_nodes, ({"type": "integer", "minimum": 1}, NAMES))

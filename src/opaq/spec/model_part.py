@@ -43,7 +43,7 @@ Rewards = list[_Reward] | FloatArray  # entries from the vaguest to the most exa
 def _read_rewards(cursor: Cursor) -> Rewards | None:
     """Rewards as state -> number or state -> action -> number ("*" stands for the rest), or as an array."""
     if is_array(cursor.value):
-        return _array(cursor)
+        return _read_array(cursor)
     entries, states = cursor.entries(), cursor.scope.states
     if entries is None:
         return None
@@ -51,7 +51,7 @@ def _read_rewards(cursor: Cursor) -> Rewards | None:
     for key, entry in entries.items():
         state = None if key == "*" else states.find(cursor.child(key, key))
         if key == "*" or state is not None or states.index is None:
-            rewards.extend(_of_state(entry, state))
+            rewards.extend(_read_state_rewards(entry, state))
     return sorted(rewards, key=lambda reward: (reward.state is not None, reward.action is not None))
 
 
@@ -86,7 +86,7 @@ def _write_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
     return rewards
 
 
-def _of_state(cursor: Cursor, state: int | None) -> list[_Reward]:
+def _read_state_rewards(cursor: Cursor, state: int | None) -> list[_Reward]:
     if not isinstance(cursor.value, Mapping):
         value = cursor.reward()
         return [] if value is None else [_Reward(state, None, value, cursor)]
@@ -99,7 +99,7 @@ def _of_state(cursor: Cursor, state: int | None) -> list[_Reward]:
     return rewards
 
 
-def _array(cursor: Cursor) -> FloatArray | None:
+def _read_array(cursor: Cursor) -> FloatArray | None:
     value, states, actions = cursor.value, cursor.scope.states, cursor.scope.actions
     flat = np.ndim(value) == 1 if isinstance(value, np.ndarray) else not any(is_array(row) for row in value)
     table = read_array(cursor, axes=("state",) if flat else ("state", "action"))
@@ -188,7 +188,7 @@ def _read_labels(cursor: Cursor) -> dict[str, IntArray | None] | None:
     return labels
 
 
-def usable_labels(labels: Mapping[str, IntArray | None] | None) -> dict[str, IntArray] | None:
+def all_labels(labels: Mapping[str, IntArray | None] | None) -> dict[str, IntArray] | None:
     """The labels when all of them could be read."""
     usable = {label: states for label, states in (labels or {}).items() if states is not None}
     return usable if labels is not None and len(usable) == len(labels) else None
@@ -227,7 +227,7 @@ def assemble(
     where: gets the warning about states that are never reached.
     """
     rewards, named_rewards = fields.read("rewards", scope), fields.read("named_rewards", scope)
-    labels, states, actions = usable_labels(scope.labels), scope.states, scope.actions
+    labels, states, actions = all_labels(scope.labels), scope.states, scope.actions
     if choices is None or start is None or labels is None or states.index is None or actions.index is None:
         return Plant(scope, None)
     of_choice = expand_rewards(rewards, choices, actions)

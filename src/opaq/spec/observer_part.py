@@ -76,7 +76,7 @@ def _merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
     merged = [(left.index or {})[name] for name in names]
     shape = (len(names), len(left))
     channel = SparseRows.from_entries(np.arange(len(names)), merged, np.ones(len(names)), shape=shape)
-    return _seen_through(observer, channel, left.listed)
+    return _apply_channel(observer, channel, left.listed)
 
 
 def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
@@ -86,7 +86,7 @@ def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
         return None
     if set(entries) == {"keep"} and "keep" not in observer.observations:
         keep = entries["keep"].probability()
-        return None if keep is None else _evenly(cursor, observer, keep)
+        return None if keep is None else _mix_evenly(cursor, observer, keep)
     values = [entry.value for entry in entries.values()]
     mentioned = [str(key) for value in values for key in (value if isinstance(value, Mapping) else [value])]
     heard = tuple(dict.fromkeys([*observer.observations, *mentioned]))
@@ -94,10 +94,10 @@ def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
     channel = rows_by_name(cursor, given, seen, rest={index: {index: 1.0} for index in range(len(given))})
     if channel is None or _too_dense(cursor, observer, channel):
         return None
-    return _seen_through(observer, channel, heard)
+    return _apply_channel(observer, channel, heard)
 
 
-def _evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
+def _mix_evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
     """Each observation is seen with probability `keep`, else one of the others, all as likely.
 
     The blank that stands for time 0 where observations follow actions is no observation of the model: it stays.
@@ -113,7 +113,7 @@ def _evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
     noise[np.ix_(taking, taking)] = (1 - keep) / (taking.size - 1)
     noise[taking, taking] = keep
     channel = SparseRows.from_dense(noise)
-    return None if _too_dense(cursor, observer, channel) else _seen_through(observer, channel, observer.observations)
+    return None if _too_dense(cursor, observer, channel) else _apply_channel(observer, channel, observer.observations)
 
 
 def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
@@ -125,18 +125,18 @@ def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
     return cursor.exceeds(entries, _MAX_ENTRIES, finding, "mix up fewer observations")
 
 
-def _seen_through(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:
+def _apply_channel(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:
     """What is left of the observations after a channel [observation, new observation]."""
     after = observer.after_action
     return dataclasses.replace(
         observer,
         observations=names,
-        emission=_through(observer.emission, channel),
-        after_action=None if after is None else _through(after, channel),
+        emission=_compose(observer.emission, channel),
+        after_action=None if after is None else _compose(after, channel),
     )
 
 
-def _through(emission: SparseRows, channel: SparseRows) -> SparseRows:
+def _compose(emission: SparseRows, channel: SparseRows) -> SparseRows:
     product = (emission.scipy() @ channel.scipy()).tocoo()
     shape = (emission.num_rows, channel.num_columns)
     return SparseRows.from_entries(product.row, product.col, product.data, shape=shape)
@@ -145,7 +145,7 @@ def _through(emission: SparseRows, channel: SparseRows) -> SparseRows:
 _DETECTS = "give the probability that it fires in its range"
 
 
-def _unnamed(covers: Any, detects: float, false_alarm: float) -> Sensor:
+def _make_sensor(covers: Any, detects: float, false_alarm: float) -> Sensor:
     """A sensor whose name is the key that it stands under."""
     return Sensor("", covers, detects, false_alarm)
 
@@ -158,7 +158,7 @@ _SENSOR: Record[Sensor] = Record(
         Key("detects", PROBABILITY, "The probability that it fires where it covers.", required=_DETECTS),
         Key("false_alarm", PROBABILITY, "The probability that it fires elsewhere.", default=0.0),
     ),
-    build_from_keys(_unnamed, "covers", "detects", "false_alarm"),
+    build_from_keys(_make_sensor, "covers", "detects", "false_alarm"),
     attributes("covers", "detects", "false_alarm"),
 )
 _SENSORS = map_of(_SENSOR.shape, "name -> sensor")
@@ -240,8 +240,8 @@ def _check(cursor: Cursor, observer: Any) -> None:
     check_observer(observer, cursor.faults, cursor.path, **sizes)
 
 
-def _by_emissions(fields: Fields) -> Observer | None:
-    listed = _observations(fields)
+def _read_emissions(fields: Fields) -> Observer | None:
+    listed = _list_observations(fields)
     cursor = fields.at("emissions")
     seen = read_rows(cursor, given=cursor.scope.states, listed=listed)
     signs = _read_signs(fields)
@@ -261,14 +261,14 @@ def _by_sensors(fields: Fields) -> Observer | None:
     return None if sensors is None or signs is None else Observer.of_sensors(sensors, *signs)
 
 
-def _by_model(fields: Fields) -> Observer | None:
+def _read_model_observer(fields: Fields) -> Observer | None:
     """Sees the observations of an imported model, or some of its state variables, shared and noisy as stated."""
     cursor, imported = fields.at(str(fields.kind)), fields.cursor.scope.imported
     if imported is None:
         if cursor.scope.variables is not None:
             cursor.error("needs a model from another file", "give emissions or sensors")
         return None
-    observer = _own(cursor) if fields.kind == "from" else _of_variables(cursor)
+    observer = _read_own(cursor) if fields.kind == "from" else _read_variables(cursor)
     if observer is not None and "share" in fields:
         observer = _merge_observations(fields.at("share"), observer)
     if observer is not None and "noise" in fields:
@@ -279,7 +279,7 @@ def _by_model(fields: Fields) -> Observer | None:
     return dataclasses.replace(observer, action_signs=signs[0], action_emission=signs[1])
 
 
-def _own(cursor: Cursor) -> Observer | None:
+def _read_own(cursor: Cursor) -> Observer | None:
     if _MODEL.read(cursor) is None or cursor.scope.imported is None:
         return None
     if cursor.scope.imported.observer is None:
@@ -287,7 +287,7 @@ def _own(cursor: Cursor) -> Observer | None:
     return cursor.scope.imported.observer
 
 
-def _of_variables(cursor: Cursor) -> Observer | None:
+def _read_variables(cursor: Cursor) -> Observer | None:
     """Sees the values of some state variables: one observation for every combination that occurs."""
     listed, variables = _VARIABLES.read(cursor), cursor.scope.variables or {}
     unknown = [(index, variable) for index, variable in enumerate(listed or ()) if variable not in variables]
@@ -311,7 +311,7 @@ def _of_variables(cursor: Cursor) -> Observer | None:
     return Observer(tuple(names), emission)
 
 
-def _observations(fields: Fields) -> NameTable | None:
+def _list_observations(fields: Fields) -> NameTable | None:
     """The observations listed, else all that are mentioned when some of them stand under `after_action`."""
     if "observations" in fields:
         return NameTable.of("observation", fields.read("observations"))
@@ -367,7 +367,7 @@ def _parts(observer: Observer, scope: Scope) -> Plain:
 
 def _imported_key(key: Key) -> Kind[Observer]:
     """Something that only models of other tools have."""
-    return Kind(key, _by_model, offered=lambda names: names.imported is not None)
+    return Kind(key, _read_model_observer, offered=lambda names: names.imported is not None)
 
 
 _TABLES = ("emissions", "sensors", "from", "variables")  # the kinds that end in tables, of the actions as well
@@ -397,7 +397,7 @@ OBSERVER: Union[Observer] = Union.of(
     "observer",
     "What the eavesdropper sees at every time, the start included.",
     [
-        Kind(Key("emissions", _TABLE, "What each state shows."), _by_emissions, Observer, _parts),
+        Kind(Key("emissions", _TABLE, "What each state shows."), _read_emissions, Observer, _parts),
         Kind(Key("sensors", _SENSORS, "Sensors that fire independently."), _by_sensors),
         _imported_key(Key("from", _MODEL, "The observations of the imported model itself.")),
         _imported_key(Key("variables", _VARIABLES, "State variables of the imported model, seen exactly.")),

@@ -156,26 +156,30 @@ def _check_automaton(cursor: Cursor, condition: Condition) -> None:
         cursor.error(*NO_AUTOMATON)
 
 
-def _named_row(kind: str) -> Callable[[Cursor, Any], str | None]:
+def _name_row(kind: str) -> Callable[[Cursor, Any], str | None]:
     """A row names one of the names of a kind, a field of Names."""
     return lambda cursor, _: getattr(cursor.scope, kind).spell(cursor)
 
 
-def _time(cursor: Cursor, condition: Condition) -> int | None:
+def _read_time(cursor: Cursor, condition: Condition) -> int | None:
     return cursor.whole(low=0, high=cursor.scope.horizon or 0)
 
 
-def _last_states(cursor: Cursor, condition: LastStates) -> tuple[str, ...] | None:
-    return _latest(cursor, cursor.scope.states.spell, kind="states", most=condition.count)
+def _read_last_states(cursor: Cursor, condition: LastStates) -> tuple[str, ...] | None:
+    return _read_latest(cursor, cursor.scope.states.spell, kind="states", most=condition.count)
 
 
-def _observations(cursor: Cursor, condition: Observations) -> tuple[str, ...] | None:
+def _read_observations(cursor: Cursor, condition: Observations) -> tuple[str, ...] | None:
     known, most = cursor.scope.observations, condition.count
     spell = Cursor.name if known.index is None else known.spell
-    return _latest(cursor, spell, kind="observations", most=(cursor.scope.horizon or 0) + 1 if most == "all" else most)
+    return _read_latest(
+        cursor, spell, kind="observations", most=(cursor.scope.horizon or 0) + 1 if most == "all" else most
+    )
 
 
-def _latest(cursor: Cursor, spell: Callable[[Cursor], str | None], *, kind: str, most: int) -> tuple[str, ...] | None:
+def _read_latest(
+    cursor: Cursor, spell: Callable[[Cursor], str | None], *, kind: str, most: int
+) -> tuple[str, ...] | None:
     """A list of the latest names."""
     entries = cursor.items()
     if entries is None:
@@ -206,14 +210,14 @@ _COUNT_OR_ALL: ValueType[Any] = ValueType(f"{_COUNT.description}, or `all`", _re
 CONDITIONS: dict[str, ConditionKind] = {
     kind.of.key: kind
     for kind in (
-        ConditionKind(conditions.CurrentState, "The state.", _named_row("states"), state=str),
-        ConditionKind(conditions.Time, "The time, from 0.", _time),
-        ConditionKind(AutomatonState, "The state of the secret's automaton.", _named_row("automaton")),
-        ConditionKind(conditions.StartState, "The state in which the run began.", _named_row("states")),
+        ConditionKind(conditions.CurrentState, "The state.", _name_row("states"), state=str),
+        ConditionKind(conditions.Time, "The time, from 0.", _read_time),
+        ConditionKind(AutomatonState, "The state of the secret's automaton.", _name_row("automaton")),
+        ConditionKind(conditions.StartState, "The state in which the run began.", _name_row("states")),
         ConditionKind(
             LastStates,
             "The last k states, the current one included.",
-            _last_states,
+            _read_last_states,
             whole(1, MAX_LAST_STATES),
             "say how many: {last_states: 2}",
             lambda part: str(part[-1]),
@@ -221,14 +225,14 @@ CONDITIONS: dict[str, ConditionKind] = {
         ConditionKind(
             MemoryNode,
             "The node of a machine that the policy carries.",
-            _named_row("nodes"),
+            _name_row("nodes"),
             MACHINE,
             "give the machine: {memory: {nodes: [...], update: [...]}}",
         ),
         ConditionKind(
             Observations,
             "What the observer saw at the last k times, the present one included, or at all of them.",
-            _observations,
+            _read_observations,
             _COUNT_OR_ALL,
             "say how many: {observations: 2}, or {observations: all}",
         ),

@@ -53,7 +53,7 @@ def policy_from_dict(
         fields = POLICY_FILE.open(cursor)
         return None if fields is None else _read_policy(fields, problem)
 
-    return read_with_faults(read, _names(problem, horizon=problem.horizon).cursor(data, path), faults)
+    return read_with_faults(read, _row_scope(problem, horizon=problem.horizon).cursor(data, path), faults)
 
 
 def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults: Faults) -> None:
@@ -65,7 +65,9 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
     if not listed:
         return
     policy_class, memory = policy.policy_class, policy.policy_class.memory
-    names = _names(problem, horizon=MAX_HORIZON, nodes=NameTable.of("node", None if memory is None else memory.nodes))
+    names = _row_scope(
+        problem, horizon=MAX_HORIZON, nodes=NameTable.of("node", None if memory is None else memory.nodes)
+    )
     choices = _Rows.of(problem, policy_class).choices
     for key in listed:
         cursor = Cursor(None, f"policy row {row_name(policy_class, key)}", faults, names)
@@ -76,14 +78,14 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
             choices.find(replace(cursor, value=action))
 
 
-def _names(problem: Problem, **more: Any) -> Scope:
+def _row_scope(problem: Problem, **more: Any) -> Scope:
     """What the rows of a policy for a problem may name."""
     automaton = problem.secret.automaton.states if isinstance(problem.secret, Language) else None
     return Scope.of(
         problem.mdp,
         has_automaton=automaton is not None,
         automaton=NameTable.of("automaton state", automaton),
-        observations=NameTable.of("observation", _seen_names(problem)),
+        observations=NameTable.of("observation", _observation_names(problem)),
         **more,
     )
 
@@ -207,7 +209,7 @@ def _longest(rows: list[Cursor], key: str) -> int:
     return max([1, *(len(names) for names in listed if isinstance(names, list | tuple))])
 
 
-def _seen_names(problem: Problem) -> tuple[str, ...] | None:
+def _observation_names(problem: Problem) -> tuple[str, ...] | None:
     """What rows may call an observation; None where the observer is of a kind that only its tracker knows."""
     return problem.observer.seen_names if isinstance(problem.observer, Observer) else None
 

@@ -94,18 +94,18 @@ def _write_visited(secret: Visited, scope: Scope) -> str | list[str]:
     return name if same_state or same_label else write_states(secret.states, scope)
 
 
-def _language(fields: Fields) -> Language | None:
+def _read_language(fields: Fields) -> Language | None:
     reveal = fields.read("reveal")
     automaton = read_language(fields, accepts=reveal == "acceptance")
     return None if automaton is None or reveal is None else Language(automaton, reveal)
 
 
-def _of_classes(name: str, of: type, help: str) -> Kind[Any]:
+def _class_kind(name: str, of: type, help: str) -> Kind[Any]:
     """A secret that is a class of one state of the run."""
     return Kind(Key(name, CLASSES, help), build_from_keys(of, name), of, lambda secret, _: {name: secret.classes})
 
 
-def _timed_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
+def _time_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
     """A secret of a state at one time, counted from the start or back from the end."""
     record: Record[Any] = Record(
         name,
@@ -127,7 +127,7 @@ def _timed_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
 
 def _language_kind(name: str, of: type | None = None) -> Kind[Any]:
     """A secret that is what an automaton makes of the run."""
-    return Kind(LANGUAGE_KEYS[name], _language, of, attributes("automaton", "reveal") if of else None)
+    return Kind(LANGUAGE_KEYS[name], _read_language, of, attributes("automaton", "reveal") if of else None)
 
 
 _TIME: ValueType[int] = ValueType("a whole number up to the horizon", _read_time, {"type": "integer", "minimum": 0})
@@ -137,10 +137,10 @@ SECRET: Union[Any] = Union.of(
     "secret",
     "What must stay hidden: exactly one kind.",
     [
-        _of_classes("last_state", LastState, "Hide where the run ends."),
-        _of_classes("initial_state", InitialState, "Hide where the run starts."),
-        _timed_kind("state_at", "time", StateAt, "Hide the state at one time."),
-        _timed_kind("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
+        _class_kind("last_state", LastState, "Hide where the run ends."),
+        _class_kind("initial_state", InitialState, "Hide where the run starts."),
+        _time_kind("state_at", "time", StateAt, "Hide the state at one time."),
+        _time_kind("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
         Kind(Key("visited", _VISITED, _EVER), _read_visited, Visited, lambda secret, _: {"visited": secret}),
         _language_kind("automaton", Language),
         _language_kind("ltlf"),

@@ -34,7 +34,7 @@ def read_states(cursor: Cursor) -> IntArray | None:
     """A set of states, ascending: a label, a state, a cell, a list of these, an expression, or truth values."""
     value, names = cursor.value, cursor.scope
     if _is_expression(value):
-        value = _truth(cursor)
+        value = _evaluate_expression(cursor)
     if is_masked(value):
         return cursor.error(*MASKED)
     if isinstance(value, np.ndarray) and value.dtype == bool:
@@ -42,14 +42,14 @@ def read_states(cursor: Cursor) -> IntArray | None:
     if value is None and cursor.value is not None:
         return None
     if _is_one_cell(value, names) or not isinstance(value, list | tuple | np.ndarray):
-        return _states_of(cursor)
-    cells = _plain_cells(value, names.states)
+        return _read_entry(cursor)
+    cells = _read_cells(value, names.states)
     if cells is not None:
         return cells
     seen: set[str] = set()
     sets: list[IntArray | None] = []
     for entry in cursor.items() or []:
-        states = _states_of(entry)
+        states = _read_entry(entry)
         spelled = cell_name(entry.value) or str(entry.value)
         if states is not None and spelled in seen:
             entry.error(f"'{spelled}' is listed twice", "keep one of them")
@@ -77,11 +77,11 @@ def read_start(cursor: Cursor) -> FloatArray | None:
     """The start: a state, {state: probability}, a list of states (each as likely), or an array [state]."""
     value, states = cursor.value, cursor.scope.states
     if _is_vector(value):
-        return _start_vector(cursor)
+        return _read_start_vector(cursor)
     if isinstance(value, Mapping) and not _is_expression(value):
         shares = read_distribution(cursor, states)
     elif isinstance(value, str | list | tuple | np.ndarray | Mapping) or is_int(value):
-        shares = _evenly(cursor)
+        shares = _read_uniform(cursor)
     else:
         return cursor.wrong("a state, a list of states or a mapping {state: probability}")
     if shares is None:
@@ -97,7 +97,7 @@ def _read_classes(cursor: Cursor) -> StateClasses | None:
     if value is False or value is None:
         return cursor.wrong(CLASS_FORMS)
     if isinstance(value, Mapping) and not _is_expression(value):
-        return _partition(cursor)
+        return _read_partition(cursor)
     if value is True:
         return None if states.index is None else StateClasses(states.listed, ints(range(len(states))))
     members = read_states(cursor)
@@ -129,7 +129,7 @@ def _write_classes(classes: StateClasses, scope: Scope) -> bool | dict[str, list
     }
 
 
-def _truth(cursor: Cursor) -> BoolArray | None:
+def _evaluate_expression(cursor: Cursor) -> BoolArray | None:
     """For {where: expression}, in which states it holds; None when that cannot be told."""
     expression, variables = cursor.child("where", cursor.value["where"]), cursor.scope.variables
     if variables is None:
@@ -157,7 +157,7 @@ def _is_one_cell(value: Any, scope: Scope) -> bool:
     return spelled in index and not all(str(part) in index for part in value)
 
 
-def _plain_cells(value: Any, states: NameTable) -> IntArray | None:
+def _read_cells(value: Any, states: NameTable) -> IntArray | None:
     """Many cells of a grid at once, each written [c, r]; None where an entry is anything else, unknown or repeated."""
     index = states.index if states.cells else None
     if index is None or not all(isinstance(entry, list | tuple) and len(entry) == 2 for entry in value):
@@ -170,7 +170,7 @@ def _plain_cells(value: Any, states: NameTable) -> IntArray | None:
     )
 
 
-def _states_of(cursor: Cursor) -> IntArray | None:
+def _read_entry(cursor: Cursor) -> IntArray | None:
     """The states one name stands for; a state's name wins over the same label."""
     index, labels, value = cursor.scope.states.index, cursor.scope.labels, cursor.value
     if _is_expression(value):
@@ -205,7 +205,7 @@ def _is_vector(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(isinstance(entry, float) for entry in value)
 
 
-def _start_vector(cursor: Cursor) -> FloatArray | None:
+def _read_start_vector(cursor: Cursor) -> FloatArray | None:
     states, vector = cursor.scope.states, read_array(cursor, axes=("state",))
     if vector is None or states.index is None or not check_shape(cursor, vector.shape, (len(states),)):
         return None
@@ -216,7 +216,7 @@ def _start_vector(cursor: Cursor) -> FloatArray | None:
     return None if scale is None else floats(vector * scale)
 
 
-def _evenly(cursor: Cursor) -> dict[int, float] | None:
+def _read_uniform(cursor: Cursor) -> dict[int, float] | None:
     states = read_states(cursor)
     if states is None:
         return None
@@ -225,7 +225,7 @@ def _evenly(cursor: Cursor) -> dict[int, float] | None:
     return {int(state): 1 / states.size for state in states}
 
 
-def _partition(cursor: Cursor) -> StateClasses | None:
+def _read_partition(cursor: Cursor) -> StateClasses | None:
     entries, states = cursor.entries() or {}, cursor.scope.states
     if not entries:
         return cursor.error("is empty", f"give {CLASS_FORMS}")

@@ -92,7 +92,7 @@ _UNCERTAINTY: ValueType[Uncertainty] = ValueType(
 
 def _check_task(cursor: Cursor, task: Task) -> None:
     """Note when a finished task does not fit the model."""
-    check_task(task, cursor.faults, cursor.path, **_known(cursor), discount=cursor.scope.discount)
+    check_task(task, cursor.faults, cursor.path, **_scope_arguments(cursor), discount=cursor.scope.discount)
 
 
 def _make(fields: Fields) -> Task | None:
@@ -100,7 +100,9 @@ def _make(fields: Fields) -> Task | None:
     threshold = None if value is None else fields.read("return_at_least")
     over, objective, of = fields.read("over"), fields.read("objective"), fields.read("of")
     _check_forever(fields.cursor, over)
-    shorthand = [_event(_EVENT.record.choose(fields))] if any(key.name in fields for key in _EVENT.record.keys) else []
+    shorthand = (
+        [_make_event(_EVENT.record.choose(fields))] if any(key.name in fields for key in _EVENT.record.keys) else []
+    )
     requirements = [*shorthand, *(fields.read("requirements") or [])]
     met = tuple(requirement for requirement in requirements if requirement is not None)
     return None if of is None else Task(threshold, over or "horizon", met, objective == "minimise", of)
@@ -114,18 +116,18 @@ def _check_forever(cursor: Cursor, over: str | None) -> None:
 
 def _check(cursor: Cursor, requirement: Requirement) -> None:
     """Note when a finished requirement does not fit the model."""
-    check_requirement(requirement, cursor.faults, cursor.path, **_known(cursor))
+    check_requirement(requirement, cursor.faults, cursor.path, **_scope_arguments(cursor))
 
 
-def _known(cursor: Cursor) -> Plain:
+def _scope_arguments(cursor: Cursor) -> Plain:
     """What a task may refer to."""
     names = cursor.scope
     return {"num_states": names.states.size, "labels": names.labels, "rewards": names.rewards}
 
 
-def _requirement(fields: Fields) -> Requirement | None:
+def _make_requirement(fields: Fields) -> Requirement | None:
     if "reward" not in fields and "return_at_least" not in fields:
-        return _event(_EVENT.record.choose(fields))
+        return _make_event(_EVENT.record.choose(fields))
     for key in _EVENT.record.keys:
         if key.name in fields:
             fields.at(key.name).error("does not go with a return", "make it a requirement of its own")
@@ -139,7 +141,7 @@ def _requirement(fields: Fields) -> Requirement | None:
     return requirement
 
 
-def _event(fields: Fields) -> Requirement | None:
+def _make_event(fields: Fields) -> Requirement | None:
     """States to be reached or a language to be satisfied, with at least some probability."""
     fields.require("probability_at_least", _CHANCE.required)
     threshold, title = fields.read("probability_at_least"), fields.read("name")
@@ -149,7 +151,7 @@ def _event(fields: Fields) -> Requirement | None:
     return dataclasses.replace(event, threshold=threshold, name=title or event.name)
 
 
-def _reach(fields: Fields) -> Reach | None:
+def _make_reach(fields: Fields) -> Reach | None:
     cursor = fields.at("reach")
     states = read_only_states(cursor)
     if states is None:
@@ -159,7 +161,7 @@ def _reach(fields: Fields) -> Reach | None:
     return Reach(states, 0.0, _states_text(cursor.value))
 
 
-def _satisfy(fields: Fields) -> Satisfy | None:
+def _make_satisfy(fields: Fields) -> Satisfy | None:
     automaton, text = read_language(fields, accepts=True), fields.at(str(fields.kind)).value
     title = text.strip() if isinstance(text, str) else "the automaton"
     return None if automaton is None else Satisfy(automaton, 0.0, title)
@@ -203,10 +205,10 @@ _EVENT: Union[Any] = Union.of(
     "event",
     "Something that must happen with at least some probability.",
     [
-        Kind(_REACH, _reach, Reach, _event_parts("reach", "states")),
-        Kind(LANGUAGE_KEYS["automaton"], _satisfy, Satisfy, _event_parts("automaton", "automaton")),
-        Kind(LANGUAGE_KEYS["ltlf"], _satisfy),
-        Kind(LANGUAGE_KEYS["regex"], _satisfy),
+        Kind(_REACH, _make_reach, Reach, _event_parts("reach", "states")),
+        Kind(LANGUAGE_KEYS["automaton"], _make_satisfy, Satisfy, _event_parts("automaton", "automaton")),
+        Kind(LANGUAGE_KEYS["ltlf"], _make_satisfy),
+        Kind(LANGUAGE_KEYS["regex"], _make_satisfy),
     ],
     (_CHANCE, MINIMAL, Key("name", NAME, "What reports call it.", default="")),
     example="task: {reach: goal, probability_at_least: 0.9}",
@@ -218,7 +220,7 @@ _RETURN: Record[Any] = Record(
         Key("reward", NAME, "One of the model's named rewards.", required="name one of the model's named_rewards"),
         Key("return_at_least", REWARD, "The threshold.", required="give the threshold"),
     ),
-    _requirement,
+    _make_requirement,
     lambda requirement, _: {"reward": requirement.reward, "return_at_least": requirement.threshold},
 )
 
@@ -227,7 +229,7 @@ def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
     return tuple(dataclasses.replace(key, required="", goes_with=()) for key in keys)
 
 
-_EITHER: Record[Any] = Record("requirement", "", _optional((*_RETURN.keys, *_EVENT.record.keys)), _requirement)
+_EITHER: Record[Any] = Record("requirement", "", _optional((*_RETURN.keys, *_EVENT.record.keys)), _make_requirement)
 _REQUIREMENT: ValueType[Requirement] = accept_object(
     ValueType(
         "a mapping: [return](#return) or [event](#event)",

@@ -103,7 +103,7 @@ def read_transitions(cursor: Cursor) -> ActionTable | None:
 def read_entries(cursor: Cursor) -> TransitionEntries | None:
     """Transitions as an array [state, action, next], or as action -> matrix [state, next]."""
     if isinstance(cursor.value, Mapping):
-        return _matrices(cursor)
+        return _read_matrices(cursor)
     tensor = read_array(cursor, axes=("state", "action", "next"))
     if tensor is None:
         return None
@@ -118,13 +118,13 @@ def read_entries(cursor: Cursor) -> TransitionEntries | None:
 
 def check_entries(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
     """The choices of array entries, whose sizes and actions must be those listed; rows of zeros are not enabled."""
-    states, ordered = cursor.scope.states, _in_listed_order(cursor, entries)
+    states, ordered = cursor.scope.states, _order_actions(cursor, entries)
     if states.index is not None and entries.num_states != len(states):
         return cursor.error(f"has {entries.num_states:,} states, but {len(states):,} are listed")
-    return None if ordered is None else _enabled_actions(cursor, ordered)
+    return None if ordered is None else _tabulate_entries(cursor, ordered)
 
 
-def _enabled_actions(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
+def _tabulate_entries(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
     named, count = entries.action_names, entries.num_actions
 
     def spell(row: int, entry: int | None) -> Cursor:
@@ -152,7 +152,7 @@ def _enabled_actions(cursor: Cursor, entries: TransitionEntries) -> ActionTable 
     return tabulate_choices(entries.states, entries.actions, entries.nexts, values, **sizes)
 
 
-def _in_listed_order(cursor: Cursor, entries: TransitionEntries) -> TransitionEntries | None:
+def _order_actions(cursor: Cursor, entries: TransitionEntries) -> TransitionEntries | None:
     """The same entries with the actions numbered as they are listed."""
     actions, named = cursor.scope.actions, entries.action_names
     if actions.index is None:
@@ -190,7 +190,7 @@ def _assemble(rows_of: Mapping[int, Mapping[int, Mapping[int, float] | None]], s
     return tabulate_choices(owner[:, 0], owner[:, 1], nexts, values, num_states=num_states, num_actions=num_actions)
 
 
-def _matrices(cursor: Cursor) -> TransitionEntries | None:
+def _read_matrices(cursor: Cursor) -> TransitionEntries | None:
     children = cursor.entries()
     if children is None or exceeds_array_limit(cursor, sum(_size(child.value) for child in children.values())):
         return None

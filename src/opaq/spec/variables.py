@@ -38,7 +38,7 @@ def evaluate(text: str, variables: Mapping[str, Any]) -> _Value:
     """
     parser = _Parser(Tokens(text, _PATTERN, _STYLE), variables)
     with np.errstate(all="ignore"):
-        value = parser.whole()
+        value = parser.parse()
     if value.dtype.kind == "f" and not np.isfinite(value).all():
         bad = int(np.flatnonzero(~np.isfinite(np.atleast_1d(value)))[0])
         raise ExpressionError(f"the value in state {bad} is not a finite number; is something divided by zero?")
@@ -59,9 +59,9 @@ class _Parser:
     def __init__(self, tokens: Tokens, variables: Mapping[str, Any]) -> None:
         self.tokens, self.variables, self.depth = tokens, variables, 0
 
-    def whole(self) -> _Value:
+    def parse(self) -> _Value:
         """The value of the whole text."""
-        value = self.either_or()
+        value = self.conditional()
         if self.tokens.text:
             raise self.tokens.unexpected("an operator or the end")
         return value
@@ -76,7 +76,7 @@ class _Parser:
         self.tokens.take()
         return self.tokens.at - 1
 
-    def deeper(self, read: Callable[[], _Value]) -> _Value:
+    def nest(self, read: Callable[[], _Value]) -> _Value:
         """One level of nesting further down."""
         self.tokens.check_depth(self.depth + 1, most=_MAX_DEPTH, unit=" levels")
         self.depth += 1
@@ -84,31 +84,31 @@ class _Parser:
         self.depth -= 1
         return value
 
-    def either_or(self) -> _Value:
+    def conditional(self) -> _Value:
         """A condition, `?` and two values; or anything else."""
-        value = self.joined(1)
+        value = self.binary(1)
         if self.sign != "?":
             return value
         at = self.take()
-        first = self.deeper(self.either_or)
+        first = self.nest(self.conditional)
         self.tokens.expect(":")
-        second = self.deeper(self.either_or)
+        second = self.nest(self.conditional)
         if (first.dtype.kind == "b") != (second.dtype.kind == "b"):
             raise self.tokens.error("one branch is a condition, the other a number", at=at)
         return np.where(self.condition(value, at), first, second)
 
-    def joined(self, level: int) -> _Value:
+    def binary(self, level: int) -> _Value:
         """Operands joined by operators that bind at least as tightly as `level`."""
         if self.sign == "!" and level <= _NEGATION:
             at = self.take()
-            value: _Value = ~self.condition(self.deeper(lambda: self.joined(_NEGATION)), at)
+            value: _Value = ~self.condition(self.nest(lambda: self.binary(_NEGATION)), at)
         else:
             value = self.factor()
         while (own := _LEVELS.get(self.sign, 0)) >= level:
             sign, at = self.sign, self.take()
             value = self.condition(value, at) if sign in _LOGIC else value
             # a -> b -> c is a -> (b -> c); all others group to the left
-            right = self.deeper(lambda: self.joined(1)) if sign == "=>" else self.joined(own + 1)
+            right = self.nest(lambda: self.binary(1)) if sign == "=>" else self.binary(own + 1)
             value = self.apply(sign, value, right, at)
         return value
 
@@ -148,9 +148,9 @@ class _Parser:
         text, kind = self.tokens.text, self.tokens.kind
         if text == "-":
             at = self.take()
-            return self.apply("-", np.asarray(0), self.deeper(self.factor), at)
+            return self.apply("-", np.asarray(0), self.nest(self.factor), at)
         if self.tokens.skip("("):
-            value = self.deeper(self.either_or)
+            value = self.nest(self.conditional)
             self.tokens.expect(")")
             return value
         if kind not in ("name", "number"):
@@ -169,9 +169,9 @@ class _Parser:
     def call(self, name: str, at: int) -> _Value:
         """A function of what stands in brackets."""
         fewest, most, function = _FUNCTIONS[name]
-        values = [self.deeper(self.either_or)]
+        values = [self.nest(self.conditional)]
         while self.tokens.skip(","):
-            values.append(self.deeper(self.either_or))
+            values.append(self.nest(self.conditional))
         self.tokens.expect(")")
         if not fewest <= len(values) <= most:
             wanted = f"{fewest}" if fewest == most else f"{fewest} or more"

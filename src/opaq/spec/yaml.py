@@ -73,7 +73,7 @@ def parse_yaml(text: str, *, source: str = "") -> Document:
     """The document in a text; InputError (naming `source`) lists everything wrong with it."""
     builder = _DocumentBuilder()
     try:
-        for event in yaml.parse(_joined_surrogates(text), Loader=_Loader):
+        for event in yaml.parse(_join_surrogates(text), Loader=_Loader):
             builder.take(event)
     except yaml.YAMLError as error:
         builder.faults.append(_syntax_fault(error))
@@ -116,7 +116,7 @@ def _plain_value(text: str) -> str | int | float | bool | None:
     return text
 
 
-def _joined_surrogates(text: str) -> str:
+def _join_surrogates(text: str) -> str:
     """JSON writes characters beyond U+FFFF as two escapes, which YAML refuses; join them."""
     if "\\u" not in text or text.lstrip()[:1] not in ("{", "["):
         return text
@@ -179,7 +179,7 @@ class _DocumentBuilder:
     _stack: list[_Open] = field(default_factory=list)
     _anchors: dict[str, _Node | None] = field(default_factory=dict)  # None: not finished yet
     _aliased: int = 0
-    _begun: bool = False
+    _has_document: bool = False
     _values: int = 0
 
     def take(self, event: yaml.Event) -> None:
@@ -198,9 +198,9 @@ class _DocumentBuilder:
         elif isinstance(event, yaml.AliasEvent):
             self._alias(str(event.anchor), line)
         elif isinstance(event, yaml.DocumentStartEvent):
-            if self._begun:
+            if self._has_document:
                 raise _RefusedError(Fault("", "holds more than one document ('---')", "keep one document a file", line))
-            self._begun = True
+            self._has_document = True
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
         self._refuse_tag(event.tag, line)

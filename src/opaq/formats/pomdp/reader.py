@@ -51,14 +51,14 @@ def _assemble_model(read: _Statements, walk: Walk) -> Imported | None:
             walk.faults.error("", f"the file declares no {head}", f"add a line '{head}: ...'")
     if walk.faults.errors:
         return None
-    states, actions = walk.known("states"), walk.known("actions")
+    states, actions = walk.names_of("states"), walk.names_of("actions")
     walk.check_size(len(states), len(actions))
-    transitions = _stochastic(read, "T", len(states), walk)
-    observations = walk.known("observations") if "observations" in walk.names else ()
-    emission = _stochastic(read, "O", len(observations), walk) if observations else None
+    transitions = _read_table(read, "T", len(states), walk)
+    observations = walk.names_of("observations") if "observations" in walk.names else ()
+    emission = _read_table(read, "O", len(observations), walk) if observations else None
     if walk.faults.errors or transitions is None:
         return None
-    rewards = _expected_rewards(read, transitions, emission, walk)
+    rewards = _average_rewards(read, transitions, emission, walk)
     row = np.arange(len(actions) * len(states))
     start = np.full(len(states), 1 / len(states)) if read.start is None else read.start
     mdp = MDP(
@@ -75,10 +75,10 @@ def _assemble_model(read: _Statements, walk: Walk) -> Imported | None:
     return Imported(mdp, observer, warnings=tuple(walk.faults.warnings), discount=read.discount)
 
 
-def _stochastic(read: _Statements, head: str, width: int, walk: Walk) -> SparseRows | None:
+def _read_table(read: _Statements, head: str, width: int, walk: Walk) -> SparseRows | None:
     """The rows of a table, each summing to 1; else the faults are noted."""
-    actions, states = len(walk.known("actions")), len(walk.known("states"))
-    filled = (read.tables.get(head) or ProbabilityTable(actions, states, width)).filled()
+    actions, states = len(walk.names_of("actions")), len(walk.names_of("states"))
+    filled = (read.tables.get(head) or ProbabilityTable(actions, states, width)).collect()
     done = normalise_rows(filled.rows, filled.values, actions * states)
     if done.off.size:
         _note_sums(head, filled, done, walk)
@@ -92,7 +92,7 @@ def _stochastic(read: _Statements, head: str, width: int, walk: Walk) -> SparseR
 
 
 def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> None:
-    states, actions, faults = walk.known("states"), walk.known("actions"), walk.faults
+    states, actions, faults = walk.names_of("states"), walk.names_of("actions"), walk.faults
     for row in done.off[:MOST_FAULTS].tolist():
         action, state = divmod(row, len(states))
         name, line = f"{head}: {actions[action]} : {states[state]}", int(filled.touched[row])
@@ -105,16 +105,14 @@ def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> N
         faults.error("", f"and {done.off.size - MOST_FAULTS:,} more rows of {head} that do not sum to 1")
 
 
-def _expected_rewards(
-    read: _Statements, transitions: SparseRows, emission: SparseRows | None, walk: Walk
-) -> FloatArray:
+def _average_rewards(read: _Statements, transitions: SparseRows, emission: SparseRows | None, walk: Walk) -> FloatArray:
     if read.rewards is None:
         return np.zeros(transitions.num_rows)
     if read.rewards.cases(transitions, emission) > MAX_ENTRIES:
         finding = f"rewards depend on more than {MAX_ENTRIES:,} cases of next state and observation"
         walk.faults.error("", finding, "give them by action and state")
         raise StopError
-    value = read.rewards.expected(transitions, emission)
+    value = read.rewards.average(transitions, emission)
     return -value if read.costs else value
 
 
@@ -217,8 +215,8 @@ class _Reader:
 
     def _start(self) -> None:
         walk, head = self.walk, self.walk.tokens.at
-        num_states = len(walk.known("states"))
-        walk.spend(num_states, head)
+        num_states = len(walk.names_of("states"))
+        walk.count_written(num_states, head)
         walk.tokens.take()
         how = walk.tokens.take() if walk.tokens.text in ("include", "exclude") else ""
         walk.expect(":")
@@ -257,7 +255,7 @@ class _Reader:
     def _probabilities(self, head: str) -> None:
         """A `T:` or `O:` statement."""
         walk, line, kind = self.walk, self.walk.tokens.at, "states" if head == "T" else "observations"
-        actions, states, columns = (len(walk.known(name)) for name in ("actions", "states", kind))
+        actions, states, columns = (len(walk.names_of(name)) for name in ("actions", "states", kind))
         if head not in self.into.tables:
             walk.check_size(states, actions)
             self.into.tables[head] = ProbabilityTable(actions, states, columns)
@@ -272,7 +270,9 @@ class _Reader:
         action, state, column = cell
         value = self.walk.number()
         self._check_range(np.array([value]), self.walk.tokens.at - 1)
-        self.walk.spend(table.cost(action, state, table.num_columns if column == ANY and value else 1), line)
+        self.walk.count_written(
+            table.count_entries(action, state, table.num_columns if column == ANY and value else 1), line
+        )
         table.set_cell(action, state, column, value, line)
 
     def _rows(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
@@ -284,7 +284,7 @@ class _Reader:
         count = table.num_states * width if whole else width
         values = self.walk.numbers(count, f"a row for each of {table.num_states:,} states" if whole else "a row")
         self._check_range(values, first)
-        self.walk.spend(table.cost(action, 0 if whole else state, int(np.count_nonzero(values))), line)
+        self.walk.count_written(table.count_entries(action, 0 if whole else state, int(np.count_nonzero(values))), line)
         if whole:
             table.set_matrix(action, values.reshape(table.num_states, width), line)
         else:
@@ -298,7 +298,7 @@ class _Reader:
         if word == "reset" and (start is None or not moves):
             self.walk.fail("'reset' needs a 'start:' before it, and a 'T:' statement")
         self.walk.tokens.take()
-        self.walk.spend(table.cost(action, state, 1 if word == "identity" else width), line)
+        self.walk.count_written(table.count_entries(action, state, 1 if word == "identity" else width), line)
         if word == "identity":
             table.set_identity(action, line)
         else:
@@ -309,7 +309,7 @@ class _Reader:
         """An `R:` statement; a file without observations has one part less."""
         walk, line = self.walk, self.walk.tokens.at
         axes = ("actions", "states", "states", "observations")[: 4 if "observations" in walk.names else 3]
-        sizes = tuple(len(walk.known(axis)) for axis in axes)
+        sizes = tuple(len(walk.names_of(axis)) for axis in axes)
         if self.into.rewards is None:
             walk.check_size(sizes[1], sizes[0])
             self.into.rewards = Rewards(sizes)

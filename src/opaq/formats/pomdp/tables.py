@@ -79,7 +79,7 @@ class Walk:
         self.faults.error(self.where(self.tokens.at if at is None else at), finding, advice)
         raise StopError
 
-    def spend(self, entries: int, at: int) -> None:
+    def count_written(self, entries: int, at: int) -> None:
         """Count the entries of tables that a statement writes."""
         self.written += entries
         if self.written > MAX_ENTRIES:
@@ -146,7 +146,7 @@ class Walk:
         if not texts:
             self.fail(f"expected a number of {head} or their names, found {self.tokens.quote()}")
         counted = len(texts) == 1 and _NUMBER.fullmatch(texts[0]) is not None
-        names = tuple(map(str, range(self._count(head, first)))) if counted else self._listed(head, texts, first)
+        names = tuple(map(str, range(self._count(head, first)))) if counted else self._check_names(head, texts, first)
         self.names[head], self.index[head] = names, positions(names)
 
     def _count(self, head: str, at: int) -> int:
@@ -157,7 +157,7 @@ class Walk:
             self.fail(f"{text[:20]} {head} are too many", f"at most {_MAX_NAMES:,} can be read", at=at)
         return int(text)
 
-    def _listed(self, head: str, texts: list[str], first: int) -> tuple[str, ...]:
+    def _check_names(self, head: str, texts: list[str], first: int) -> tuple[str, ...]:
         if len(texts) > _MAX_NAMES:
             self.fail(f"{len(texts):,} {head} are too many", f"at most {_MAX_NAMES:,} can be read", at=first)
         seen: set[str] = set()
@@ -169,7 +169,7 @@ class Walk:
             seen.add(text)
         return tuple(texts)
 
-    def known(self, head: str) -> tuple[str, ...]:
+    def names_of(self, head: str) -> tuple[str, ...]:
         """The names declared so far; a statement that needs unusable ones is passed over in silence."""
         if head not in self.names:
             self.names[head] = None
@@ -181,7 +181,7 @@ class Walk:
 
     def pick(self, head: str, *, any_allowed: bool = True) -> int:
         """The index a name, a number or `*` stands for."""
-        names, at, text = self.known(head), self.tokens.at, self.tokens.take()
+        names, at, text = self.names_of(head), self.tokens.at, self.tokens.take()
         if text == "*" and any_allowed:
             return ANY
         index = self.index[head].get(text)
@@ -192,7 +192,7 @@ class Walk:
         return index
 
     def _unknown(self, at: int, head: str, others: str) -> NoReturn:
-        names, text, kind = self.known(head), self.tokens.texts[at], KINDS[head]
+        names, text, kind = self.names_of(head), self.tokens.texts[at], KINDS[head]
         if _is_index(text):
             self.fail(f"there is no {kind} {text[:20]}", f"they are numbered 0 to {len(names) - 1}", at=at)
         if not text or text in (":", "*"):
@@ -239,7 +239,7 @@ class ProbabilityTable:
     def __post_init__(self) -> None:
         self.cleared = np.full(self.num_actions * self.num_states, -1, dtype=np.int64)
 
-    def cost(self, action: int, state: int, columns: int) -> int:
+    def count_entries(self, action: int, state: int, columns: int) -> int:
         """How many entries setting `columns` columns of the meant rows makes."""
         rows = (self.num_actions if action == ANY else 1) * (self.num_states if state == ANY else 1)
         return rows * max(columns, 1)
@@ -271,7 +271,7 @@ class ProbabilityTable:
         states = np.arange(self.num_states)
         self._set_all(action, states, states, np.ones(self.num_states), line)
 
-    def filled(self) -> Filled:
+    def collect(self) -> Filled:
         """The entries that were not overridden, by row and column."""
         rows, columns, values, lines = self._entries()
         touched = self.cleared.copy()
@@ -328,23 +328,23 @@ class Rewards:
             return transitions.num_rows
         if depth == 3 or emission is None:
             return int(transitions.columns.size)
-        return int(np.diff(emission.starts)[self._seen_row(transitions)].sum())
+        return int(np.diff(emission.starts)[self._emission_row(transitions)].sum())
 
-    def expected(self, transitions: SparseRows, emission: SparseRows | None) -> FloatArray:
+    def average(self, transitions: SparseRows, emission: SparseRows | None) -> FloatArray:
         """R(action, state): the mean over next state and observation; rows are action * num_states + state."""
-        depth, rules = self._depth(), self._prepared()
+        depth, rules = self._depth(), self._prepare_rules()
         row, target, probability = transitions.row_of_entry(), transitions.columns, transitions.values
         if depth <= 2:
             row, target = np.arange(transitions.num_rows), np.zeros(transitions.num_rows, dtype=np.int64)
             probability = np.ones(row.size)
         if depth == 4 and emission is not None:
-            return self._over_observations(transitions, emission, rules)
+            return self._average_observations(transitions, emission, rules)
         value = self._values(rules, row, target, None)
         return np.bincount(row, weights=probability * value, minlength=transitions.num_rows).astype(np.float64)
 
-    def _over_observations(self, transitions: SparseRows, emission: SparseRows, rules: list[_Rule]) -> FloatArray:
+    def _average_observations(self, transitions: SparseRows, emission: SparseRows, rules: list[_Rule]) -> FloatArray:
         """In chunks, because one transition has many observations."""
-        row, seen = transitions.row_of_entry(), self._seen_row(transitions)
+        row, seen = transitions.row_of_entry(), self._emission_row(transitions)
         ends = np.cumsum(np.diff(emission.starts)[seen])
         total = np.zeros(transitions.num_rows)
         bounds = np.searchsorted(ends, np.arange(_CHUNK, (ends[-1] if ends.size else 0) + _CHUNK, _CHUNK), side="left")
@@ -364,12 +364,12 @@ class Rewards:
         last_used = (max((axis + 1 for axis, used in enumerate(mask) if used), default=0) for mask in self._rules)
         return max(last_used, default=0)
 
-    def _seen_row(self, transitions: SparseRows) -> IntArray:
+    def _emission_row(self, transitions: SparseRows) -> IntArray:
         """The emission row of every transition: the action taken and the state it led to."""
         num_states = self.sizes[1]
         return np.asarray(transitions.row_of_entry() // num_states * num_states + transitions.columns)
 
-    def _prepared(self) -> list[_Rule]:
+    def _prepare_rules(self) -> list[_Rule]:
         """All rules that fix the same axes, by key, the last of each."""
         prepared = []
         for fixed, rules in self._rules.items():

@@ -128,7 +128,7 @@ def read_prism(
         imported = _read(Path(folder) / "model.umb", source, reward, report)
     if kind != "prism":
         return imported
-    return _with_observation_names(imported, content.decode("utf-8", errors="replace"), constants)
+    return _name_observations(imported, content.decode("utf-8", errors="replace"), constants)
 
 
 def _format(source: str) -> Format:
@@ -182,7 +182,7 @@ def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, A
     if code is None:
         finding = f"Storm did not finish within {request['seconds']:g} seconds"
         return Fault("", finding, "is a variable unbounded? Else give it more time")
-    said = message or _last_words(folder / "output.txt")
+    said = message or _last_line(folder / "output.txt")
     if any(sign in said for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
         finding = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
         return Fault("", finding, "is a variable unbounded? Else raise the limit")
@@ -194,7 +194,7 @@ def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, A
     return Fault("", f"Storm: {said or f'exit code {code}'}", advice)
 
 
-def _last_words(output: Path) -> str:
+def _last_line(output: Path) -> str:
     """The last line the child printed."""
     with open(output, "rb") as file:
         file.seek(max(0, output.stat().st_size - 4096))
@@ -207,14 +207,14 @@ def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any
     try:
         # UMB keeps rewards by the alphabet; the first of the source is meant.
         wanted = reward or next(iter(report["rewards"]), None)
-        return _with_deadlocks(read_umb(model, reward=wanted), report["deadlocks"], wanted)
+        return _add_deadlock_rewards(read_umb(model, reward=wanted), report["deadlocks"], wanted)
     except InputError as error:
         # The user never saw the members of the file in between.
         faults = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
         raise InputError(faults, source) from None
 
 
-def _with_deadlocks(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
+def _add_deadlock_rewards(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
     """The rewards of deadlock states, which Storm leaves out and PRISM counts, added to the loops Storm gave them."""
     if not deadlocks:
         return imported
@@ -244,7 +244,7 @@ def _add_rewards(amounts: FloatArray, choices: IntArray, more: Sequence[float] |
     return floats(total)
 
 
-def _with_observation_names(imported: Imported, text: str, constants: Mapping[str, Any]) -> Imported:
+def _name_observations(imported: Imported, text: str, constants: Mapping[str, Any]) -> Imported:
     """Observations named by the values of the observables, where the source tells them."""
     if imported.observer is None:
         return imported

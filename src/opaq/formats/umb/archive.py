@@ -132,7 +132,7 @@ def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, me
         for count, entry in enumerate(archive):
             if count >= _MAX_MEMBERS:
                 raise _refuse(source, f"has more than {_MAX_MEMBERS:,} members")
-            fault = _suspicious(entry, members, len(view))
+            fault = _find_fault(entry, members, len(view))
             if fault:
                 raise _refuse(source, fault, member=_escape_name(entry.name))
             if not entry.isdir():
@@ -140,7 +140,7 @@ def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, me
     return members
 
 
-def _suspicious(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
+def _find_fault(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
     """Why an entry is refused, or nothing."""
     path = PurePosixPath(entry.name)
     if path.is_absolute() or ".." in path.parts or "\\" in entry.name or "\0" in entry.name:
@@ -216,10 +216,10 @@ def numbers(archive: Archive, member: str, kind: NumberType, count: int) -> Floa
         return archive.array(member, f"<{kind.name[0]}{kind.bits // 8}", count).astype(np.float64)
     if kind.name != "rational" or kind.bits % 128:
         archive.fail(member, f"numbers of type {kind.name} with {kind.bits} bits cannot be read")
-    return _fractions(archive.array(member, "<u8", count * (kind.bits // 64)).reshape(count, kind.bits // 64))
+    return _divide_words(archive.array(member, "<u8", count * (kind.bits // 64)).reshape(count, kind.bits // 64))
 
 
-def _fractions(words: NDArray[np.uint64]) -> FloatArray:
+def _divide_words(words: NDArray[np.uint64]) -> FloatArray:
     """Signed numerator and unsigned denominator, lowest word first."""
     half = words.shape[1] // 2
     over, under = words[:, :half], words[:, half:]
@@ -277,14 +277,14 @@ def _is_readable(field: _Field) -> bool:
 def variable(entries: NDArray[np.uint8], field: _Field) -> NDArray[Any]:
     """The value of one variable in every entry; one that is not there is NaN."""
     raw = _bits(entries, field.first_bit, field.kind.bits)
-    value = _read_typed(raw, field)
+    value = _convert_type(raw, field)
     if not field.optional:
         return value
     there = _bits(entries, field.first_bit - 1, 1) == 1
     return value if there.all() else np.where(there, value.astype(np.float64), np.nan)
 
 
-def _read_typed(raw: NDArray[np.uint64], field: _Field) -> NDArray[Any]:
+def _convert_type(raw: NDArray[np.uint64], field: _Field) -> NDArray[Any]:
     if field.kind.name == "double":
         return raw.view(np.float64)
     if field.kind.name == "bool":

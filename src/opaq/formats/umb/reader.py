@@ -39,15 +39,15 @@ def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
     archive, counts, member = reading.archive, reading.counts, "branch-to-probability.bin"
     states, choices, branches = counts["states"], counts["choices"], counts["branches"]
     targets = archive.indices("branch-to-target.bin", "<u8", branches, below=states)
-    starts = _starts(archive, "choice-to-branches.bin", choices, branches)
-    choice_start = _starts(archive, "state-to-choices.bin", states, choices)
+    starts = _read_starts(archive, "choice-to-branches.bin", choices, branches)
+    choice_start = _read_starts(archive, "state-to-choices.bin", states, choices)
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
 
     def describe(choice: int) -> str:
         state = int(state_of[choice])
         return f"state {state}, choice {choice - int(choice_start[state])}"
 
-    rows = SparseRows(starts, targets, _chances(reading), states)
+    rows = SparseRows(starts, targets, _read_probabilities(reading), states)
     scaled, missed, gap = _check_rows(reading, rows, member, describe)
     if missed:
         finding = f"the probabilities of {missed:,} choices miss 1 by up to {gap:.1g}: they were scaled to sum to 1"
@@ -55,14 +55,14 @@ def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
     return choice_start, scaled
 
 
-def _starts(archive: Archive, member: str, rows: int, entries: int) -> IntArray:
+def _read_starts(archive: Archive, member: str, rows: int, entries: int) -> IntArray:
     """Where rows start; the member may be left out where every row has one entry."""
     if member not in archive.members and rows == entries:
         return np.arange(rows + 1)
     return archive.offsets(member, rows, entries)
 
 
-def _chances(reading: Reading) -> FloatArray:
+def _read_probabilities(reading: Reading) -> FloatArray:
     declared, branches = reading.system.get("branch-probability-type"), reading.counts["branches"]
     if declared is None:
         return np.ones(branches)  # a choice of several branches is then refused by its sum
@@ -167,10 +167,10 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
     choice_start, transitions = _read_transitions(reading)  # first: it holds the declared sizes against real bytes
     variables = valuations(reading, "states", reading.counts["states"])
     states = _state_names(reading, variables)
-    actions, choice_action = _actions(reading, choice_start)
-    rewards = _rewards(reading, choice_start, transitions)
+    actions, choice_action = _read_actions(reading, choice_start)
+    rewards = _read_rewards(reading, choice_start, transitions)
     choices = ActionTable(ints(choice_start), ints(choice_action), _merge_columns(transitions))
-    start, labels = _start(reading), _labels(reading)
+    start, labels = _read_start(reading), _read_labels(reading)
     choices, actions = _add_stay(choices, states, actions, reading.faults)
     mdp = MDP(
         states=states,
@@ -196,7 +196,7 @@ def _state_names(reading: Reading, variables: Mapping[str, NDArray[Any]]) -> tup
     return entry_names(variables, count, prefix="s")
 
 
-def _start(reading: Reading) -> FloatArray:
+def _read_start(reading: Reading) -> FloatArray:
     archive, counts = reading.archive, reading.counts
     if not counts["initial-states"]:
         archive.fail(INDEX, "the model has no initial state")
@@ -215,7 +215,7 @@ def _start(reading: Reading) -> FloatArray:
     return floats(initial / initial.sum())
 
 
-def _actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, ...], IntArray]:
+def _read_actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, ...], IntArray]:
     """The action names, and the action of every choice; no state has two choices of one action."""
     position = np.arange(choice_start[-1]) - np.repeat(choice_start[:-1], np.diff(choice_start))
     count, folder = reading.counts["choice-actions"], "actions/choices"
@@ -225,13 +225,15 @@ def _actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, ...],
     named = f"{folder}/string-mapping.bin" in reading.archive.members
     used, chosen = np.unique(chosen, return_inverse=True)
     if not named:
-        return _apart(tuple(f"a{action}" for action in used), chosen, choice_start)
+        return _separate_choices(tuple(f"a{action}" for action in used), chosen, choice_start)
     names = [name or "tau" for name in reading.archive.strings(folder, count)]  # tau: a step without a name
     every = distinct(names)
-    return _apart(tuple(every[action] for action in used), chosen, choice_start)
+    return _separate_choices(tuple(every[action] for action in used), chosen, choice_start)
 
 
-def _apart(names: tuple[str, ...], chosen: IntArray, choice_start: IntArray) -> tuple[tuple[str, ...], IntArray]:
+def _separate_choices(
+    names: tuple[str, ...], chosen: IntArray, choice_start: IntArray
+) -> tuple[tuple[str, ...], IntArray]:
     """Rename the second, third, ... choice of the same action in a state to "name.2", "name.3", ..."""
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
     key = state_of * len(names) + chosen
@@ -256,7 +258,7 @@ def _annotations(reading: Reading, group: str) -> Iterator[tuple[str, str, Mappi
         yield f"annotations/{group}/{key}", name if isinstance(name, str) else key, declared
 
 
-def _labels(reading: Reading) -> dict[str, IntArray]:
+def _read_labels(reading: Reading) -> dict[str, IntArray]:
     labels: dict[str, IntArray] = {}
     total = 0
     for folder, name, declared in _annotations(reading, "aps"):
@@ -273,7 +275,7 @@ def _labels(reading: Reading) -> dict[str, IntArray]:
     return labels
 
 
-def _rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict[str, FloatArray]:
+def _read_rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict[str, FloatArray]:
     """Reward -> [choice]: what the state gives, what the choice gives, and what its branches give on average.
 
     States without a choice have one here: to stay.
@@ -301,11 +303,11 @@ def _rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict
                 reading.archive.fail(member, finding, "scale the rewards down")
             total += _per_choice(values, entity, choice_start, rows)
             of_state = values if entity == "states" else of_state
-        rewards[name] = _with_stay(total, of_state, choice_start)
+        rewards[name] = _insert_stay(total, of_state, choice_start)
     return rewards
 
 
-def _with_stay(values: FloatArray, of_state: FloatArray, choice_start: IntArray) -> FloatArray:
+def _insert_stay(values: FloatArray, of_state: FloatArray, choice_start: IntArray) -> FloatArray:
     """A reward with what states without a choice earn for staying there: their own reward."""
     stuck = np.flatnonzero(np.diff(choice_start) == 0)
     return floats(np.insert(values, choice_start[stuck], of_state[stuck])) if stuck.size else frozen(values)

@@ -118,17 +118,17 @@ def write_problem(problem: Problem, export: Export) -> bytes:
     export.notes.append("UMB holds the model and the observer; secret, horizon, task and policy class are left out")
     rewards = {"reward": problem.mdp.rewards, **problem.mdp.named_rewards}
     observer = with_tables(problem.observer, needed_by="UMB")
-    return _umb_bytes(problem.mdp, observer=_of_states(observer, export), rewards=rewards)
+    return _umb_bytes(problem.mdp, observer=_keep_states_only(observer, export), rewards=rewards)
 
 
 def write_model(imported: Imported, export: Export) -> bytes:
     """Return the UMB file of a model that was read from any other format."""
-    observer = None if imported.observer is None else _of_states(imported.observer, export)
+    observer = None if imported.observer is None else _keep_states_only(imported.observer, export)
     rewards = dict(imported.rewards) or None
     return _umb_bytes(imported.mdp, observer=observer, variables=imported.variables, rewards=rewards)
 
 
-def _of_states(observer: Observer, export: Export) -> Observer | None:
+def _keep_states_only(observer: Observer, export: Export) -> Observer | None:
     if observer.after_action is None and observer.action_emission is None:
         return observer
     export.notes.append("the observer sees something of the actions, which UMB cannot hold: it is left out")
@@ -190,7 +190,7 @@ def _members(
         "branch-to-probability.bin": _doubles(mdp.transitions.values),
         "actions/choices/values.bin": np.asarray(mdp.choice_action, dtype="<u4").tobytes(),
         **_text("actions/choices", mdp.actions),
-        **_own(mdp, variables),
+        **_extra_members(mdp, variables),
     }
     marked = {label: _pack_bits(mdp.mask(states)) for label, states in mdp.labels.items()}
     labels, label_members = _annotation("aps", "states", _BOOL, marked)
@@ -260,7 +260,7 @@ def _annotation(group: str, entity: str, type: dict[str, Any], values: Mapping[s
     return described, members
 
 
-def _own(mdp: MDP, variables: Mapping[str, Any]) -> dict[str, bytes]:
+def _extra_members(mdp: MDP, variables: Mapping[str, Any]) -> dict[str, bytes]:
     """What the format lacks: names of states that are not their variables, and the start distribution."""
     arrays = {name: np.asarray(values) for name, values in variables.items()}
     named_so = mdp.states == entry_names(arrays, mdp.num_states, prefix="s")
