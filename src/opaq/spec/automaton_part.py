@@ -41,7 +41,7 @@ _EXAMPLES = {"ltlf": '"F(p & F q)"', "regex": '"p .* q"'}
 def build_automaton(
     spec: Mapping[str, Any], *, labels: Any = None, faults: Faults | None = None, path: str = "automaton"
 ) -> Automaton:
-    """An automaton over labels.
+    """Build an automaton over labels.
 
     spec: {"states": [...], "initial": name, "accepting": [...], "edges": [{"from", "to", "when"}], "reads": "entered"}.
     labels: those that guards may mention; None allows all.
@@ -54,6 +54,7 @@ def build_automaton(
 
 
 def _are_names(labels: object) -> bool:
+    """Return whether a value is a collection of texts."""
     listed = isinstance(labels, Iterable) and not isinstance(labels, str)
     return listed and all(isinstance(label, str) for label in labels)  # type: ignore[attr-defined]
 
@@ -64,7 +65,10 @@ def _check_guards(cursor: Cursor, automaton: Automaton) -> None:
 
 
 def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
-    """The automaton under the kind of the fields; `accepts`: it needs accepting states."""
+    """Return the automaton of the kind that the fields have: drawn, a formula or an expression; None after a fault.
+
+    accepts: whether it needs accepting states, which a drawn one must then list.
+    """
     cursor, minimal = fields.at(str(fields.kind)), fields.read("minimal")
     if fields.kind != "automaton":
         automaton = _translate(cursor, "ltlf" if fields.kind == "ltlf" else "regex", minimal=minimal is not False)
@@ -75,7 +79,7 @@ def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
 
 
 def _read_drawing(cursor: Cursor) -> Automaton | None:
-    """An automaton as it is drawn, or in another file."""
+    """Return an automaton stated by its states and edges, or read from another file."""
     if not isinstance(cursor.value, Mapping) or set(cursor.value) != {"file"} or cursor.scope.sources is None:
         return AUTOMATON.read(cursor)
     automaton = cursor.scope.sources.automaton(cursor.child("file", cursor.value["file"]))
@@ -85,6 +89,7 @@ def _read_drawing(cursor: Cursor) -> Automaton | None:
 
 
 def _make(fields: Fields) -> Automaton | None:
+    """Build the automaton; initial and accepting states and edges refer to its own states."""
     names: tuple[str, ...] | None = fields.read("states")
     scope = dataclasses.replace(fields.cursor.scope, automaton=NameTable.of("automaton state", names))
     initial = fields.read("initial", scope)
@@ -96,6 +101,7 @@ def _make(fields: Fields) -> Automaton | None:
 
 
 def _read_guard(cursor: Cursor) -> Guard | None:
+    """Return the guard of an edge: text such as "p & !q", or true or false."""
     if isinstance(cursor.value, bool):
         return Guard("true" if cursor.value else "false")
     if not isinstance(cursor.value, str):
@@ -109,11 +115,12 @@ def _read_guard(cursor: Cursor) -> Guard | None:
 
 
 def _check_labels(cursor: Cursor, mentioned: set[str] | frozenset[str]) -> bool:
-    """Note the labels that are mentioned and that the model does not have; whether there are none."""
+    """Note the labels that are mentioned and that the model does not have; return whether there are none."""
     return check_labels(mentioned, cursor.faults, cursor.path, labels=cursor.scope.labels)
 
 
 def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool) -> Automaton | None:
+    """Return the automaton of a formula or an expression over the label sets that occur, with warnings noted."""
     text = cursor.value
     if not isinstance(text, str):
         return cursor.wrong("text", f"write it in quotes, e.g. {_EXAMPLES[kind]}")
@@ -133,7 +140,10 @@ def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool)
 
 
 def _alphabet(scope: Scope) -> list[frozenset[str]] | None:
-    """The label sets that occur, in the order in which states first carry them; None when labels are not known."""
+    """Return the label sets that occur, in the order in which states first carry them.
+
+    None when labels are not known.
+    """
     labels = scope.labels
     if labels is None or scope.states.index is None or any(states is None for states in labels.values()):
         return None
@@ -147,6 +157,7 @@ def _alphabet(scope: Scope) -> list[frozenset[str]] | None:
 
 
 def _parts(automaton: Automaton, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
     states = automaton.states
     return {
         "states": states,

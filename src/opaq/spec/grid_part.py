@@ -1,4 +1,7 @@
-"""The grid shorthand: cells [column, row], row 0 on top; a blocked move stays put."""
+"""The grid shorthand: cells [column, row], row 0 on top; a blocked move stays put.
+
+With slip p an action moves to each side of its direction with probability p, and ahead with 1 - 2p.
+"""
 
 from __future__ import annotations
 
@@ -47,16 +50,19 @@ class _Board:
     number: IntArray  # [row, column] -> state, -1 for a wall
 
     def free(self) -> tuple[IntArray, IntArray]:
-        """The columns and rows of the states."""
+        """Return the columns and the rows of the states."""
         rows, columns = np.nonzero(self.number >= 0)
         return columns, rows
 
     def names(self) -> tuple[str, ...]:
-        """The state names, (column,row)."""
+        """Return the state names, (column,row)."""
         return tuple(f"({column},{row})" for column, row in zip(*(axis.tolist() for axis in self.free()), strict=True))
 
     def after(self, move: tuple[int, int]) -> IntArray:
-        """Where a move ends from every state: the neighbour, or the same cell when that is blocked."""
+        """Return the state in which a move ends from every state.
+
+        The neighbour, or the same cell when that is blocked.
+        """
         columns, rows = self.free()
         own = self.number[rows, columns]
         columns, rows = columns + move[0], rows + move[1]
@@ -81,7 +87,7 @@ def build_grid(
     faults: Faults | None = None,
     path: str = "grid",
 ) -> MDP:
-    """A grid world with the actions N, E, S, W (and a certain "stay").
+    """Build a grid world with the actions N, E, S, W (and a certain "stay").
 
     start: cells [column, row] (each as likely), {cell: probability}, {"column": c} or {"row": r}.
     width, height, size: how many columns and rows, or both as [width, height].
@@ -103,6 +109,7 @@ def build_grid(
 
 
 def _make(fields: Fields) -> Plant:
+    """Build the model of a grid from its keys."""
     board = _read_board(fields)
     stay, slip = fields.read("stay"), fields.read("slip")
     actions = ("N", "E", "S", "W", "stay") if stay else ("N", "E", "S", "W")
@@ -117,6 +124,7 @@ def _make(fields: Fields) -> Plant:
 
 
 def _read_board(fields: Fields) -> _Board | None:
+    """Return the board of `size` (or `width` and `height`) and `walls`; None after a fault."""
     sides = _read_size(fields)
     if sides is None:
         return None
@@ -132,6 +140,7 @@ def _read_board(fields: Fields) -> _Board | None:
 
 
 def _read_size(fields: Fields) -> tuple[int, int] | None:
+    """Return (width, height) from `size` or from the two keys; None after a fault."""
     by_side = [key for key in ("width", "height") if key in fields]
     if "size" in fields and by_side:
         advice = "keep size: [width, height], or width and height"
@@ -149,7 +158,7 @@ def _read_size(fields: Fields) -> tuple[int, int] | None:
 
 
 def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
-    """Which cells are walls: [row, column]."""
+    """Return [row, column] -> whether the cell is a wall; `sides` is (width, height)."""
     entries = cursor.items()
     if entries is None:
         return None
@@ -170,6 +179,7 @@ def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
 
 
 def _read_start(cursor: Cursor, board: _Board | None) -> FloatArray | None:
+    """Return the start: as in any model, or the free cells of a column or a row, each as likely."""
     if not isinstance(cursor.value, Mapping) or not {"column", "row"} & set(cursor.value):
         return read_start(cursor)
     fields = _LINE.open(cursor)
@@ -185,7 +195,10 @@ def _read_start(cursor: Cursor, board: _Board | None) -> FloatArray | None:
 
 
 def _read_rewards(cursor: Cursor) -> FloatArray | None:
-    """The reward of every cell, from [{cells, reward}] or {label or cell: reward}; "*" is every other cell."""
+    """Return the reward of every cell, from [{cells, reward}] or {label or cell: reward}; "*" is every other cell.
+
+    A cell that is given two rewards is a fault.
+    """
     if not isinstance(cursor.value, list | tuple | Mapping):
         finding = f"is {shown(cursor.value)}, not a list or a mapping"
         return cursor.error(finding, "write [{cells: [...], reward: 1}]")
@@ -206,19 +219,21 @@ def _read_rewards(cursor: Cursor) -> FloatArray | None:
 
 
 def _read_reward_mapping(cursor: Cursor) -> list[tuple[Cursor, float]]:
+    """Return the cursors of cells and their rewards from {label or cell: reward}, without "*"."""
     entries = {key: entry for key, entry in (cursor.entries() or {}).items() if key != "*"}
     read = [(cursor.child(key, key), entry.reward()) for key, entry in entries.items()]
     return [(cells, amount) for cells, amount in read if amount is not None]
 
 
 def _read_reward_list(cursor: Cursor) -> list[tuple[Cursor, float]]:
+    """Return the cursors of cells and their rewards from [{cells, reward}]."""
     opened = [_CELL_REWARD.open(entry) for entry in cursor.items() or []]
     read = [(fields.at("cells"), fields.read("reward")) for fields in opened if fields is not None]
     return [(cells, amount) for cells, amount in read if amount is not None and cells.value is not None]
 
 
 def _tabulate_moves(board: _Board, *, slip: float, stay: bool, traps: IntArray) -> ActionTable:
-    """Every action of every cell; traps hold the agent whatever it does."""
+    """Return every action of every cell; traps hold the agent whatever it does."""
     num_states = board.free()[0].size
     own = np.arange(num_states)
     held = np.isin(own, traps)

@@ -18,13 +18,19 @@ from opaq.spec.transitions import ActionTable
 def add_imported(
     name: str, help: str, options: tuple[str, ...] = (), words: str = "a file name, relative to the problem file"
 ) -> None:
-    """One more kind of model file, read by the sources of a problem with some of the keys of OPTIONS beside it."""
+    """Register one more kind of model file, which the sources of a problem read.
+
+    name: its key in problem files.
+    help: what the reference page says of it.
+    options: the keys of OPTIONS that its reader takes.
+    words: what the value is.
+    """
     IMPORTED.add(Kind(Key(name, ValueType(words, Cursor.name, TEXT_SCHEMA), help), _make))
     OPTIONS_OF_KIND[name] = options
 
 
 def _imported_record() -> Record[Plant]:
-    """The mapping with the kinds there are now, each option with those that take it."""
+    """Return the mapping with the kinds that are registered now, each option with those that take it."""
     takers = {key.name: tuple(kind for kind, names in OPTIONS_OF_KIND.items() if key.name in names) for key in OPTIONS}
     options = tuple(dataclasses.replace(key, goes_with=takers[key.name]) for key in OPTIONS)
     record = IMPORTED.record
@@ -32,7 +38,7 @@ def _imported_record() -> Record[Plant]:
 
 
 def read_imported(cursor: Cursor) -> Plant | None:
-    """A model of another tool; keys that its kind does not take are unknown there."""
+    """Return a model of another tool; None after a fault. Keys that its kind does not take are unknown there."""
     record = _imported_record()
     kinds = [name for name in IMPORTED.kinds if name in cursor.value]
     if len(kinds) == 1:
@@ -113,12 +119,14 @@ def _expand_labels(cursor: Cursor) -> Cursor:
 
 
 def _read_constant(cursor: Cursor) -> Any:
+    """Return the value of a constant: a number, true or false."""
     if isinstance(cursor.value, bool) or is_number(cursor.value):
         return cursor.value
     return cursor.error(f"is {shown(cursor.value)}, not a number or true or false")
 
 
 def _read_mapping(cursor: Cursor) -> Plain | None:
+    """Return a mapping with any values, which the reader of the format checks."""
     entries = cursor.entries()
     return None if entries is None else {key: entry.value for key, entry in entries.items()}
 

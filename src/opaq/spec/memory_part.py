@@ -1,4 +1,8 @@
-"""The machine a policy carries, from rules or arrays."""
+"""The machine that a policy carries, from rules or arrays.
+
+At each step the node changes by the state, the action and a rule: the first rule that matches gives the distribution of
+the next node, and no match keeps it. With `update: free` the policy itself chooses the next node with the action.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +75,7 @@ def build_memory(
     faults: Faults | None = None,
     path: str = "memory",
 ) -> Memory:
-    """A memory machine for policies of a model.
+    """Build a memory machine for policies of a model.
 
     mdp: the model.
     nodes: names of the nodes, or how many.
@@ -88,7 +92,7 @@ def build_memory(
 
 
 def free_memory(mdp: MDP, count: int) -> Memory:
-    """A memory of `count` nodes ("0", "1", ...) whose next node the policy chooses; every run starts in the first.
+    """Return a memory of nodes "0", "1", ... whose next node the policy chooses; every run starts in the first.
 
     mdp: the model.
     count: how many nodes.
@@ -101,14 +105,14 @@ def free_memory(mdp: MDP, count: int) -> Memory:
 
 
 def _keep_nodes(sizes: tuple[int, int, int]) -> _Updates:
-    """Every node is kept."""
+    """Return the updates that keep every node; `sizes` are the numbers of nodes, states and actions."""
     nodes = ints(np.arange(sizes[0]))
     rows = SparseRows.from_entries(nodes, nodes, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
     return np.broadcast_to(nodes[:, None, None], sizes), rows
 
 
 def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
-    """What a policy with a free memory chooses from: "action>node", the nodes of the first action first."""
+    """Return what a policy with a free memory chooses from: "action>node", the nodes of the first action first."""
     return tuple(f"{action}>{node}" for action in actions for node in memory.nodes)
 
 
@@ -120,6 +124,7 @@ def _check(cursor: Cursor, memory: Memory) -> None:
 
 
 def _make(fields: Fields) -> Memory | None:
+    """Build the machine from its keys."""
     nodes: tuple[str, ...] | None = fields.read("nodes")
     scope = replace(fields.cursor.scope, nodes=NameTable.of("node", nodes))
     start = _read_start(fields, scope.nodes)
@@ -136,6 +141,7 @@ def _make(fields: Fields) -> Memory | None:
 
 
 def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
+    """Note too many choices of action and node, and nodes whose names would read as a choice."""
     num_actions = len(cursor.scope.actions)
     joint = num_actions * len(nodes)
     finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {_MAX_JOINT:,}"
@@ -146,6 +152,7 @@ def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
 
 
 def _read_nodes(cursor: Cursor) -> tuple[str, ...] | None:
+    """Return the names of the nodes: those listed, or numbers from 0."""
     if is_int(cursor.value):
         count = cursor.whole(low=1, high=MAX_NODES)
         return None if count is None else _number_names(count)
@@ -153,11 +160,12 @@ def _read_nodes(cursor: Cursor) -> tuple[str, ...] | None:
 
 
 def _number_names(count: int) -> tuple[str, ...]:
+    """Return "0", "1", ... for some nodes."""
     return tuple(str(node) for node in range(count))
 
 
 def _read_start(fields: Fields, nodes: NameTable) -> SparseRows | None:
-    """The node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
+    """Return the node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
     cursor, states = fields.at("start"), fields.cursor.scope.states
     if is_array(cursor.value):
         rows = None if nodes.index is None else read_array_rows(cursor, given=states, listed=nodes, blank="is all zero")
@@ -168,11 +176,12 @@ def _read_start(fields: Fields, nodes: NameTable) -> SparseRows | None:
 
 
 def _sizes(scope: Scope) -> tuple[int, int, int]:
+    """Return the numbers of nodes, states and actions."""
     return len(scope.nodes), len(scope.states), len(scope.actions)
 
 
 def _read_update(cursor: Cursor) -> _Updates | None:
-    """Which update each (node, state, action) makes, and the updates."""
+    """Return which update each (node, state, action) makes, and the updates; None after a fault."""
     value, sizes = cursor.value, _sizes(cursor.scope)
     if math.prod(sizes) > _MAX_UPDATES:
         counts = f"{sizes[0]:,} nodes, {sizes[1]:,} states and {sizes[2]:,} actions make {math.prod(sizes):,} updates"
@@ -184,7 +193,10 @@ def _read_update(cursor: Cursor) -> _Updates | None:
 
 
 def _apply_rules(rules: list[_Rule], sizes: tuple[int, int, int]) -> _Updates | None:
-    """The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay"."""
+    """Return the updates of some rules.
+
+    The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay".
+    """
     if not min(sizes):
         return None
     updates: list[dict[int, float]] = [{node: 1.0} for node in range(sizes[0])]
@@ -198,6 +210,7 @@ def _apply_rules(rules: list[_Rule], sizes: tuple[int, int, int]) -> _Updates | 
 
 
 def _read_update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> _Updates | None:
+    """Return the updates of an array [node, state, action, node]; a row of zeros keeps the node."""
     table = read_array(cursor, axes=("node", "state", "action", "node"))
     if table is None or not min(sizes) or not check_shape(cursor, table.shape, (*sizes, sizes[0])):
         return None
@@ -212,7 +225,7 @@ def _read_update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> _Updates 
 
 
 def _merge_updates(update_of: IntArray, rows: list[dict[int, float]]) -> _Updates:
-    """The same updates, each listed once, in the order in which they are first used."""
+    """Return the same updates, each listed once, in the order in which they are first used."""
     number: dict[tuple[tuple[int, float], ...], int] = {}
     renamed = np.zeros(len(rows), dtype=np.int64)
     used, first = np.unique(update_of, return_index=True)
@@ -225,7 +238,7 @@ def _merge_updates(update_of: IntArray, rows: list[dict[int, float]]) -> _Update
 
 
 def _parts(memory: Memory, scope: Scope) -> Plain:
-    """In names; without a model in arrays."""
+    """Return the values of the keys: in names, or in arrays where the model is not known."""
     nodes, states = memory.nodes, scope.states.listed
     parts: Plain = {"nodes": list(nodes)}
     if not states:
@@ -237,7 +250,7 @@ def _parts(memory: Memory, scope: Scope) -> Plain:
 
 
 def _write_rules(memory: Memory, node: int, scope: Scope) -> list[Plain]:
-    """The rules of one node: for each update the actions that share the states on which they make it."""
+    """Return the rules of one node: for each update the actions that share the states on which they make it."""
     rules: list[Plain] = []
     updates, listed = memory.update_of[node], scope.actions.listed  # [state, action]
     for update in np.unique(updates).tolist():
@@ -257,6 +270,7 @@ def _write_rules(memory: Memory, node: int, scope: Scope) -> list[Plain]:
 
 
 def _make_rule(fields: Fields) -> _Rule | None:
+    """Return a rule; None when a key that is there is unusable."""
     values = {key: fields.read(key) for key in fields.keys}
     unusable = any(values[key] is None for key in ("from", "to", *fields.given))
     return None if unusable else _Rule(values["from"], values["to"], values["state"], values["action"])

@@ -1,4 +1,4 @@
-"""The plant from names and distributions or from arrays, with its rewards."""
+"""The plant from names and distributions or from arrays, with its labels and rewards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ Rewards = list[_Reward] | FloatArray  # entries from the vaguest to the most exa
 
 
 def _read_rewards(cursor: Cursor) -> Rewards | None:
-    """Rewards as state -> number or state -> action -> number ("*" stands for the rest), or as an array."""
+    """Return rewards from state -> number or state -> action -> number ("*" stands for the rest), or from an array.
+
+    Entries come sorted from the vaguest to the most exact, so that later ones win. Returns None when it is no mapping.
+    """
     if is_array(cursor.value):
         return _read_array(cursor)
     entries, states = cursor.entries(), cursor.scope.states
@@ -56,7 +59,12 @@ def _read_rewards(cursor: Cursor) -> Rewards | None:
 
 
 def expand_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameTable) -> FloatArray:
-    """The reward of every choice; exact entries win over "*"."""
+    """Return the reward of every choice; exact entries win over "*".
+
+    rewards: entries or an array [state] or [state, action]; None earns nothing.
+    choices, actions: the choices of the model and the names of its actions.
+    A reward of an action that is not enabled in its state is a warning.
+    """
     counts = np.diff(choices.choice_start)
     if isinstance(rewards, np.ndarray):
         states = np.repeat(np.arange(counts.size), counts)
@@ -76,7 +84,10 @@ def expand_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameT
 
 
 def _write_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
-    """Rewards by state, where there are any: one number when every action earns the same, else one per action."""
+    """Return rewards by state, where there are any.
+
+    One number when every action earns the same, else one per action.
+    """
     rewards: Plain = {}
     for state, name in enumerate(mdp.states):
         choices = range(int(mdp.choice_start[state]), int(mdp.choice_start[state + 1]))
@@ -87,6 +98,7 @@ def _write_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
 
 
 def _read_state_rewards(cursor: Cursor, state: int | None) -> list[_Reward]:
+    """Return the entries of one state (None: all of them), a number or action -> number."""
     if not isinstance(cursor.value, Mapping):
         value = cursor.reward()
         return [] if value is None else [_Reward(state, None, value, cursor)]
@@ -100,6 +112,7 @@ def _read_state_rewards(cursor: Cursor, state: int | None) -> list[_Reward]:
 
 
 def _read_array(cursor: Cursor) -> FloatArray | None:
+    """Return rewards from an array [state] or [state, action]; None after a fault."""
     value, states, actions = cursor.value, cursor.scope.states, cursor.scope.actions
     flat = np.ndim(value) == 1 if isinstance(value, np.ndarray) else not any(is_array(row) for row in value)
     table = read_array(cursor, axes=("state",) if flat else ("state", "action"))
@@ -125,7 +138,7 @@ _NOT_IN_LABELS = re.compile(r'["&|!~()]')
 
 
 class Plant(NamedTuple):
-    """A model being read: what the parts after it may refer to, and the model unless it is unusable."""
+    """A model being read: the scope of the parts after it, and the model unless it is unusable."""
 
     scope: Scope
     mdp: MDP | None
@@ -143,7 +156,7 @@ def build_mdp(
     faults: Faults | None = None,
     path: str = "model",
 ) -> MDP:
-    """A Markov decision process from names and distributions, or from arrays.
+    """Build a Markov decision process from names and distributions, or from arrays.
 
     transitions: {state: {action: {next: probability}}} ("*" stands for every action not listed), an array
         [state, action, next], or {action: matrix [state, next]}, where rows of zeros are actions not enabled.
@@ -161,12 +174,12 @@ def build_mdp(
 
 
 def mdp_of(plant: Plant | None) -> MDP | None:
-    """The model, unless it is unusable."""
+    """Return the model of a plant, unless it is unusable."""
     return None if plant is None else plant.mdp
 
 
 def _check_label(cursor: Cursor, label: str) -> None:
-    """Note a label that guards could not mention."""
+    """Note a label that guards could not mention: a word or a sign that has a meaning of its own there."""
     if label in ("true", "false", "*"):
         cursor.error(f"'{label}' cannot name a label", "it has a meaning of its own")
     elif _NOT_IN_LABELS.search(label):
@@ -174,7 +187,10 @@ def _check_label(cursor: Cursor, label: str) -> None:
 
 
 def _read_labels(cursor: Cursor) -> dict[str, IntArray | None] | None:
-    """Labels as label -> states; None for one that is unusable. Later labels may use those before them."""
+    """Return label -> states; the value is None for a label that is unusable, the whole is None when it is no mapping.
+
+    In an imported model the file's own labels are kept, and later labels may use those before them.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
@@ -189,13 +205,13 @@ def _read_labels(cursor: Cursor) -> dict[str, IntArray | None] | None:
 
 
 def all_labels(labels: Mapping[str, IntArray | None] | None) -> dict[str, IntArray] | None:
-    """The labels when all of them could be read."""
+    """Return the labels when all of them could be read, else None."""
     usable = {label: states for label, states in (labels or {}).items() if states is not None}
     return usable if labels is not None and len(usable) == len(labels) else None
 
 
 def _warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
-    """Warn of states that no action reaches from the start."""
+    """Warn of states that no action reaches from the start (a breadth-first search over all choices)."""
     reached = mdp.start > 0
     frontier = np.flatnonzero(reached)
     while frontier.size:
@@ -240,6 +256,7 @@ def assemble(
 
 
 def _make(fields: Fields) -> Plant:
+    """Build the model from its keys; arrays are read first, because they may give states and actions."""
     by_array = is_array_form(fields.at("transitions").value)
     if not by_array:
         fields.require("states", "list the states")
@@ -257,7 +274,7 @@ def _make(fields: Fields) -> Plant:
 
 
 def _list_names(fields: Fields, key: str, entries: TransitionEntries | None) -> tuple[str, ...] | None:
-    """The names under a key, else those of the arrays, numbered from 0."""
+    """Return the names under a key, else those of the arrays, numbered from 0; None after a fault."""
     if key in fields or entries is None:
         names: tuple[str, ...] | None = fields.read(key)
         return names
@@ -270,6 +287,7 @@ def _list_names(fields: Fields, key: str, entries: TransitionEntries | None) -> 
 
 
 def _parts(mdp: MDP, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
     return {
         "states": mdp.states,
         "actions": mdp.actions,

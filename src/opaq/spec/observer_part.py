@@ -52,7 +52,12 @@ _MAX_ALIKE = 2_000  # observations that noise may take for each other
 
 
 def _merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
-    """Observations that look the same: {common name: [observations]}."""
+    """Return an observer to whom some observations look the same.
+
+    cursor: {common name: [observations]}; an observation under two names, and a common name that an observation has
+        which stays as it is, are faults.
+    observer: the observer before.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
@@ -80,7 +85,11 @@ def _merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
 
 
 def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
-    """Observations taken for others: {keep: probability}, or {observation: {observation: probability}}."""
+    """Return an observer that takes observations for others.
+
+    cursor: {keep: probability}, or {observation: {observation: probability}}, where those not listed are seen as they
+        are.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
@@ -98,7 +107,7 @@ def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
 
 
 def _mix_evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
-    """Each observation is seen with probability `keep`, else one of the others, all as likely.
+    """Return an observer that sees each observation with probability `keep`, else one of the others, all as likely.
 
     The blank that stands for time 0 where observations follow actions is no observation of the model: it stays.
     """
@@ -117,7 +126,7 @@ def _mix_evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | N
 
 
 def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
-    """Whether noise would let too many states show too many observations."""
+    """Return whether noise would let too many states show too many observations, which is noted."""
     after = observer.after_action
     columns = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
     entries = int(np.diff(channel.starts)[columns].sum())
@@ -126,7 +135,10 @@ def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
 
 
 def _apply_channel(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:
-    """What is left of the observations after a channel [observation, new observation]."""
+    """Return an observer whose observations pass through a channel [observation, new observation].
+
+    names: the new observations.
+    """
     after = observer.after_action
     return dataclasses.replace(
         observer,
@@ -137,6 +149,7 @@ def _apply_channel(observer: Observer, channel: SparseRows, names: tuple[str, ..
 
 
 def _compose(emission: SparseRows, channel: SparseRows) -> SparseRows:
+    """Return the product of an emission [row, observation] and a channel [observation, new observation]."""
     product = (emission.scipy() @ channel.scipy()).tocoo()
     shape = (emission.num_rows, channel.num_columns)
     return SparseRows.from_entries(product.row, product.col, product.data, shape=shape)
@@ -146,7 +159,7 @@ _DETECTS = "give the probability that it fires in its range"
 
 
 def _make_sensor(covers: Any, detects: float, false_alarm: float) -> Sensor:
-    """A sensor whose name is the key that it stands under."""
+    """Return a sensor without a name; it gets that of the key it stands under."""
     return Sensor("", covers, detects, false_alarm)
 
 
@@ -165,7 +178,10 @@ _SENSORS = map_of(_SENSOR.shape, "name -> sensor")
 
 
 def _read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
-    """The sensors {name: {covers, detects, false_alarm}}, whose observation is `null` when none fires."""
+    """Return the sensors {name: {covers, detects, false_alarm}}; None after a fault.
+
+    null: the observation when none fires; None when it could not be read.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
@@ -189,7 +205,7 @@ def _read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
 
 
 def _write_sensors(sensor_set: SensorSet) -> Plain:
-    """The keys that state the sensors."""
+    """Return the keys that state some sensors."""
     null = {"null": sensor_set.null} if sensor_set.null != NULL else {}
     return {"sensors": {sensor.name: sensor for sensor in sensor_set.sensors}} | null
 
@@ -207,7 +223,7 @@ def build_observer(
     faults: Faults | None = None,
     path: str = "observer",
 ) -> Observer:
-    """An observer of a model's states, and of its actions if it sees them.
+    """Build an observer of a model's states, and of its actions if it sees them.
 
     mdp: the model.
     emissions: {state: {observation: probability}} ("*" stands for every state not listed), or an array
@@ -228,6 +244,7 @@ def build_observer(
 
 
 def _read(cursor: Cursor) -> Observer | None:
+    """Return the observer of a mapping; a key `null` without quotes, which YAML reads as nothing, is meant as text."""
     if isinstance(cursor.value, Mapping) and None in cursor.value:  # YAML reads the key null as nothing
         named = {("null" if key is None else key): entry for key, entry in cursor.value.items()}
         cursor = dataclasses.replace(cursor, value=named)
@@ -241,6 +258,7 @@ def _check(cursor: Cursor, observer: Any) -> None:
 
 
 def _read_emissions(fields: Fields) -> Observer | None:
+    """Return the observer of `emissions`, with what it sees of the actions and after them."""
     listed = _list_observations(fields)
     cursor = fields.at("emissions")
     seen = read_rows(cursor, given=cursor.scope.states, listed=listed)
@@ -252,6 +270,7 @@ def _read_emissions(fields: Fields) -> Observer | None:
 
 
 def _by_sensors(fields: Fields) -> Observer | None:
+    """Return the observer of `sensors`, with what it sees of the actions."""
     null = fields.at("null")
     quiet = NAME.read(null) if null.value is not None else "null"
     if quiet is not None and "+" in quiet:
@@ -262,7 +281,10 @@ def _by_sensors(fields: Fields) -> Observer | None:
 
 
 def _read_model_observer(fields: Fields) -> Observer | None:
-    """Sees the observations of an imported model, or some of its state variables, shared and noisy as stated."""
+    """Return an observer of an imported model.
+
+    Its own observations or some of its variables, shared and noisy as stated.
+    """
     cursor, imported = fields.at(str(fields.kind)), fields.cursor.scope.imported
     if imported is None:
         if cursor.scope.variables is not None:
@@ -280,6 +302,7 @@ def _read_model_observer(fields: Fields) -> Observer | None:
 
 
 def _read_own(cursor: Cursor) -> Observer | None:
+    """Return the imported model's own observer; one that it does not have is a fault."""
     if _MODEL.read(cursor) is None or cursor.scope.imported is None:
         return None
     if cursor.scope.imported.observer is None:
@@ -288,7 +311,7 @@ def _read_own(cursor: Cursor) -> Observer | None:
 
 
 def _read_variables(cursor: Cursor) -> Observer | None:
-    """Sees the values of some state variables: one observation for every combination that occurs."""
+    """Return an observer of some state variables: one observation for every combination of values that occurs."""
     listed, variables = _VARIABLES.read(cursor), cursor.scope.variables or {}
     unknown = [(index, variable) for index, variable in enumerate(listed or ()) if variable not in variables]
     for index, variable in unknown:
@@ -312,7 +335,7 @@ def _read_variables(cursor: Cursor) -> Observer | None:
 
 
 def _list_observations(fields: Fields) -> NameTable | None:
-    """The observations listed, else all that are mentioned when some of them stand under `after_action`."""
+    """Return the observations listed, else all that are mentioned when some of them stand under `after_action`."""
     if "observations" in fields:
         return NameTable.of("observation", fields.read("observations"))
     emissions, after = fields.at("emissions").value, fields.at("after_action").value
@@ -323,7 +346,10 @@ def _list_observations(fields: Fields) -> NameTable | None:
 
 
 def _read_after(cursor: Cursor, seen: NamedRows) -> SparseRows | None:
-    """What is seen after every action, [action * num_states + state, observation]."""
+    """Return the emissions after every action, [action * num_states + state, observation].
+
+    seen: the emissions of time 0, which hold after actions that are not listed too.
+    """
     actions, states, listed = cursor.scope.actions, cursor.scope.states, NameTable.of("observation", seen.names)
     tables = read_by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
     if tables is None or None in tables.values() or actions.index is None:
@@ -337,7 +363,10 @@ def _read_after(cursor: Cursor, seen: NamedRows) -> SparseRows | None:
 
 
 def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | None:
-    """What is seen of the actions: names and emission."""
+    """Return what is seen of the actions, (signs, emission [action, sign]).
+
+    ((), None) for nothing, None after a fault.
+    """
     listed = NameTable.of("sign", fields.read("signs")) if "signs" in fields else None
     cursor, actions = fields.at("actions"), fields.cursor.scope.actions
     if cursor.value is False or cursor.value is None:
@@ -351,6 +380,7 @@ def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | N
 
 
 def _parts(observer: Observer, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
     states, actions = scope.states.listed, scope.actions.listed
     seen, signs, after = observer.observations, observer.action_emission, observer.after_action
     if observer.sensors is not None:
@@ -366,7 +396,7 @@ def _parts(observer: Observer, scope: Scope) -> Plain:
 
 
 def _imported_key(key: Key) -> Kind[Observer]:
-    """Something that only models of other tools have."""
+    """Return a kind that only models of other tools have, and that is offered only for them."""
     return Kind(key, _read_model_observer, offered=lambda names: names.imported is not None)
 
 

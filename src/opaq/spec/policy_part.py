@@ -41,7 +41,15 @@ _RowPart = str | int | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ConditionKind:
-    """How a condition is written in files: a word, or {word: value}."""
+    """How a condition is written in files: a word, or {word: value}.
+
+    of: the class of the condition; its `key` is the word.
+    help: what the reference page says of it.
+    row: reads what a policy row says of it, given the cursor and the condition.
+    value: the type of what follows the word; None: the word stands alone.
+    needs: the advice when the value is missing.
+    state: returns the current state from a row's part, where that says it.
+    """
 
     of: type[Condition]
     help: str
@@ -51,11 +59,11 @@ class ConditionKind:
     state: Callable[[Any], str] | None = None  # the current state, where a row's part says it
 
     def make(self, value: Any = None) -> Condition:
-        """The condition, of a value where it takes one."""
+        """Return the condition, of a value where it takes one."""
         return self.of() if self.value is None else self.of(value)  # type: ignore[call-arg]
 
     def write(self, condition: Condition, scope: Scope) -> Any:
-        """The condition as it stands in a list of conditions."""
+        """Return the condition as it stands in a list of conditions."""
         if self.value is None:
             return condition.key
         (value,) = (getattr(condition, field.name) for field in fields(condition))  # type: ignore[arg-type]
@@ -65,7 +73,7 @@ class ConditionKind:
 def build_policy_class(
     conditions_on: Any, mdp: MDP, *, secret: Secret | None = None, faults: Faults | None = None, path: str = "policy"
 ) -> PolicyClass:
-    """What a policy may look at.
+    """Build the class of policies that may look at some conditions.
 
     conditions_on: a list such as ["state", "time", {"last_states": 2}].
     mdp: the model.
@@ -79,7 +87,7 @@ def build_policy_class(
 
 
 def read_policy_class(cursor: Cursor) -> PolicyClass | None:
-    """A policy class from {conditions_on: [...]}, or a finished one checked."""
+    """Return a policy class from {conditions_on: [...]}, or a finished one after checking it."""
     return ANY_POLICY.read(cursor)
 
 
@@ -90,7 +98,7 @@ def _check(cursor: Cursor, policy_class: PolicyClass) -> None:
 
 
 def _read_conditions(cursor: Cursor) -> PolicyClass | None:
-    """A policy class from the list of its conditions."""
+    """Return a policy class from the list of its conditions; None after a fault."""
     entries = cursor.items()
     if entries is None:
         return None
@@ -108,19 +116,19 @@ def _read_conditions(cursor: Cursor) -> PolicyClass | None:
 
 
 def write_conditions(policy_class: PolicyClass, scope: Scope) -> list[Any]:
-    """The conditions as a list; without names of a model, a memory machine is written in arrays."""
+    """Return the conditions as a list; without names of a model, a memory machine is written in arrays."""
     return [CONDITIONS[condition.key].write(condition, scope) for condition in policy_class.conditions]
 
 
 def add_condition(kind: ConditionKind) -> None:
-    """One more condition that files may state; its word must be new."""
+    """Register one more condition that files may state. Raises ValueError when its word is taken."""
     if kind.of.key in CONDITIONS:
         raise ValueError(f"the condition '{kind.of.key}' is taken")
     CONDITIONS[kind.of.key] = kind
 
 
 def _key(cursor: Cursor) -> str | None:
-    """The word of a condition; those that need a value are mappings with one key."""
+    """Return the word of a condition; those that need a value are mappings with one key. None after a fault."""
     valued = {key: kind for key, kind in CONDITIONS.items() if kind.value is not None}
     if isinstance(cursor.value, Mapping):
         opened = Record("condition", "", tuple(map(_valued_key, valued.values()))).open(cursor)
@@ -137,12 +145,13 @@ def _key(cursor: Cursor) -> str | None:
 
 
 def _valued_key(kind: ConditionKind) -> Key:
-    """A condition that takes a value, as the only key of a mapping."""
+    """Return a condition that takes a value as the only key of a mapping."""
     assert kind.value is not None
     return Key(kind.of.key, kind.value, kind.help)
 
 
 def _read_condition(cursor: Cursor, kind: ConditionKind) -> Condition | None:
+    """Return a condition, read from its word or its mapping."""
     if kind.value is None:
         condition = kind.make()
         _check_automaton(cursor, condition)
@@ -152,24 +161,28 @@ def _read_condition(cursor: Cursor, kind: ConditionKind) -> Condition | None:
 
 
 def _check_automaton(cursor: Cursor, condition: Condition) -> None:
+    """Note the condition `automaton` where the secret has none."""
     if isinstance(condition, AutomatonState) and not cursor.scope.has_automaton:
         cursor.error(*NO_AUTOMATON)
 
 
 def _name_row(kind: str) -> Callable[[Cursor, Any], str | None]:
-    """A row names one of the names of a kind, a field of Names."""
+    """Return a reader of rows that name one of the names of a kind, a field of Scope."""
     return lambda cursor, _: getattr(cursor.scope, kind).spell(cursor)
 
 
 def _read_time(cursor: Cursor, condition: Condition) -> int | None:
+    """Return the time of a row, from 0 to the horizon."""
     return cursor.whole(low=0, high=cursor.scope.horizon or 0)
 
 
 def _read_last_states(cursor: Cursor, condition: LastStates) -> tuple[str, ...] | None:
+    """Return the last states of a row, oldest first."""
     return _read_latest(cursor, cursor.scope.states.spell, kind="states", most=condition.count)
 
 
 def _read_observations(cursor: Cursor, condition: Observations) -> tuple[str, ...] | None:
+    """Return the last observations of a row, oldest first."""
     known, most = cursor.scope.observations, condition.count
     spell = Cursor.name if known.index is None else known.spell
     return _read_latest(
@@ -180,7 +193,7 @@ def _read_observations(cursor: Cursor, condition: Observations) -> tuple[str, ..
 def _read_latest(
     cursor: Cursor, spell: Callable[[Cursor], str | None], *, kind: str, most: int
 ) -> tuple[str, ...] | None:
-    """A list of the latest names."""
+    """Return a list of 1 to `most` names, which `spell` reads; `kind` is what messages call them."""
     entries = cursor.items()
     if entries is None:
         return None
@@ -192,13 +205,14 @@ def _read_latest(
 
 
 def _read_count(cursor: Cursor) -> int | Literal["all"] | None:
+    """Return a number of times, or "all"."""
     if isinstance(cursor.value, str):
         return "all" if cursor.value == "all" else cursor.wrong("a whole number or 'all'")
     return _COUNT.read(cursor)
 
 
 def _schema(definitions: Plain) -> Plain:
-    """Of the conditions there are now."""
+    """Return the JSON schema of a list of the conditions that are registered now."""
     words = [key for key, kind in CONDITIONS.items() if kind.value is None]
     valued = [_valued_key(kind) for kind in CONDITIONS.values() if kind.value is not None]
     mappings = [single_key_schema(key.name, key.schema(definitions)) for key in valued]

@@ -1,4 +1,8 @@
-"""Policies as the plain mapping of a policy file."""
+"""Policies as the plain mapping of a policy file.
+
+{"format": "opaq-policy", "version": 1, "model": fingerprint, "conditions_on": [...],
+ "rows": [{condition: value, ..., "probabilities": {action: probability}}, ...]}
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ _MOST_MISSPELT = 3  # unknown names; with more of them the policy is for another
 def policy_from_dict(
     data: Any, problem: Problem, *, any_model: bool = False, faults: Faults | None = None, path: str = ""
 ) -> Policy:
-    """A policy for a problem from the mapping of a policy file; rows that are missing are not looked for.
+    """Return a policy for a problem from the mapping of a policy file; missing rows are not looked for.
 
     data: the mapping.
     problem: the problem that the policy is for.
@@ -57,9 +61,10 @@ def policy_from_dict(
 
 
 def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults: Faults) -> None:
-    """Note the names in these rows of a finished policy that the problem does not have.
+    """Note the names in some rows of a finished policy that the problem does not have.
 
-    Rows of cases that do not occur may be there, such as those of times after the horizon.
+    keys: the rows to check. Rows of cases that do not occur may be there, such as those of times after the horizon.
+    faults: gets one fault for each unknown name.
     """
     listed = list(keys)
     if not listed:
@@ -79,7 +84,7 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
 
 
 def _row_scope(problem: Problem, **more: Any) -> Scope:
-    """What the rows of a policy for a problem may name."""
+    """Return what the rows of a policy for a problem may name; `more` are further fields of Scope."""
     automaton = problem.secret.automaton.states if isinstance(problem.secret, Language) else None
     return Scope.of(
         problem.mdp,
@@ -91,7 +96,7 @@ def _row_scope(problem: Problem, **more: Any) -> Scope:
 
 
 def policy_to_dict(policy: Policy, *, problem: Problem | None = None) -> dict[str, Any]:
-    """The mapping of a policy file; given the problem, it says its model and states a memory machine in names.
+    """Return the mapping of a policy file; given the problem, it says its model and states a memory machine in names.
 
     policy: the policy.
     problem: the problem it is for.
@@ -118,13 +123,14 @@ class _Rows:
 
     @classmethod
     def of(cls, problem: Problem, policy_class: PolicyClass) -> _Rows:
+        """Return what the rows of a policy of this class may say: with a free memory they choose "action>node"."""
         memory, actions = policy_class.memory, problem.mdp.actions
         if memory is None or not memory.free:
             return cls(policy_class, problem.mdp, NameTable.of("action", actions))
         return cls(policy_class, problem.mdp, NameTable.of("choice", joint_actions(actions, memory)))
 
     def read(self, cursor: Cursor) -> tuple[RowKey, dict[str, float] | None] | None:
-        """The key of a row and its probabilities; None when the key is unusable."""
+        """Return the key of a row and its probabilities; None when the key is unusable."""
         kinds = [(condition, CONDITIONS[condition.key]) for condition in self.policy_class.conditions]
         keys = [Key(kind.of.key, _PART, kind.help, required="every row needs it") for _, kind in kinds]
         fields = Record("row", "A row of a policy.", (*keys, _PROBABILITIES)).open(cursor)
@@ -139,12 +145,14 @@ class _Rows:
         return (tuple(parts), row) if usable else None
 
     def _probabilities(self, cursor: Cursor, state: list[str]) -> dict[str, float] | None:
+        """Return action -> probability of a row; `state` is its current state, where the row says it."""
         row = read_distribution(cursor, self.choices)
         if row is not None and state:
             self._check_enabled(cursor, row, state[-1])
         return None if row is None else {self.choices.listed[choice]: share for choice, share in row.items()}
 
     def _check_enabled(self, cursor: Cursor, row: Mapping[int, float], state: str) -> None:
+        """Note actions of positive probability that are not enabled in the row's state."""
         mdp, names = self.mdp, self.choices.listed
         index = (cursor.scope.states.index or {})[state]
         enabled = mdp.choice_action[mdp.choice_start[index] : mdp.choice_start[index + 1]].tolist()
@@ -157,6 +165,7 @@ class _Rows:
 
 
 def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
+    """Return the policy of an opened policy file; None after a fault."""
     for name, expected in (("format", FORMAT), ("version", VERSION)):
         value = fields.at(name).value
         if name in fields and (value is True or value != expected):
@@ -186,7 +195,7 @@ def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
 
 
 def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> PolicyClass | None:
-    """What the policy conditions on: as the file says, else the keys of its rows."""
+    """Return what the policy conditions on: as the file says, else the keys of its rows."""
     if "conditions_on" in fields:
         policy_class: PolicyClass | None = fields.read("conditions_on")
         return policy_class
@@ -205,17 +214,21 @@ def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> Polic
 
 
 def _longest(rows: list[Cursor], key: str) -> int:
+    """Return the length of the longest list under a key of the rows, at least 1."""
     listed = [row.value.get(key) for row in rows]
     return max([1, *(len(names) for names in listed if isinstance(names, list | tuple))])
 
 
 def _observation_names(problem: Problem) -> tuple[str, ...] | None:
-    """What rows may call an observation; None where the observer is of a kind that only its tracker knows."""
+    """Return what rows may call an observation; None where the observer is of a kind that only its tracker knows."""
     return problem.observer.seen_names if isinstance(problem.observer, Observer) else None
 
 
 def _is_of_another_model(cursor: Cursor, problem: Problem, *, any_model: bool) -> bool:
-    """Whether a policy is for another model, by what it says or by the names it uses: one fault, not one per row."""
+    """Return whether a policy is for another model, by what it says or by the names it uses.
+
+    One fault, not one per row.
+    """
     data = cursor.value
     if not isinstance(data, Mapping):
         return False
@@ -234,7 +247,10 @@ def _is_of_another_model(cursor: Cursor, problem: Problem, *, any_model: bool) -
 
 
 def _unknown_names(rows: Any, scope: Scope) -> dict[str, list[str]]:
-    """The states and actions that rows name and the problem does not have, as far as the rows are well formed."""
+    """Return the states and actions that rows name and the problem does not have.
+
+    As far as the rows are well formed.
+    """
     states, actions = scope.states.index or {}, scope.actions.index or {}
     strange: dict[str, dict[str, None]] = {"state": {}, "action": {}}
     for row in rows if isinstance(rows, list | tuple) else []:
@@ -250,6 +266,7 @@ def _unknown_names(rows: Any, scope: Scope) -> dict[str, list[str]]:
 
 
 def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:
+    """Return whether a name is no state, nor a cell that is one."""
     if not isinstance(name, str | int) or isinstance(name, bool):
         return False
     return str(name) not in states and cell_name(str(name)) not in states

@@ -24,7 +24,7 @@ VERSION = 1
 
 
 def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, faults: Faults | None = None) -> Problem:
-    """A problem from a mapping with the keys of a problem file.
+    """Build a problem from a mapping with the keys of a problem file.
 
     spec: the mapping; the values of model, observer, secret, task and policy may also be finished objects.
     sources: reads the models and automata of other files that the mapping names; without it there may be none.
@@ -36,7 +36,7 @@ def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, fa
 
 
 def problem_to_dict(problem: Problem) -> Plain:
-    """The mapping of a problem file, in the explicit `model:` form.
+    """Return the mapping of a problem file, in the explicit `model:` form.
 
     problem: the problem.
     """
@@ -46,11 +46,12 @@ def problem_to_dict(problem: Problem) -> Plain:
 
 
 def _reads_files(sources: object) -> bool:
+    """Return whether an object has the methods of the protocol Sources."""
     return hasattr(sources, "model") and hasattr(sources, "automaton")  # the protocol Sources
 
 
 def problem_record() -> Record[Problem]:
-    """The keys of a problem file, with the kinds of models there are now."""
+    """Return the keys of a problem file, with the kinds of models that are registered now."""
     foreign = tuple(
         Key(name, kind.key.shape, f"{kind.key.help} The same as model: {{{name}: ...}}.")
         for name, kind in IMPORTED.kinds.items()
@@ -61,6 +62,10 @@ def problem_record() -> Record[Problem]:
 
 
 def _make(fields: Fields) -> Problem | None:
+    """Build the problem: first the plant, then the parts that refer to it.
+
+    Each in the scope of what is known by then.
+    """
     errors = fields.cursor.faults.errors
     before = len(errors)
     _check_version(fields.at("opaq"), given="opaq" in fields)
@@ -84,6 +89,7 @@ def _make(fields: Fields) -> Problem | None:
 
 
 def _check_version(cursor: Cursor, *, given: bool) -> None:
+    """Note a version of the file format that is not read; a missing one is a warning."""
     if not given:
         cursor.warn("is missing", f"it was taken as {VERSION}, the version of the file format")
     elif cursor.value is True or cursor.value != VERSION:
@@ -91,7 +97,10 @@ def _check_version(cursor: Cursor, *, given: bool) -> None:
 
 
 def _plant(fields: Fields) -> Plant:
-    """The plant: `model`, `grid`, `model: {grid: ...}`, or a model of another tool."""
+    """Return the plant: `model`, `grid`, `model: {grid: ...}`, or a model of another tool.
+
+    An empty one after a fault.
+    """
     models = ("model", "grid", *IMPORTED.kinds)
     nothing = Plant(Scope(sources=fields.cursor.scope.sources), None)
     if not set(models) & {*fields.given, *fields.misspelled}:
@@ -109,7 +118,7 @@ def _plant(fields: Fields) -> Plant:
 
 
 def _read_model(cursor: Cursor) -> Plant | None:
-    """A model state by state, a grid, a model of another tool, or a finished one."""
+    """Return the plant of `model`: stated by names or arrays, a grid, a model of another tool, or a finished one."""
     value = cursor.value
     if isinstance(value, MDP):
         return Plant(Scope.of(value, sources=cursor.scope.sources), value)
@@ -122,7 +131,7 @@ def _read_model(cursor: Cursor) -> Plant | None:
 
 
 def _discount(fields: Fields, scope: Scope) -> float | None:
-    """The discount of the file, else that of an imported model, else 1."""
+    """Return the discount of the file, else that of an imported model, else 1; None after a fault."""
     imported = scope.imported
     if "discount" not in fields:
         return 1.0 if imported is None or imported.discount is None else imported.discount
@@ -131,12 +140,14 @@ def _discount(fields: Fields, scope: Scope) -> float | None:
 
 
 def _read_discount(cursor: Cursor) -> float | None:
+    """Return a discount above 0 and up to 1."""
     discount = cursor.number()
     fault = None if discount is None else discount_fault(discount)
     return discount if fault is None else cursor.error(fault)
 
 
 def _parts(problem: Problem, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
     own = {"model": "mdp", "policy": "policy_class"}
     keys = ("name", "model", "observer", "secret", "horizon", "discount", "task", "policy")
     return {key: getattr(problem, own.get(key, key)) for key in keys}
@@ -177,7 +188,7 @@ _KEYS = (
 
 
 def problem_schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of a problem file: its shape and what every key means."""
+    """Return the JSON schema (draft 2020-12) of a problem file: its shape and what every key means."""
     definitions: Plain = {}
     schema = problem_record().schema(definitions)
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "opaq problem"}

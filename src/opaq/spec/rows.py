@@ -1,4 +1,8 @@
-"""Rows of probabilities as users state them: by name for every state or action, or as arrays."""
+"""Rows of probabilities as users state them: by name for every state or action, or as arrays.
+
+Both forms end in a `SparseRows` whose rows sum to 1. Sums that miss 1 slightly are scaled, with a warning; larger gaps,
+negative numbers, wrong shapes and arrays beyond the limits are faults.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +32,22 @@ class _MatrixEntries(NamedTuple):
 
 
 def _is_sparse(value: object) -> bool:
-    """Whether the value is a SciPy sparse matrix or array (asked without importing SciPy)."""
+    """Return whether a value is a SciPy sparse matrix or array; SciPy is not imported to find out."""
     return type(value).__module__.startswith("scipy.sparse")
 
 
 def is_array(value: object) -> bool:
-    """Whether the value is an array: NumPy, SciPy sparse, or nested lists."""
+    """Return whether a value is an array: NumPy, SciPy sparse, or nested lists."""
     return isinstance(value, np.ndarray | list | tuple) or _is_sparse(value)
 
 
 def read_array(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
-    """An array of finite numbers with these axes."""
+    """Return an array of finite numbers as float64.
+
+    cursor: a NumPy array or nested lists.
+    axes: what each axis stands for, in messages; their number must be that of the array's.
+    Returns None after noting masked, ragged, too large or non-numeric arrays, and each entry that is not finite.
+    """
     if isinstance(cursor.value, np.ndarray) and exceeds_array_limit(cursor, cursor.value.size):
         return None
     if is_masked(cursor.value):
@@ -60,7 +69,7 @@ def read_array(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
 
 
 def read_matrix(cursor: Cursor, *, axes: tuple[str, str]) -> _MatrixEntries | None:
-    """The non-zero entries of a dense or sparse matrix."""
+    """Return the non-zero entries of a dense or SciPy sparse matrix; `axes` as for `read_array`, None after a fault."""
     if _is_sparse(cursor.value):
         return _sparse_entries(cursor)
     matrix = read_array(cursor, axes=axes)
@@ -71,7 +80,7 @@ def read_matrix(cursor: Cursor, *, axes: tuple[str, str]) -> _MatrixEntries | No
 
 
 def check_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
-    """Whether the shape is the expected one."""
+    """Return whether an array has the expected shape, and note it otherwise."""
     if shape == expected:
         return True
     if len(shape) == 1:
@@ -82,7 +91,7 @@ def check_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...
 
 
 def exceeds_array_limit(cursor: Cursor, entries: int) -> bool:
-    """Whether an array has more entries than opaq reads."""
+    """Return whether an array has more entries than opaq reads, which is noted."""
     finding = f"has {entries:,} entries, more than {MAX_MATRIX_ENTRIES:,}"
     return cursor.exceeds(entries, MAX_MATRIX_ENTRIES, finding, "use a sparse array or a smaller model")
 
@@ -90,9 +99,12 @@ def exceeds_array_limit(cursor: Cursor, entries: int) -> bool:
 def scale_rows(
     cursor: Cursor, rows: IntArray, values: FloatArray, *, num_rows: int, spell: Callable[[int, int | None], Cursor]
 ) -> FloatArray | None:
-    """The values with every non-zero row scaled to sum to 1; rows that are all zero stay so.
+    """Return the values with every non-zero row scaled to sum to 1; rows that are all zero stay so.
 
-    `spell` gives the cursor of a row and, if it is not None, of one of the entries.
+    rows, values: the row and the value of every entry.
+    num_rows: how many rows there are.
+    spell: gives the cursor of a row and, if it is not None, of one of the entries, for faults.
+    Returns None when an entry is no probability or a row misses 1 by too much.
     """
     broken = np.flatnonzero((values < 0) | (values > 1 + SLACK))
     for entry in broken.tolist():
@@ -113,7 +125,7 @@ def scale_rows(
 
 
 def scale_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
-    """The table with every row of its last axis scaled to sum to 1."""
+    """Return a table with every row of its last axis scaled to sum to 1; None after a fault."""
     flat = table.reshape(-1, table.shape[-1])
     rows, columns = np.nonzero(flat)
 
@@ -130,6 +142,7 @@ def scale_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
 
 
 def _sparse_entries(cursor: Cursor) -> _MatrixEntries | None:
+    """Return the entries of a SciPy sparse matrix, duplicates summed; None after noting entries that are not finite."""
     from scipy.sparse import csr_array
 
     if exceeds_array_limit(cursor, cursor.value.nnz):
@@ -145,6 +158,7 @@ def _sparse_entries(cursor: Cursor) -> _MatrixEntries | None:
 
 
 def _times(shape: tuple[int, ...]) -> str:
+    """Return a shape in words, as in "3 x 4"."""
     return " x ".join(str(size) for size in shape)
 
 
@@ -153,14 +167,19 @@ MAX_ENTRIES = 20_000_000  # of a table of probabilities
 
 
 class NamedRows(NamedTuple):
-    """What is shown for every state or action: names, and a table [given, name]."""
+    """One distribution over names for every state or action: the names, and a table [state or action, name]."""
 
     names: tuple[str, ...]
     table: SparseRows
 
 
 def read_distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | None:
-    """A distribution {name: probability}, or one name for probability 1, as position -> probability."""
+    """Return a distribution as position -> probability.
+
+    cursor: {name: probability}, or one name for probability 1.
+    names: those it may use; a name written in two ways counts as repeated.
+    Returns None after a fault; probabilities are scaled to sum to 1 as `Cursor.scale_to_one` allows.
+    """
     if isinstance(cursor.value, str) or is_int(cursor.value):
         index = names.find(cursor)
         return None if index is None else {index: 1.0}
@@ -185,7 +204,11 @@ def read_distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | No
 def rows_by_name(
     cursor: Cursor, given: NameTable, columns: NameTable, *, rest: Mapping[int, dict[int, float] | None] | None = None
 ) -> SparseRows | None:
-    """{given: distribution over shown} as a table [given, shown]; "*" and then `rest` stand for names not listed."""
+    """Return {row: distribution} as a table [row, column].
+
+    given, columns: the names of the rows and of the columns.
+    rest: the distributions of rows that are not listed and that no "*" stands for; None makes such rows a fault.
+    """
     distributions = read_by_name(cursor, given, lambda entry: read_distribution(entry, columns))
     if distributions is None or given.index is None:
         return None
@@ -200,7 +223,11 @@ def rows_by_name(
 
 
 def read_by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) -> dict[int, T] | None:
-    """What a mapping states for each name, by position; "*" stands for the names that are not there."""
+    """Return the value of each name in a mapping, by position.
+
+    given: the names; the key "*" stands for those that are not there.
+    read: reads one value. A name that is there twice, spelled differently, is noted.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
@@ -216,7 +243,10 @@ def read_by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) 
 
 
 def flatten_rows(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any, IntArray, FloatArray]:
-    """Rows of probabilities as three arrays: the owner (along the first axis), the column and the value of each."""
+    """Return rows of probabilities as three arrays.
+
+    The owner (along the first axis), the column and the value of each.
+    """
     columns, values = array("q"), array("d")
     for row in rows:
         columns.extend(row.keys())
@@ -225,7 +255,7 @@ def flatten_rows(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any,
 
 
 def exceeds_table_limit(cursor: Cursor, entries: int) -> bool:
-    """Whether a table of probabilities is larger than opaq reads."""
+    """Return whether a table of probabilities has more entries than opaq reads, which is noted."""
     finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
     return cursor.exceeds(entries, MAX_ENTRIES, finding, "let states show fewer observations")
 
@@ -233,7 +263,12 @@ def exceeds_table_limit(cursor: Cursor, entries: int) -> bool:
 def read_rows(
     cursor: Cursor, *, given: NameTable, listed: NameTable | None, kind: str = "observation"
 ) -> NamedRows | None:
-    """What is shown for every state or action: {given: {shown: probability}}, or an array [given, shown]."""
+    """Return a distribution for every state or action.
+
+    cursor: {given: {name: probability}}, or an array [given, name].
+    given: the names of the rows.
+    listed: the names of the columns; None takes those that are mentioned, in order, which messages call a `kind`.
+    """
     if is_array(cursor.value):
         return read_array_rows(cursor, given=given, listed=listed)
     rows = cursor.value.values() if isinstance(cursor.value, Mapping) else ()
@@ -243,7 +278,10 @@ def read_rows(
 
 
 def collect_names(entries: Iterable[Any]) -> tuple[str, ...]:
-    """Every observation named, in order; what is no name is left for the reader of its row to note."""
+    """Return every name that some distributions mention, in order.
+
+    Anything else is left for the reader of its row to note.
+    """
     keys = (key for entry in entries for key in (entry if isinstance(entry, Mapping) else [entry]))
     return tuple(dict.fromkeys(str(key) for key in keys if isinstance(key, str) or is_int(key)))
 
@@ -251,7 +289,11 @@ def collect_names(entries: Iterable[Any]) -> tuple[str, ...]:
 def read_array_rows(
     cursor: Cursor, *, given: NameTable, listed: NameTable | None, blank: str = "is 0, not a distribution"
 ) -> NamedRows | None:
-    """What is shown for every state or action as an array; `blank` is what is wrong with a row of zeros."""
+    """Return a distribution for every state or action from an array.
+
+    given, listed: the names of rows and columns; without `listed` columns are numbered from 0.
+    blank: what is wrong with a row of zeros.
+    """
     entries = read_matrix(cursor, axes=(given.kind, "observation" if listed is None else listed.kind))
     if entries is None:
         return None
@@ -273,17 +315,17 @@ def read_array_rows(
 
 
 def write_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str, float]:
-    """A row of probabilities by name."""
+    """Return a row of probabilities by name, as read_distribution reads it."""
     return {names[column]: float(value) for column, value in zip(columns.tolist(), values.tolist(), strict=True)}
 
 
 def write_rows(table: SparseRows, given: Iterable[str], columns: tuple[str, ...], *, first: int = 0) -> Plain:
-    """Rows of probabilities by name, from row `first` on."""
+    """Return rows of probabilities by name; `first` is the row of the first name of `given`."""
     return {name: write_shares(*table.row(index), columns) for index, name in enumerate(given, first)}
 
 
 def distribution_of(kind: str, words: str) -> ValueType[dict[int, float]]:
-    """A distribution over the names of one kind; `kind` is a field of Names."""
+    """Return the type of a distribution over the names of one kind; `kind` is a field of Scope."""
     return ValueType(words, lambda cursor: read_distribution(cursor, getattr(cursor.scope, kind)), DISTRIBUTION)
 
 

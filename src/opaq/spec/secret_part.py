@@ -1,4 +1,4 @@
-"""What must stay hidden, from the mapping a user writes."""
+"""The secret: which property of a run must stay hidden, from the mapping a user writes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, read_only_states, write
 def build_secret(
     spec: Mapping[str, Any], mdp: MDP, *, horizon: int | None = None, faults: Faults | None = None, path: str = "secret"
 ) -> Secret:
-    """A secret of a model's runs.
+    """Build a secret of a model's runs.
 
     spec: a mapping with one kind of secret, such as {"last_state": "goal"}, {"visited": [...]} or {"ltlf": "F p"}.
     mdp: the model.
@@ -53,7 +53,7 @@ def build_secret(
 
 
 def may_have_automaton(secret: Any) -> bool:
-    """Whether a secret, made or still to be read, has an automaton, or cannot be told not to."""
+    """Return whether a secret, finished or still to be read, has an automaton or is not known to have none."""
     if isinstance(secret, Mapping):
         return not any(key in secret for key in SECRET.kinds if key not in LANGUAGES)
     return not SECRET.is_object(secret) or isinstance(secret, Language)
@@ -73,11 +73,13 @@ def _check(cursor: Cursor, secret: Any) -> None:
 
 
 def _read_time(cursor: Cursor) -> int | None:
+    """Return a time from 0 to the horizon."""
     horizon = cursor.scope.horizon
     return cursor.whole(low=0, high=MAX_TIME if horizon is None else horizon)
 
 
 def _read_visited(fields: Fields) -> Visited | None:
+    """Return the secret `visited`; one given by a label or a state keeps its name for reports."""
     cursor = fields.at("visited")
     states = read_only_states(cursor)
     if states is None:
@@ -86,7 +88,7 @@ def _read_visited(fields: Fields) -> Visited | None:
 
 
 def _write_visited(secret: Visited, scope: Scope) -> str | list[str]:
-    """The label or state the secret is named after, if it is, so that the name survives."""
+    """Return the label or state that the secret is named after, so that the name survives; else its states."""
     name, index, labels = secret.name, scope.states.index or {}, scope.labels or {}
     label = labels.get(name) if name not in index else None
     same_state = name in index and secret.states.tolist() == [index[name]]
@@ -95,18 +97,22 @@ def _write_visited(secret: Visited, scope: Scope) -> str | list[str]:
 
 
 def _read_language(fields: Fields) -> Language | None:
+    """Return the secret of an automaton, a formula or an expression."""
     reveal = fields.read("reveal")
     automaton = read_language(fields, accepts=reveal == "acceptance")
     return None if automaton is None or reveal is None else Language(automaton, reveal)
 
 
 def _class_kind(name: str, of: type, help: str) -> Kind[Any]:
-    """A secret that is a class of one state of the run."""
+    """Return the kind of a secret that is a class of one state of the run."""
     return Kind(Key(name, CLASSES, help), build_from_keys(of, name), of, lambda secret, _: {name: secret.classes})
 
 
 def _time_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
-    """A secret of a state at one time, counted from the start or back from the end."""
+    """Return the kind of a secret of a state at one time, counted from the start or back from the end.
+
+    count: the key and attribute that has the number of transitions.
+    """
     record: Record[Any] = Record(
         name,
         help,
@@ -126,7 +132,10 @@ def _time_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
 
 
 def _language_kind(name: str, of: type | None = None) -> Kind[Any]:
-    """A secret that is what an automaton makes of the run."""
+    """Return the kind of a secret that an automaton computes from the run.
+
+    `of` is given for the one that is written.
+    """
     return Kind(LANGUAGE_KEYS[name], _read_language, of, attributes("automaton", "reveal") if of else None)
 
 

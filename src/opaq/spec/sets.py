@@ -1,4 +1,9 @@
-"""Sets of states, the start, and partitions of the states."""
+"""Sets of states, the start, and partitions of the states.
+
+states  ::= label | state | cell | [states, ...] | {where: expression} | truth values [state]
+start   ::= state | [state, ...] (each as likely) | {state: probability} | array [state]
+classes ::= true (the state itself) | states (in it or not) | {class: states}
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,11 @@ START_ADVICE = "say where the run starts: a state, or {state: probability}"
 
 
 def read_states(cursor: Cursor) -> IntArray | None:
-    """A set of states, ascending: a label, a state, a cell, a list of these, an expression, or truth values."""
+    """Return a set of states, ascending.
+
+    cursor: a label, a state, a cell, a list of these, {where: expression}, or an array of truth values.
+    A pair of integers is one cell, unless both are states. Returns None after a fault, or when states are not known.
+    """
     value, names = cursor.value, cursor.scope
     if _is_expression(value):
         value = _evaluate_expression(cursor)
@@ -62,19 +71,22 @@ def read_states(cursor: Cursor) -> IntArray | None:
 
 
 def read_only_states(cursor: Cursor) -> IntArray | None:
-    """A set of states where nothing but states makes sense."""
+    """Return a set of states where nothing else makes sense: true, null and mappings are faults."""
     if (isinstance(cursor.value, bool | Mapping) and not _is_expression(cursor.value)) or cursor.value is None:
         return cursor.wrong("a label or a list of states")
     return read_states(cursor)
 
 
 def _is_expression(value: Any) -> bool:
-    """Whether a value is {where: expression}."""
+    """Return whether a value is {where: expression}."""
     return isinstance(value, Mapping) and set(value) == {"where"} and isinstance(value["where"], str)
 
 
 def read_start(cursor: Cursor) -> FloatArray | None:
-    """The start: a state, {state: probability}, a list of states (each as likely), or an array [state]."""
+    """Return the start as an array of probabilities [state]; None after a fault.
+
+    cursor: a state, {state: probability}, a list of states (each as likely), or an array [state].
+    """
     value, states = cursor.value, cursor.scope.states
     if _is_vector(value):
         return _read_start_vector(cursor)
@@ -92,7 +104,10 @@ def read_start(cursor: Cursor) -> FloatArray | None:
 
 
 def _read_classes(cursor: Cursor) -> StateClasses | None:
-    """What about a state is secret: itself, whether it is in a set, or which class of a partition it is in."""
+    """Return which property of a state is secret: itself, whether it is in a set, or its class of a partition.
+
+    A set that holds no state or every state is a warning: there is nothing to hide.
+    """
     value, states = cursor.value, cursor.scope.states
     if value is False or value is None:
         return cursor.wrong(CLASS_FORMS)
@@ -111,17 +126,19 @@ def _read_classes(cursor: Cursor) -> StateClasses | None:
 
 
 def write_states(states: Any, scope: Scope) -> list[str]:
-    """The names of states."""
+    """Return the names of states."""
     listed = scope.states.listed
     return [listed[state] for state in np.asarray(states).tolist()]
 
 
 def _write_start(chances: FloatArray, scope: Scope) -> dict[str, float]:
+    """Return the start as {state: probability}, states of probability 0 left out."""
     states = np.flatnonzero(chances)
     return write_shares(states, chances[states], scope.states.listed)
 
 
 def _write_classes(classes: StateClasses, scope: Scope) -> bool | dict[str, list[str]]:
+    """Return the classes as a file states them: true for the states themselves, else {class: states}."""
     if classes.names == scope.states.listed and classes.of_state.tolist() == list(range(len(scope.states))):
         return True
     return {
@@ -130,7 +147,7 @@ def _write_classes(classes: StateClasses, scope: Scope) -> bool | dict[str, list
 
 
 def _evaluate_expression(cursor: Cursor) -> BoolArray | None:
-    """For {where: expression}, in which states it holds; None when that cannot be told."""
+    """Return [state] -> whether {where: expression} holds; None after a fault, or when variables are not known."""
     expression, variables = cursor.child("where", cursor.value["where"]), cursor.scope.variables
     if variables is None:
         return None
@@ -143,6 +160,7 @@ def _evaluate_expression(cursor: Cursor) -> BoolArray | None:
 
 
 def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray | None:
+    """Return the states that an array of truth values marks; None when it does not have one for each state."""
     if states.index is None:
         return None
     if mask.shape != (len(states),):
@@ -151,14 +169,17 @@ def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray
 
 
 def _is_one_cell(value: Any, scope: Scope) -> bool:
-    """Whether a pair of integers is one cell rather than a list of two states named by integers."""
+    """Return whether a pair of integers is one cell rather than a list of two states named by integers."""
     index = scope.states.index or {}
     spelled = cell_name(value) if isinstance(value, list | tuple) else None
     return spelled in index and not all(str(part) in index for part in value)
 
 
 def _read_cells(value: Any, states: NameTable) -> IntArray | None:
-    """Many cells of a grid at once, each written [c, r]; None where an entry is anything else, unknown or repeated."""
+    """Return many cells of a grid at once, each written [c, r]: the usual case, without a cursor for each.
+
+    Returns None where an entry is anything else, unknown or repeated; the slow way then notes what is wrong.
+    """
     index = states.index if states.cells else None
     if index is None or not all(isinstance(entry, list | tuple) and len(entry) == 2 for entry in value):
         return None
@@ -171,7 +192,7 @@ def _read_cells(value: Any, states: NameTable) -> IntArray | None:
 
 
 def _read_entry(cursor: Cursor) -> IntArray | None:
-    """The states one name stands for; a state's name wins over the same label."""
+    """Return the states of one entry: those of a label, or one state; a state wins over a label of the same name."""
     index, labels, value = cursor.scope.states.index, cursor.scope.labels, cursor.value
     if _is_expression(value):
         return read_states(cursor)
@@ -192,6 +213,7 @@ def _read_entry(cursor: Cursor) -> IntArray | None:
 
 
 def _warn_if_label(spelled: str | None, cursor: Cursor) -> None:
+    """Warn if a name that was read as a state is that of a label of other states too."""
     names = cursor.scope
     label = (names.labels or {}).get(spelled or "")
     if label is not None and label.tolist() != [(names.states.index or {}).get(spelled or "")]:
@@ -199,13 +221,14 @@ def _warn_if_label(spelled: str | None, cursor: Cursor) -> None:
 
 
 def _is_vector(value: Any) -> bool:
-    """Whether the start is an array of probabilities rather than a list of names."""
+    """Return whether the start is an array of probabilities rather than a list of names."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "fiu"
     return isinstance(value, list | tuple) and any(isinstance(entry, float) for entry in value)
 
 
 def _read_start_vector(cursor: Cursor) -> FloatArray | None:
+    """Return the start from an array [state], scaled to sum to 1; None after a fault."""
     states, vector = cursor.scope.states, read_array(cursor, axes=("state",))
     if vector is None or states.index is None or not check_shape(cursor, vector.shape, (len(states),)):
         return None
@@ -217,6 +240,7 @@ def _read_start_vector(cursor: Cursor) -> FloatArray | None:
 
 
 def _read_uniform(cursor: Cursor) -> dict[int, float] | None:
+    """Return the same probability for every state of a set; None after a fault."""
     states = read_states(cursor)
     if states is None:
         return None
@@ -226,6 +250,7 @@ def _read_uniform(cursor: Cursor) -> dict[int, float] | None:
 
 
 def _read_partition(cursor: Cursor) -> StateClasses | None:
+    """Return the classes of {class: states}; states in none are in the class "other"."""
     entries, states = cursor.entries() or {}, cursor.scope.states
     if not entries:
         return cursor.error("is empty", f"give {CLASS_FORMS}")

@@ -1,4 +1,4 @@
-"""What must get done (thresholds on returns and probabilities) and which uncertainty it is about."""
+"""The task: thresholds on returns and probabilities, and the uncertainty that is maximised or minimised."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ _LOSS_ADVICE = "loss: {GUESS: {VALUE: number, ...}, ...}"
 
 
 def _read(cursor: Cursor) -> Uncertainty | None:
+    """Return an uncertainty by name, or the expected loss of {loss: ...}; None after a fault."""
     value = cursor.value
     if isinstance(value, Mapping):
         return _read_losses(cursor)
@@ -56,6 +57,7 @@ def _read(cursor: Cursor) -> Uncertainty | None:
 
 
 def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
+    """Return the expected loss of {loss: {guess: {value: number}}}; None after a fault."""
     fields = _LOSSES.open(cursor)
     if fields is None or "loss" not in fields:
         if fields is not None and not fields.misspelled:
@@ -68,6 +70,7 @@ def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
 
 
 def _write(uncertainty: Uncertainty, scope: Scope) -> Any:
+    """Return an uncertainty as a file states it: its name, or its losses."""
     if isinstance(uncertainty, ExpectedLoss):
         return {"loss": {guess: dict(row) for guess, row in uncertainty.losses}}
     return uncertainty.name
@@ -96,6 +99,7 @@ def _check_task(cursor: Cursor, task: Task) -> None:
 
 
 def _make(fields: Fields) -> Task | None:
+    """Build the task; an event that stands directly in it becomes the first requirement."""
     value = fields.at("return_at_least").value
     threshold = None if value is None else fields.read("return_at_least")
     over, objective, of = fields.read("over"), fields.read("objective"), fields.read("of")
@@ -109,6 +113,7 @@ def _make(fields: Fields) -> Task | None:
 
 
 def _check_forever(cursor: Cursor, over: str | None) -> None:
+    """Note a return over all time without a discount below 1, which may be infinite."""
     discount = cursor.scope.discount
     if over == "forever" and discount is not None and discount >= 1:
         cursor.child("over", over).error(*needs_discount(discount))
@@ -120,12 +125,13 @@ def _check(cursor: Cursor, requirement: Requirement) -> None:
 
 
 def _scope_arguments(cursor: Cursor) -> Plain:
-    """What a task may refer to."""
+    """Return what a task may refer to, as arguments of the model's own checks."""
     names = cursor.scope
     return {"num_states": names.states.size, "labels": names.labels, "rewards": names.rewards}
 
 
 def _make_requirement(fields: Fields) -> Requirement | None:
+    """Return a requirement: a return where `reward` or `return_at_least` is there, else an event."""
     if "reward" not in fields and "return_at_least" not in fields:
         return _make_event(_EVENT.record.choose(fields))
     for key in _EVENT.record.keys:
@@ -142,7 +148,7 @@ def _make_requirement(fields: Fields) -> Requirement | None:
 
 
 def _make_event(fields: Fields) -> Requirement | None:
-    """States to be reached or a language to be satisfied, with at least some probability."""
+    """Return an event: states to be reached or a language to be satisfied, with at least some probability."""
     fields.require("probability_at_least", _CHANCE.required)
     threshold, title = fields.read("probability_at_least"), fields.read("name")
     event: Reach | Satisfy | None = None if fields.kind is None else _EVENT.kinds[fields.kind].make(fields)
@@ -152,6 +158,7 @@ def _make_event(fields: Fields) -> Requirement | None:
 
 
 def _make_reach(fields: Fields) -> Reach | None:
+    """Return the event that some states are visited; its threshold is filled in by the caller."""
     cursor = fields.at("reach")
     states = read_only_states(cursor)
     if states is None:
@@ -162,24 +169,27 @@ def _make_reach(fields: Fields) -> Reach | None:
 
 
 def _make_satisfy(fields: Fields) -> Satisfy | None:
+    """Return the event that the run is in a language; its threshold is filled in by the caller."""
     automaton, text = read_language(fields, accepts=True), fields.at(str(fields.kind)).value
     title = text.strip() if isinstance(text, str) else "the automaton"
     return None if automaton is None else Satisfy(automaton, 0.0, title)
 
 
 def _states_text(states: Any) -> str:
-    """What a set of states is called: as it is written, if that is short."""
+    """Return what a set of states is called: as it is written, if that is short."""
     if not isinstance(states, list | tuple):
         return str(states) if isinstance(states, str | int) else "the states"
     return ", ".join(map(str, states)) if 0 < len(states) <= 4 else "the states"
 
 
 def _event_parts(key: str, attribute: str) -> Callable[[Any, Scope], Plain]:
+    """Return a `parts` for events that states the attribute under the key, the threshold and the name."""
     keys = {key: attribute, "probability_at_least": "threshold", "name": "name"}
     return lambda event, _: {name: getattr(event, part) for name, part in keys.items()}
 
 
 def _parts(task: Task, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
     return {
         "return_at_least": task.return_at_least,
         "over": task.over,
@@ -190,6 +200,7 @@ def _parts(task: Task, scope: Scope) -> Plain:
 
 
 def _write_requirement(requirement: Requirement, scope: Scope) -> Any:
+    """Return a requirement as a file states it, by its class."""
     record: Any = _RETURN if isinstance(requirement, ReturnAtLeast) else _EVENT.record
     return record.write(requirement, scope)
 
@@ -226,6 +237,7 @@ _RETURN: Record[Any] = Record(
 
 
 def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return keys that may be left out and go with anything: where they are needed depends on others."""
     return tuple(dataclasses.replace(key, required="", goes_with=()) for key in keys)
 
 

@@ -1,4 +1,8 @@
-"""Transitions as users state them -> the choices of every state."""
+"""Transitions as users state them -> the choices of every state.
+
+By name, {state: {action: {next: probability}}}, or by arrays, [state, action, next] or {action: [state, next]}; both
+become an `ActionTable`, the form that `MDP` keeps.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ _MOST_LISTED = 1000  # states without an action that are named one by one
 
 @dataclass(frozen=True, slots=True)
 class ActionTable:
-    """The enabled actions of every state and where they lead; the fields are those of MDP."""
+    """The enabled actions of every state and the distributions they lead to; the fields are those of MDP."""
 
     choice_start: IntArray  # [state + 1]
     choice_action: IntArray  # [choice]
@@ -39,11 +43,11 @@ class ActionTable:
 
     @classmethod
     def of(cls, mdp: MDP) -> ActionTable:
-        """The choices of a finished model."""
+        """Return the choices of a finished model."""
         return cls(mdp.choice_start, mdp.choice_action, mdp.transitions)
 
     def of_state(self, state: int) -> slice:
-        """The choices of one state."""
+        """Return the choices of one state, as a slice."""
         return slice(int(self.choice_start[state]), int(self.choice_start[state + 1]))
 
 
@@ -61,7 +65,7 @@ class TransitionEntries:
 
 
 def is_array_form(value: Any) -> bool:
-    """Whether transitions are given by arrays: one of all, or a matrix for every action."""
+    """Return whether transitions are given by arrays: one of all, or a matrix for every action."""
     if isinstance(value, Mapping):
         return any(is_array(matrix) for matrix in value.values())
     return is_array(value)
@@ -70,7 +74,11 @@ def is_array_form(value: Any) -> bool:
 def tabulate_choices(
     states: Any, actions: Any, nexts: Any, values: Any, *, num_states: int, num_actions: int
 ) -> ActionTable:
-    """The choices that have at least one transition; equal (state, action, next) are summed."""
+    """Return the table of every (state, action) that has a transition, sorted by state and then action.
+
+    states, actions, nexts, values: one transition each, in any order; equal (state, action, next) are summed.
+    num_states, num_actions: the sizes of the model.
+    """
     keys = np.asarray(states, dtype=np.int64) * num_actions + np.asarray(actions, dtype=np.int64)
     enabled, row = np.unique(keys, return_inverse=True)
     counts = np.bincount(enabled // num_actions, minlength=num_states)
@@ -79,7 +87,11 @@ def tabulate_choices(
 
 
 def read_transitions(cursor: Cursor) -> ActionTable | None:
-    """Transitions as state -> action -> {next: probability}; the action "*" stands for those not listed."""
+    """Return the choices from state -> action -> {next: probability}; None after a fault.
+
+    The action "*" stands for every action that is not listed; an action that is not there is not enabled. Every state
+    needs at least one.
+    """
     entries, states = cursor.entries(), cursor.scope.states
     if entries is None:
         return None
@@ -101,7 +113,10 @@ def read_transitions(cursor: Cursor) -> ActionTable | None:
 
 
 def read_entries(cursor: Cursor) -> TransitionEntries | None:
-    """Transitions as an array [state, action, next], or as action -> matrix [state, next]."""
+    """Return the entries of transitions given as an array [state, action, next], or as action -> matrix [state, next].
+
+    States and actions need not be known yet: the arrays say how many there are.
+    """
     if isinstance(cursor.value, Mapping):
         return _read_matrices(cursor)
     tensor = read_array(cursor, axes=("state", "action", "next"))
@@ -117,7 +132,11 @@ def read_entries(cursor: Cursor) -> TransitionEntries | None:
 
 
 def check_entries(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
-    """The choices of array entries, whose sizes and actions must be those listed; rows of zeros are not enabled."""
+    """Return the choices of array entries; rows of zeros are actions that are not enabled.
+
+    cursor: the arrays, in a scope with the listed states and actions, to which sizes and names must fit.
+    Returns None after a fault: a row that does not sum to 1, or a state without an enabled action.
+    """
     states, ordered = cursor.scope.states, _order_actions(cursor, entries)
     if states.index is not None and entries.num_states != len(states):
         return cursor.error(f"has {entries.num_states:,} states, but {len(states):,} are listed")
@@ -125,6 +144,7 @@ def check_entries(cursor: Cursor, entries: TransitionEntries) -> ActionTable | N
 
 
 def _tabulate_entries(cursor: Cursor, entries: TransitionEntries) -> ActionTable | None:
+    """Return the choices of entries whose actions are numbered as they are listed, rows scaled to sum to 1."""
     named, count = entries.action_names, entries.num_actions
 
     def spell(row: int, entry: int | None) -> Cursor:
@@ -153,7 +173,7 @@ def _tabulate_entries(cursor: Cursor, entries: TransitionEntries) -> ActionTable
 
 
 def _order_actions(cursor: Cursor, entries: TransitionEntries) -> TransitionEntries | None:
-    """The same entries with the actions numbered as they are listed."""
+    """Return the same entries with the actions numbered as they are listed; None when names or their number differ."""
     actions, named = cursor.scope.actions, entries.action_names
     if actions.index is None:
         return entries
@@ -172,7 +192,7 @@ def _order_actions(cursor: Cursor, entries: TransitionEntries) -> TransitionEntr
 
 
 def _read_state(cursor: Cursor) -> dict[int, dict[int, float] | None]:
-    """The distribution of every enabled action of one state; None where it is unusable."""
+    """Return action -> the distribution of every enabled action of one state; None where it is unusable."""
     if isinstance(cursor.value, Mapping) and not cursor.value:
         cursor.error("no action is enabled", "list at least one")
     names = cursor.scope
@@ -180,7 +200,7 @@ def _read_state(cursor: Cursor) -> dict[int, dict[int, float] | None]:
 
 
 def _assemble(rows_of: Mapping[int, Mapping[int, Mapping[int, float] | None]], scope: Scope) -> ActionTable | None:
-    """The choices, when every state and every distribution could be read."""
+    """Return the choices, when every state and every distribution could be read."""
     num_states, num_actions = len(scope.states), len(scope.actions)
     owners = [(state, action) for state, enabled in rows_of.items() for action in enabled]
     rows = all_or_none([shares for enabled in rows_of.values() for shares in enabled.values()])
@@ -191,6 +211,7 @@ def _assemble(rows_of: Mapping[int, Mapping[int, Mapping[int, float] | None]], s
 
 
 def _read_matrices(cursor: Cursor) -> TransitionEntries | None:
+    """Return the entries of action -> matrix [state, next]; all matrices must be square and of one size."""
     children = cursor.entries()
     if children is None or exceeds_array_limit(cursor, sum(_size(child.value) for child in children.values())):
         return None
@@ -213,10 +234,12 @@ def _read_matrices(cursor: Cursor) -> TransitionEntries | None:
 
 
 def _size(matrix: Any) -> int:
+    """Return the number of entries of an array; 0 for anything else, whose size is checked when it is read."""
     return int(matrix.size) if isinstance(matrix, np.ndarray) else 0
 
 
 def _write(choices: ActionTable, scope: Scope) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the choices by name, as `read_transitions` reads them."""
     states, actions = scope.states.listed, scope.actions.listed
     return {
         name: {

@@ -1,4 +1,8 @@
-"""Expressions over state variables, such as `x = 3 & !(fuel < 2)`, evaluated for all states at once."""
+"""Expressions over state variables, such as `x = 3 & !(fuel < 2)`, evaluated for all states at once.
+
+From weakest to strongest: `? :`, `->` and `<=>`, `|`, `&`, `!`, comparisons, `+ -`, `* / %`; functions are min, max,
+abs, floor, ceil, mod and pow. `/` divides as in mathematics: 3/2 is 1.5.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +28,18 @@ _MAX_DEPTH = 50  # a few Python frames each
 
 
 class ExpressionError(ValueError):
-    """The text is not an expression over the variables; the message says where and why."""
+    """Raised for a text that is no expression over the variables; the message says where and why."""
 
 
 _STYLE = InLine("an expression", ExpressionError)
 
 
 def evaluate(text: str, variables: Mapping[str, Any]) -> _Value:
-    """The value of an expression in every state; a variable is an array over states or one value for all.
+    """Return the value of an expression in every state.
 
-    From weakest to strongest: `? :`, `->` and `<=>`, `|`, `&`, `!`, comparisons, `+ -`, `* / %`; functions are
-    min, max, abs, floor, ceil, mod and pow. `/` divides as in mathematics: 3/2 is 1.5.
+    text: the expression; the module says its grammar.
+    variables: name -> an array over states, or one value for all.
+    Raises ExpressionError for a text that cannot be read, and where a value is not finite.
     """
     parser = _Parser(Tokens(text, _PATTERN, _STYLE), variables)
     with np.errstate(all="ignore"):
@@ -46,7 +51,10 @@ def evaluate(text: str, variables: Mapping[str, Any]) -> _Value:
 
 
 def holds(text: str, variables: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """In which states a condition is true; an expression that is not a condition is an ExpressionError."""
+    """Return in which states a condition is true.
+
+    Raises ExpressionError also for an expression that is no condition.
+    """
     value = evaluate(text, variables)
     if value.dtype.kind != "b":
         raise ExpressionError("is a number, but a condition is needed, such as x = 1")
@@ -54,13 +62,16 @@ def holds(text: str, variables: Mapping[str, Any]) -> NDArray[np.bool_]:
 
 
 class _Parser:
-    """Evaluates while it reads."""
+    """Reads an expression by precedence climbing and evaluates it on the way.
+
+    `at` is the number of a token, for faults.
+    """
 
     def __init__(self, tokens: Tokens, variables: Mapping[str, Any]) -> None:
         self.tokens, self.variables, self.depth = tokens, variables, 0
 
     def parse(self) -> _Value:
-        """The value of the whole text."""
+        """Return the value of the whole text."""
         value = self.conditional()
         if self.tokens.text:
             raise self.tokens.unexpected("an operator or the end")
@@ -68,16 +79,19 @@ class _Parser:
 
     @property
     def sign(self) -> str:
-        """The next token, by its first spelling."""
+        """The next token, by its first spelling (`==` is `=`)."""
         return _SAME.get(self.tokens.text, self.tokens.text)
 
     def take(self) -> int:
-        """Go on to the next token; the number of the one passed, for faults."""
+        """Go on to the next token; return the number of the one passed, for faults."""
         self.tokens.take()
         return self.tokens.at - 1
 
     def nest(self, read: Callable[[], _Value]) -> _Value:
-        """One level of nesting further down."""
+        """Return what `read` returns, one level of nesting further down.
+
+        Raises ExpressionError beyond _MAX_DEPTH levels.
+        """
         self.tokens.check_depth(self.depth + 1, most=_MAX_DEPTH, unit=" levels")
         self.depth += 1
         value = read()
@@ -85,7 +99,7 @@ class _Parser:
         return value
 
     def conditional(self) -> _Value:
-        """A condition, `?` and two values; or anything else."""
+        """Return the value of a condition, `?` and two values; or of anything else."""
         value = self.binary(1)
         if self.sign != "?":
             return value
@@ -98,7 +112,7 @@ class _Parser:
         return np.where(self.condition(value, at), first, second)
 
     def binary(self, level: int) -> _Value:
-        """Operands joined by operators that bind at least as tightly as `level`."""
+        """Return the value of operands joined by operators that bind at least as tightly as `level`."""
         if self.sign == "!" and level <= _NEGATION:
             at = self.take()
             value: _Value = ~self.condition(self.nest(lambda: self.binary(_NEGATION)), at)
@@ -113,7 +127,7 @@ class _Parser:
         return value
 
     def apply(self, sign: str, left: _Value, right: _Value, at: int) -> _Value:
-        """Two values joined by one operator."""
+        """Return two values joined by one operator, after checking that it takes conditions or numbers as these are."""
         if sign in _LOGIC:
             return np.asarray(_LOGIC[sign](left, self.condition(right, at)))
         if sign in ("=", "!=") and (left.dtype.kind == "b") != (right.dtype.kind == "b"):
@@ -126,25 +140,25 @@ class _Parser:
         return np.asarray(_ARITHMETIC[sign](left, right))
 
     def refuse_overflow(self, sign: str, left: _Value, right: _Value, at: int) -> None:
-        """Whole numbers of NumPy wrap round in silence."""
+        """Raise ExpressionError where the result may exceed 64 bits: whole numbers of NumPy wrap round in silence."""
         largest = [max(abs(int(side.max(initial=0))), abs(int(side.min(initial=0)))) for side in (left, right)]
         if (largest[0] * largest[1] if sign == "*" else sum(largest)) > _LARGEST:
             raise self.tokens.error("the result may be too large for a whole number", at=at)
 
     def condition(self, value: _Value, at: int) -> _Value:
-        """The value, which must be true or false."""
+        """Return the value, which must be true or false."""
         if value.dtype.kind != "b":
             raise self.tokens.error(f"'{self.tokens.texts[at]}' needs conditions, but one side is a number", at=at)
         return value
 
     def number(self, value: _Value, at: int) -> _Value:
-        """The value, which must be a number."""
+        """Return the value, which must be a number."""
         if value.dtype.kind == "b":
             raise self.tokens.error(f"'{self.tokens.texts[at]}' needs numbers, but one side is true or false", at=at)
         return value
 
     def factor(self) -> _Value:
-        """A number, a variable, a call, or anything in brackets; perhaps negative."""
+        """Return the value of a number, a variable, a call, or anything in brackets; perhaps negative."""
         text, kind = self.tokens.text, self.tokens.kind
         if text == "-":
             at = self.take()
@@ -161,13 +175,13 @@ class _Parser:
         return self.call(text, at) if text in _FUNCTIONS and self.tokens.skip("(") else self.variable(text, at)
 
     def literal(self, text: str, at: int) -> _Value:
-        """A number as it is written."""
+        """Return a number as it is written."""
         if text.isdigit() and len(text) > 18:
             raise self.tokens.error(f"{text} is too large", at=at)
         return np.asarray(int(text) if text.isdigit() else float(text))
 
     def call(self, name: str, at: int) -> _Value:
-        """A function of what stands in brackets."""
+        """Return the value of a function of the arguments in brackets."""
         fewest, most, function = _FUNCTIONS[name]
         values = [self.nest(self.conditional)]
         while self.tokens.skip(","):
@@ -179,7 +193,7 @@ class _Parser:
         return np.asarray(function([self.number(value, at) for value in values]))
 
     def variable(self, text: str, at: int) -> _Value:
-        """The values of a variable."""
+        """Return the values of a variable, or true or false."""
         if text in ("true", "false"):
             return np.asarray(text == "true")
         name = text.strip('"')
@@ -193,12 +207,12 @@ class _Parser:
 
 
 def _modulo(left: _Value, right: _Value) -> _Value:
-    """Whole numbers know no NaN: a division by zero must not become 0."""
+    """Return left mod right; NaN for a division by zero, which whole numbers would turn into 0."""
     return np.asarray(np.mod(left, right if right.all() else right.astype(np.float64)))
 
 
 def _whole(value: _Value, *, like: list[_Value]) -> _Value:
-    """As whole numbers, where they are exact and all of `like` are whole."""
+    """Return the values as whole numbers, where they are exact and all of `like` are whole."""
     exact = np.isfinite(value).all() and (np.abs(value) < 2**53).all() and (value == np.floor(value)).all()
     return value.astype(np.int64) if exact and all(part.dtype.kind == "i" for part in like) else value
 
