@@ -52,7 +52,11 @@ def _refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
 
 
 def _refuse_other_format(data: Any, source: str, *, expected: str) -> None:
-    """Raise InputError for the content of a YAML or JSON file of opaq that is not what is expected."""
+    """Raise InputError for the content of a YAML or JSON file of opaq that is not what is expected.
+
+    source: the file, for the error.
+    expected: "a problem" or "a policy".
+    """
     if not isinstance(data, Mapping):
         return
     kind = _kind_of_mapping(data)
@@ -67,7 +71,7 @@ def _refuse_other_format(data: Any, source: str, *, expected: str) -> None:
 
 
 def _kind_of_mapping(data: Mapping[Any, Any]) -> str | None:
-    """What a mapping says it is, if it does."""
+    """Return what a mapping says it is ("a policy", "a problem", ...); None if it says nothing."""
     format = data.get("format")
     if format == "opaq-policy":
         return "a policy"
@@ -110,7 +114,7 @@ def scenario_text(name: str) -> str:
 
 
 def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None = None) -> Problem:
-    """A problem from a file, or a bundled scenario by name.
+    """Read a problem from a file, or a bundled scenario by name.
 
     name_or_path: what has a folder in it or ends in .yaml, .yml or .json is a file. Raises InputError with every
     fault, each with its line; warnings go to `faults` if given. A problem without a name is called after its file, and
@@ -133,7 +137,10 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
 
 
 def as_problem(problem: object) -> Problem:
-    """The problem itself, or that of a file or of a bundled scenario by name; InputError for anything else."""
+    """Return the problem itself, or that of a file or of a bundled scenario by name.
+
+    Raises InputError for anything else.
+    """
     from opaq.model.problem import Problem
 
     if isinstance(problem, Problem):
@@ -145,13 +152,16 @@ def as_problem(problem: object) -> Problem:
 
 
 def problem_text(name_or_path: str | os.PathLike[str]) -> str:
-    """The text of a problem file, or of a bundled scenario by name, comments and all."""
+    """Return the text of a problem file, or of a bundled scenario by name, comments and all."""
     source = os.fspath(name_or_path)
     return read_text(source) if _is_path(source) else scenario_text(source)
 
 
 def _is_path(source: str) -> bool:
-    """A bundled name is a bare word; anything else, and any other word that is a file here, is a path."""
+    """Return whether a name is that of a file rather than of a scenario.
+
+    A bundled name is a bare word; anything else, and any other word that is a file here, is a path.
+    """
     separated = os.sep in source or bool(os.altsep and os.altsep in source)
     return (
         separated or source.lower().endswith(_SUFFIXES) or (source not in scenario_names() and os.path.exists(source))
@@ -159,6 +169,7 @@ def _is_path(source: str) -> bool:
 
 
 def _check_mapping(document: Document) -> Mapping[str, object]:
+    """Return the mapping of a document. Raises InputError when it holds anything else."""
     if not isinstance(document.data, Mapping):
         finding = "a list" if isinstance(document.data, list) else f"'{document.data}'"
         raise InputError([Fault("", f"expected keys such as model, observer, secret and horizon, found {finding}")])
@@ -166,6 +177,7 @@ def _check_mapping(document: Document) -> Mapping[str, object]:
 
 
 def _unknown_scenario(name: str) -> Fault:
+    """Return the fault for a name that no scenario has, with the nearest one and the list."""
     near = difflib.get_close_matches(name, scenario_names(), n=1)
     guess = f"did you mean '{near[0]}'? " if near else ""
     return Fault(
@@ -201,7 +213,7 @@ def load_policy(
 
 
 def as_policy(policy: object, problem: Problem) -> Policy:
-    """The policy itself, or that of a file, for a problem; InputError for anything else."""
+    """Return the policy itself, or that of a file, for a problem. Raises InputError for anything else."""
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, str | os.PathLike):
@@ -233,7 +245,10 @@ def save_policy(
 
 
 def _escape_json(text: str) -> str:
-    """Control, bidirectional and separator characters as JSON escapes: readers refuse them raw, and terminals obey."""
+    """Return JSON with control, bidirectional and separator characters escaped.
+
+    Readers refuse them raw, and terminals obey them.
+    """
     return "".join(
         char if char.isprintable() or char == "\n" or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in text
     )
@@ -246,12 +261,13 @@ class FolderSources:
     folder: Path
 
     def __post_init__(self) -> None:
+        """Let problem files name the models of formats that were registered later."""
         for format in formats_of("model"):
             if format.name not in IMPORTED.kinds:
                 add_imported(format.name, f"The file of {format.title}.", format.options)
 
     def model(self, cursor: Cursor, kind: str, options: Mapping[str, Any]) -> Imported | None:
-        """The model named at a cursor; faults in it are noted there."""
+        """Return the model named at a cursor; faults and warnings of its file are noted there."""
         format, source = FORMATS[kind], str(cursor.value)
         path = str(self.folder / source) if format.is_file else source
         imported: Imported | None = _collect_faults(cursor, lambda: format.read(path, **options))
@@ -260,7 +276,7 @@ class FolderSources:
         return imported
 
     def automaton(self, cursor: Cursor) -> Automaton | None:
-        """The automaton in the file named at a cursor; faults in it are noted there."""
+        """Return the automaton in the file named at a cursor; faults in it are noted there."""
         source = cursor.name()
         format = None if source is None else format_of(source)
         if source is None:
@@ -273,7 +289,7 @@ class FolderSources:
 
 
 def _collect_faults(cursor: Cursor, read: Callable[[], Any]) -> Any:
-    """What is read; None, and the faults noted, when it is unusable."""
+    """Return what `read` returns; None, and the faults noted at the cursor, when it raises InputError."""
     try:
         return read()
     except InputError as error:
@@ -283,7 +299,7 @@ def _collect_faults(cursor: Cursor, read: Callable[[], Any]) -> Any:
 
 
 def _in_one_line(fault: Fault, source: str) -> str:
-    """A fault inside another file, as one line of the problem file."""
+    """Return a fault inside another file as one line of the problem file."""
     return f"{source}: {Fault(fault.where, fault.found, line=fault.line)}"
 
 
@@ -333,6 +349,10 @@ def convert(
 def _read(
     source: str, problem: Problem | None, constants: Mapping[str, Any], faults: Faults
 ) -> Problem | Imported | Automaton | Policy:
+    """Return the problem, model, automaton or policy in a file, by its ending and content.
+
+    problem: the problem that a policy is for. constants: for formats that take them. faults: gets the warnings.
+    """
     format = format_of(source)
     if format is not None and format.reader is not None:
         options = {"constants": constants} if "constants" in format.options else {}
@@ -347,5 +367,6 @@ def _read(
 
 
 def _is_policy(source: str) -> bool:
+    """Return whether a YAML or JSON file says that it is a policy."""
     data = load_yaml(source).data
     return isinstance(data, Mapping) and data.get("format") == POLICY_FORMAT

@@ -33,7 +33,7 @@ def read_dot(path: str) -> Automaton:
 
 
 def automaton_to_dot(automaton: Automaton) -> str:
-    """The text of a Graphviz drawing; edges stand in the order they are tried, and no match means stay."""
+    """Return the Graphviz drawing of an automaton; edges stand in the order they are tried, and no match means stay."""
     marker, names = unique_name("start", automaton.states), escape_labels(automaton.states)
     lines = ["digraph automaton {", "  rankdir=LR;", f"  reads={automaton.reads};", f"  {marker} [shape=point];"]
     for index, name in enumerate(names):
@@ -46,7 +46,10 @@ def automaton_to_dot(automaton: Automaton) -> str:
 
 
 def mdp_to_dot(mdp: MDP) -> str:
-    """A drawing of a small model: states with their labels, an arrow for every move with action and probability."""
+    """Return a drawing of a small model: states with their labels, an arrow per move with action and probability.
+
+    Raises BudgetError for more than _MAX_DRAWN states.
+    """
     if mdp.num_states > _MAX_DRAWN:
         raise BudgetError(f"a model of {mdp.num_states:,} states is too large to draw; the limit is {_MAX_DRAWN}")
     lines = ["digraph model {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
@@ -64,7 +67,7 @@ def mdp_to_dot(mdp: MDP) -> str:
 
 
 def _merge_moves(mdp: MDP) -> dict[tuple[int, int], list[str]]:
-    """(state, next state) -> the actions that may lead there, each with its probability."""
+    """Return (state, next state) -> the actions that may lead there, each with its probability."""
     moves: dict[tuple[int, int], list[str]] = {}
     for choice, (state, action) in enumerate(zip(mdp.choice_state().tolist(), mdp.choice_action.tolist(), strict=True)):
         targets, shares = mdp.transitions.row(choice)
@@ -77,6 +80,7 @@ def _merge_moves(mdp: MDP) -> dict[tuple[int, int], list[str]]:
 def automaton_from_dot(text: str, *, source: str = "") -> Automaton:
     """Read an automaton from a drawing.
 
+    text: the drawing; source: its file, for errors.
     Edges carry guards as labels (none: `true`), accepting states are double circles, and an arrow from a node of
     shape point or none marks the initial state; without one it is the state mentioned first. Raises InputError.
     """
@@ -96,6 +100,8 @@ _Attributes = dict[str, tuple[str, int]]  # name -> its value, and the token it 
 
 @dataclass(slots=True)
 class _Arrow:
+    """One arrow: its ends, its attributes, and the token it begins with."""
+
     source: str
     target: str
     attributes: _Attributes
@@ -104,22 +110,24 @@ class _Arrow:
 
 @dataclass(slots=True)
 class _Drawing:
-    """What has been drawn so far, and what new nodes and edges look like."""
+    """The nodes and arrows so far, and the attributes of new ones."""
 
     looks: dict[str, _Attributes] = field(default_factory=lambda: {"graph": {}, "node": {}, "edge": {}})
     nodes: dict[str, _Attributes] = field(default_factory=dict)
     arrows: list[_Arrow] = field(default_factory=list)
 
     def look(self, name: str, attribute: str) -> str:
-        """What a node's attribute says, empty if it has none."""
+        """Return the attribute of a node in lower case, empty if it has none."""
         return self.nodes[name].get(attribute, ("",))[0].lower()
 
 
 def _word(tokens: Tokens) -> str:
+    """Return the next token in lower case if it may be a keyword, else ""."""
     return tokens.text.lower() if tokens.kind == "name" else ""
 
 
 def _read_opening(tokens: Tokens) -> None:
+    """Read `digraph NAME {`."""
     if _word(tokens) == "strict":
         tokens.take()
     if _word(tokens) != "digraph":
@@ -131,12 +139,14 @@ def _read_opening(tokens: Tokens) -> None:
 
 
 def _read_name(tokens: Tokens, wanted: str) -> str:
+    """Return the next token, a name or a string; `wanted` is what the error says was expected."""
     if tokens.kind not in ("name", "string"):
         raise tokens.unexpected(wanted)
     return unquote(tokens.take()) if tokens.kind == "string" else tokens.take()
 
 
 def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
+    """Read a node, a chain of arrows, or attributes of all nodes or edges, into the drawing."""
     first, word = tokens.at, _word(tokens)
     if word == "subgraph" or tokens.text == "{":
         raise tokens.error("subgraphs are not read", "draw the automaton as one graph")
@@ -164,7 +174,7 @@ def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
 
 
 def _read_attributes(tokens: Tokens) -> _Attributes:
-    """The attributes in brackets, if any."""
+    """Return the attributes in brackets, if any."""
     attributes: _Attributes = {}
     while tokens.skip("["):
         while not tokens.skip("]"):
@@ -177,6 +187,7 @@ def _read_attributes(tokens: Tokens) -> _Attributes:
 
 
 def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
+    """Return the automaton of a drawing. Raises InputError when it has no state or two initial ones."""
     entered = {arrow.target for arrow in drawing.arrows}
     markers = {name for name in drawing.nodes if drawing.look(name, "shape") in _MARKERS and name not in entered}
     index_of = {name: index for index, name in enumerate(name for name in drawing.nodes if name not in markers)}
@@ -203,6 +214,7 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
 
 
 def _parse_label(tokens: Tokens, arrow: _Arrow) -> Guard:
+    """Return the guard on an arrow. Raises InputError when its label is no guard."""
     text, at = arrow.attributes.get("label", ("true", arrow.at))
     if len(text) > _MAX_GUARD:
         finding = f"a guard of {len(text):,} characters is too long; the limit is {_MAX_GUARD:,}"

@@ -1,4 +1,4 @@
-"""Reading tabular Gymnasium environments: those whose `P` tells every transition."""
+"""Reading tabular Gymnasium environments: those whose `P` gives every transition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ACTIONS = {
 
 
 def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
-    """The model of a registered environment; states are named by their numbers, as the environment shows them.
+    """Return the model of a registered environment; states are named by their numbers, as the environment shows them.
 
     env_id: its id, such as "FrozenLake-v1".
     kwargs: arguments of the environment (map_name, is_slippery, ...).
@@ -72,7 +72,7 @@ def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 def _size(value: Any) -> int:
-    """How many entries and characters a value has."""
+    """Return how many entries and characters a value has."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
@@ -81,16 +81,18 @@ def _size(value: Any) -> int:
 
 
 def _first_line(error: Exception) -> str:
+    """Return the first line of an exception's message, or its type."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _refuse(env_id: str, finding: str, advice: str = "") -> InputError:
+    """Return the InputError for an environment."""
     return InputError([Fault("", finding, advice)], f"gymnasium {env_id[:80]!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """Every transition of positive probability."""
+    """Every transition of positive probability, one entry each."""
 
     num_states: int
     num_actions: int
@@ -103,6 +105,11 @@ class _Moves:
 
 
 def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
+    """Return the model of an environment.
+
+    name: its name without version, by which actions and variables of the toy environments are known.
+    env_id: its whole id, for errors.
+    """
     faults = Faults()
     moves = _read_moves(environment, faults)
     start = _read_start(environment, 0 if moves is None else moves.num_states, faults)
@@ -121,7 +128,10 @@ def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
 
 
 def _read_moves(environment: Any, faults: Faults) -> _Moves | None:
-    """The transitions of `P`: state -> action -> [(probability, next state, reward, terminated), ...]."""
+    """Return the transitions of `P`: state -> action -> [(probability, next state, reward, terminated), ...].
+
+    Returns None after noting that it is no such table; what is wrong inside it is noted too.
+    """
     table = getattr(environment, "P", None)
     if not isinstance(table, Mapping) or not table:
         faults.error("", "has no table of transitions 'P'", "only tabular environments can be read, e.g. FrozenLake-v1")
@@ -147,6 +157,7 @@ def _read_moves(environment: Any, faults: Faults) -> _Moves | None:
 
 
 def _check(moves: _Moves, faults: Faults) -> None:
+    """Note probabilities, rewards, states and actions that no model can have."""
     if not np.isfinite(moves.probability).all() or (moves.probability < 0).any():
         faults.error("P", "has probabilities that are negative or not finite")
     elif not (np.abs(moves.reward) <= MAX_REWARD).all():
@@ -163,6 +174,7 @@ def _check(moves: _Moves, faults: Faults) -> None:
 
 
 def _read_start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
+    """Return the start distribution; zeros after noting that it is none."""
     try:
         start = np.asarray(getattr(environment, "initial_state_distrib", None), dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -175,7 +187,7 @@ def _read_start(environment: Any, num_states: int, faults: Faults) -> FloatArray
 
 
 def _find_final_states(moves: _Moves, start: FloatArray) -> BoolArray:
-    """States that are only ever entered as the end of an episode."""
+    """Return which states are only ever entered as the end of an episode."""
     live = start > 0
     while True:
         onward = moves.target[live[moves.source] & ~moves.ends]
@@ -188,7 +200,11 @@ def _find_final_states(moves: _Moves, start: FloatArray) -> BoolArray:
 
 
 def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished: BoolArray, copied: IntArray) -> MDP:
-    """The arrays: rows repeat targets, which are summed; finished states stay where they are and earn nothing."""
+    """Return the model: rows repeat targets, which are summed; finished states stay where they are and earn nothing.
+
+    finished: [state] -> whether the episode is over there, copies included.
+    copied: the states that have a copy in which the episode is over.
+    """
     running, staying, count = ~finished[moves.source], np.flatnonzero(finished), len(actions)
     kept: tuple[Any, ...] = (moves.source, moves.action, moves.target, moves.probability, moves.reward, moves.ends)
     source, action, target, probability, reward, ends = (part[running] for part in kept)
@@ -215,12 +231,13 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
 
 
 def _actions(name: str, count: int) -> tuple[str, ...]:
+    """Return the names of the actions: the environment's own where they are known, else numbers."""
     known = _ACTIONS.get(name, ())
     return known if len(known) == count else tuple(map(str, range(count)))
 
 
 def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArray]:
-    """What the number of a state stands for, where that is known."""
+    """Return what the number of a state stands for, where that is known: variable -> [state]."""
     states = np.arange(num_states)
     shape = _shape(environment, name)
     if shape is not None and shape[0] * shape[1] == num_states:
@@ -233,13 +250,14 @@ def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArr
 
 
 def _shape(environment: Any, name: str) -> tuple[int, int] | None:
+    """Return (rows, columns) of the environments that are grids, else None."""
     if name.startswith("FrozenLake"):
         return int(environment.nrow), int(environment.ncol)
     return (int(environment.shape[0]), int(environment.shape[1])) if name.startswith("CliffWalking") else None
 
 
 def _labels(environment: Any, name: str, start: FloatArray) -> dict[str, BoolArray]:
-    """The environment's own words for some states."""
+    """Return the environment's own words for some states: label -> [state]."""
     if name.startswith("FrozenLake"):
         letters = np.asarray(environment.desc).reshape(-1)
         words = {"start": b"S", "frozen": b"F", "hole": b"H", "goal": b"G"}

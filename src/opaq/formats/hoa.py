@@ -1,6 +1,7 @@
 """Read and write automata in the Hanoi Omega-Automata format (HOA v1), as automata on finite words.
 
-A word is accepted when the state after its last letter carries the acceptance mark 0.
+A word is accepted when the state after its last letter carries the acceptance mark 0. Files must be deterministic, with
+marks on states; letters without an edge lead to a rejecting sink.
 """
 
 from __future__ import annotations
@@ -46,13 +47,17 @@ def read_hoa(path: str) -> Automaton:
 
 
 def automaton_from_hoa(text: str, *, source: str = "") -> Automaton:
-    """Read a deterministic automaton; letters without an edge lead to a rejecting sink. Raises InputError."""
+    """Read a deterministic automaton; letters without an edge lead to a rejecting sink.
+
+    text: the content; source: its file, for errors.
+    Raises InputError with the line and column of the first fault.
+    """
     return _read(Tokens(text, _PATTERN, InFile(source)))
 
 
 @dataclass(slots=True)
 class _Header:
-    """What the lines before the body say; labels in aliases are still numbers."""
+    """The lines before the body; labels in aliases are still numbers."""
 
     num_states: int | None = None
     start: int | None = None  # the token
@@ -73,6 +78,7 @@ class _Body:
 
 
 def _read(tokens: Tokens) -> Automaton:
+    """Read a whole file: header, body and nothing after it."""
     if tokens.text != "HOA:":
         raise tokens.unexpected("'HOA: v1'")
     tokens.take()
@@ -94,6 +100,7 @@ def _read(tokens: Tokens) -> Automaton:
 
 
 def _read_header(tokens: Tokens, header: _Header) -> None:
+    """Read one header line. Unknown ones in capitals may change the meaning and are refused, others are skipped."""
     at, text = tokens.at, tokens.take()
     if text == "States:":
         header.num_states = _read_number(tokens, "a number of states", most=_MAX_STATES)
@@ -118,6 +125,7 @@ def _read_header(tokens: Tokens, header: _Header) -> None:
 
 
 def _read_start(tokens: Tokens, at: int, header: _Header) -> None:
+    """Read the initial state; there is exactly one."""
     if header.start is not None:
         raise tokens.error("a second 'Start:'", "a deterministic automaton has one initial state", at=at)
     header.start = tokens.at
@@ -127,6 +135,7 @@ def _read_start(tokens: Tokens, at: int, header: _Header) -> None:
 
 
 def _read_labels(tokens: Tokens, at: int, header: _Header) -> None:
+    """Read the labels (`AP:`), which must be different."""
     if header.labels is not None:
         raise tokens.error("a second 'AP:'", at=at)
     count = _read_number(tokens, "a number of labels", most=_MAX_LABELS)
@@ -136,6 +145,7 @@ def _read_labels(tokens: Tokens, at: int, header: _Header) -> None:
 
 
 def _read_acceptance(tokens: Tokens, at: int, header: _Header) -> None:
+    """Read the acceptance condition, which must be that of a finite automaton."""
     condition = ""
     while tokens.kind in ("name", "number", "sign"):
         condition += tokens.take()
@@ -146,6 +156,7 @@ def _read_acceptance(tokens: Tokens, at: int, header: _Header) -> None:
 
 
 def _read_number(tokens: Tokens, wanted: str, *, most: int) -> int:
+    """Return a whole number up to `most`; `wanted` is what the error says was expected."""
     at, text = tokens.at, tokens.expect_kind("number", wanted)
     if len(text) > 12 or int(text) > most:
         raise tokens.error(f"'{text[:20]}' is too large; the limit is {most:,}", at=at)
@@ -153,7 +164,7 @@ def _read_number(tokens: Tokens, wanted: str, *, most: int) -> int:
 
 
 def _read_expression(tokens: Tokens, header: _Header) -> Guard:
-    """A label expression, aliases written out; labels are still numbers."""
+    """Return a label expression, aliases written out; labels are still numbers."""
     first = tokens.at
     guard = read_guard(tokens, lambda tokens: _read_atom(tokens, header))
     if _is_too_large(guard):
@@ -163,6 +174,7 @@ def _read_expression(tokens: Tokens, header: _Header) -> Guard:
 
 
 def _read_atom(tokens: Tokens, header: _Header) -> Guard:
+    """Return a label, true, false or the expression of an alias."""
     if tokens.kind == "number":
         return Guard("label", str(_read_number(tokens, "", most=_MAX_LABELS)))
     if tokens.text in ("t", "f"):
@@ -173,7 +185,7 @@ def _read_atom(tokens: Tokens, header: _Header) -> Guard:
 
 
 def _is_too_large(guard: Guard) -> bool:
-    """Whether a guard is too long or too deep; looks at no more of it than is allowed."""
+    """Return whether a guard is too long or too deep; looks at no more of it than is allowed."""
     size, left = 0, [(guard, 1)]
     while left and size <= _MAX_GUARD:
         part, depth = left.pop()
@@ -185,7 +197,7 @@ def _is_too_large(guard: Guard) -> bool:
 
 
 def _parse_label(tokens: Tokens, header: _Header) -> Guard | None:
-    """A label expression in brackets with the labels' names, or None if there is none."""
+    """Return the label expression in brackets with the labels' names; None if there is none."""
     if not tokens.skip("["):
         return None
     first, labels = tokens.at, header.labels or []
@@ -198,12 +210,14 @@ def _parse_label(tokens: Tokens, header: _Header) -> Guard | None:
 
 
 def _rename_labels(guard: Guard, labels: Sequence[str]) -> Guard:
+    """Return a guard with the names of its labels in place of their numbers."""
     if guard.kind == "label":
         return Guard("label", labels[int(guard.label)])
     return Guard(guard.kind, parts=tuple(_rename_labels(part, labels) for part in guard.parts))
 
 
 def _read_state(tokens: Tokens, header: _Header, body: _Body) -> None:
+    """Read one state with its name, mark and edges into the body."""
     shared = _parse_label(tokens, header)
     at, state = tokens.at, _read_number(tokens, "the number of a state", most=_MAX_STATES)
     if state in body.names:
@@ -231,7 +245,7 @@ def _read_state(tokens: Tokens, header: _Header, body: _Body) -> None:
 
 
 def _read_marks(tokens: Tokens) -> bool:
-    """Whether a state carries acceptance marks; there is one mark only."""
+    """Return whether a state carries acceptance marks; there is one mark only."""
     marked = False
     if tokens.skip("{"):
         while not tokens.skip("}"):
@@ -242,7 +256,7 @@ def _read_marks(tokens: Tokens) -> bool:
 
 
 def _label_edges(tokens: Tokens, header: _Header, targets: list[int], first: int) -> list[tuple[int, Guard]]:
-    """Edges without labels: the i-th one is for the letter whose bits are those of i."""
+    """Return (target, guard) for edges without labels: the i-th one is for the letter whose bits are those of i."""
     labels = header.labels or []
     if len(labels) > _MAX_IMPLICIT or len(targets) != 1 << len(labels):
         finding = f"{len(targets)} edges without labels, not one for each of the 2^{len(labels)} letters"
@@ -255,6 +269,7 @@ def _label_edges(tokens: Tokens, header: _Header, targets: list[int], first: int
 
 
 def _assemble(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
+    """Return the automaton of a header and a body, with a sink where letters have no edge."""
     assert header.start is not None
     initial = int(tokens.texts[header.start])
     used = [initial, *body.names, *(edge[1] for edge in body.edges)]
@@ -274,6 +289,7 @@ def _assemble(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
 
 
 def _name_states(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
+    """Return the names of all states, numbers for those without. Raises InputError when two share one."""
     state_of: dict[str, int] = {}
     for state, (name, at) in body.names.items():
         if state_of.setdefault(name, state) != state:
@@ -283,7 +299,7 @@ def _name_states(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
 
 
 def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_states: int) -> list[int]:
-    """Refuse letters with two targets; the states that lack an edge for some letter."""
+    """Refuse letters with two targets; return the states that lack an edge for some letter."""
     index_of = {label: position for position, label in enumerate(header.labels or [])}
     covered = [FALSE] * num_states
     diagrams = Diagrams(most=_MAX_STATES)
@@ -310,7 +326,7 @@ def _write_secret(problem: Problem, export: Export) -> str:
 
 
 def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
-    """The text of a HOA file: complete, deterministic, acceptance on states."""
+    """Return the HOA file of an automaton: complete, deterministic, acceptance on states."""
     labels = sorted(frozenset().union(*(edge.guard.names() for edge in automaton.edges)))
     lines = ["HOA: v1", *([f"name: {quote(printable(name))}"] if name else []), f"States: {len(automaton.states)}"]
     lines += [f"Start: {automaton.initial}", " ".join([f"AP: {len(labels)}", *map(quote, escape_labels(labels))])]
@@ -328,7 +344,7 @@ def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
 
 
 def _split_edges(edges: Sequence[Edge], state: int, index_of: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """The edges of a state, each without the letters of those before it, and staying where none matches."""
+    """Yield the edges of a state, each without the letters of those before it, and staying where none matches."""
     diagrams = Diagrams()
     earlier: list[tuple[int, Guard]] = []
     for guard, target in [*((edge.guard, edge.target) for edge in edges), (Guard("true"), state)]:
@@ -343,6 +359,7 @@ def _split_edges(edges: Sequence[Edge], state: int, index_of: dict[str, int]) ->
 
 
 def _text(guard: Guard, index_of: dict[str, int]) -> str:
+    """Return a guard as a label expression of HOA."""
     if guard.kind == "label":
         return str(index_of[guard.label])
     if guard.kind == "not":

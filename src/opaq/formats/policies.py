@@ -1,4 +1,7 @@
-"""Policies and the chains they induce, for spreadsheets, people and other tools."""
+"""Policies and the chains they induce, for spreadsheets, people and other tools.
+
+These formats are written and never read back; a policy is kept as YAML or JSON (`opaq.save_policy`).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ _NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
-    """One line a row: what it conditions on, then the probability of every action, in full precision."""
+    """Return a policy as CSV: one line per row, its conditions, then the probability of every action in full precision.
+
+    actions: the columns, in order; by default the actions that occur.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     columns = _actions(policy, actions)
@@ -35,7 +41,10 @@ def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
 
 
 def policy_to_table(policy: Policy, actions: Sequence[str] | None = None, *, digits: int = 4) -> str:
-    """The same as aligned text, rounded."""
+    """Return a policy as aligned text with the columns of `policy_to_csv`.
+
+    Probabilities rounded to `digits` decimals.
+    """
     columns = _actions(policy, actions)
     lines = [[*policy.policy_class.conditions_on, *map(printable, columns)]]
     for key, row in policy.rows.items():
@@ -46,7 +55,7 @@ def policy_to_table(policy: Policy, actions: Sequence[str] | None = None, *, dig
 
 
 def policy_to_storm_scheduler(policy: Policy, mdp: MDP) -> str:
-    """Storm's scheduler JSON, states and choices numbered as in the model.
+    """Return Storm's scheduler JSON, states and choices numbered as in the model.
 
     Raises InputError unless the policy looks at the state alone, covers every state and always takes one action.
     """
@@ -65,10 +74,12 @@ def policy_to_storm_scheduler(policy: Policy, mdp: MDP) -> str:
 
 
 def chain_to_drn(product: Product, pi: FloatArray) -> str:
-    """The Markov chain a policy vector induces on the product, as a DRN file Storm reads.
+    """Return the Markov chain that a policy vector induces on the product, as a DRN file that Storm reads.
 
-    Labels are those of the model's states and `secret_` with the secret's value; `horizon` marks states the product
-    does not follow any further, which loop. A start that is drawn gets a state of its own, labelled `source`.
+    product: the compiled problem.
+    pi: the probability of every slot of the policy.
+    Labels are those of the model's states and `secret_` with the secret's value; `horizon` marks states that the
+    product does not follow any further, which loop. A start that is drawn gets a state of its own, labelled `source`.
     """
     process = product.process
     flow, reward = process.flow(pi), np.asarray(process.payoffs[0].slots @ pi).reshape(-1)
@@ -89,6 +100,7 @@ def chain_to_drn(product: Product, pi: FloatArray) -> str:
 
 
 def _drn_state(state: int, reward: float, marks: list[str], targets: list[tuple[int, float]]) -> Iterator[str]:
+    """Yield the lines of one state; one without a transition loops and is labelled `horizon`."""
     stuck = not targets
     yield " ".join([f"state {state} [{reward!r}]", *marks, *(("horizon",) if stuck else ())])
     yield "\taction 0 [0]"
@@ -96,7 +108,7 @@ def _drn_state(state: int, reward: float, marks: list[str], targets: list[tuple[
 
 
 def _chain_labels(product: Product) -> list[list[str]]:
-    """The labels of every product state, in letters Storm accepts."""
+    """Return the labels of every product state, in letters that Storm accepts."""
     of_state = [sorted(map(_label, labels)) for labels in product.problem.mdp.labels_of()]
     values = [f"secret_{_label(value)}" for value in product.secret_values]
     secret: IntArray = product.process.secret
@@ -107,12 +119,13 @@ def _chain_labels(product: Product) -> list[list[str]]:
 
 
 def _label(name: str) -> str:
+    """Return a name as a label of Storm: other characters become "_", and words that DRN uses get one more."""
     label = _NOT_IN_A_LABEL.sub("_", name) or "_"
     return f"{label}_" if label in ("init", "source", "horizon") else label
 
 
 def _only_choice(policy: Policy, mdp: MDP, state: int, faults: Faults) -> int:
-    """The choice a deterministic policy takes in a state."""
+    """Return the choice that a deterministic policy takes in a state; -1 after noting that it takes none or several."""
     choices = range(*mdp.choice_start[state : state + 2].tolist())
     row = policy.rows.get((mdp.states[state],))
     if len(choices) == 1:
@@ -129,20 +142,24 @@ def _only_choice(policy: Policy, mdp: MDP, state: int, faults: Faults) -> int:
 
 
 def _actions(policy: Policy, actions: Sequence[str] | None) -> list[str]:
+    """Return the given actions, or those that occur in the rows, in order."""
     if actions is not None:
         return list(actions)
     return list(dict.fromkeys(action for row in policy.rows.values() for action in row))
 
 
 def _words(key: RowKey) -> list[str]:
-    """The parts of a row key; names of a list are joined by " > ", and a ">" inside one is written `\\>`."""
+    """Return the parts of a row key as text.
+
+    Names of a list are joined by " > ", and a ">" inside one is escaped by a backslash.
+    """
     return [
         " > ".join(escape_mark(name, ">") for name in part) if isinstance(part, tuple) else str(part) for part in key
     ]
 
 
 def _align(line: list[str], widths: list[int], split: int) -> str:
-    """Names to the left, numbers to the right."""
+    """Return one line of a table: names to the left, numbers to the right."""
     cells = (
         text.ljust(width) if column < split else text.rjust(width)
         for column, (text, width) in enumerate(zip(line, widths, strict=True))

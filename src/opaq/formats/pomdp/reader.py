@@ -1,4 +1,14 @@
-"""Reading Cassandra's .pomdp files (pomdp.org), statement by statement."""
+"""Reading Cassandra's .pomdp files (pomdp.org), statement by statement.
+
+    file      ::= preamble* statement*
+    preamble  ::= "discount:" number | "values:" ("reward" | "cost")
+                | ("states:" | "actions:" | "observations:") (number | name+)
+    statement ::= "start:" row | "start" ("include:" | "exclude:") state+
+                | ("T:" | "O:") action (":" state (":" next)?)? (number+ | "uniform" | "identity" | "reset")
+                | "R:" action ":" state (":" next (":" observation)?)? number+
+
+Later statements override earlier ones, and `*` stands for every index.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +55,7 @@ class _Statements:
 
 
 def _assemble_model(read: _Statements, walk: Walk) -> Imported | None:
-    """Everything together, once all statements are read; None when there are faults, which are noted."""
+    """Return the model, once all statements are read; None when there are faults, which are noted."""
     for head in ("states", "actions"):
         if head not in walk.names:
             walk.faults.error("", f"the file declares no {head}", f"add a line '{head}: ...'")
@@ -76,7 +86,10 @@ def _assemble_model(read: _Statements, walk: Walk) -> Imported | None:
 
 
 def _read_table(read: _Statements, head: str, width: int, walk: Walk) -> SparseRows | None:
-    """The rows of a table, each summing to 1; else the faults are noted."""
+    """Return the rows of a table ("T" or "O"), each summing to 1; None after noting those that do not.
+
+    width: how many columns it has.
+    """
     actions, states = len(walk.names_of("actions")), len(walk.names_of("states"))
     filled = (read.tables.get(head) or ProbabilityTable(actions, states, width)).collect()
     done = normalise_rows(filled.rows, filled.values, actions * states)
@@ -92,6 +105,7 @@ def _read_table(read: _Statements, head: str, width: int, walk: Walk) -> SparseR
 
 
 def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> None:
+    """Note the rows that do not sum to 1, at most MOST_FAULTS of them one by one."""
     states, actions, faults = walk.names_of("states"), walk.names_of("actions"), walk.faults
     for row in done.off[:MOST_FAULTS].tolist():
         action, state = divmod(row, len(states))
@@ -106,6 +120,7 @@ def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> N
 
 
 def _average_rewards(read: _Statements, transitions: SparseRows, emission: SparseRows | None, walk: Walk) -> FloatArray:
+    """Return R(action, state), averaged over next states and observations; costs are negative rewards."""
     if read.rewards is None:
         return np.zeros(transitions.num_rows)
     if read.rewards.cases(transitions, emission) > MAX_ENTRIES:
@@ -117,13 +132,16 @@ def _average_rewards(read: _Statements, transitions: SparseRows, emission: Spars
 
 
 def _reorder_rows(matrix: SparseRows, new_row: np.ndarray) -> SparseRows:
-    """The same rows in another order: row i goes to new_row[i]."""
+    """Return the same rows in another order: row i goes to new_row[i]."""
     rows = new_row[matrix.row_of_entry()]
     return SparseRows.from_entries(rows, matrix.columns, matrix.values, shape=(matrix.num_rows, matrix.num_columns))
 
 
 def _observer(emission: SparseRows, num_states: int, observations: tuple[str, ...]) -> Observer:
-    """What is seen in a state, or, when that depends on the action that led there, a blank at time 0."""
+    """Return the observer of the model's observations.
+
+    Where they depend on the action that led to a state, time 0, which has no action, shows a blank.
+    """
     width, row = len(observations), emission.row_of_entry()
     first = row < num_states
     if _same_for_all_actions(emission, num_states):
@@ -139,6 +157,7 @@ def _observer(emission: SparseRows, num_states: int, observations: tuple[str, ..
 
 
 def _same_for_all_actions(emission: SparseRows, num_states: int) -> bool:
+    """Return whether observations depend on the state alone."""
     counts = np.diff(emission.starts).reshape(-1, num_states)
     if (counts != counts[0]).any():
         return False
@@ -172,7 +191,7 @@ class _Reader:
     into: _Statements = field(default_factory=_Statements)
 
     def read(self) -> _Statements:
-        """Every statement; a fault skips to the next one."""
+        """Read every statement; a fault skips to the next one."""
         walk, tokens = self.walk, self.walk.tokens
         while tokens.text:
             try:
@@ -186,6 +205,7 @@ class _Reader:
         return self.into
 
     def _statement(self, head: str) -> None:
+        """Read one statement, told by its first word."""
         if head in ("T", "O"):
             self._probabilities(head)
         elif head == "R":
@@ -196,6 +216,7 @@ class _Reader:
             self._preamble(head)
 
     def _preamble(self, head: str) -> None:
+        """Read a declaration: names, the discount, or whether values are rewards or costs."""
         walk = self.walk
         if head in KINDS:
             if head in walk.names:
@@ -214,6 +235,7 @@ class _Reader:
             self.into.discount = value
 
     def _start(self) -> None:
+        """Read a `start:` statement: a row, or the states that are included or excluded, each as likely."""
         walk, head = self.walk, self.walk.tokens.at
         num_states = len(walk.names_of("states"))
         walk.count_written(num_states, head)
@@ -232,6 +254,7 @@ class _Reader:
         self.into.start = weights / weights.sum()
 
     def _start_row(self, head: int, num_states: int) -> FloatArray:
+        """Return the start from `uniform`, one state, or one probability per state."""
         walk, tokens = self.walk, self.walk.tokens
         if tokens.skip("uniform"):
             return np.full(num_states, 1 / num_states)
@@ -253,7 +276,7 @@ class _Reader:
         return done.values
 
     def _probabilities(self, head: str) -> None:
-        """A `T:` or `O:` statement."""
+        """Read a `T:` or `O:` statement."""
         walk, line, kind = self.walk, self.walk.tokens.at, "states" if head == "T" else "observations"
         actions, states, columns = (len(walk.names_of(name)) for name in ("actions", "states", kind))
         if head not in self.into.tables:
@@ -267,6 +290,7 @@ class _Reader:
             self._rows(self.into.tables[head], [*cell, ANY][:2], line, whole=len(cell) == 1)
 
     def _cell(self, table: ProbabilityTable, cell: list[int], line: int) -> None:
+        """Read the probability of one cell."""
         action, state, column = cell
         value = self.walk.number()
         self._check_range(np.array([value]), self.walk.tokens.at - 1)
@@ -276,7 +300,7 @@ class _Reader:
         table.set_cell(action, state, column, value, line)
 
     def _rows(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
-        """A row or, when no state is named, a matrix; in numbers or by a word."""
+        """Read a row or, when no state is named, a matrix; in numbers or by a word."""
         (action, state), width, first = cell, table.num_columns, self.walk.tokens.at
         if self.walk.tokens.text in ("uniform", "identity", "reset"):
             self._by_word(table, cell, line, whole=whole)
@@ -291,6 +315,7 @@ class _Reader:
             table.set_row(action, state, values, line)
 
     def _by_word(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
+        """Read `uniform`, `identity` or `reset` in place of numbers."""
         (action, state), width, start = cell, table.num_columns, self.into.start
         word, moves = self.walk.tokens.text, table is self.into.tables.get("T")
         if word == "identity" and not (whole and (moves or width == table.num_states)):
@@ -306,7 +331,7 @@ class _Reader:
             table.set_row(action, state, row, line)
 
     def _reward(self) -> None:
-        """An `R:` statement; a file without observations has one part less."""
+        """Read an `R:` statement; a file without observations has one part less."""
         walk, line = self.walk, self.walk.tokens.at
         axes = ("actions", "states", "states", "observations")[: 4 if "observations" in walk.names else 3]
         sizes = tuple(len(walk.names_of(axis)) for axis in axes)
@@ -332,6 +357,7 @@ class _Reader:
         self.into.rewards.set_rules(cell, values, line)
 
     def _check_range(self, values: FloatArray, first: int) -> None:
+        """Note a probability outside 0 to 1; `first` is the token of the first value."""
         wrong = np.flatnonzero((values < 0) | (values > 1 + SLACK))
         if wrong.size:
             finding = f"the probability {values[wrong[0]]:g} is not between 0 and 1"

@@ -43,13 +43,18 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 def _observable_values(
     source: str, variables: Mapping[str, NDArray[Any]], constants: Mapping[str, Any]
 ) -> dict[str, NDArray[Any]]:
-    """Observable -> its value in every state; an ExpressionError if the source is beyond what is read here."""
+    """Return observable -> its value in every state, read from a PRISM source.
+
+    variables, constants: the values of the names in it.
+    Raises ExpressionError if the source is beyond what is read here.
+    """
     source = _COMMENT.sub("", source)
     names = _Names(dict(_DEFINED.findall(source)), {**variables, **constants})
     return {name: names.value(text) for name, text in _observables(source)}
 
 
 def _observables(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the expression of every observable."""
     for listed in _LISTED.findall(source):
         for name in _NAME.findall(listed):
             yield name, name
@@ -58,7 +63,7 @@ def _observables(source: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(slots=True)
 class _Names:
-    """Formulas and constants by their definitions, evaluated when they are first asked for."""
+    """Formulas and constants by their definitions, evaluated when they are first needed."""
 
     definitions: dict[str, str]
     known: dict[str, Any]
@@ -143,7 +148,7 @@ def _format(source: str) -> Format:
 
 
 def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Let the child answer, and turn every way it can end badly into an InputError."""
+    """Return the child's report, and turn every way it can end badly into an InputError."""
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     code = _child(folder, request["seconds"])
     report: dict[str, Any] = {}
@@ -155,7 +160,7 @@ def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any
 
 
 def _child(folder: Path, seconds: float) -> int | None:
-    """The child's exit code; None if it had to be stopped. It never outlives this call."""
+    """Return the child's exit code; None if it had to be stopped. It never outlives this call."""
     # -P: a file of the user's that happens to be called like a module is not imported.
     command = [sys.executable, "-P", "-m", "opaq.formats.prism.storm_child", str(folder / "request.json")]
     with open(folder / "output.txt", "wb") as output:
@@ -173,12 +178,17 @@ def _child(folder: Path, seconds: float) -> int | None:
 
 
 def _abandon(child: subprocess.Popen[bytes], folder: Path) -> None:
-    """When this process is ended at once: neither child nor folder is left behind."""
+    """Leave neither child nor folder behind when this process is ended at once."""
     child.kill()
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, Any]) -> Fault:
+    """Return the fault for a child that failed.
+
+    code: its exit code; None when it ran out of time.
+    message: what it reported; empty: the last line it printed is taken.
+    """
     if code is None:
         finding = f"Storm did not finish within {request['seconds']:g} seconds"
         return Fault("", finding, "is a variable unbounded? Else give it more time")
@@ -195,7 +205,7 @@ def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, A
 
 
 def _last_line(output: Path) -> str:
-    """The last line the child printed."""
+    """Return the last line that the child printed."""
     with open(output, "rb") as file:
         file.seek(max(0, output.stat().st_size - 4096))
         lines = file.read().decode(errors="replace").split("\n")
@@ -203,7 +213,7 @@ def _last_line(output: Path) -> str:
 
 
 def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any]) -> Imported:
-    """Read what Storm wrote; faults are told of the file the user knows."""
+    """Read the UMB file that Storm wrote; faults name the file that the user knows."""
     try:
         # UMB keeps rewards by the alphabet; the first of the source is meant.
         wanted = reward or next(iter(report["rewards"]), None)
@@ -215,7 +225,10 @@ def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any
 
 
 def _add_deadlock_rewards(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
-    """The rewards of deadlock states, which Storm leaves out and PRISM counts, added to the loops Storm gave them."""
+    """Return the model with the rewards of deadlock states, which Storm leaves out and PRISM counts.
+
+    They are added to the loops that Storm gave these states.
+    """
     if not deadlocks:
         return imported
     mdp, earned = imported.mdp, deadlocks["rewards"]
@@ -233,6 +246,7 @@ def _add_deadlock_rewards(imported: Imported, deadlocks: Mapping[str, Any], want
 
 
 def _add_rewards(amounts: FloatArray, choices: IntArray, more: Sequence[float] | None) -> FloatArray:
+    """Return the rewards of choices with `more` added to some. Raises InputError when one grows too large."""
     if more is None:
         return amounts
     total = amounts.copy()
@@ -245,7 +259,7 @@ def _add_rewards(amounts: FloatArray, choices: IntArray, more: Sequence[float] |
 
 
 def _name_observations(imported: Imported, text: str, constants: Mapping[str, Any]) -> Imported:
-    """Observations named by the values of the observables, where the source tells them."""
+    """Return the model with observations named by the values of the observables, where the source gives them."""
     if imported.observer is None:
         return imported
     seen, count = imported.observer.emission.columns, len(imported.observer.observations)

@@ -1,4 +1,8 @@
-"""The inside of a UMB file: the tar archive in memory, its index, and values of the declared types."""
+"""The inside of a UMB file: the tar archive in memory, its index, and values of the declared types.
+
+Nothing in a file is trusted: sizes are held against the bytes that are there, archives may grow only so far when they
+are decompressed, and members that are links or lead out of the archive are refused.
+"""
 
 from __future__ import annotations
 
@@ -40,38 +44,38 @@ class Archive:
     members: Mapping[str, memoryview]
 
     def fail(self, member: str, finding: str, advice: str = "") -> NoReturn:
-        """Refuse the file for what was found in one member."""
+        """Raise InputError for a fault in one member."""
         raise InputError([Fault(member, finding, advice)], self.source)
 
     def bytes(self, member: str) -> memoryview:
-        """The content of a member that must be there."""
+        """Return the content of a member that must be there."""
         if member not in self.members:
             self.fail(member, "is missing from the archive")
         return self.members[member]
 
     def array(self, member: str, dtype: str, count: int) -> NDArray[Any]:
-        """`count` little-endian entries, without a copy; the declared count must be what is there."""
+        """Return `count` little-endian entries without a copy; the declared count must be what is there."""
         content, size = self.bytes(member), np.dtype(dtype).itemsize
         if len(content) != count * size:
             self.fail(member, f"holds {len(content):,} bytes, but {count:,} entries of {size} bytes are declared")
         return np.frombuffer(content, dtype=dtype)
 
     def bits(self, member: str, count: int) -> NDArray[np.bool_]:
-        """`count` bits, the lowest of a byte first, filled up to whole bytes or 8-byte words."""
+        """Return `count` bits, the lowest of a byte first, filled up to whole bytes or 8-byte words."""
         content = self.bytes(member)
         if not (count + 7) // 8 <= len(content) <= (count + 63) // 64 * 8:
             self.fail(member, f"holds {len(content):,} bytes, but {count:,} bits are declared")
         return np.unpackbits(np.frombuffer(content, np.uint8), count=count, bitorder="little").astype(bool)
 
     def offsets(self, member: str, rows: int, entries: int) -> NDArray[np.int64]:
-        """Where every row starts, and the end: from 0 to `entries`, never falling."""
+        """Return the first entry of every row, and the end: from 0 to `entries`, never falling."""
         starts = self.array(member, "<u8", rows + 1)
         if starts[0] != 0 or starts[-1] != entries or (starts[1:] < starts[:-1]).any():
             self.fail(member, f"must rise from 0 to {entries:,}, the declared number of entries")
         return starts.astype(np.int64)
 
     def indices(self, member: str, dtype: str, count: int, *, below: int) -> NDArray[np.int64]:
-        """`count` numbers, each below `below`."""
+        """Return `count` numbers, each below `below`."""
         numbers = self.array(member, dtype, count)
         if count and int(numbers.max()) >= below:
             first = int(np.argmax(numbers >= below))
@@ -79,7 +83,7 @@ class Archive:
         return numbers.astype(np.int64)
 
     def strings(self, folder: str, count: int) -> list[str]:
-        """`count` texts, stored end to end beside their offsets."""
+        """Return `count` texts, stored end to end beside their offsets."""
         text = bytes(self.members.get(f"{folder}/strings.bin", b""))
         ends = self.offsets(f"{folder}/string-mapping.bin", count, len(text)).tolist()
         try:
@@ -89,7 +93,11 @@ class Archive:
 
 
 def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Archive:
-    """Read a tar archive, plain or compressed with gzip, xz or bzip2; what is not a plain file inside is refused."""
+    """Read a tar archive, plain or compressed with gzip, xz or bzip2; what is not a plain file inside is refused.
+
+    max_bytes: the most that the archive may have, stored and decompressed.
+    Raises InputError for a file that is damaged, too large or no archive.
+    """
     source = os.fspath(path)
     stored = read_bytes(path, max_bytes=max_bytes, advice="raise the limit if the file is trusted")
     try:
@@ -104,11 +112,15 @@ def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
 
 
 def _refuse(source: str, finding: str, advice: str = "", *, member: str = "") -> InputError:
+    """Return the InputError for a file, or for one of its members."""
     return InputError([Fault(member, finding, advice)], source)
 
 
 def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None:
-    """The tar archive inside; unpacked piece by piece, so that a small file cannot fill the memory. None: it is one."""
+    """Return the tar archive inside a compressed file; None when the file is one itself.
+
+    It is unpacked piece by piece, so that a small file cannot fill the memory.
+    """
     opener = next((opener for magic, opener in _OPENERS.items() if stored.startswith(magic)), None)
     if opener is None:
         return None
@@ -126,7 +138,7 @@ def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None
 
 
 def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, memoryview]:
-    """Name -> content of every plain file, as a part of `view`, without a copy."""
+    """Return name -> content of every plain file, as a part of `view`, without a copy."""
     members: dict[str, memoryview] = {}
     with tarfile.open(fileobj=content, mode="r:") as archive:
         for count, entry in enumerate(archive):
@@ -141,7 +153,7 @@ def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, me
 
 
 def _find_fault(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
-    """Why an entry is refused, or nothing."""
+    """Return why an entry is refused, or nothing."""
     path = PurePosixPath(entry.name)
     if path.is_absolute() or ".." in path.parts or "\\" in entry.name or "\0" in entry.name:
         return "leads out of the archive"
@@ -157,11 +169,12 @@ def _find_fault(entry: tarfile.TarInfo, members: Mapping[str, memoryview], lengt
 
 
 def _escape_name(name: str) -> str:
+    """Return the name of a member for a message."""
     return printable(name[:200])
 
 
 def pack_archive(members: Mapping[str, bytes], *, compressed: bool) -> bytes:
-    """The tar archive of some members; the same members give the same bytes."""
+    """Return the tar archive of some members; the same members give the same bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in members.items():
@@ -197,7 +210,7 @@ class _Field:
 
 
 def kind_of(archive: Archive, declared: Any, where: str) -> NumberType:
-    """The type that the index declares."""
+    """Return the type that the index declares; `where` is its path, for errors."""
     if not isinstance(declared, dict) or declared.get("type") not in list(_DEFAULT_BITS):  # it may be of any type
         name = declared.get("type") if isinstance(declared, dict) else declared
         archive.fail(INDEX, f"{where}: the type {name!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
@@ -209,7 +222,7 @@ def kind_of(archive: Archive, declared: Any, where: str) -> NumberType:
 
 
 def numbers(archive: Archive, member: str, kind: NumberType, count: int) -> FloatArray:
-    """`count` numbers of the declared type, as float64."""
+    """Return `count` numbers of the declared type, as float64."""
     if kind == NumberType("double", 64):
         return archive.array(member, "<f8", count).astype(np.float64)
     if kind.name in ("int", "uint") and kind.bits in (8, 16, 32, 64):
@@ -220,7 +233,7 @@ def numbers(archive: Archive, member: str, kind: NumberType, count: int) -> Floa
 
 
 def _divide_words(words: NDArray[np.uint64]) -> FloatArray:
-    """Signed numerator and unsigned denominator, lowest word first."""
+    """Return fractions from a signed numerator and an unsigned denominator, lowest word first."""
     half = words.shape[1] // 2
     over, under = words[:, :half], words[:, half:]
     negative = over[:, -1] >> np.uint64(63) == 1
@@ -231,12 +244,13 @@ def _divide_words(words: NDArray[np.uint64]) -> FloatArray:
 
 
 def _join_words(words: NDArray[np.uint64]) -> FloatArray:
+    """Return unsigned numbers of several 64-bit words, lowest first, as floats."""
     with np.errstate(over="ignore"):
         return np.asarray(words.astype(np.float64) @ np.ldexp(1.0, 64 * np.arange(words.shape[1])), dtype=np.float64)
 
 
 def _fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[_Field], int]:
-    """The variables of one valuation class, and how many bytes an entry takes."""
+    """Return the variables of one valuation class, and how many bytes an entry takes."""
     if not isinstance(declared, list):
         archive.fail(INDEX, f"{where}: a list of variables is expected")
     fields: list[_Field] = []
@@ -262,20 +276,21 @@ def _fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[_Field
 
 
 def _whole(archive: Archive, value: Any, where: str) -> int:
+    """Return a number of bits; anything else is refused."""
     if type(value) is not int or not 0 <= value <= _MAX_BITS:
         archive.fail(INDEX, f"{where}: {value!r} is not a number of bits")
     return value
 
 
 def _is_readable(field: _Field) -> bool:
-    """Whether the variable is of a type that NumPy can hold."""
+    """Return whether the variable is of a type that NumPy can hold."""
     return field.kind == NumberType("double", 64) or (
         field.kind.name in ("bool", "int", "uint") and field.kind.bits <= 64
     )
 
 
 def variable(entries: NDArray[np.uint8], field: _Field) -> NDArray[Any]:
-    """The value of one variable in every entry; one that is not there is NaN."""
+    """Return the value of one variable in every entry; one that is not there is NaN."""
     raw = _bits(entries, field.first_bit, field.kind.bits)
     value = _convert_type(raw, field)
     if not field.optional:
@@ -285,6 +300,7 @@ def variable(entries: NDArray[np.uint8], field: _Field) -> NDArray[Any]:
 
 
 def _convert_type(raw: NDArray[np.uint64], field: _Field) -> NDArray[Any]:
+    """Return raw bits as values of the declared type."""
     if field.kind.name == "double":
         return raw.view(np.float64)
     if field.kind.name == "bool":
@@ -296,7 +312,7 @@ def _convert_type(raw: NDArray[np.uint64], field: _Field) -> NDArray[Any]:
 
 
 def _bits(entries: NDArray[np.uint8], first: int, width: int) -> NDArray[np.uint64]:
-    """Bits first .. first + width - 1 of every entry, the lowest bit of the lowest byte first."""
+    """Return bits first .. first + width - 1 of every entry, the lowest bit of the lowest byte first."""
     byte, shift = divmod(first, 8)
     value = np.zeros(len(entries), dtype=np.uint64)
     for position in range((shift + width + 7) // 8):
@@ -326,7 +342,7 @@ class Reading:
 
 
 def open_index(archive: Archive) -> Reading:
-    """The index of an archive; refused unless it declares a model that can be read."""
+    """Return the index of an archive. Raises InputError unless it declares a model that can be read."""
     content = archive.bytes(INDEX)
     if len(content) > _MAX_INDEX:
         archive.fail(INDEX, f"has {len(content):,} bytes; the limit is {_MAX_INDEX:,}")
@@ -353,6 +369,7 @@ def open_index(archive: Archive) -> Reading:
 
 
 def _count(archive: Archive, system: Mapping[str, Any], name: str) -> int:
+    """Return a declared count, which must be a whole number that is not absurd."""
     value = system.get(f"#{name}", 0)
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
         archive.fail(INDEX, f"transition-system.#{name} is {value!r}, not a count")
@@ -360,7 +377,10 @@ def _count(archive: Archive, system: Mapping[str, Any], name: str) -> int:
 
 
 def valuations(reading: Reading, entity: str, count: int) -> dict[str, NDArray[Any]]:
-    """Variable -> its value for every state (or observation)."""
+    """Return variable -> its value for every state (or observation).
+
+    Variables of other types are left out with a warning.
+    """
     declared = mapping(reading, mapping(reading, reading.index, "valuations"), entity)
     if not declared:
         return {}
@@ -378,7 +398,7 @@ def valuations(reading: Reading, entity: str, count: int) -> dict[str, NDArray[A
 
 
 def mapping(reading: Reading, holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """A JSON object inside another; nothing is as good as an empty one."""
+    """Return a JSON object inside another; nothing is as good as an empty one."""
     value = holder.get(key)
     if value is None:
         return {}

@@ -35,7 +35,7 @@ _SHOWN = 5
 
 
 def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
-    """The first choice of every state, and the branches of every choice as they are stored."""
+    """Return the first choice of every state, and the branches of every choice as they are stored."""
     archive, counts, member = reading.archive, reading.counts, "branch-to-probability.bin"
     states, choices, branches = counts["states"], counts["choices"], counts["branches"]
     targets = archive.indices("branch-to-target.bin", "<u8", branches, below=states)
@@ -56,13 +56,14 @@ def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
 
 
 def _read_starts(archive: Archive, member: str, rows: int, entries: int) -> IntArray:
-    """Where rows start; the member may be left out where every row has one entry."""
+    """Return the first entry of every row; the member may be left out where every row has one entry."""
     if member not in archive.members and rows == entries:
         return np.arange(rows + 1)
     return archive.offsets(member, rows, entries)
 
 
 def _read_probabilities(reading: Reading) -> FloatArray:
+    """Return the probability of every branch; 1 where the file declares none."""
     declared, branches = reading.system.get("branch-probability-type"), reading.counts["branches"]
     if declared is None:
         return np.ones(branches)  # a choice of several branches is then refused by its sum
@@ -73,7 +74,10 @@ def _read_probabilities(reading: Reading) -> FloatArray:
 def _check_rows(
     reading: Reading, rows: SparseRows, member: str, describe: Callable[[int], str]
 ) -> tuple[SparseRows, int, float]:
-    """Rows that sum to 1, how many were scaled, and by how much at most; others are refused."""
+    """Return rows that sum to 1, how many were scaled, and by how much at most.
+
+    describe: what messages call a row. Raises InputError for rows that are no distributions.
+    """
     values, row_of = rows.values, rows.row_of_entry()
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     faults = [f"{describe(int(row_of[entry]))}: {values[entry]} is not a probability" for entry in wrong[:_SHOWN]]
@@ -88,7 +92,7 @@ def _check_rows(
 
 
 def _merge_columns(rows: SparseRows) -> SparseRows:
-    """Columns ascending in every row, none twice and none zero; usually a file has them so already."""
+    """Return rows with ascending columns, none twice and none zero; usually a file has them so already."""
     rising = rows.columns[1:] > rows.columns[:-1]
     first_of_row = np.zeros(rows.columns.size + 1, dtype=bool)
     first_of_row[rows.starts] = True
@@ -101,7 +105,7 @@ def _merge_columns(rows: SparseRows) -> SparseRows:
 def _add_stay(
     choices: ActionTable, states: Sequence[str], actions: tuple[str, ...], faults: Faults
 ) -> tuple[ActionTable, tuple[str, ...]]:
-    """States without a choice stay where they are for ever, by an action of its own."""
+    """Return the choices with one more in states that have none: an action of its own that stays there for ever."""
     stuck = np.flatnonzero(np.diff(choices.choice_start) == 0)
     if not stuck.size:
         return choices, actions
@@ -121,14 +125,14 @@ def _add_stay(
 
 
 def deadlock_warning(states: Sequence[str]) -> str:
-    """What is done about states in which nothing can happen."""
+    """Return the warning about states in which nothing can happen."""
     count = "1 state has" if len(states) == 1 else f"{len(states):,} states have"
     stay = "stays" if len(states) == 1 else "stay"
     return f"{count} no choice (a deadlock) and {stay} for ever, where the state's reward is earned: {some(states)}"
 
 
 def _read_emission(reading: Reading, states: int, count: int) -> SparseRows:
-    """What is seen in every state, for sure or by chance."""
+    """Return what is seen in every state, for sure or by chance."""
     archive, folder = reading.archive, "observations/states"
     declared = reading.system.get("observation-probability-type")
     if declared is None:
@@ -152,7 +156,7 @@ _MAX_UNSEEN = 1 << 16  # observations that no state shows
 
 
 def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_bytes: int = MAX_BYTES) -> Imported:
-    """Read a discrete-time UMB model with at most one player; a Markov chain becomes an MDP of one choice a state.
+    """Read a discrete-time UMB model with at most one player; a Markov chain becomes an MDP of one choice per state.
 
     path: the file.
     reward: the reward structure that becomes MDP.rewards; the first if it is None.
@@ -187,6 +191,7 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
 
 
 def _state_names(reading: Reading, variables: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
+    """Return the names of states: those that opaq wrote, else made of their variables."""
     if "opaq/states/string-mapping.bin" in reading.archive.members:
         return distinct(reading.archive.strings("opaq/states", reading.counts["states"]))
     count, longest = reading.counts["states"], sum(len(name) + 22 for name in variables)
@@ -197,6 +202,7 @@ def _state_names(reading: Reading, variables: Mapping[str, NDArray[Any]]) -> tup
 
 
 def _read_start(reading: Reading) -> FloatArray:
+    """Return the start: the distribution that opaq wrote, else every initial state as likely."""
     archive, counts = reading.archive, reading.counts
     if not counts["initial-states"]:
         archive.fail(INDEX, "the model has no initial state")
@@ -216,7 +222,7 @@ def _read_start(reading: Reading) -> FloatArray:
 
 
 def _read_actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, ...], IntArray]:
-    """The action names, and the action of every choice; no state has two choices of one action."""
+    """Return the action names, and the action of every choice; no state has two choices of one action."""
     position = np.arange(choice_start[-1]) - np.repeat(choice_start[:-1], np.diff(choice_start))
     count, folder = reading.counts["choice-actions"], "actions/choices"
     if not count or f"{folder}/values.bin" not in reading.archive.members:
@@ -234,7 +240,10 @@ def _read_actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, 
 def _separate_choices(
     names: tuple[str, ...], chosen: IntArray, choice_start: IntArray
 ) -> tuple[tuple[str, ...], IntArray]:
-    """Rename the second, third, ... choice of the same action in a state to "name.2", "name.3", ..."""
+    """Rename the second, third, ... choice of the same action in a state to "name.2", "name.3", ...
+
+    names: of the actions; chosen: [choice] -> action. Returns the new names and actions.
+    """
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
     key = state_of * len(names) + chosen
     order = np.argsort(key, kind="stable")
@@ -248,7 +257,7 @@ def _separate_choices(
 
 
 def _annotations(reading: Reading, group: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """The folder, the name and the description of every annotation of a group."""
+    """Yield the folder, the name and the description of every annotation of a group."""
     for key, declared in mapping(reading, mapping(reading, reading.index, "annotations"), group).items():
         if not isinstance(declared, dict) or not isinstance(declared.get("applies-to"), list):
             reading.archive.fail(INDEX, f"annotations.{group}.{key} does not say what it applies to")
@@ -259,6 +268,7 @@ def _annotations(reading: Reading, group: str) -> Iterator[tuple[str, str, Mappi
 
 
 def _read_labels(reading: Reading) -> dict[str, IntArray]:
+    """Return label -> states."""
     labels: dict[str, IntArray] = {}
     total = 0
     for folder, name, declared in _annotations(reading, "aps"):
@@ -276,7 +286,7 @@ def _read_labels(reading: Reading) -> dict[str, IntArray]:
 
 
 def _read_rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict[str, FloatArray]:
-    """Reward -> [choice]: what the state gives, what the choice gives, and what its branches give on average.
+    """Return reward -> [choice]: what the state gives, what the choice gives, and what its branches give on average.
 
     States without a choice have one here: to stay.
     """
@@ -308,12 +318,13 @@ def _read_rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) ->
 
 
 def _insert_stay(values: FloatArray, of_state: FloatArray, choice_start: IntArray) -> FloatArray:
-    """A reward with what states without a choice earn for staying there: their own reward."""
+    """Return a reward with what states without a choice earn for staying there: their own reward."""
     stuck = np.flatnonzero(np.diff(choice_start) == 0)
     return floats(np.insert(values, choice_start[stuck], of_state[stuck])) if stuck.size else frozen(values)
 
 
 def _per_choice(values: FloatArray, entity: str, choice_start: IntArray, rows: SparseRows) -> FloatArray:
+    """Return values of states, choices or branches (`entity`) as the reward of every choice."""
     if entity == "states":
         return np.repeat(values, np.diff(choice_start))
     if entity == "choices":
@@ -323,6 +334,7 @@ def _per_choice(values: FloatArray, entity: str, choice_start: IntArray, rows: S
 
 
 def _choose_rewards(archive: Archive, rewards: Mapping[str, FloatArray], name: str | None, choices: int) -> FloatArray:
+    """Return the rewards that become those of the model: by name, the first, or zeros."""
     if name is None:
         return floats(next(iter(rewards.values()), np.zeros(choices)))
     if name not in rewards:
@@ -332,6 +344,7 @@ def _choose_rewards(archive: Archive, rewards: Mapping[str, FloatArray], name: s
 
 
 def _observer(reading: Reading) -> Observer | None:
+    """Return the observer of the file's observations; None when it has none of states."""
     count, states = reading.counts["observations"], reading.counts["states"]
     if not count:
         return None
@@ -346,6 +359,7 @@ def _observer(reading: Reading) -> Observer | None:
 
 
 def _observation_names(reading: Reading, count: int) -> tuple[str, ...]:
+    """Return the names of observations: those that opaq wrote, else made of their variables."""
     if "opaq/observations/string-mapping.bin" in reading.archive.members:
         return distinct(reading.archive.strings("opaq/observations", count))
     # Storm 2.0 writes wrong values of observables: what it says is not taken for a name.
