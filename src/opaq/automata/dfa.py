@@ -26,7 +26,10 @@ State = TypeVar("State", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The moves of a deterministic automaton over numbered letters; state 0 is the one before anything is read."""
+    """The moves of a deterministic automaton over numbered letters; state 0 is the one before anything is read.
+
+    The letters themselves are kept by the caller: column i of `moves` is for letter i.
+    """
 
     moves: IntArray  # [state, letter] -> state
     accepting: BoolArray  # [state]
@@ -109,7 +112,10 @@ def tabulate(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntA
 
 
 def _evaluate_guard(guard: Guard, alphabet: tuple[frozenset[str], ...], known: dict[Guard, BoolArray]) -> BoolArray:
-    """Return [letter] -> whether a guard holds; `known` keeps the answers, because edges share guards."""
+    """Return [letter] -> whether a guard holds.
+
+    known: guard -> its answer so far; edges share guards and parts of guards, so each is evaluated once.
+    """
     if guard in known:
         return known[guard]
     if guard.kind == "label":
@@ -132,7 +138,8 @@ def minimise(table: Table) -> Table:
     """
     if not table.moves.size:
         return Table(table.moves[:1], table.accepting[:1])
-    classes = _refine_classes(_distinct_columns(table.moves), table.accepting)
+    # Letters that do the same everywhere split no class: refinement needs each of them once.
+    classes = _refine_classes(np.unique(table.moves, axis=1), table.accepting)
     initial = _initial_class(table.moves, classes, table.accepting)
     member = dict(zip(reversed(classes.tolist()), range(classes.size - 1, -1, -1), strict=True))
     accepts = {name: bool(table.accepting[state]) for name, state in member.items()}
@@ -144,12 +151,6 @@ def minimise(table: Table) -> Table:
     number[order] = np.arange(len(order))
     moves = number[np.array([targets[name] for name in order])]
     return Table(frozen(moves), frozen(np.array([accepts[name] for name in order], dtype=bool)))
-
-
-def _distinct_columns(moves: IntArray) -> IntArray:
-    """Return the moves without letters that do the same everywhere: refinement needs each of them once."""
-    distinct: IntArray = np.unique(moves, axis=1)
-    return distinct
 
 
 def _refine_classes(moves: IntArray, accepting: BoolArray) -> IntArray:
@@ -164,7 +165,11 @@ def _refine_classes(moves: IntArray, accepting: BoolArray) -> IntArray:
 
 
 def _initial_class(moves: IntArray, classes: IntArray, accepting: BoolArray) -> int:
-    """Return the class of the initial state before anything is read: one that moves alike, or a new number."""
+    """Return the class of the initial state before anything is read: one that moves alike, or a new number.
+
+    moves, accepting: the table; classes: [state] -> class.
+    Among classes that move alike, one that does not accept is preferred.
+    """
     entered = np.unique(moves)  # a state that is never entered has no say
     alike = entered[(classes[moves[entered]] == classes[moves[0]]).all(axis=1)]
     if not alike.size:
@@ -196,19 +201,13 @@ def to_automaton(table: Table, letters: Sequence[Letter]) -> Automaton:
     edges: list[Edge] = []
     known: dict[bytes, Guard] = {}  # many states tell the same letters apart
     for source, row in enumerate(table.moves):
-        for target in _targets(row, source):
+        for target in sorted(set(row.tolist()), key=lambda state: (state == source, state)):
             key = (row == target).tobytes()
             if key not in known:
                 known[key] = cover_letters(bits[row == target], bits[row != target], labels)
             edges.append(Edge(source, target, known[key]))
     names = tuple(f"q{state}" for state in range(len(table.moves)))
     return Automaton(names, 0, frozenset(np.flatnonzero(table.accepting).tolist()), tuple(edges))
-
-
-def _targets(row: IntArray, source: int) -> list[int]:
-    """Return the states that a row of moves leads to, ascending, the source itself last."""
-    targets = sorted(set(row.tolist()))
-    return [target for target in targets if target != source] + [source] * (source in targets)
 
 
 def cover_letters(inside: IntArray, outside: IntArray, labels: Sequence[str]) -> Guard:

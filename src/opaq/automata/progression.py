@@ -28,6 +28,7 @@ class Diagrams:
     """
 
     def __init__(self, *, most: int = 500_000) -> None:
+        """Make an empty store; `most` is the number of nodes beyond which BudgetError is raised."""
         self._most = most
         self._nodes: list[tuple[int, int, int]] = [(_NO_VARIABLE, 0, 0), (_NO_VARIABLE, 1, 1)]
         self._number: dict[tuple[int, int, int], int] = {}
@@ -129,6 +130,11 @@ class Progression:
     """
 
     def __init__(self, formula: Formula, labels: tuple[str, ...]) -> None:
+        """Number the subformulas of a formula.
+
+        labels: the label of every bit of a letter.
+        Raises BudgetError for more than _MAX_ATOMS labels and temporal operators.
+        """
         self._bit = {label: bit for bit, label in enumerate(labels)}
         self._nodes: list[_Node] = []
         self._number: dict[_Node, int] = {}
@@ -322,6 +328,7 @@ class PastFormula:
     """
 
     def __init__(self, formula: Formula, labels: tuple[str, ...]) -> None:
+        """Number the subformulas of a formula about the past; `labels` are those of the bits of a letter."""
         self._bit = {label: bit for bit, label in enumerate(labels)}
         self._nodes: list[tuple[str, tuple[int, ...]]] = []
         self._number: dict[Formula, int] = {}
@@ -361,7 +368,11 @@ class PastFormula:
 
 
 def _temporal(kind: str, number: int, parts: tuple[int, ...], now: list[bool], before: _PastState) -> bool:
-    """Return whether a past operator holds now: O f = f | Y O f, H f = f & WY H f, f S g = g | (f & Y(f S g))."""
+    """Return whether a past operator holds now: O f = f | Y O f, H f = f & WY H f, f S g = g | (f & Y(f S g)).
+
+    number, parts: the numbers of the operator and of its operands.
+    now: the truths of the operands at this position; before: the state, truths at the position before.
+    """
     first = before == START
     if kind in ("yesterday", "weak_yesterday"):
         return kind == "weak_yesterday" if first else bool(before >> parts[0] & 1)

@@ -78,7 +78,10 @@ def explain(formula: Formula, automaton: Automaton, *, alphabet: Sequence[Letter
     if shorter == formula:
         return warnings
     labels = sorted(formula.labels())
-    everywhere = len(labels) <= _FULL and _are_equivalent(formula, shorter, _all_letters(labels))
+    everywhere = False
+    if len(labels) <= _FULL:
+        letters = _all_letters(labels)
+        everywhere = _has_table(shorter, minimise(_tabulate_formula(formula, letters)), letters)
     where = "" if everywhere else " on the label sets that occur"
     if shorter.kind in ("true", "false"):
         return [*warnings, f"{formula} is {shorter} of every run{where}: there is nothing to hide"]
@@ -119,13 +122,12 @@ def _shorter(formula: Formula) -> Iterator[Formula]:
                 yield Formula(formula.kind, parts=(*before, inner, *after))
 
 
-def _are_equivalent(one: Formula, other: Formula, letters: Sequence[Letter]) -> bool:
-    """Return whether two formulas accept the same words over the letters."""
-    return _has_table(other, minimise(_tabulate_formula(one, letters)), letters)
-
-
 def _has_table(formula: Formula, aim: Table, letters: Sequence[Letter]) -> bool:
-    """Return whether a formula has the given minimal table; False when its own grows too large."""
+    """Return whether a formula has the given minimal table.
+
+    aim: the table; minimal tables of one language are equal, because states are numbered breadth first.
+    Returns False when the formula's own table grows too large.
+    """
     try:
         table = minimise(_tabulate_formula(formula, letters))
     except BudgetError:
@@ -134,10 +136,10 @@ def _has_table(formula: Formula, aim: Table, letters: Sequence[Letter]) -> bool:
     return same_shape and bool((table.moves == aim.moves).all() and (table.accepting == aim.accepting).all())
 
 
-def _all_letters(labels: Sequence[str]) -> list[Letter]:
+def _all_letters(labels: Sequence[str]) -> tuple[Letter, ...]:
     """Return every subset of the labels."""
     sizes = (combinations(labels, size) for size in range(len(labels) + 1))
-    return [frozenset(chosen) for chosen in chain.from_iterable(sizes)]
+    return tuple(frozenset(chosen) for chosen in chain.from_iterable(sizes))
 
 
 def language_automaton(

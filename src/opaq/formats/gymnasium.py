@@ -92,7 +92,10 @@ def _refuse(env_id: str, finding: str, advice: str = "") -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """Every transition of positive probability, one entry each."""
+    """Every transition of positive probability, one entry each.
+
+    ends: whether the episode is over after it. States and actions are numbered as in the environment.
+    """
 
     num_states: int
     num_actions: int
@@ -174,7 +177,10 @@ def _check(moves: _Moves, faults: Faults) -> None:
 
 
 def _read_start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
-    """Return the start distribution; zeros after noting that it is none."""
+    """Return the start distribution; zeros after noting that it is none.
+
+    num_states: how many states `P` has; 0 when it could not be read, and then nothing is compared.
+    """
     try:
         start = np.asarray(getattr(environment, "initial_state_distrib", None), dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -237,7 +243,10 @@ def _actions(name: str, count: int) -> tuple[str, ...]:
 
 
 def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArray]:
-    """Return what the number of a state stands for, where that is known: variable -> [state]."""
+    """Return what the number of a state stands for, where that is known: variable -> [state].
+
+    name: the environment without version; "" for any that is not Gymnasium's own.
+    """
     states = np.arange(num_states)
     shape = _shape(environment, name)
     if shape is not None and shape[0] * shape[1] == num_states:

@@ -57,7 +57,11 @@ def automaton_from_hoa(text: str, *, source: str = "") -> Automaton:
 
 @dataclass(slots=True)
 class _Header:
-    """The lines before the body; labels in aliases are still numbers."""
+    """The lines before the body; labels in aliases are still numbers.
+
+    start: the token of the initial state's number. accepts: None when the marks of states tell, else whether all
+        accept.
+    """
 
     num_states: int | None = None
     start: int | None = None  # the token
@@ -70,7 +74,10 @@ class _Header:
 
 @dataclass(slots=True)
 class _Body:
-    """The states and edges as they are listed, each with the token it begins with."""
+    """The states and edges as they are listed, each with the token it begins with.
+
+    names: state -> its name; marked: the accepting states; edges: (source, target, guard, token).
+    """
 
     names: dict[int, tuple[str, int]] = field(default_factory=dict)
     marked: set[int] = field(default_factory=set)
@@ -217,7 +224,10 @@ def _rename_labels(guard: Guard, labels: Sequence[str]) -> Guard:
 
 
 def _read_state(tokens: Tokens, header: _Header, body: _Body) -> None:
-    """Read one state with its name, mark and edges into the body."""
+    """Read one state with its name, mark and edges into the body.
+
+    Edges have labels of their own, share that of the state, or have none: then there is one edge for every letter.
+    """
     shared = _parse_label(tokens, header)
     at, state = tokens.at, _read_number(tokens, "the number of a state", most=_MAX_STATES)
     if state in body.names:
@@ -256,7 +266,10 @@ def _read_marks(tokens: Tokens) -> bool:
 
 
 def _label_edges(tokens: Tokens, header: _Header, targets: list[int], first: int) -> list[tuple[int, Guard]]:
-    """Return (target, guard) for edges without labels: the i-th one is for the letter whose bits are those of i."""
+    """Return (target, guard) for edges without labels: the i-th one is for the letter whose bits are those of i.
+
+    targets: where they lead; first: the token of the first one, for faults.
+    """
     labels = header.labels or []
     if len(labels) > _MAX_IMPLICIT or len(targets) != 1 << len(labels):
         finding = f"{len(targets)} edges without labels, not one for each of the 2^{len(labels)} letters"
@@ -299,7 +312,10 @@ def _name_states(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
 
 
 def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_states: int) -> list[int]:
-    """Refuse letters with two targets; return the states that lack an edge for some letter."""
+    """Refuse letters with two targets; return the states that lack an edge for some letter.
+
+    The letters that edges cover are kept as decision diagrams, so that 2^labels letters need not be listed.
+    """
     index_of = {label: position for position, label in enumerate(header.labels or [])}
     covered = [FALSE] * num_states
     diagrams = Diagrams(most=_MAX_STATES)
@@ -344,7 +360,10 @@ def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
 
 
 def _split_edges(edges: Sequence[Edge], state: int, index_of: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield the edges of a state, each without the letters of those before it, and staying where none matches."""
+    """Yield the edges of a state as (label expression, target), no two for one letter.
+
+    Each is without the letters of those before it, and the last one stays where none matches; empty ones are left out.
+    """
     diagrams = Diagrams()
     earlier: list[tuple[int, Guard]] = []
     for guard, target in [*((edge.guard, edge.target) for edge in edges), (Guard("true"), state)]:

@@ -44,7 +44,11 @@ def _model_to_dict(imported: Imported, export: Export) -> dict[str, Any]:
 
 
 def _own_format(name: str, endings: tuple[str, ...], to_text: Callable[[dict[str, Any]], str]) -> Format:
-    """Return the format of our own mappings, which `to_text` writes; `opaq.load` reads them."""
+    """Return the format of our own mappings; `opaq.load` reads them.
+
+    name, endings: as in Format.
+    to_text: writes a mapping.
+    """
     writers: dict[str, Callable[[Any, Export], str]] = {
         "problem": lambda problem, export: to_text(problem_to_dict(problem)),
         "model": lambda imported, export: to_text(_model_to_dict(imported, export)),

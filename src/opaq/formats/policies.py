@@ -100,7 +100,10 @@ def chain_to_drn(product: Product, pi: FloatArray) -> str:
 
 
 def _drn_state(state: int, reward: float, marks: list[str], targets: list[tuple[int, float]]) -> Iterator[str]:
-    """Yield the lines of one state; one without a transition loops and is labelled `horizon`."""
+    """Yield the lines of one state; one without a transition loops and is labelled `horizon`.
+
+    marks: its labels; targets: (next state, probability).
+    """
     stuck = not targets
     yield " ".join([f"state {state} [{reward!r}]", *marks, *(("horizon",) if stuck else ())])
     yield "\taction 0 [0]"
@@ -125,7 +128,10 @@ def _label(name: str) -> str:
 
 
 def _only_choice(policy: Policy, mdp: MDP, state: int, faults: Faults) -> int:
-    """Return the choice that a deterministic policy takes in a state; -1 after noting that it takes none or several."""
+    """Return the choice that a deterministic policy takes in a state; -1 after noting that it takes none or several.
+
+    Where a state has one choice the policy need not have a row.
+    """
     choices = range(*mdp.choice_start[state : state + 2].tolist())
     row = policy.rows.get((mdp.states[state],))
     if len(choices) == 1:
@@ -159,7 +165,7 @@ def _words(key: RowKey) -> list[str]:
 
 
 def _align(line: list[str], widths: list[int], split: int) -> str:
-    """Return one line of a table: names to the left, numbers to the right."""
+    """Return one line of a table: the first `split` cells to the left, the numbers after them to the right."""
     cells = (
         text.ljust(width) if column < split else text.rjust(width)
         for column, (text, width) in enumerate(zip(line, widths, strict=True))

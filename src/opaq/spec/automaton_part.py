@@ -120,7 +120,12 @@ def _check_labels(cursor: Cursor, mentioned: set[str] | frozenset[str]) -> bool:
 
 
 def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool) -> Automaton | None:
-    """Return the automaton of a formula or an expression over the label sets that occur, with warnings noted."""
+    """Return the automaton of a formula or an expression over the label sets that occur; None after a fault.
+
+    kind: the notation of the text at the cursor.
+    minimal: whether the automaton is made minimal.
+    Labels that the model does not have are faults; what its author should know is noted as warnings.
+    """
     text = cursor.value
     if not isinstance(text, str):
         return cursor.wrong("text", f"write it in quotes, e.g. {_EXAMPLES[kind]}")

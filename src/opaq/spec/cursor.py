@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -64,7 +64,12 @@ class NameTable:
 
     @classmethod
     def of(cls, kind: str, names: tuple[str, ...] | None, *, cells: bool = False) -> NameTable:
-        """Number some names in their order; `names` is None when they could not be read."""
+        """Number some names in their order.
+
+        kind: what messages call one of them.
+        names: the names; None when they could not be read.
+        cells: whether they are those of grid cells.
+        """
         return cls(kind, None if names is None else positions(names), cells)
 
     def __len__(self) -> int:
@@ -113,6 +118,7 @@ class NameTable:
         return None if None in indices else [index for index in indices if index is not None]
 
 
+@runtime_checkable
 class Sources(Protocol):
     """Reads the models and automata of other files that a problem file names.
 
@@ -197,7 +203,10 @@ class Cursor:
         self.error(f"is {shown(self.value)}, not {expected}", advice)
 
     def exceeds(self, count: float, limit: float, finding: str, advice: str = "") -> bool:
-        """Return whether a count is above its limit, and note `finding` if it is."""
+        """Return whether a count is above its limit, and note `finding` if it is.
+
+        finding, advice: the fault in words, as for `error`.
+        """
         if count > limit:
             self.error(finding, advice)
         return count > limit
@@ -233,9 +242,9 @@ class Cursor:
     def name(self) -> str | None:
         """Return a name: text of 1 to MAX_NAME characters without space around it, or an integer as its text."""
         value = self.value
-        if is_int(value):
-            return str(int(value))
         if not isinstance(value, str):
+            if is_int(value):
+                return str(int(value))
             self.wrong("a name", "put it in quotes" if isinstance(value, bool | float) else "")
         elif len(value) > _MAX_NAME:
             self.error(f"a name of {len(value):,} characters is too long", f"the limit is {_MAX_NAME:,}")

@@ -233,7 +233,10 @@ def _read_reward_list(cursor: Cursor) -> list[tuple[Cursor, float]]:
 
 
 def _tabulate_moves(board: _Board, *, slip: float, stay: bool, traps: IntArray) -> ActionTable:
-    """Return every action of every cell; traps hold the agent whatever it does."""
+    """Return every action of every cell; traps hold the agent whatever it does.
+
+    slip: the probability to move to each side; stay: whether there is an action that stays; traps: their states.
+    """
     num_states = board.free()[0].size
     own = np.arange(num_states)
     held = np.isin(own, traps)

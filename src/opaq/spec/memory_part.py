@@ -250,7 +250,10 @@ def _parts(memory: Memory, scope: Scope) -> Plain:
 
 
 def _write_rules(memory: Memory, node: int, scope: Scope) -> list[Plain]:
-    """Return the rules of one node: for each update the actions that share the states on which they make it."""
+    """Return the rules of one node: for each update the actions that share the states on which they make it.
+
+    An update that keeps the node needs no rule, and neither all states nor all actions are listed.
+    """
     rules: list[Plain] = []
     updates, listed = memory.update_of[node], scope.actions.listed  # [state, action]
     for update in np.unique(updates).tolist():

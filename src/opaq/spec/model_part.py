@@ -227,7 +227,11 @@ def _warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
 
 
 def model_scope(fields: Fields, states: NameTable, actions: NameTable) -> Scope:
-    """Return what the other keys of a model may refer to: its states and actions, and its labels, which are read."""
+    """Return what the other keys of a model may refer to: its states and actions, and its labels, which are read.
+
+    fields: the `model` or `grid` mapping.
+    states, actions: their names; without an index when they could not be read.
+    """
     scope = replace(fields.cursor.scope, states=states, actions=actions, labels={}, variables={})
     return replace(scope, labels=fields.read("labels", scope)) if "labels" in fields else scope
 
@@ -274,7 +278,10 @@ def _make(fields: Fields) -> Plant:
 
 
 def _list_names(fields: Fields, key: str, entries: TransitionEntries | None) -> tuple[str, ...] | None:
-    """Return the names under a key, else those of the arrays, numbered from 0; None after a fault."""
+    """Return the names under a key, "states" or "actions"; None after a fault.
+
+    entries: the arrays of transitions, which number them from 0 where the key is not there; None without arrays.
+    """
     if key in fields or entries is None:
         names: tuple[str, ...] | None = fields.read(key)
         return names

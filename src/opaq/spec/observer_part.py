@@ -126,7 +126,10 @@ def _mix_evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | N
 
 
 def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
-    """Return whether noise would let too many states show too many observations, which is noted."""
+    """Return whether noise would let too many states show too many observations, which is noted.
+
+    channel: [observation, new observation]; each emission becomes as many as its row has entries.
+    """
     after = observer.after_action
     columns = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
     entries = int(np.diff(channel.starts)[columns].sum())

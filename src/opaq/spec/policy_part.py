@@ -154,16 +154,11 @@ def _read_condition(cursor: Cursor, kind: ConditionKind) -> Condition | None:
     """Return a condition, read from its word or its mapping."""
     if kind.value is None:
         condition = kind.make()
-        _check_automaton(cursor, condition)
+        if isinstance(condition, AutomatonState) and not cursor.scope.has_automaton:
+            cursor.error(*NO_AUTOMATON)
         return condition
     value = kind.value.read(cursor.child(kind.of.key, cursor.value[kind.of.key]))
     return None if value is None else kind.make(value)
-
-
-def _check_automaton(cursor: Cursor, condition: Condition) -> None:
-    """Note the condition `automaton` where the secret has none."""
-    if isinstance(condition, AutomatonState) and not cursor.scope.has_automaton:
-        cursor.error(*NO_AUTOMATON)
 
 
 def _name_row(kind: str) -> Callable[[Cursor, Any], str | None]:
@@ -193,7 +188,11 @@ def _read_observations(cursor: Cursor, condition: Observations) -> tuple[str, ..
 def _read_latest(
     cursor: Cursor, spell: Callable[[Cursor], str | None], *, kind: str, most: int
 ) -> tuple[str, ...] | None:
-    """Return a list of 1 to `most` names, which `spell` reads; `kind` is what messages call them."""
+    """Return a list of 1 to `most` names, oldest first; None after a fault.
+
+    spell: reads one name.
+    kind: what messages call them, in the plural.
+    """
     entries = cursor.items()
     if entries is None:
         return None

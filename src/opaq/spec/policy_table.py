@@ -86,11 +86,13 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
 def _row_scope(problem: Problem, **more: Any) -> Scope:
     """Return what the rows of a policy for a problem may name; `more` are further fields of Scope."""
     automaton = problem.secret.automaton.states if isinstance(problem.secret, Language) else None
+    # Observers of other kinds name what they show in their trackers, which are not known here.
+    observations = problem.observer.seen_names if isinstance(problem.observer, Observer) else None
     return Scope.of(
         problem.mdp,
         has_automaton=automaton is not None,
         automaton=NameTable.of("automaton state", automaton),
-        observations=NameTable.of("observation", _observation_names(problem)),
+        observations=NameTable.of("observation", observations),
         **more,
     )
 
@@ -115,7 +117,11 @@ def policy_to_dict(policy: Policy, *, problem: Problem | None = None) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What the rows of one policy may say."""
+    """What the rows of one policy may say.
+
+    policy_class: what the rows condition on, in the order of their keys.
+    choices: the actions, or with a free memory "action>node".
+    """
 
     policy_class: PolicyClass
     mdp: MDP
@@ -195,7 +201,11 @@ def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
 
 
 def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> PolicyClass | None:
-    """Return what the policy conditions on: as the file says, else the keys of its rows."""
+    """Return what the policy conditions on: as the file says, else the keys of its rows; None after a fault.
+
+    rows: the rows that are mappings; the longest list in them says how many states or observations are kept.
+    problem: its own policy class gives the order of the keys and the memory machine.
+    """
     if "conditions_on" in fields:
         policy_class: PolicyClass | None = fields.read("conditions_on")
         return policy_class
@@ -219,15 +229,10 @@ def _longest(rows: list[Cursor], key: str) -> int:
     return max([1, *(len(names) for names in listed if isinstance(names, list | tuple))])
 
 
-def _observation_names(problem: Problem) -> tuple[str, ...] | None:
-    """Return what rows may call an observation; None where the observer is of a kind that only its tracker knows."""
-    return problem.observer.seen_names if isinstance(problem.observer, Observer) else None
-
-
 def _is_of_another_model(cursor: Cursor, problem: Problem, *, any_model: bool) -> bool:
     """Return whether a policy is for another model, by what it says or by the names it uses.
 
-    One fault, not one per row.
+    any_model: whether what it says does not matter. There is one fault then, not one per row.
     """
     data = cursor.value
     if not isinstance(data, Mapping):

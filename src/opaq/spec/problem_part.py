@@ -30,7 +30,7 @@ def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, fa
     sources: reads the models and automata of other files that the mapping names; without it there may be none.
     faults: collects every fault instead of raising InputError; the problem is then None when it is unusable.
     """
-    check_types({"sources": (sources, _reads_files, "an object that reads models and automata")}, optional=("sources",))
+    check_types({"sources": (sources, Sources, "an object that reads models and automata")}, optional=("sources",))
     start = Scope(sources=sources).cursor(spec, "")
     return read_with_faults(lambda cursor: problem_record().read(cursor), start, faults)
 
@@ -43,11 +43,6 @@ def problem_to_dict(problem: Problem) -> Plain:
     check_types({"problem": (problem, Problem, "an opaq.Problem")})
     names = Scope.of(problem.mdp, horizon=problem.horizon, discount=problem.discount)
     return {"opaq": VERSION, **problem_record().write(problem, names)}
-
-
-def _reads_files(sources: object) -> bool:
-    """Return whether an object has the methods of the protocol Sources."""
-    return hasattr(sources, "model") and hasattr(sources, "automaton")  # the protocol Sources
 
 
 def problem_record() -> Record[Problem]:

@@ -80,7 +80,10 @@ def read_matrix(cursor: Cursor, *, axes: tuple[str, str]) -> _MatrixEntries | No
 
 
 def check_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
-    """Return whether an array has the expected shape, and note it otherwise."""
+    """Return whether an array has the expected shape, and note it otherwise.
+
+    shape, expected: sizes along the axes; of one axis, the message counts entries.
+    """
     if shape == expected:
         return True
     if len(shape) == 1:
@@ -315,12 +318,19 @@ def read_array_rows(
 
 
 def write_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str, float]:
-    """Return a row of probabilities by name, as read_distribution reads it."""
+    """Return a row of probabilities by name, as `read_distribution` reads it.
+
+    columns, values: the entries of the row; names: those of the columns.
+    """
     return {names[column]: float(value) for column, value in zip(columns.tolist(), values.tolist(), strict=True)}
 
 
 def write_rows(table: SparseRows, given: Iterable[str], columns: tuple[str, ...], *, first: int = 0) -> Plain:
-    """Return rows of probabilities by name; `first` is the row of the first name of `given`."""
+    """Return rows of probabilities by name.
+
+    given, columns: the names of the rows and of the columns.
+    first: the row of the first name, where the table has several blocks.
+    """
     return {name: write_shares(*table.row(index), columns) for index, name in enumerate(given, first)}
 
 

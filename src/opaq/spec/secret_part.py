@@ -104,7 +104,10 @@ def _read_language(fields: Fields) -> Language | None:
 
 
 def _class_kind(name: str, of: type, help: str) -> Kind[Any]:
-    """Return the kind of a secret that is a class of one state of the run."""
+    """Return the kind of a secret that is a class of one state of the run.
+
+    name, help: its key and what the reference page says; of: its class, made of the classes alone.
+    """
     return Kind(Key(name, CLASSES, help), build_from_keys(of, name), of, lambda secret, _: {name: secret.classes})
 
 

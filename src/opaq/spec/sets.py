@@ -160,7 +160,10 @@ def _evaluate_expression(cursor: Cursor) -> BoolArray | None:
 
 
 def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray | None:
-    """Return the states that an array of truth values marks; None when it does not have one for each state."""
+    """Return the states that an array of truth values marks; None when it does not have one for each state.
+
+    cursor: where the fault is noted; states: the states of the model.
+    """
     if states.index is None:
         return None
     if mask.shape != (len(states),):

@@ -127,7 +127,11 @@ class _Parser:
         return value
 
     def apply(self, sign: str, left: _Value, right: _Value, at: int) -> _Value:
-        """Return two values joined by one operator, after checking that it takes conditions or numbers as these are."""
+        """Return two values joined by one operator.
+
+        sign: the operator by its first spelling; at: its token, for faults.
+        Raises ExpressionError where it takes conditions and a side is a number, or the other way round.
+        """
         if sign in _LOGIC:
             return np.asarray(_LOGIC[sign](left, self.condition(right, at)))
         if sign in ("=", "!=") and (left.dtype.kind == "b") != (right.dtype.kind == "b"):

@@ -146,7 +146,7 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A finished value, how many values it holds and how deep they go."""
+    """A finished value, how many values it holds and how deep they go: what an alias of it adds to the document."""
 
     value: Any
     size: int = 1
@@ -242,7 +242,10 @@ class _DocumentBuilder:
         self._finish(node, line, None)
 
     def _finish(self, node: _Node, line: int, anchor: str | None) -> None:
-        """Put a finished value where it belongs: as the root, as a key, or as the value of the key before it."""
+        """Put a finished value where it belongs: as the root, as a key, or as the value of the key before it.
+
+        line: where the value begins; anchor: the name by which aliases may repeat it.
+        """
         if anchor is not None:
             self._anchors[anchor] = node
         if not self._stack:

@@ -105,7 +105,10 @@ def _read_table(read: _Statements, head: str, width: int, walk: Walk) -> SparseR
 
 
 def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> None:
-    """Note the rows that do not sum to 1, at most MOST_FAULTS of them one by one."""
+    """Note the rows that do not sum to 1, at most MOST_FAULTS of them one by one.
+
+    head: "T" or "O"; filled: the table, with the statement that had the last word on each row; done: the sums.
+    """
     states, actions, faults = walk.names_of("states"), walk.names_of("actions"), walk.faults
     for row in done.off[:MOST_FAULTS].tolist():
         action, state = divmod(row, len(states))
@@ -300,7 +303,10 @@ class _Reader:
         table.set_cell(action, state, column, value, line)
 
     def _rows(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
-        """Read a row or, when no state is named, a matrix; in numbers or by a word."""
+        """Read a row or, when no state is named, a matrix; in numbers or by a word.
+
+        cell: the action and the state; line: the token of the statement; whole: whether a matrix is meant.
+        """
         (action, state), width, first = cell, table.num_columns, self.walk.tokens.at
         if self.walk.tokens.text in ("uniform", "identity", "reset"):
             self._by_word(table, cell, line, whole=whole)
@@ -315,7 +321,10 @@ class _Reader:
             table.set_row(action, state, values, line)
 
     def _by_word(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
-        """Read `uniform`, `identity` or `reset` in place of numbers."""
+        """Read `uniform`, `identity` or `reset` in place of numbers; the arguments are those of `_rows`.
+
+        `identity` is for whole square matrices, `reset` sets rows of transitions to the start.
+        """
         (action, state), width, start = cell, table.num_columns, self.into.start
         word, moves = self.walk.tokens.text, table is self.into.tables.get("T")
         if word == "identity" and not (whole and (moves or width == table.num_states)):

@@ -71,7 +71,11 @@ class Walk:
         return f"line {line}, column {column}"
 
     def fail(self, finding: str, advice: str = "", *, at: int | None = None) -> NoReturn:
-        """Note a fault (at the next word by default) and leave the statement."""
+        """Note a fault and leave the statement: raises SkipError.
+
+        at: the word at fault, the next one by default.
+        After MOST_FAULTS faults the reading ends with StopError.
+        """
         where = self.where(self.tokens.at if at is None else at)
         if len(self.faults.errors) >= MOST_FAULTS:
             self.faults.error(where, "and from here on more faults, which are not listed")
@@ -80,7 +84,7 @@ class Walk:
         raise SkipError
 
     def stop(self, finding: str, advice: str, *, at: int | None = None) -> NoReturn:
-        """Note a fault that ends the reading."""
+        """Note a fault that ends the reading: raises StopError; `at` is the word at fault, the next one by default."""
         self.faults.error(self.where(self.tokens.at if at is None else at), finding, advice)
         raise StopError
 
@@ -235,7 +239,11 @@ class Filled:
 
 @dataclass(slots=True)
 class ProbabilityTable:
-    """P(column | action, state), rows in the order action * num_states + state; `line` only ever grows."""
+    """P(column | action, state), rows in the order action * num_states + state.
+
+    A later statement overrides an earlier one: every entry has the number of its statement (`line`, which only ever
+    grows), and `cleared` keeps for each row the last statement that set all of it. Actions and states may be ANY.
+    """
 
     num_actions: int
     num_states: int
@@ -253,7 +261,7 @@ class ProbabilityTable:
         return rows * max(columns, 1)
 
     def set_cell(self, action: int, state: int, column: int, value: float, line: int) -> None:
-        """Set one entry, or those of every meant row."""
+        """Set one entry, or those of every meant row; a column of ANY sets the whole row to one value."""
         if column == ANY:
             self.set_row(action, state, np.full(self.num_columns, value) if value else np.zeros(0), line)
         elif action != ANY and state != ANY:
@@ -316,7 +324,10 @@ class ProbabilityTable:
 
 @dataclass(slots=True)
 class Rewards:
-    """r(action, state, next state, observation), as the rules that gave it: the last one that fits counts."""
+    """r(action, state, next state, observation), as the rules that gave it: the last one that fits counts.
+
+    Rules are grouped by the axes that they fix, so that looking one up is a binary search in each group.
+    """
 
     sizes: tuple[int, ...]  # one an axis; without observations the last axis is missing
     _rules: dict[tuple[bool, ...], list[tuple[int, FloatArray, int]]] = field(default_factory=dict)
@@ -398,7 +409,10 @@ class Rewards:
         return prepared
 
     def _values(self, rules: list[_Rule], row: IntArray, target: IntArray, seen: IntArray | None) -> FloatArray:
-        """Return the reward of every case: the newest rule that fits, else 0."""
+        """Return the reward of every case: the newest rule that fits, else 0.
+
+        row: action * num_states + state; target: the next state; seen: the observation, None where none matters.
+        """
         action, state = np.divmod(row, self.sizes[1])
         cell = [action, state, target, np.zeros_like(row) if seen is None else seen]
         newest, value = np.full(row.size, -1), np.zeros(row.size)

@@ -70,6 +70,10 @@ class _Names:
     open: set[str] = field(default_factory=set)
 
     def value(self, text: str) -> NDArray[Any]:
+        """Return the value of an expression, after those of the definitions it uses.
+
+        Raises ExpressionError for a circle.
+        """
         for name in _NAME.findall(text):
             if name in self.known or name not in self.definitions:
                 continue
@@ -83,7 +87,10 @@ class _Names:
 def _share_values(
     values: Mapping[str, NDArray[Any]], seen: NDArray[np.int64], count: int
 ) -> dict[str, NDArray[Any]] | None:
-    """The value of every observable for every observation; None if two states that look alike differ in one."""
+    """Return observable -> its value for every observation; None if two states that look alike differ in one.
+
+    values: observable -> [state]; seen: [state] -> observation; count: how many observations there are.
+    """
     present, first = np.unique(seen, return_index=True)
     if present.size != count or not values:
         return None
@@ -148,7 +155,10 @@ def _format(source: str) -> Format:
 
 
 def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the child's report, and turn every way it can end badly into an InputError."""
+    """Return the child's report. Raises InputError for every way in which it can end badly.
+
+    folder: where request, report and model are exchanged; source: the file that errors name.
+    """
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     code = _child(folder, request["seconds"])
     report: dict[str, Any] = {}
@@ -213,7 +223,11 @@ def _last_line(output: Path) -> str:
 
 
 def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any]) -> Imported:
-    """Read the UMB file that Storm wrote; faults name the file that the user knows."""
+    """Read the UMB file that Storm wrote; faults name the file that the user knows.
+
+    reward: the structure to take; by default the first of the source, while UMB sorts them by name.
+    report: what UMB does not hold: the order of rewards, and the deadlock states.
+    """
     try:
         # UMB keeps rewards by the alphabet; the first of the source is meant.
         wanted = reward or next(iter(report["rewards"]), None)

@@ -82,7 +82,11 @@ def _parse(stormpy: Any, kind: str, path: str) -> Any:
 
 
 def _instantiate(stormpy: Any, program: Any, constants: Mapping[str, Any]) -> Any:
-    """Return the program with its constants filled in. Raises RefusedError for unknown and for missing ones."""
+    """Return the program with its constants filled in.
+
+    constants: name -> value. Raises RefusedError for names that the model does not have and for constants without a
+        value.
+    """
     known = [constant.name for constant in program.constants]
     strange = [name for name in constants if name not in known]
     if strange:
@@ -135,7 +139,10 @@ def _deadlocks(stormpy: Any, program: Any, model: Any, *, known: bool) -> dict[s
 
 
 def _state_rewards(stormpy: Any, program: Any, model: Any, states: list[int]) -> dict[str, list[float]]:
-    """Return reward structure -> what the states earn by its lines `guard : value;`, read as Storm prints them."""
+    """Return reward structure -> what the states earn by its lines `guard : value;`.
+
+    The lines are read as Storm prints the program, with constants and formulas filled in, and evaluated state by state.
+    """
     manager, valuations = program.expression_manager, model.state_valuations
     variables = valuations.get_all_variables()
     parser = stormpy.expressions.ExpressionParser(manager)

@@ -54,7 +54,10 @@ class Archive:
         return self.members[member]
 
     def array(self, member: str, dtype: str, count: int) -> NDArray[Any]:
-        """Return `count` little-endian entries without a copy; the declared count must be what is there."""
+        """Return `count` little-endian entries of a member, without a copy.
+
+        dtype: as NumPy writes it, e.g. "<u8". Raises InputError unless the member has exactly that many bytes.
+        """
         content, size = self.bytes(member), np.dtype(dtype).itemsize
         if len(content) != count * size:
             self.fail(member, f"holds {len(content):,} bytes, but {count:,} entries of {size} bytes are declared")
@@ -68,14 +71,17 @@ class Archive:
         return np.unpackbits(np.frombuffer(content, np.uint8), count=count, bitorder="little").astype(bool)
 
     def offsets(self, member: str, rows: int, entries: int) -> NDArray[np.int64]:
-        """Return the first entry of every row, and the end: from 0 to `entries`, never falling."""
+        """Return the first entry of every row, and the end.
+
+        rows, entries: the declared numbers. Raises InputError unless the offsets rise from 0 to `entries`.
+        """
         starts = self.array(member, "<u8", rows + 1)
         if starts[0] != 0 or starts[-1] != entries or (starts[1:] < starts[:-1]).any():
             self.fail(member, f"must rise from 0 to {entries:,}, the declared number of entries")
         return starts.astype(np.int64)
 
     def indices(self, member: str, dtype: str, count: int, *, below: int) -> NDArray[np.int64]:
-        """Return `count` numbers, each below `below`."""
+        """Return `count` numbers, each below `below`. Raises InputError that names the first one that is not."""
         numbers = self.array(member, dtype, count)
         if count and int(numbers.max()) >= below:
             first = int(np.argmax(numbers >= below))
@@ -153,7 +159,10 @@ def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, me
 
 
 def _find_fault(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
-    """Return why an entry is refused, or nothing."""
+    """Return why an entry of a tar archive is refused, or nothing.
+
+    members: those so far; length: the bytes of the archive.
+    """
     path = PurePosixPath(entry.name)
     if path.is_absolute() or ".." in path.parts or "\\" in entry.name or "\0" in entry.name:
         return "leads out of the archive"
@@ -210,7 +219,10 @@ class _Field:
 
 
 def kind_of(archive: Archive, declared: Any, where: str) -> NumberType:
-    """Return the type that the index declares; `where` is its path, for errors."""
+    """Return the type that the index declares.
+
+    declared: the JSON value; where: its path, for errors. Raises InputError for types that cannot be read.
+    """
     if not isinstance(declared, dict) or declared.get("type") not in list(_DEFAULT_BITS):  # it may be of any type
         name = declared.get("type") if isinstance(declared, dict) else declared
         archive.fail(INDEX, f"{where}: the type {name!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
@@ -222,7 +234,10 @@ def kind_of(archive: Archive, declared: Any, where: str) -> NumberType:
 
 
 def numbers(archive: Archive, member: str, kind: NumberType, count: int) -> FloatArray:
-    """Return `count` numbers of the declared type, as float64."""
+    """Return `count` numbers of the declared type, as float64.
+
+    Doubles, whole numbers of 8 to 64 bits, and fractions of two whole numbers of one size are read.
+    """
     if kind == NumberType("double", 64):
         return archive.array(member, "<f8", count).astype(np.float64)
     if kind.name in ("int", "uint") and kind.bits in (8, 16, 32, 64):
@@ -250,7 +265,10 @@ def _join_words(words: NDArray[np.uint64]) -> FloatArray:
 
 
 def _fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[_Field], int]:
-    """Return the variables of one valuation class, and how many bytes an entry takes."""
+    """Return the variables of one valuation class, and how many bytes an entry takes.
+
+    declared: the JSON list of variables and paddings, one after the other without gaps; where: its path, for errors.
+    """
     if not isinstance(declared, list):
         archive.fail(INDEX, f"{where}: a list of variables is expected")
     fields: list[_Field] = []
@@ -332,7 +350,10 @@ _HELPERS = {"_OutOfBoundsBit"}  # not a variable of the model
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An archive, its index, and the warnings so far."""
+    """An archive, its index, and the warnings so far.
+
+    system: the description of the transition system; counts: the declared numbers of states, choices and so on.
+    """
 
     archive: Archive
     index: Mapping[str, Any]

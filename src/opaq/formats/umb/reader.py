@@ -105,7 +105,10 @@ def _merge_columns(rows: SparseRows) -> SparseRows:
 def _add_stay(
     choices: ActionTable, states: Sequence[str], actions: tuple[str, ...], faults: Faults
 ) -> tuple[ActionTable, tuple[str, ...]]:
-    """Return the choices with one more in states that have none: an action of its own that stays there for ever."""
+    """Return the choices and actions with one more where a state has none: to stay there for ever.
+
+    states: their names, for the warning that is noted in `faults`.
+    """
     stuck = np.flatnonzero(np.diff(choices.choice_start) == 0)
     if not stuck.size:
         return choices, actions
@@ -132,7 +135,10 @@ def deadlock_warning(states: Sequence[str]) -> str:
 
 
 def _read_emission(reading: Reading, states: int, count: int) -> SparseRows:
-    """Return what is seen in every state, for sure or by chance."""
+    """Return what is seen in every state, [state, observation].
+
+    One observation, or a distribution where one is declared.
+    """
     archive, folder = reading.archive, "observations/states"
     declared = reading.system.get("observation-probability-type")
     if declared is None:
@@ -324,7 +330,10 @@ def _insert_stay(values: FloatArray, of_state: FloatArray, choice_start: IntArra
 
 
 def _per_choice(values: FloatArray, entity: str, choice_start: IntArray, rows: SparseRows) -> FloatArray:
-    """Return values of states, choices or branches (`entity`) as the reward of every choice."""
+    """Return the reward of every choice from values of states, choices or branches (`entity`).
+
+    rows: the branches of the choices; values of branches are averaged by their probabilities.
+    """
     if entity == "states":
         return np.repeat(values, np.diff(choice_start))
     if entity == "choices":

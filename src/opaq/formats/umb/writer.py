@@ -94,7 +94,10 @@ def _refuse_action_observers(observer: Observer, source: str = "") -> None:
 
 
 def _with_observations(rows: SparseRows, pairs: SparseRows, chosen: IntArray) -> SparseRows:
-    """Return the chosen rows over states, expanded over the observations each state may show."""
+    """Return the chosen rows over states, expanded over the observations each state may show.
+
+    pairs: [state, observation]; its entries are the new states. chosen: the rows to take.
+    """
     owner, entry = expand_rows(rows.starts, chosen)
     target = rows.columns[entry]
     which, pair = expand_rows(pairs.starts, target)
@@ -193,7 +196,10 @@ def _umb_bytes(
 def _members(
     mdp: MDP, observer: Observer | None, variables: Mapping[str, Any], rewards: Mapping[str, Any], *, players: int
 ) -> dict[str, bytes]:
-    """Return the members of the archive; the index is the first."""
+    """Return the members of the archive; the index is the first.
+
+    players: 1 for a decision process, 0 for a Markov chain.
+    """
     members: dict[str, bytes] = {
         "index.json": b"",  # the first member, filled in last
         "state-is-initial.bin": _pack_bits(mdp.start > 0),
@@ -269,7 +275,10 @@ def _keys(names: Sequence[str], other: str) -> list[str]:
 
 
 def _annotation(group: str, entity: str, type: dict[str, Any], values: Mapping[str, bytes]) -> tuple[Any, Any]:
-    """Return the description and the members of one group of annotations."""
+    """Return the description and the members of one group of annotations.
+
+    group: "aps" or "rewards"; entity: what they apply to; type: of their values; values: name -> content.
+    """
     described, members = {}, {}
     for key, (name, content) in zip(_keys(list(values), _NUMBERED[group]), values.items(), strict=True):
         described[key] = {"alias": name, "applies-to": [entity], "type": type}
