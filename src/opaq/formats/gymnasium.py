@@ -15,7 +15,7 @@ from opaq.formats.format import Format
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, frozen, ints, normalise, normalise_rows
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
-from opaq.spec.transitions import tabulate_choices
+from opaq.spec.model_part import tabulate_choices
 
 _END = "end"  # the label of states where the episode is over
 _MAX_STATES = 1_000_000

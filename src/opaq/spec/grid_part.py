@@ -32,9 +32,8 @@ from opaq.spec.grammar import (
     raw_value,
     whole,
 )
-from opaq.spec.model_part import LABELS, Plant, assemble, mdp_of, model_scope
+from opaq.spec.model_part import LABELS, ActionTable, Plant, assemble, mdp_of, model_scope, tabulate_choices
 from opaq.spec.sets import START, STATE, STATES, read_start, read_states
-from opaq.spec.transitions import ActionTable, tabulate_choices
 
 _MAX_CELLS = 1_000_000
 _MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)

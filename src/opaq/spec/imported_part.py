@@ -10,9 +10,8 @@ from opaq.errors import is_number, shown
 from opaq.model.mdp import Imported
 from opaq.spec.cursor import Cursor, Scope, Sources
 from opaq.spec.grammar import NAME, TEXT_SCHEMA, Fields, Key, Kind, Plain, Record, Union, ValueType, map_of, record_type
-from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, Plant, all_labels, expand_rewards
+from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, ActionTable, Plant, all_labels, expand_rewards
 from opaq.spec.sets import START
-from opaq.spec.transitions import ActionTable
 
 
 def add_imported(

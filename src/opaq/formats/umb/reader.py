@@ -29,7 +29,7 @@ from opaq.model.arrays import SLACK, FloatArray, IntArray, SparseRows, floats, f
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
 from opaq.model.observer import Observer
-from opaq.spec.transitions import ActionTable
+from opaq.spec.model_part import ActionTable
 
 _SHOWN = 5
 
