@@ -294,9 +294,8 @@ def test_kinds_that_could_not_be_written_are_refused() -> None:
         extensions.add_secret(replace(toys.VISITS, of=None), toys.track_visits)
     with pytest.raises(opaq.InputError, match="secret 'visits': Visited is written as 'visited' already"):
         extensions.add_secret(replace(toys.VISITS, of=opaq.Visited), toys.track_visits)
-    option = extensions.ReaderOption("scale", "name", "the unit of length")
     with pytest.raises(opaq.InputError, match="'scale' is no option that problem files have; use some of constants"):
-        extensions.add_format(replace(toys.TOY, options=(option,)))
+        extensions.add_format(replace(toys.TOY, options=("scale",)))
 
 
 def test_what_is_added_for_a_time_is_gone() -> None:

@@ -57,8 +57,8 @@ def test_faults_of_earlier_tokens() -> None:
 
 def test_long_words_are_cut_in_messages() -> None:
     tokens = Tokens("x" * 41, PATTERN, LINE)
-    assert tokens.shown() == f"'{'x' * 37}...'"
-    assert Tokens("x" * 40, PATTERN, LINE).shown() == f"'{'x' * 40}'"
+    assert tokens.quote() == f"'{'x' * 37}...'"
+    assert Tokens("x" * 40, PATTERN, LINE).quote() == f"'{'x' * 40}'"
 
 
 def test_limits() -> None:

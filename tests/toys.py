@@ -28,10 +28,9 @@ from opaq.extensions import (
     IntArray,
     Key,
     Kind,
-    Names,
     ObserverTracker,
-    ReaderOption,
     Record,
+    Scope,
     Secret,
     SecretTracker,
     SolverFactory,
@@ -91,7 +90,7 @@ def track_previous(condition: PreviousState, setting: TrackerContext) -> Conditi
 
 def _previous_row(cursor: Cursor, condition: PreviousState) -> str | None:
     """What a policy row says of it."""
-    return NOTHING if cursor.value == NOTHING else cursor.names.states.spell(cursor)
+    return NOTHING if cursor.value == NOTHING else cursor.scope.states.spell(cursor)
 
 
 PREVIOUS = ConditionKind(PreviousState, "The state before the current one, - at the start.", _previous_row)
@@ -234,7 +233,7 @@ def _sensor_sequences(
 
 
 def _read_sensor(fields: Fields) -> BreakingSensor | None:
-    names = fields.cursor.names
+    names = fields.cursor.scope
     bright, risk = _by_name(fields.at("bright"), names.states), _by_name(fields.at("risk"), names.actions)
     if bright is None or risk is None:
         return None
@@ -252,7 +251,7 @@ def _by_name(cursor: Cursor, known: Any) -> FloatArray | None:
     return values
 
 
-def _sensor_parts(sensor: BreakingSensor, names: Names) -> dict[str, Any]:
+def _sensor_parts(sensor: BreakingSensor, names: Scope) -> dict[str, Any]:
     bright = dict(zip(names.states.listed, sensor.emission[:, 1].tolist(), strict=True))
     return {"bright": bright, "risk": dict(zip(names.actions.listed, sensor.risk.tolist(), strict=True))}
 
@@ -348,8 +347,8 @@ TOY = Format(
     "a toy model",
     "model",
     (".toy",),
-    f"{__name__}:read_toy",
-    {"model": f"{__name__}:toy_of_model"},
-    options=(ReaderOption("constants", "values", "reward: what every choice earns"),),
+    read_toy,
+    {"model": toy_of_model},
+    options=("constants",),
     example="toy: FILE",
 )

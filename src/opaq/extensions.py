@@ -14,7 +14,8 @@ from typing import Any
 from opaq.commands import COMMANDS, Command
 from opaq.errors import Fault, InputError
 from opaq.formats import registry
-from opaq.formats.registry import FORMATS, Export, Format, ReaderOption
+from opaq.formats.format import Export, Format
+from opaq.formats.registry import FORMATS
 from opaq.model.arrays import FloatArray, IntArray, SparseRows
 from opaq.model.conditions import PLAIN, Condition
 from opaq.model.mdp import MDP, Imported
@@ -35,15 +36,29 @@ from opaq.solvers.policy_classes import SIZED_CONDITIONS, SizedCondition
 from opaq.solvers.registry import SOLVERS, register_solver
 from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, single_round
 from opaq.spec import imported_part, policy_part
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Kind, Record, Union, ValueType
-from opaq.spec.names import Names
+from opaq.spec.cursor import Cursor, Scope
+from opaq.spec.grammar import (
+    NAME,
+    PROBABILITY,
+    Fields,
+    Key,
+    Kind,
+    Record,
+    Union,
+    ValueType,
+    attributes,
+    build_from_keys,
+    list_of,
+    map_of,
+    number,
+    one_of,
+    whole,
+)
 from opaq.spec.observer_part import OBSERVER
 from opaq.spec.policy_part import CONDITIONS, ConditionKind
 from opaq.spec.problem_part import problem_record
 from opaq.spec.secret_part import SECRET
 from opaq.spec.sets import STATES
-from opaq.spec.shapes import NAME, PROBABILITY, attributes, build_from_keys, list_of, map_of, number, one_of, whole
 
 __all__ = [
     "NAME",
@@ -63,13 +78,12 @@ __all__ = [
     "Key",
     "Kind",
     "Machine",
-    "Names",
     "ObserverKind",
     "ObserverTracker",
     "Plan",
     "PlanRequest",
-    "ReaderOption",
     "Record",
+    "Scope",
     "Secret",
     "SecretTracker",
     "SizedCondition",
@@ -168,14 +182,13 @@ def add_format(format: Format) -> None:
     known = (ending for other in FORMATS.values() for ending in other.endings)
     keys = [key.name for key in problem_record().keys] if format.holds == "model" else []
     _refuse_taken("format", [format.name, *format.endings], [*FORMATS, *known, *keys])
-    options = tuple(option.name for option in format.options)
     offered = [key.name for key in imported_part.OPTIONS]
-    if unknown := [name for name in options if name not in offered]:
+    if unknown := [name for name in format.options if name not in offered]:
         message = f"'{unknown[0]}' is no option that problem files have"
         raise InputError([Fault(f"format '{format.name}'", message, f"use some of {', '.join(offered)}")])
     registry.register_format(format)
-    if format.holds == "model" and format.reader:
-        imported_part.add_imported(format.name, f"The file of {format.title}.", options)
+    if format.holds == "model" and format.reader is not None:
+        imported_part.add_imported(format.name, f"The file of {format.title}.", format.options)
 
 
 def add_command(name: str, command: Command) -> None:
@@ -193,7 +206,7 @@ def temporary() -> Iterator[None]:
     """Undo on leaving what is added inside, for tests and notebooks."""
     registries: list[dict[Any, Any]] = [
         *(SECRET.kinds, OBSERVER.kinds, CONDITIONS, PLAIN, SIZED_CONDITIONS, UNCERTAINTIES, SOLVERS, FORMATS),
-        *(imported_part.IMPORTED.kinds, imported_part._TAKEN, COMMANDS),
+        *(imported_part.IMPORTED.kinds, imported_part.OPTIONS_OF_KIND, COMMANDS),
     ]
     before = [dict(registry) for registry in registries]
     try:

@@ -17,7 +17,8 @@ from typing import Any
 
 from opaq.errors import Fault, Faults, InputError, check_path, check_types, is_flag
 from opaq.files import check_file, write_bytes, write_text
-from opaq.formats.registry import FORMATS, Export, ending_of, endings, format_of, formats_of, writable
+from opaq.formats.format import Export
+from opaq.formats.registry import FORMATS, ending_of, endings, format_of, formats_of, writable
 from opaq.model.automaton import Automaton
 from opaq.model.mdp import Imported
 from opaq.model.policy import Policy
@@ -37,7 +38,7 @@ _KEYS_OF_ANSWERS = ({"opacity", "return"}, {"points", "complete"}, {"trials", "b
 _OWN_ENDINGS = "problem files and policy files are YAML or JSON and end in .yaml or .json"
 
 
-def refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
+def _refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
     """Raise InputError for a file whose ending says that it is something else than `expected`.
 
     The error has an example of a problem file that uses the file, where there is one.
@@ -50,11 +51,15 @@ def refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
     raise InputError([fault], source, example=format.example.replace("FILE", os.path.basename(source)))
 
 
-def refuse_other_format(data: Any, source: str, *, expected: str) -> None:
-    """Raise InputError for the content of a YAML or JSON file of opaq that is not what is expected."""
+def _refuse_other_format(data: Any, source: str, *, expected: str) -> None:
+    """Raise InputError for the content of a YAML or JSON file of opaq that is not what is expected.
+
+    source: the file, for the error.
+    expected: "a problem" or "a policy".
+    """
     if not isinstance(data, Mapping):
         return
-    kind = _format(data)
+    kind = _kind_of_mapping(data)
     if kind is None or kind == expected:
         return
     advice = {
@@ -65,13 +70,13 @@ def refuse_other_format(data: Any, source: str, *, expected: str) -> None:
     raise InputError([Fault("", f"is {kind}, not {expected}", advice.get(kind, ""))], source)
 
 
-def _format(data: Mapping[Any, Any]) -> str | None:
-    """What a mapping says it is, if it does."""
-    stated = data.get("format")
-    if stated == "opaq-policy":
+def _kind_of_mapping(data: Mapping[Any, Any]) -> str | None:
+    """Return what a mapping says it is ("a policy", "a problem", ...); None if it says nothing."""
+    format = data.get("format")
+    if format == "opaq-policy":
         return "a policy"
-    if isinstance(stated, str) and stated.startswith("opaq-"):
-        return f"a file of the format '{stated[:40]}'"
+    if isinstance(format, str) and format.startswith("opaq-"):
+        return f"a file of the format '{format[:40]}'"
     if "opaq-sweep" in data:
         return "the plan of a sweep"
     if "opaq" not in data and any(keys <= data.keys() for keys in _KEYS_OF_ANSWERS):
@@ -85,8 +90,8 @@ _FOLDER = resources.files("opaq") / "scenarios"
 
 def scenario_names() -> tuple[str, ...]:
     """Return the names of the bundled scenarios."""
-    found = (entry.name for entry in _FOLDER.iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in found if name.endswith(".yaml")))
+    files = (entry.name for entry in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml")))
 
 
 def describe_scenario(name: str) -> str:
@@ -104,12 +109,12 @@ def scenario_text(name: str) -> str:
     """
     check_types({"name": (name, str, "the name of a scenario")})
     if name not in scenario_names():
-        raise InputError([_unknown(name)])
+        raise InputError([_unknown_scenario(name)])
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None = None) -> Problem:
-    """A problem from a file, or a bundled scenario by name.
+    """Read a problem from a file, or a bundled scenario by name.
 
     name_or_path: what has a folder in it or ends in .yaml, .yml or .json is a file. Raises InputError with every
     fault, each with its line; warnings go to `faults` if given. A problem without a name is called after its file, and
@@ -120,11 +125,11 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
     check_path("name_or_path", name_or_path, "a file or a scenario")
     check_types({"faults": (faults, Faults, "an opaq.errors.Faults")}, optional=("faults",))
     source = os.fspath(name_or_path)
-    refuse_other_kind(source, expected="a problem")
+    _refuse_other_kind(source, expected="a problem")
     document = parse_yaml(problem_text(source), source=source)
-    refuse_other_format(document.data, source, expected="a problem")
-    with locate_faults(document, source, faults) as noted:
-        problem = build_problem(_mapping(document), sources=FolderSources(Path(source).parent), faults=noted)
+    _refuse_other_format(document.data, source, expected="a problem")
+    with locate_faults(document, source, faults) as collected:
+        problem = build_problem(_check_mapping(document), sources=FolderSources(Path(source).parent), faults=collected)
     if problem.name:
         return problem
     # Bytes of a file name that are no UTF-8 are spelt out: the name is written to files.
@@ -132,43 +137,51 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
 
 
 def as_problem(problem: object) -> Problem:
-    """The problem itself, or that of a file or of a bundled scenario by name; InputError for anything else."""
+    """Return the problem itself, or that of a file or of a bundled scenario by name.
+
+    Raises InputError for anything else.
+    """
     from opaq.model.problem import Problem
 
     if isinstance(problem, Problem):
         return problem
     if isinstance(problem, str | os.PathLike):
         return load_problem(problem)
-    found = f"is of the type {type(problem).__name__}"
-    raise InputError([Fault("problem", found, "give a Problem, the name of a file, or the name of a scenario")])
+    finding = f"is of the type {type(problem).__name__}"
+    raise InputError([Fault("problem", finding, "give a Problem, the name of a file, or the name of a scenario")])
 
 
 def problem_text(name_or_path: str | os.PathLike[str]) -> str:
-    """The text of a problem file, or of a bundled scenario by name, comments and all."""
+    """Return the text of a problem file, or of a bundled scenario by name, comments and all."""
     source = os.fspath(name_or_path)
     return read_text(source) if _is_path(source) else scenario_text(source)
 
 
 def _is_path(source: str) -> bool:
-    """A bundled name is a bare word; anything else, and any other word that is a file here, is a path."""
+    """Return whether a name is that of a file rather than of a scenario.
+
+    A bundled name is a bare word; anything else, and any other word that is a file here, is a path.
+    """
     separated = os.sep in source or bool(os.altsep and os.altsep in source)
     return (
         separated or source.lower().endswith(_SUFFIXES) or (source not in scenario_names() and os.path.exists(source))
     )
 
 
-def _mapping(document: Document) -> Mapping[str, object]:
+def _check_mapping(document: Document) -> Mapping[str, object]:
+    """Return the mapping of a document. Raises InputError when it holds anything else."""
     if not isinstance(document.data, Mapping):
-        found = "a list" if isinstance(document.data, list) else f"'{document.data}'"
-        raise InputError([Fault("", f"expected keys such as model, observer, secret and horizon, found {found}")])
+        finding = "a list" if isinstance(document.data, list) else f"'{document.data}'"
+        raise InputError([Fault("", f"expected keys such as model, observer, secret and horizon, found {finding}")])
     return document.data
 
 
-def _unknown(name: str) -> Fault:
+def _unknown_scenario(name: str) -> Fault:
+    """Return the fault for a name that no scenario has, with the nearest one and the list."""
     near = difflib.get_close_matches(name, scenario_names(), n=1)
-    meant = f"did you mean '{near[0]}'? " if near else ""
+    guess = f"did you mean '{near[0]}'? " if near else ""
     return Fault(
-        "", f"no scenario is called '{name}'", f"{meant}There are {', '.join(scenario_names())}; files end in .yaml"
+        "", f"no scenario is called '{name}'", f"{guess}There are {', '.join(scenario_names())}; files end in .yaml"
     )
 
 
@@ -190,23 +203,23 @@ def load_policy(
         },
         optional=("faults",),
     )
-    refuse_other_kind(path, expected="a policy")
+    _refuse_other_kind(path, expected="a policy")
     source, document = os.fspath(path), load_yaml(path)
-    refuse_other_format(document.data, source, expected="a policy")
+    _refuse_other_format(document.data, source, expected="a policy")
     if not isinstance(document.data, Mapping):
         raise InputError([Fault("", "expected the keys format, version and rows")], source)
-    with locate_faults(document, source, faults) as noted:
-        return policy_from_dict(document.data, problem, ignore_model_mismatch=ignore_model_mismatch, faults=noted)
+    with locate_faults(document, source, faults) as collected:
+        return policy_from_dict(document.data, problem, ignore_model_mismatch=ignore_model_mismatch, faults=collected)
 
 
 def as_policy(policy: object, problem: Problem) -> Policy:
-    """The policy itself, or that of a file, for a problem; InputError for anything else."""
+    """Return the policy itself, or that of a file, for a problem. Raises InputError for anything else."""
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, str | os.PathLike):
         return load_policy(policy, problem)
-    found = f"is of the type {type(policy).__name__}"
-    raise InputError([Fault("policy", found, "give a Policy, the name of a file, or nothing for the uniform policy")])
+    finding = f"is of the type {type(policy).__name__}"
+    raise InputError([Fault("policy", finding, "give a Policy, the name of a file, or nothing for the uniform policy")])
 
 
 def save_policy(
@@ -232,7 +245,10 @@ def save_policy(
 
 
 def _escape_json(text: str) -> str:
-    """Control, bidirectional and separator characters as JSON escapes: readers refuse them raw, and terminals obey."""
+    """Return JSON with control, bidirectional and separator characters escaped.
+
+    Readers refuse them raw, and terminals obey them.
+    """
     return "".join(
         char if char.isprintable() or char == "\n" or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in text
     )
@@ -245,22 +261,22 @@ class FolderSources:
     folder: Path
 
     def __post_init__(self) -> None:
+        """Let problem files name the models of formats that were registered later."""
         for format in formats_of("model"):
             if format.name not in IMPORTED.kinds:
-                options = tuple(option.name for option in format.options)
-                add_imported(format.name, f"The file of {format.title}.", options)
+                add_imported(format.name, f"The file of {format.title}.", format.options)
 
     def model(self, cursor: Cursor, kind: str, options: Mapping[str, Any]) -> Imported | None:
-        """The model named at a cursor; faults in it are noted there."""
+        """Return the model named at a cursor; faults and warnings of its file are noted there."""
         format, source = FORMATS[kind], str(cursor.value)
         path = str(self.folder / source) if format.is_file else source
-        imported: Imported | None = _noting(cursor, lambda: format.read(path, **options))
+        imported: Imported | None = _collect_faults(cursor, lambda: format.read(path, **options))
         for fault in () if imported is None else imported.warnings:
             cursor.warn(_in_one_line(fault, source), fault.advice)
         return imported
 
     def automaton(self, cursor: Cursor) -> Automaton | None:
-        """The automaton in the file named at a cursor; faults in it are noted there."""
+        """Return the automaton in the file named at a cursor; faults in it are noted there."""
         source = cursor.name()
         format = None if source is None else format_of(source)
         if source is None:
@@ -268,12 +284,12 @@ class FolderSources:
         if format is None or format not in formats_of("automaton"):
             known = f"one of {', '.join(endings(formats_of('automaton')))}"
             return cursor.error(f"the ending '{ending_of(source)}' is unknown", known)
-        automaton: Automaton | None = _noting(cursor, lambda: format.read(str(self.folder / source)))
+        automaton: Automaton | None = _collect_faults(cursor, lambda: format.read(str(self.folder / source)))
         return automaton
 
 
-def _noting(cursor: Cursor, read: Callable[[], Any]) -> Any:
-    """What is read; None, and the faults noted, when it is unusable."""
+def _collect_faults(cursor: Cursor, read: Callable[[], Any]) -> Any:
+    """Return what `read` returns; None, and the faults noted at the cursor, when it raises InputError."""
     try:
         return read()
     except InputError as error:
@@ -283,7 +299,7 @@ def _noting(cursor: Cursor, read: Callable[[], Any]) -> Any:
 
 
 def _in_one_line(fault: Fault, source: str) -> str:
-    """A fault inside another file, as one line of the problem file."""
+    """Return a fault inside another file as one line of the problem file."""
     return f"{source}: {Fault(fault.where, fault.message, line=fault.line)}"
 
 
@@ -322,10 +338,10 @@ def convert(
     formats = writable(kind)
     if ending not in formats:
         article = "an" if kind == "automaton" else "a"
-        found = f"{article} {kind} cannot become '{ending}'"
-        raise InputError([Fault("", found, f"it can become {', '.join(formats)}")], given)
+        finding = f"{article} {kind} cannot become '{ending}'"
+        raise InputError([Fault("", finding, f"it can become {', '.join(formats)}")], given)
     export = Export(problem)
-    content = formats[ending].writer(kind)(thing, export)
+    content = formats[ending].writers[kind](thing, export)
     write_bytes(target, content.encode() if isinstance(content, str) else content, overwrite=overwrite)
     return tuple(export.notes)
 
@@ -333,10 +349,14 @@ def convert(
 def _read(
     source: str, problem: Problem | None, constants: Mapping[str, Any], faults: Faults
 ) -> Problem | Imported | Automaton | Policy:
+    """Return the problem, model, automaton or policy in a file, by its ending and content.
+
+    problem: the problem that a policy is for. constants: for formats that take them. faults: gets the warnings.
+    """
     format = format_of(source)
-    if format is not None and format.reader:
-        options = {"constants": constants} if format.takes("constants") else {}
-        thing: Imported | Automaton = format.read(source, **options)
+    if format is not None and format.reader is not None:
+        options = {"constants": constants} if "constants" in format.options else {}
+        thing = format.read(source, **options)
         faults.warnings.extend(thing.warnings if isinstance(thing, Imported) else ())
         return thing
     if format is not None and format.holds == "problem" and Path(source).is_file() and _is_policy(source):
@@ -347,5 +367,6 @@ def _read(
 
 
 def _is_policy(source: str) -> bool:
+    """Return whether a YAML or JSON file says that it is a policy."""
     data = load_yaml(source).data
     return isinstance(data, Mapping) and data.get("format") == POLICY_FORMAT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from opaq.automata.dfa import table
+from opaq.automata.dfa import tabulate
 from opaq.model.automaton import Automaton, Edge, parse_guard
 
 LETTERS = tuple(frozenset(letter) for letter in ("", "a", "b", "ab"))
@@ -27,7 +27,8 @@ def random_automaton(rng: random.Random) -> Automaton:
 def same(one: Automaton, other: Automaton) -> bool:
     """The same states do the same on every letter."""
     parts = [
-        (each.states, each.initial, each.accepting, each.reads, table(each, LETTERS).tolist()) for each in (one, other)
+        (each.states, each.initial, each.accepting, each.reads, tabulate(each, LETTERS).tolist())
+        for each in (one, other)
     ]
     return parts[0] == parts[1]
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from opaq.automata.diagrams import FALSE, TRUE, Diagrams
+from opaq.automata.progression import FALSE, TRUE, Diagrams
 from opaq.errors import BudgetError
 from opaq.model.automaton import parse_guard
 

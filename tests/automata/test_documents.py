@@ -11,14 +11,14 @@ import yaml
 
 from automata.drawn import LETTERS
 from automata.traces import all_letters
-from opaq.automata.dfa import table
+from opaq.automata.dfa import tabulate
 from opaq.automata.formula import parse_ltlf
 from opaq.automata.translate import language_automaton, translate_ltlf
 from opaq.formats.dot import automaton_from_dot, automaton_to_dot
 from opaq.formats.hoa import automaton_from_hoa, automaton_to_hoa
 from opaq.spec.automaton_part import build_automaton
+from opaq.spec.cursor import Scope
 from opaq.spec.model_part import build_mdp
-from opaq.spec.names import Names
 from opaq.spec.secret_part import SECRET, build_secret
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -54,7 +54,7 @@ def test_the_dot_example() -> None:
 def test_the_yaml_example() -> None:
     (text,) = blocks(AUTOMATA, "yaml")
     drawn = build_automaton(yaml.safe_load(text))
-    assert table(drawn, LETTERS).tolist() == table(EXAMPLE, LETTERS).tolist()
+    assert tabulate(drawn, LETTERS).tolist() == tabulate(EXAMPLE, LETTERS).tolist()
     assert drawn.accepting == EXAMPLE.accepting
 
 
@@ -68,4 +68,4 @@ def test_secrets(text: str) -> None:
     if not formulas:
         mdp = build_mdp(**MODEL)
         secret = build_secret(spec, mdp, horizon=5)
-        assert build_secret(SECRET.record.write(secret, Names.of(mdp)), mdp, horizon=5) == secret
+        assert build_secret(SECRET.record.write(secret, Scope.of(mdp)), mdp, horizon=5) == secret

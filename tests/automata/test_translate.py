@@ -13,7 +13,7 @@ import pytest
 
 from automata.traces import accepts, all_letters, random_formula, satisfies, words
 from counting import count_calls
-from opaq.automata.dfa import Table, minimise, table
+from opaq.automata.dfa import Table, minimise, tabulate
 from opaq.automata.formula import Formula, parse_ltlf
 from opaq.automata.translate import explain, language_automaton, translate_ltlf
 from opaq.errors import BudgetError
@@ -62,7 +62,7 @@ def test_is_minimal(seed: int) -> None:
     """Every two states are told apart by a word, the initial one by non-empty words only."""
     rng = random.Random(seed)
     automaton = translate_ltlf(random_formula(rng, "ab", rng.randint(2, 8)), PAIRS)
-    moves = table(automaton, PAIRS)
+    moves = tabulate(automaton, PAIRS)
     entered = set(moves.ravel().tolist())
     assert entered | {0} == set(range(len(automaton.states)))
     apart = {(p, q) for p in entered for q in entered if (p in automaton.accepting) != (q in automaton.accepting)}
@@ -198,7 +198,7 @@ def random_automaton(rng: random.Random) -> Automaton:
 @pytest.mark.parametrize("seed", range(50))
 def test_tables_are_what_single_steps_say(seed: int) -> None:
     automaton = random_automaton(random.Random(seed))
-    found = table(automaton, PAIRS)
+    found = tabulate(automaton, PAIRS)
     assert found.tolist() == [[automaton.step(q, letter) for letter in PAIRS] for q in range(len(automaton.states))]
 
 

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from automata.drawn import LETTERS, damaged, random_automaton, same
-from opaq.automata.dfa import table
+from opaq.automata.dfa import tabulate
 from opaq.automata.formula import parse_ltlf
 from opaq.automata.translate import translate_ltlf
 from opaq.errors import InputError
@@ -74,7 +74,7 @@ def test_complete_automata_come_back_edge_by_edge(text: str) -> None:
 
 def test_edges_without_labels() -> None:
     automaton = automaton_from_hoa(IMPLICIT)
-    assert table(automaton, LETTERS).tolist() == [[0, 1, 0, 1], [1, 1, 1, 1]]
+    assert tabulate(automaton, LETTERS).tolist() == [[0, 1, 0, 1], [1, 1, 1, 1]]
     assert automaton.accepting == {1}
 
 
@@ -83,7 +83,7 @@ def test_aliases_labels_of_states_and_a_sink_for_what_is_missing() -> None:
     assert automaton.states == ("q0", "q1", "q2", "sink")
     assert automaton.initial == 1
     assert automaton.accepting == {0, 1, 2}
-    assert table(automaton, LETTERS).tolist() == [[3, 2, 3, 3], [3, 0, 2, 2], [2, 2, 2, 2], [3, 3, 3, 3]]
+    assert tabulate(automaton, LETTERS).tolist() == [[3, 2, 3, 3], [3, 0, 2, 2], [2, 2, 2, 2], [3, 3, 3, 3]]
 
 
 FAULTS = [

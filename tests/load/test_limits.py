@@ -20,7 +20,7 @@ import opaq.formats.umb.reader as umb
 import opaq.spec.yaml as reader
 from counting import count_calls
 from opaq.errors import BudgetError, InputError
-from opaq.formats.umb.archive import archive_bytes, read_archive
+from opaq.formats.umb.archive import pack_archive, read_archive
 from opaq.formats.umb.reader import read_umb, write_umb
 from opaq.model.arrays import SparseRows
 from opaq.model.automaton import Automaton
@@ -207,7 +207,7 @@ def with_index(folder: Path, change: Any, **members: bytes) -> Path:
     change(index)
     added = {name.replace("__", "/") + ".bin": part for name, part in members.items()}
     content |= added | {"index.json": json.dumps(index).encode()}
-    (folder / "model.umb").write_bytes(archive_bytes(content, compressed=False))
+    (folder / "model.umb").write_bytes(pack_archive(content, compressed=False))
     return folder / "model.umb"
 
 

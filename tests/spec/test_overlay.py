@@ -19,10 +19,9 @@ from opaq.model.observer import Observer
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.spec import build_mdp, build_observer
-from opaq.spec.imported_part import plant_of
-from opaq.spec.names import Names
+from opaq.spec.imported_part import imported_plant
 from opaq.spec.observer_part import ANY_OBSERVER
-from opaq.spec.sets import state_set
+from opaq.spec.sets import read_states
 from problem_examples import check_faults
 
 TIGER = """\
@@ -124,7 +123,7 @@ def test_start_labels_and_rewards_are_laid_over(folder: Path) -> None:
 
 
 def test_the_rewards_of_the_file_can_be_required() -> None:
-    mdp = plant_of(chain(), Names()).mdp
+    mdp = imported_plant(chain()).mdp
     assert mdp is not None
     assert mdp.named_rewards["steps"].tolist() == [1] * 4
 
@@ -150,7 +149,7 @@ def test_an_automaton_of_its_own_file(folder: Path) -> None:
 
 
 def observer_of(spec: dict[str, Any], imported: Imported | None = None) -> Observer:
-    cursor = plant_of(imported or chain(), Names()).names.at_start(spec, "observer")
+    cursor = imported_plant(imported or chain()).scope.cursor(spec, "observer")
     found = ANY_OBSERVER.read(cursor)
     assert [str(fault) for fault in cursor.faults] == []
     assert found is not None
@@ -271,8 +270,8 @@ def test_warnings_of_the_file_are_passed_on(folder: Path) -> None:
 
 
 def test_expressions_may_stand_in_lists() -> None:
-    cursor = plant_of(chain(), Names()).names.at_start([{"where": "x > 2"}, "s0"], "p")
-    states = state_set(cursor)
+    cursor = imported_plant(chain()).scope.cursor([{"where": "x > 2"}, "s0"], "p")
+    states = read_states(cursor)
     assert states is not None
     assert states.tolist() == [0, 3]
 

@@ -1,4 +1,15 @@
-"""LTLf formulas on finite traces: their syntax trees, how they are written and how they are read."""
+"""LTLf formulas on finite traces: their syntax trees, how they are written and how they are read.
+
+    formula ::= label | "true" | "false" | "last" | "(" formula ")"
+              | ("!" | "X" | "WX" | "F" | "G") formula                         future
+              | ("Y" | "WY" | "O" | "H") formula                               past
+              | formula ("U" | "R" | "W" | "M" | "S") formula                  bind tightest, group to the right
+              | formula "&" formula | formula "|" formula                      chains
+              | formula "->" formula | formula "<->" formula                   bind loosest, group to the right
+
+A formula speaks of the future or of the past, not of both. At the last position `X f` is false and `WX f` is true; at
+the first `Y f` is false and `WY f` is true.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +20,22 @@ from dataclasses import dataclass
 from opaq.lexer import InLine, Tokens
 
 # Dots and dashes only inside a name: `p->q` is not the label `p-`, and `a.*` is not the label `a.` repeated.
-NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.\-]+[A-Za-z0-9_]+)*"
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.\-]+[A-Za-z0-9_]+)*"
 QUOTED = r"\"[^\"]*\""
-LABEL = rf"(?P<label>{NAME}|{QUOTED})"
-_PLAIN = re.compile(NAME)
+LABEL = rf"(?P<label>{_NAME}|{QUOTED})"
+_PLAIN = re.compile(_NAME)
 
 
 class NotationError(ValueError):
-    """The text cannot be read; the message says where, what was expected and what was found."""
+    """Raised for a text that cannot be read; the message says where, what was expected and what is there."""
 
 
-def label_text(label: str, *, reserved: Collection[str] = ()) -> str:
-    """A label as it is written: in quotes if it would be read as something else."""
+def _label_text(label: str, *, reserved: Collection[str] = ()) -> str:
+    """Return a label as it is written: in quotes if it would be read as something else."""
     return label if _PLAIN.fullmatch(label) and label not in reserved else f'"{label}"'
 
 
-CONSTANTS = ("true", "false", "last")
+_CONSTANTS = ("true", "false", "last")
 UNARY = {
     "not": "!",
     "next": "X",
@@ -59,28 +70,29 @@ _TIGHTEST = 6
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A parsed formula: `kind` is `label`, one of CONSTANTS, or a key of UNARY or BINARY."""
+    """A parsed formula: `kind` is `label`, one of _CONSTANTS, or a key of UNARY or BINARY."""
 
     kind: str
     label: str = ""
     parts: tuple[Formula, ...] = ()
 
     def labels(self) -> frozenset[str]:
-        """Every label the formula mentions."""
+        """Return every label that the formula mentions."""
         own = frozenset([self.label]) if self.kind == "label" else frozenset()
         return own.union(*(part.labels() for part in self.parts))
 
     def kinds(self) -> frozenset[str]:
-        """Every kind of formula inside this one, its own included."""
+        """Return every kind of formula inside this one, its own included."""
         return frozenset([self.kind]).union(*(part.kinds() for part in self.parts))
 
     def size(self) -> int:
-        """How many operators, constants and labels it is made of."""
+        """Return how many operators, constants and labels it is made of."""
         return max(len(self.parts) - 1, 1) + sum(part.size() for part in self.parts)
 
     def __str__(self) -> str:
+        """Return the text that reads back as this formula, with as few brackets as that takes."""
         if self.kind == "label":
-            return label_text(self.label, reserved=RESERVED)
+            return _label_text(self.label, reserved=RESERVED)
         if self.kind in UNARY:
             return self._unary_text()
         if self.kind in BINARY:
@@ -88,19 +100,19 @@ class Formula:
         return self.kind
 
     def _unary_text(self) -> str:
-        inner = _at_least(self.parts[0], _TIGHTEST)
+        inner = _bracket(self.parts[0], _TIGHTEST)
         close = self.kind == "not" or inner.startswith("(")
         return f"{UNARY[self.kind]}{'' if close else ' '}{inner}"
 
     def _binary_text(self) -> str:
         sign, level = BINARY[self.kind]
         chain = self.kind in ("and", "or")
-        operands = [_at_least(part, level + 1) for part in self.parts[:-1]]
-        return f" {sign} ".join([*operands, _at_least(self.parts[-1], level + 1 if chain else level)])
+        operands = [_bracket(part, level + 1) for part in self.parts[:-1]]
+        return f" {sign} ".join([*operands, _bracket(self.parts[-1], level + 1 if chain else level)])
 
 
-def _at_least(formula: Formula, level: int) -> str:
-    """The text of an operand, in brackets unless it binds at least so tightly."""
+def _bracket(formula: Formula, level: int) -> str:
+    """Return the text of an operand, in brackets unless it binds at least as tightly as `level`."""
     own = BINARY[formula.kind][1] if formula.kind in BINARY else _TIGHTEST
     return str(formula) if own >= level else f"({formula})"
 
@@ -118,7 +130,7 @@ _OPERATORS = "".join(sorted(word for word in RESERVED if len(word) == 1))
 
 
 class FormulaError(NotationError):
-    """The text is not a formula; the message says where and what was expected."""
+    """Raised for a text that is no formula; the message says where and what was expected."""
 
 
 _STYLE = InLine("a formula", FormulaError)
@@ -135,22 +147,25 @@ def parse_ltlf(text: str) -> Formula:
 
 
 def _check_one_direction(tokens: Tokens) -> None:
-    """Past and future in one formula would need another translation, and are easily meant otherwise."""
+    """Raise FormulaError for past and future in one formula.
+
+    They need another translation, and are easily meant otherwise.
+    """
     first: dict[str, int] = {}
     for at, text in enumerate(tokens.texts):
-        kind = text if text in CONSTANTS else _UNARY.get(text) or _BINARY.get(text, ("", 0))[0]
+        kind = text if text in _CONSTANTS else _UNARY.get(text) or _BINARY.get(text, ("", 0))[0]
         side = "the future" if kind in FUTURE else "the past" if kind in PAST else ""
         if side:
             first.setdefault(side, at)
     if len(first) == 2:
         earlier, later = first.values()
-        found = f"'{tokens.texts[later]}' mixes {' and '.join(first)} ('{tokens.texts[earlier]}' came before)"
-        raise tokens.error(found, "use one of them only", at=later)
+        finding = f"'{tokens.texts[later]}' mixes {' and '.join(first)} ('{tokens.texts[earlier]}' came before)"
+        raise tokens.error(finding, "use one of them only", at=later)
 
 
 def _parse_operators(tokens: Tokens, depth: int, *, level: int) -> Formula:
-    """Operands joined by operators that bind at least as tightly as `level`."""
-    left = _operand(tokens, depth)
+    """Read operands joined by operators that bind at least as tightly as `level` (precedence climbing)."""
+    left = _parse_operand(tokens, depth)
     while True:
         depth += 1
         kind, own = _BINARY.get(tokens.text, ("", 0))
@@ -164,12 +179,13 @@ def _parse_operators(tokens: Tokens, depth: int, *, level: int) -> Formula:
         left = Formula(kind, parts=tuple(parts))
 
 
-def _operand(tokens: Tokens, depth: int) -> Formula:
+def _parse_operand(tokens: Tokens, depth: int) -> Formula:
+    """Read a label, a constant, a formula in brackets, or a unary operator and its operand."""
     tokens.check_depth(depth)
     text = tokens.text
     if text in _UNARY:
         tokens.take()
-        return Formula(_UNARY[text], parts=(_operand(tokens, depth + 1),))
+        return Formula(_UNARY[text], parts=(_parse_operand(tokens, depth + 1),))
     if tokens.skip("("):
         formula = _parse_operators(tokens, depth + 1, level=1)
         if not tokens.skip(")"):
@@ -178,17 +194,17 @@ def _operand(tokens: Tokens, depth: int) -> Formula:
     if tokens.kind != "label":
         raise tokens.unexpected("a label, an operator such as 'F', '!' or '('")
     if text in _BINARY:
-        found = f"expected a label or a formula, found the operator '{text}'"
-        raise tokens.error(found, f'a label of that name is written "{text}", in quotes')
+        finding = f"expected a label or a formula, found the operator '{text}'"
+        raise tokens.error(finding, f'a label of that name is written "{text}", in quotes')
     if text == '""':
         raise tokens.unexpected("a name between the quotes")
     tokens.take()
-    return Formula(text) if text in CONSTANTS else Formula("label", text.strip('"'))
+    return Formula(text) if text in _CONSTANTS else Formula("label", text.strip('"'))
 
 
 def _unexpected_token(tokens: Tokens, closing: str = "the end") -> Exception:
-    """The fault that a formula goes on in a way it cannot."""
+    """Return the fault that a formula goes on in a way it cannot, with advice for operators written without spaces."""
     before, hint = tokens.texts[tokens.at - 1], ""
     if len(before) > 1 and set(before) <= set(_OPERATORS) and before not in RESERVED:
         hint = f"'{before}' is read as one label: write spaces between operators, '{' '.join(before)}'"
-    return tokens.error(f"expected an operator such as '&' or 'U', or {closing}, found {tokens.shown()}", hint)
+    return tokens.error(f"expected an operator such as '&' or 'U', or {closing}, found {tokens.quote()}", hint)

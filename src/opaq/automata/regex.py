@@ -1,6 +1,11 @@
 """Regular expressions over letters: a run is accepted when its whole word of label sets matches.
 
-From tight to loose: `* + ? {n} {n,m}`, then one after the other (a space or `;`), then `|`.
+    regex    ::= sequence ("|" sequence)*
+    sequence ::= repeated (";"? repeated)*               one after the other
+    repeated ::= single ("*" | "+" | "?" | "{n}" | "{n,}" | "{n,m}")*
+    single   ::= label | "." | "[" guard "]" | "(" regex ")" | "()"
+
+A label matches every letter that has it, `.` any letter, and `[guard]` the letters for which the guard holds.
 """
 
 from __future__ import annotations
@@ -11,24 +16,23 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from opaq.automata.dfa import Letter, Table, explore, minimise, restrict_letters
+from opaq.automata.dfa import Letter, Table, explore, minimise, restrict_letters, to_automaton
 from opaq.automata.formula import LABEL, QUOTED, NotationError
-from opaq.automata.readable import readable
 from opaq.lexer import InLine, Tokens
 from opaq.model.automaton import Automaton, Guard, GuardError, parse_guard
 
-MAX_POSITIONS = 2_000
+_MAX_POSITIONS = 2_000
 _PATTERN = re.compile(
     rf"{LABEL}|(?P<guard>\[(?:{QUOTED}|[^\]\"])*\])|(?P<repeat>\{{\s*\d+\s*(?:,\s*\d*\s*)?\}}|[*+?])|[.;|()]"
 )
 _REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
-ANY = Guard("true")
+_ANY = Guard("true")
 
 
 class RegexError(NotationError):
-    """The text is not a regular expression; the message says where and what was expected."""
+    """Raised for a text that is no regular expression; the message says where and what was expected."""
 
 
 _STYLE = InLine("a regular expression", RegexError)
@@ -38,21 +42,21 @@ _STYLE = InLine("a regular expression", RegexError)
 class Regex:
     """A parsed expression: `kind` is one of letter, then, or, repeat.
 
-    A `then` without parts is the empty word; a `repeat` has one part and `most` is None when there is no end.
+    A `then` without parts is the empty word; a `repeat` has one part, and `most` is None when there is no end.
     """
 
     kind: str
-    guard: Guard = ANY
+    guard: Guard = _ANY
     parts: tuple[Regex, ...] = ()
     least: int = 0
     most: int | None = None
 
     def labels(self) -> frozenset[str]:
-        """Every label the expression mentions."""
+        """Return every label that the expression mentions."""
         return self.guard.names().union(*(part.labels() for part in self.parts))
 
     def positions(self) -> int:
-        """How many letters it has once repetitions are written out."""
+        """Return how many letters it has once repetitions are written out."""
         inner = sum(part.positions() for part in self.parts)
         if self.kind == "repeat":
             return inner * max(self.least if self.most is None else self.most, 1)
@@ -62,34 +66,37 @@ class Regex:
 def parse_regex(text: str) -> Regex:
     """Read a regular expression. Raises RegexError with the position of the first fault."""
     tokens = Tokens(text, _PATTERN, _STYLE)
-    regex = _either(tokens, 0)
+    regex = _parse_alternatives(tokens, 0)
     if tokens.text:
         raise tokens.unexpected("a label, '.', '[', '(' or the end")
-    if regex.positions() > MAX_POSITIONS:
-        found = f"the expression is {regex.positions():,} letters long once repetitions are written out"
-        raise RegexError(f"{found}; the limit is {MAX_POSITIONS:,}")
+    if regex.positions() > _MAX_POSITIONS:
+        finding = f"the expression is {regex.positions():,} letters long once repetitions are written out"
+        raise RegexError(f"{finding}; the limit is {_MAX_POSITIONS:,}")
     return regex
 
 
 def translate_regex(regex: Regex, alphabet: Sequence[Letter], *, minimal: bool = True) -> Automaton:
-    """The automaton that accepts the non-empty words over `alphabet` that match the whole expression.
+    """Return the automaton that accepts the non-empty words over `alphabet` that match the whole expression.
 
+    alphabet: the label sets that occur in the model.
+    minimal: whether the automaton is made minimal; otherwise its states are sets of positions.
     Raises BudgetError when the automaton grows too large.
     """
     letters = restrict_letters(alphabet, regex.labels())
-    table = _table(regex, letters)
-    return readable(minimise(table) if minimal else table, letters)
+    table = _tabulate(regex, letters)
+    return to_automaton(minimise(table) if minimal else table, letters)
 
 
-def _either(tokens: Tokens, depth: int) -> Regex:
-    parts = [_sequence(tokens, depth)]
+def _parse_alternatives(tokens: Tokens, depth: int) -> Regex:
+    """Read sequences separated by `|`."""
+    parts = [_parse_sequence(tokens, depth)]
     while tokens.skip("|"):
-        parts.append(_sequence(tokens, depth))
+        parts.append(_parse_sequence(tokens, depth))
     return parts[0] if len(parts) == 1 else Regex("or", parts=tuple(parts))
 
 
-def _sequence(tokens: Tokens, depth: int) -> Regex:
-    """Expressions one after the other; a `;` must stand between two of them."""
+def _parse_sequence(tokens: Tokens, depth: int) -> Regex:
+    """Read expressions one after the other; a `;` may stand between two of them."""
     parts = [_parse_repetition(tokens, depth)]
     while tokens.text not in ("", "|", ")"):
         tokens.skip(";")
@@ -98,35 +105,41 @@ def _sequence(tokens: Tokens, depth: int) -> Regex:
 
 
 def _parse_repetition(tokens: Tokens, depth: int) -> Regex:
-    regex = _single(tokens, depth)
+    """Read an expression and the repetitions after it."""
+    regex = _parse_single(tokens, depth)
     while tokens.kind == "repeat":
         depth += 1
         tokens.check_depth(depth)
-        least, most = _bounds(tokens)
+        least, most = _parse_bounds(tokens)
         tokens.take()
         regex = Regex("repeat", parts=(regex,), least=least, most=most)
     return regex
 
 
-def _bounds(tokens: Tokens) -> tuple[int, int | None]:
+def _parse_bounds(tokens: Tokens) -> tuple[int, int | None]:
+    """Return (least, most) of a repetition; `most` is None when there is no end.
+
+    Raises RegexError for impossible bounds.
+    """
     if tokens.text in _REPEATS:
         return _REPEATS[tokens.text]
     low, comma, high = (part.strip() for part in tokens.text.strip("{} ").partition(","))
-    if max(len(low), len(high)) > 6 or max(int(low), int(high or 0)) > MAX_POSITIONS:
-        raise tokens.error(f"{tokens.shown()} repeats more than {MAX_POSITIONS:,} times")
+    if max(len(low), len(high)) > 6 or max(int(low), int(high or 0)) > _MAX_POSITIONS:
+        raise tokens.error(f"{tokens.quote()} repeats more than {_MAX_POSITIONS:,} times")
     least = int(low)
     most = int(high) if high else None if comma else least
     if most is not None and most < least:
-        raise tokens.error(f"{tokens.shown()} ends before it begins; write {{least,most}}")
+        raise tokens.error(f"{tokens.quote()} ends before it begins; write {{least,most}}")
     return least, most
 
 
-def _single(tokens: Tokens, depth: int) -> Regex:
+def _parse_single(tokens: Tokens, depth: int) -> Regex:
+    """Read a letter or an expression in brackets."""
     tokens.check_depth(depth)
     if tokens.skip("("):
         if tokens.skip(")"):
             return Regex("then")
-        regex = _either(tokens, depth + 1)
+        regex = _parse_alternatives(tokens, depth + 1)
         tokens.expect(")")
         return regex
     if tokens.skip("."):
@@ -142,6 +155,7 @@ def _single(tokens: Tokens, depth: int) -> Regex:
 
 
 def _parse_brackets(tokens: Tokens) -> Guard:
+    """Read the guard in square brackets. Raises RegexError with the guard's own message."""
     try:
         guard = parse_guard(tokens.text[1:-1])
     except GuardError as error:
@@ -158,41 +172,42 @@ class _Positions:
     follow: list[int]
 
     def add(self, guard: Guard) -> int:
-        """A new letter; its bit."""
+        """Add a letter and return its bit."""
         self.guards.append(guard)
         self.follow.append(0)
         return 1 << (len(self.guards) - 1)
 
     def link(self, before: int, after: int) -> None:
         """Let any letter of `after` follow any of `before`."""
-        for letter in _letters(before):
+        for letter in _set_bits(before):
             self.follow[letter] |= after
 
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Whether an expression matches the empty word, and the letters it may begin and end with."""
+    """Whether an expression matches the empty word, and the letters it may begin and end with, as bits."""
 
     empty: bool
     first: int
     last: int
 
 
-def _ends(regex: Regex, positions: _Positions) -> _Ends:
+def _collect_ends(regex: Regex, positions: _Positions) -> _Ends:
+    """Return the ends of an expression, and add its letters and what follows what to `positions`."""
     if regex.kind == "letter":
         bit = positions.add(regex.guard)
         return _Ends(False, bit, bit)
     if regex.kind == "or":
-        ends = [_ends(part, positions) for part in regex.parts]
+        ends = [_collect_ends(part, positions) for part in regex.parts]
         first, last = (reduce(or_, (getattr(end, side) for end in ends)) for side in ("first", "last"))
         return _Ends(any(end.empty for end in ends), first, last)
     if regex.kind == "then":
-        return _link_positions([_ends(part, positions) for part in regex.parts], positions)
+        return _link_positions([_collect_ends(part, positions) for part in regex.parts], positions)
     return _repeat_ends(regex, positions)
 
 
-def _letters(bits: int) -> Iterator[int]:
-    """The letters of a set."""
+def _set_bits(bits: int) -> Iterator[int]:
+    """Yield the positions of the bits that are set."""
     while bits:
         low = bits & -bits
         yield low.bit_length() - 1
@@ -200,6 +215,10 @@ def _letters(bits: int) -> Iterator[int]:
 
 
 def _link_positions(ends: Sequence[_Ends], positions: _Positions) -> _Ends:
+    """Return the ends of expressions one after the other.
+
+    Link the last letters of each to the first of the next.
+    """
     whole = _Ends(True, 0, 0)
     for end in ends:
         positions.link(whole.last, end.first)
@@ -210,21 +229,24 @@ def _link_positions(ends: Sequence[_Ends], positions: _Positions) -> _Ends:
 
 
 def _repeat_ends(regex: Regex, positions: _Positions) -> _Ends:
-    """Copies one after the other: the first `least` must come, the others may; without an end the last one loops."""
+    """Return the ends of copies one after the other.
+
+    The first `least` copies must come, the others may; without an end the last copy loops.
+    """
     copies = max(regex.least if regex.most is None else regex.most, 1 if regex.most is None else 0)
     ends = []
     for copy in range(copies):
-        end = _ends(regex.parts[0], positions)
+        end = _collect_ends(regex.parts[0], positions)
         if regex.most is None and copy == copies - 1:
             positions.link(end.last, end.first)
         ends.append(end if copy < regex.least else _Ends(True, end.first, end.last))
     return _link_positions(ends, positions)
 
 
-def _table(regex: Regex, letters: Sequence[Letter]) -> Table:
-    """Subsets of letters that may have been read last; -1 stands for nothing read yet."""
+def _tabulate(regex: Regex, letters: Sequence[Letter]) -> Table:
+    """Return the table whose states are the sets of letters that may have been read last; -1 is nothing read yet."""
     positions = _Positions([], [])
-    ends = _ends(regex, positions)
+    ends = _collect_ends(regex, positions)
     distinct = {guard: [guard.holds(letter) for letter in letters] for guard in set(positions.guards)}
     matches = [
         sum(1 << index for index, guard in enumerate(positions.guards) if distinct[guard][letter])
@@ -232,7 +254,7 @@ def _table(regex: Regex, letters: Sequence[Letter]) -> Table:
     ]
 
     def successors(state: int) -> list[int]:
-        after = ends.first if state < 0 else reduce(or_, (positions.follow[letter] for letter in _letters(state)), 0)
+        after = ends.first if state < 0 else reduce(or_, (positions.follow[letter] for letter in _set_bits(state)), 0)
         return [after & match for match in matches]
 
     return explore(-1, successors, lambda state: state >= 0 and bool(state & ends.last), num_letters=len(letters))

@@ -30,7 +30,7 @@ def command(
 
     constants = dict(_constant(text) for text in constant or [])
     format = format_of(source)
-    if constants and (format is None or not format.takes("constants")):
+    if constants and (format is None or "constants" not in format.options):
         raise typer.BadParameter("only PRISM and JANI models have constants", param_hint="--constant")
     check_writable(target, overwrite=overwrite)
     faults = Faults()

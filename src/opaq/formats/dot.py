@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from opaq.errors import BudgetError, escape_invisible
+from opaq.formats.format import AUTOMATON_EXAMPLE, Format
 from opaq.formats.names import escape_labels, quote, unique_name, unquote
-from opaq.formats.registry import Export
 from opaq.lexer import InFile, Tokens
 from opaq.model.automaton import Automaton, Edge, Guard, GuardError, parse_guard
-from opaq.model.mdp import MDP, Imported
-from opaq.model.problem import Problem
+from opaq.model.mdp import MDP
 from opaq.spec.yaml import read_text
 
-MAX_DRAWN = 500  # states of a model beyond which a drawing shows nothing
-MAX_STATES = 100_000
-MAX_GUARD = 10_000
+_MAX_DRAWN = 500  # states of a model beyond which a drawing shows nothing
+_MAX_STATES = 100_000
+_MAX_GUARD = 10_000
 _PATTERN = re.compile(
     r"(?P<skip>//[^\n]*|/\*.*?\*/|\#[^\n]*)"
     r"|(?P<string>\"(?:[^\"\\]|\\.)*\")"
@@ -33,18 +32,8 @@ def read_dot(path: str) -> Automaton:
     return automaton_from_dot(read_text(path), source=path)
 
 
-def dot_of_automaton(automaton: Automaton, export: Export) -> str:
-    """An automaton as a drawing."""
-    return automaton_to_dot(automaton)
-
-
-def dot_of_model(source: Problem | Imported, export: Export) -> str:
-    """The model (of a problem) as a drawing."""
-    return mdp_to_dot(source.mdp)
-
-
 def automaton_to_dot(automaton: Automaton) -> str:
-    """The text of a Graphviz drawing; edges stand in the order they are tried, and no match means stay."""
+    """Return the Graphviz drawing of an automaton; edges stand in the order they are tried, and no match means stay."""
     marker, names = unique_name("start", automaton.states), escape_labels(automaton.states)
     lines = ["digraph automaton {", "  rankdir=LR;", f"  reads={automaton.reads};", f"  {marker} [shape=point];"]
     for index, name in enumerate(names):
@@ -57,9 +46,12 @@ def automaton_to_dot(automaton: Automaton) -> str:
 
 
 def mdp_to_dot(mdp: MDP) -> str:
-    """A drawing of a small model: states with their labels, an arrow for every move with action and probability."""
-    if mdp.num_states > MAX_DRAWN:
-        raise BudgetError(f"a model of {mdp.num_states:,} states is too large to draw; the limit is {MAX_DRAWN}")
+    """Return a drawing of a small model: states with their labels, an arrow per move with action and probability.
+
+    Raises BudgetError for more than _MAX_DRAWN states.
+    """
+    if mdp.num_states > _MAX_DRAWN:
+        raise BudgetError(f"a model of {mdp.num_states:,} states is too large to draw; the limit is {_MAX_DRAWN}")
     lines = ["digraph model {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     for index, (name, labels) in enumerate(zip(mdp.states, mdp.labels_of(), strict=True)):
         listed = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
@@ -68,14 +60,14 @@ def mdp_to_dot(mdp: MDP) -> str:
     for index, share in enumerate(mdp.start.tolist()):
         if share > 0:
             lines.append(f"  start{index} [shape=point]; start{index} -> s{index} [label={quote(f'{share:.4g}')}];")
-    for (source, target), moves in _moves(mdp).items():
+    for (source, target), moves in _merge_moves(mdp).items():
         joined = "\n".join(map(escape_invisible, moves))
         lines.append(f"  s{source} -> s{target} [label={quote(joined)}];")
     return "\n".join([*lines, "}", ""])
 
 
-def _moves(mdp: MDP) -> dict[tuple[int, int], list[str]]:
-    """(state, next state) -> the actions that may lead there, each with its probability."""
+def _merge_moves(mdp: MDP) -> dict[tuple[int, int], list[str]]:
+    """Return (state, next state) -> the actions that may lead there, each with its probability."""
     moves: dict[tuple[int, int], list[str]] = {}
     for choice, (state, action) in enumerate(zip(mdp.choice_state().tolist(), mdp.choice_action.tolist(), strict=True)):
         targets, shares = mdp.transitions.row(choice)
@@ -88,6 +80,7 @@ def _moves(mdp: MDP) -> dict[tuple[int, int], list[str]]:
 def automaton_from_dot(text: str, *, source: str = "") -> Automaton:
     """Read an automaton from a drawing.
 
+    text: the drawing; source: its file, for errors.
     Edges carry guards as labels (none: `true`), accepting states are double circles, and an arrow from a node of
     shape point or none marks the initial state; without one it is the state mentioned first. Raises InputError.
     """
@@ -102,35 +95,39 @@ def automaton_from_dot(text: str, *, source: str = "") -> Automaton:
     return _assemble(tokens, drawing)
 
 
-Attributes = dict[str, tuple[str, int]]  # name -> its value, and the token it is
+_Attributes = dict[str, tuple[str, int]]  # name -> its value, and the token it is
 
 
 @dataclass(slots=True)
 class _Arrow:
+    """One arrow: its ends, its attributes, and the token it begins with."""
+
     source: str
     target: str
-    attributes: Attributes
+    attributes: _Attributes
     at: int
 
 
 @dataclass(slots=True)
 class _Drawing:
-    """What has been drawn so far, and what new nodes and edges look like."""
+    """The nodes and arrows so far, and the attributes of new ones."""
 
-    looks: dict[str, Attributes] = field(default_factory=lambda: {"graph": {}, "node": {}, "edge": {}})
-    nodes: dict[str, Attributes] = field(default_factory=dict)
+    looks: dict[str, _Attributes] = field(default_factory=lambda: {"graph": {}, "node": {}, "edge": {}})
+    nodes: dict[str, _Attributes] = field(default_factory=dict)
     arrows: list[_Arrow] = field(default_factory=list)
 
     def look(self, name: str, attribute: str) -> str:
-        """What a node's attribute says, empty if it has none."""
+        """Return the attribute of a node in lower case, empty if it has none."""
         return self.nodes[name].get(attribute, ("",))[0].lower()
 
 
 def _word(tokens: Tokens) -> str:
+    """Return the next token in lower case if it may be a keyword, else ""."""
     return tokens.text.lower() if tokens.kind == "name" else ""
 
 
 def _read_opening(tokens: Tokens) -> None:
+    """Read `digraph NAME {`."""
     if _word(tokens) == "strict":
         tokens.take()
     if _word(tokens) != "digraph":
@@ -141,53 +138,56 @@ def _read_opening(tokens: Tokens) -> None:
     tokens.expect("{")
 
 
-def _name(tokens: Tokens, wanted: str) -> str:
+def _read_name(tokens: Tokens, wanted: str) -> str:
+    """Return the next token, a name or a string; `wanted` is what the error says was expected."""
     if tokens.kind not in ("name", "string"):
         raise tokens.unexpected(wanted)
     return unquote(tokens.take()) if tokens.kind == "string" else tokens.take()
 
 
 def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
-    begun, word = tokens.at, _word(tokens)
+    """Read a node, a chain of arrows, or attributes of all nodes or edges, into the drawing."""
+    first, word = tokens.at, _word(tokens)
     if word == "subgraph" or tokens.text == "{":
         raise tokens.error("subgraphs are not read", "draw the automaton as one graph")
     if word in drawing.looks:
         tokens.take()
-        drawing.looks[word].update(_attributes(tokens))
+        drawing.looks[word].update(_read_attributes(tokens))
         return
-    path = [_name(tokens, "a state, an edge or '}'")]
+    path = [_read_name(tokens, "a state, an edge or '}'")]
     if tokens.skip("="):
-        drawing.looks["graph"][path[0]] = (_name(tokens, "a value"), begun)
+        drawing.looks["graph"][path[0]] = (_read_name(tokens, "a value"), first)
         return
     while tokens.skip("->"):
-        path.append(_name(tokens, "a state"))
+        path.append(_read_name(tokens, "a state"))
     if tokens.text in ("--", ":"):
         what = "edges without direction" if tokens.text == "--" else "ports"
         raise tokens.error(f"{what} are not read", "write edges as a -> b")
-    attributes = _attributes(tokens)
+    attributes = _read_attributes(tokens)
     for name in path:
         drawing.nodes.setdefault(name, dict(drawing.looks["node"]))
-    if len(drawing.nodes) > MAX_STATES:
-        raise tokens.error(f"more than {MAX_STATES:,} states", at=begun)
+    if len(drawing.nodes) > _MAX_STATES:
+        raise tokens.error(f"more than {_MAX_STATES:,} states", at=first)
     if len(path) == 1:
         drawing.nodes[path[0]].update(attributes)
-    drawing.arrows += [_Arrow(*ends, drawing.looks["edge"] | attributes, begun) for ends in pairwise(path)]
+    drawing.arrows += [_Arrow(*ends, drawing.looks["edge"] | attributes, first) for ends in pairwise(path)]
 
 
-def _attributes(tokens: Tokens) -> Attributes:
-    """The attributes in brackets, if any."""
-    attributes: Attributes = {}
+def _read_attributes(tokens: Tokens) -> _Attributes:
+    """Return the attributes in brackets, if any."""
+    attributes: _Attributes = {}
     while tokens.skip("["):
         while not tokens.skip("]"):
-            key = _name(tokens, "an attribute or ']'")
+            key = _read_name(tokens, "an attribute or ']'")
             tokens.expect("=")
             at = tokens.at
-            attributes[key] = (_name(tokens, "a value"), at)
+            attributes[key] = (_read_name(tokens, "a value"), at)
             tokens.skip(",", ";")
     return attributes
 
 
 def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
+    """Return the automaton of a drawing. Raises InputError when it has no state or two initial ones."""
     entered = {arrow.target for arrow in drawing.arrows}
     markers = {name for name in drawing.nodes if drawing.look(name, "shape") in _MARKERS and name not in entered}
     index_of = {name: index for index, name in enumerate(name for name in drawing.nodes if name not in markers)}
@@ -202,7 +202,7 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
         if drawing.look(name, "shape") == "doublecircle" or drawing.look(name, "peripheries") == "2"
     )
     edges = tuple(
-        Edge(index_of[arrow.source], index_of[arrow.target], _guard(tokens, arrow))
+        Edge(index_of[arrow.source], index_of[arrow.target], _parse_label(tokens, arrow))
         for arrow in drawing.arrows
         if arrow.source not in markers
     )
@@ -213,13 +213,29 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
     return Automaton(tuple(index_of), initial, accepting, edges, "left" if reads == "left" else "entered")
 
 
-def _guard(tokens: Tokens, arrow: _Arrow) -> Guard:
+def _parse_label(tokens: Tokens, arrow: _Arrow) -> Guard:
+    """Return the guard on an arrow. Raises InputError when its label is no guard."""
     text, at = arrow.attributes.get("label", ("true", arrow.at))
-    if len(text) > MAX_GUARD:
-        found = f"a guard of {len(text):,} characters is too long; the limit is {MAX_GUARD:,}"
-        raise tokens.error(found, at=at)
+    if len(text) > _MAX_GUARD:
+        finding = f"a guard of {len(text):,} characters is too long; the limit is {_MAX_GUARD:,}"
+        raise tokens.error(finding, at=at)
     try:
         return parse_guard(text if text.strip() else "true")
     except GuardError as error:
-        found = f"the label of {arrow.source} -> {arrow.target} is not a guard: {error}"
-        raise tokens.error(found, at=at) from None
+        finding = f"the label of {arrow.source} -> {arrow.target} is not a guard: {error}"
+        raise tokens.error(finding, at=at) from None
+
+
+DOT = Format(
+    "dot",
+    "a drawing of an automaton",
+    "automaton",
+    (".dot", ".gv"),
+    read_dot,
+    {
+        "automaton": lambda automaton, export: automaton_to_dot(automaton),
+        "problem": lambda problem, export: mdp_to_dot(problem.mdp),
+        "model": lambda imported, export: mdp_to_dot(imported.mdp),
+    },
+    example=AUTOMATON_EXAMPLE,
+)

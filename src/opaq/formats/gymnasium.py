@@ -1,4 +1,4 @@
-"""Reading tabular Gymnasium environments: those whose `P` tells every transition."""
+"""Reading tabular Gymnasium environments: those whose `P` gives every transition."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.formats.registry import FORMATS
+from opaq.formats.format import Format
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, frozen, ints, normalise, normalise_rows
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
-from opaq.spec.transitions import choices_of
+from opaq.spec.model_part import tabulate_choices
 
-END = "end"  # the label of states where the episode is over
-MAX_STATES = 1_000_000
-MAX_OPTIONS = 100_000  # characters and entries: a map of 300 x 300 cells
+_END = "end"  # the label of states where the episode is over
+_MAX_STATES = 1_000_000
+_MAX_OPTIONS = 100_000  # characters and entries: a map of 300 x 300 cells
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _VERSION = re.compile(r"-v\d+$")
 _REFUSED = ("render_mode", "disable_env_checker")
@@ -33,7 +33,7 @@ _ACTIONS = {
 
 
 def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
-    """The model of a registered environment; states are named by their numbers, as the environment shows them.
+    """Return the model of a registered environment; states are named by their numbers, as the environment shows them.
 
     env_id: its id, such as "FrozenLake-v1".
     kwargs: arguments of the environment (map_name, is_slippery, ...).
@@ -49,35 +49,30 @@ def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
         environment.close()
 
 
-def read_environment(env_id: str, *, options: Mapping[str, Any] | None = None) -> Imported:
-    """The same with the arguments of the environment in one mapping, as a problem file gives them."""
-    return read_gymnasium(env_id, **(options or {}))
-
-
 def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     """Make a registered environment and nothing else: an id of the form module:name would import code."""
     if not isinstance(env_id, str) or _NAME.fullmatch(env_id) is None:
-        raise _wrong(str(env_id), "is not the id of a registered environment", "write e.g. FrozenLake-v1")
+        raise _refuse(str(env_id), "is not the id of a registered environment", "write e.g. FrozenLake-v1")
     for name in _REFUSED:
         if name in kwargs:
-            raise _wrong(env_id, f"'{name}' does not belong to the model", "leave it out")
-    if (size := _size(kwargs)) > MAX_OPTIONS:
-        raise _wrong(env_id, f"the options hold {size:,} values and characters", f"the limit is {MAX_OPTIONS:,}")
+            raise _refuse(env_id, f"'{name}' does not belong to the model", "leave it out")
+    if (size := _size(kwargs)) > _MAX_OPTIONS:
+        raise _refuse(env_id, f"the options hold {size:,} values and characters", f"the limit is {_MAX_OPTIONS:,}")
     try:
         import gymnasium
     except ImportError:
-        advice = FORMATS["gymnasium"].how_to_install
-        raise _wrong(env_id, "the package gymnasium is not installed", advice) from None
+        advice = GYMNASIUM.how_to_install
+        raise _refuse(env_id, "the package gymnasium is not installed", advice) from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a newer version exists, and the like
         try:
             return gymnasium.make(env_id, disable_env_checker=True, **kwargs)
         except Exception as error:  # the environment's own code runs here
-            raise _wrong(env_id, f"cannot be made: {_first_line(error)}") from None
+            raise _refuse(env_id, f"cannot be made: {_first_line(error)}") from None
 
 
 def _size(value: Any) -> int:
-    """How many entries and characters a value has."""
+    """Return how many entries and characters a value has."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
@@ -86,16 +81,21 @@ def _size(value: Any) -> int:
 
 
 def _first_line(error: Exception) -> str:
+    """Return the first line of an exception's message, or its type."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
-def _wrong(env_id: str, found: str, advice: str = "") -> InputError:
-    return InputError([Fault("", found, advice)], f"gymnasium {env_id[:80]!r}")
+def _refuse(env_id: str, finding: str, advice: str = "") -> InputError:
+    """Return the InputError for an environment."""
+    return InputError([Fault("", finding, advice)], f"gymnasium {env_id[:80]!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """Every transition of positive probability."""
+    """Every transition of positive probability, one entry each.
+
+    ends: whether the episode is over after it. States and actions are numbered as in the environment.
+    """
 
     num_states: int
     num_actions: int
@@ -108,25 +108,33 @@ class _Moves:
 
 
 def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
+    """Return the model of an environment.
+
+    name: its name without version, by which actions and variables of the toy environments are known.
+    env_id: its whole id, for errors.
+    """
     faults = Faults()
-    moves = _moves(environment, faults)
-    start = _start(environment, 0 if moves is None else moves.num_states, faults)
+    moves = _read_moves(environment, faults)
+    start = _read_start(environment, 0 if moves is None else moves.num_states, faults)
     faults.raise_if_any(f"gymnasium {env_id!r}")
     assert moves is not None
     name = name if type(environment).__module__.startswith("gymnasium.envs.toy_text.") else ""
-    over = _over(moves, start)
+    over = _find_final_states(moves, start)
     copied = np.unique(moves.target[moves.ends & ~over[moves.target] & ~over[moves.source]])
     finished = np.concatenate((over, np.ones(copied.size, dtype=bool)))
     origin = np.concatenate((np.arange(moves.num_states), copied))  # [state] -> the environment's own state
     variables = {key: frozen(value[origin]) for key, value in _variables(environment, name, moves.num_states).items()}
-    marked = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {END: finished}
+    marked = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {_END: finished}
     labels = {key: ints(np.flatnonzero(mask)) for key, mask in marked.items() if mask.any()}
     mdp = _mdp(moves, start, _actions(name, moves.num_actions), finished=finished, copied=copied)
     return Imported(replace(mdp, labels=labels), variables=variables)
 
 
-def _moves(environment: Any, faults: Faults) -> _Moves | None:
-    """The transitions of `P`: state -> action -> [(probability, next state, reward, terminated), ...]."""
+def _read_moves(environment: Any, faults: Faults) -> _Moves | None:
+    """Return the transitions of `P`: state -> action -> [(probability, next state, reward, terminated), ...].
+
+    Returns None after noting that it is no such table; what is wrong inside it is noted too.
+    """
     table = getattr(environment, "P", None)
     if not isinstance(table, Mapping) or not table:
         faults.error("", "has no table of transitions 'P'", "only tabular environments can be read, e.g. FrozenLake-v1")
@@ -143,7 +151,7 @@ def _moves(environment: Any, faults: Faults) -> _Moves | None:
         faults.error("P", f"is not a table of transitions: {_first_line(error)}")
         return None
     columns = [np.array(column) for column in zip(*rows, strict=True)]
-    if set(map(int, table)) != set(range(len(table))) or len(table) > MAX_STATES or not columns:
+    if set(map(int, table)) != set(range(len(table))) or len(table) > _MAX_STATES or not columns:
         faults.error("P", f"its states are not numbered 0 to {len(table) - 1}, or are too many")
         return None
     _check(_Moves(len(table), num_actions, *columns), faults)
@@ -152,6 +160,7 @@ def _moves(environment: Any, faults: Faults) -> _Moves | None:
 
 
 def _check(moves: _Moves, faults: Faults) -> None:
+    """Note probabilities, rewards, states and actions that no model can have."""
     if not np.isfinite(moves.probability).all() or (moves.probability < 0).any():
         faults.error("P", "has probabilities that are negative or not finite")
     elif not (np.abs(moves.reward) <= MAX_REWARD).all():
@@ -167,7 +176,11 @@ def _check(moves: _Moves, faults: Faults) -> None:
             faults.error("P", f"has a row that sums to {done.sums[np.abs(done.sums - 1).argmax()]:.7g}, not 1")
 
 
-def _start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
+def _read_start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
+    """Return the start distribution; zeros after noting that it is none.
+
+    num_states: how many states `P` has; 0 when it could not be read, and then nothing is compared.
+    """
     try:
         start = np.asarray(getattr(environment, "initial_state_distrib", None), dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -179,8 +192,8 @@ def _start(environment: Any, num_states: int, faults: Faults) -> FloatArray:
     return done.values
 
 
-def _over(moves: _Moves, start: FloatArray) -> BoolArray:
-    """States that are only ever entered as the end of an episode."""
+def _find_final_states(moves: _Moves, start: FloatArray) -> BoolArray:
+    """Return which states are only ever entered as the end of an episode."""
     live = start > 0
     while True:
         onward = moves.target[live[moves.source] & ~moves.ends]
@@ -193,7 +206,11 @@ def _over(moves: _Moves, start: FloatArray) -> BoolArray:
 
 
 def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished: BoolArray, copied: IntArray) -> MDP:
-    """The arrays: rows repeat targets, which are summed; finished states stay where they are and earn nothing."""
+    """Return the model: rows repeat targets, which are summed; finished states stay where they are and earn nothing.
+
+    finished: [state] -> whether the episode is over there, copies included.
+    copied: the states that have a copy in which the episode is over.
+    """
     running, staying, count = ~finished[moves.source], np.flatnonzero(finished), len(actions)
     kept: tuple[Any, ...] = (moves.source, moves.action, moves.target, moves.probability, moves.reward, moves.ends)
     source, action, target, probability, reward, ends = (part[running] for part in kept)
@@ -204,9 +221,9 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
     action = np.concatenate((action, np.tile(np.arange(count), staying.size)))
     enabled, row = np.unique(source * count + action, return_inverse=True)
     share = normalise_rows(row, np.concatenate((probability, np.ones(idle.size))), enabled.size).values
-    choices = choices_of(source, action, target, share, num_states=finished.size, num_actions=count)
+    choices = tabulate_choices(source, action, target, share, num_states=finished.size, num_actions=count)
     earned = share * np.concatenate((reward, np.zeros(idle.size)))
-    names = (*map(str, range(moves.num_states)), *(f"{state}.{END}" for state in copied.tolist()))
+    names = (*map(str, range(moves.num_states)), *(f"{state}.{_END}" for state in copied.tolist()))
     return MDP(
         states=names,
         actions=actions,
@@ -220,12 +237,16 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
 
 
 def _actions(name: str, count: int) -> tuple[str, ...]:
+    """Return the names of the actions: the environment's own where they are known, else numbers."""
     known = _ACTIONS.get(name, ())
     return known if len(known) == count else tuple(map(str, range(count)))
 
 
 def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArray]:
-    """What the number of a state stands for, where that is known."""
+    """Return what the number of a state stands for, where that is known: variable -> [state].
+
+    name: the environment without version; "" for any that is not Gymnasium's own.
+    """
     states = np.arange(num_states)
     shape = _shape(environment, name)
     if shape is not None and shape[0] * shape[1] == num_states:
@@ -238,13 +259,14 @@ def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArr
 
 
 def _shape(environment: Any, name: str) -> tuple[int, int] | None:
+    """Return (rows, columns) of the environments that are grids, else None."""
     if name.startswith("FrozenLake"):
         return int(environment.nrow), int(environment.ncol)
     return (int(environment.shape[0]), int(environment.shape[1])) if name.startswith("CliffWalking") else None
 
 
 def _labels(environment: Any, name: str, start: FloatArray) -> dict[str, BoolArray]:
-    """The environment's own words for some states."""
+    """Return the environment's own words for some states: label -> [state]."""
     if name.startswith("FrozenLake"):
         letters = np.asarray(environment.desc).reshape(-1)
         words = {"start": b"S", "frozen": b"F", "hole": b"H", "goal": b"G"}
@@ -253,3 +275,14 @@ def _labels(environment: Any, name: str, start: FloatArray) -> dict[str, BoolArr
         cliff = np.asarray(environment._cliff, dtype=bool).reshape(-1)
         return {"start": start > 0, "cliff": cliff, "goal": np.arange(start.size) == start.size - 1}
     return {}
+
+
+GYMNASIUM = Format(
+    "gymnasium",
+    "a Gymnasium environment",
+    "model",
+    reader=lambda env_id, options=None: read_gymnasium(env_id, **(options or {})),  # problem files: one mapping
+    options=("options",),
+    extra="gym",
+    is_file=False,
+)

@@ -1,6 +1,7 @@
 """Read and write automata in the Hanoi Omega-Automata format (HOA v1), as automata on finite words.
 
-A word is accepted when the state after its last letter carries the acceptance mark 0.
+A word is accepted when the state after its last letter carries the acceptance mark 0. Files must be deterministic, with
+marks on states; letters without an edge lead to a rejecting sink.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from typing import Literal
 
 import numpy as np
 
-from opaq.automata.diagrams import FALSE, TRUE, Diagrams
-from opaq.automata.readable import guard_of
+from opaq.automata.dfa import cover_letters
+from opaq.automata.progression import FALSE, TRUE, Diagrams
 from opaq.errors import BudgetError, Fault, InputError, escape_invisible
+from opaq.formats.format import AUTOMATON_EXAMPLE, Export, Format
 from opaq.formats.names import escape_labels, quote, unique_name, unquote
-from opaq.formats.registry import Export
 from opaq.lexer import MAX_DEPTH, InFile, Tokens
 from opaq.model.automaton import Automaton, Edge, Guard, read_guard
 from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.spec.yaml import read_text
 
-MAX_STATES = 100_000
-MAX_LABELS = 100
-MAX_IMPLICIT = 10  # labels of a file that lists its edges without labels
-MAX_GUARD = 10_000
+_MAX_STATES = 100_000
+_MAX_LABELS = 100
+_MAX_IMPLICIT = 10  # labels of a file that lists its edges without labels
+_MAX_GUARD = 10_000
 _PATTERN = re.compile(
     r"(?P<skip>/\*.*?\*/)"
     r"|(?P<string>\"(?:[^\"\\]|\\.)*\")"
@@ -46,13 +47,21 @@ def read_hoa(path: str) -> Automaton:
 
 
 def automaton_from_hoa(text: str, *, source: str = "") -> Automaton:
-    """Read a deterministic automaton; letters without an edge lead to a rejecting sink. Raises InputError."""
+    """Read a deterministic automaton; letters without an edge lead to a rejecting sink.
+
+    text: the content; source: its file, for errors.
+    Raises InputError with the line and column of the first fault.
+    """
     return _read(Tokens(text, _PATTERN, InFile(source)))
 
 
 @dataclass(slots=True)
 class _Header:
-    """What the lines before the body say; labels in aliases are still numbers."""
+    """The lines before the body; labels in aliases are still numbers.
+
+    start: the token of the initial state's number. accepts: None when the marks of states tell, else whether all
+        accept.
+    """
 
     num_states: int | None = None
     start: int | None = None  # the token
@@ -65,7 +74,10 @@ class _Header:
 
 @dataclass(slots=True)
 class _Body:
-    """The states and edges as they are listed, each with the token it begins with."""
+    """The states and edges as they are listed, each with the token it begins with.
+
+    names: state -> its name; marked: the accepting states; edges: (source, target, guard, token).
+    """
 
     names: dict[int, tuple[str, int]] = field(default_factory=dict)
     marked: set[int] = field(default_factory=set)
@@ -73,6 +85,7 @@ class _Body:
 
 
 def _read(tokens: Tokens) -> Automaton:
+    """Read a whole file: header, body and nothing after it."""
     if tokens.text != "HOA:":
         raise tokens.unexpected("'HOA: v1'")
     tokens.take()
@@ -94,9 +107,10 @@ def _read(tokens: Tokens) -> Automaton:
 
 
 def _read_header(tokens: Tokens, header: _Header) -> None:
+    """Read one header line. Unknown ones in capitals may change the meaning and are refused, others are skipped."""
     at, text = tokens.at, tokens.take()
     if text == "States:":
-        header.num_states = _number(tokens, "a number of states", most=MAX_STATES)
+        header.num_states = _read_number(tokens, "a number of states", most=_MAX_STATES)
     elif text == "Start:":
         _read_start(tokens, at, header)
     elif text == "AP:":
@@ -105,7 +119,7 @@ def _read_header(tokens: Tokens, header: _Header) -> None:
         _read_acceptance(tokens, at, header)
     elif text == "Alias:":
         name = tokens.expect_kind("name", "an alias such as @a")
-        header.aliases[name] = _expression(tokens, header)
+        header.aliases[name] = _read_expression(tokens, header)
     elif text == "opaq-reads:":
         if tokens.text not in ("entered", "left"):
             raise tokens.unexpected("'entered' or 'left'")
@@ -118,53 +132,58 @@ def _read_header(tokens: Tokens, header: _Header) -> None:
 
 
 def _read_start(tokens: Tokens, at: int, header: _Header) -> None:
+    """Read the initial state; there is exactly one."""
     if header.start is not None:
         raise tokens.error("a second 'Start:'", "a deterministic automaton has one initial state", at=at)
     header.start = tokens.at
-    _number(tokens, "the number of a state", most=MAX_STATES)
+    _read_number(tokens, "the number of a state", most=_MAX_STATES)
     if tokens.text == "&":
         raise tokens.error("alternating automata are not read")
 
 
 def _read_labels(tokens: Tokens, at: int, header: _Header) -> None:
+    """Read the labels (`AP:`), which must be different."""
     if header.labels is not None:
         raise tokens.error("a second 'AP:'", at=at)
-    count = _number(tokens, "a number of labels", most=MAX_LABELS)
+    count = _read_number(tokens, "a number of labels", most=_MAX_LABELS)
     header.labels = [unquote(tokens.expect_kind("string", "a label in quotes")) for _ in range(count)]
     if len(set(header.labels)) < count or "" in header.labels:
         raise tokens.error("labels must be different and not empty", at=at)
 
 
 def _read_acceptance(tokens: Tokens, at: int, header: _Header) -> None:
-    stated = ""
+    """Read the acceptance condition, which must be that of a finite automaton."""
+    condition = ""
     while tokens.kind in ("name", "number", "sign"):
-        stated += tokens.take()
-    if stated not in _ACCEPTANCE:
-        found = "the acceptance is not that of a finite automaton"
-        raise tokens.error(found, "write 'Acceptance: 1 Inf(0)'", at=at)
-    header.has_acceptance, header.accepts = True, _ACCEPTANCE[stated]
+        condition += tokens.take()
+    if condition not in _ACCEPTANCE:
+        finding = "the acceptance is not that of a finite automaton"
+        raise tokens.error(finding, "write 'Acceptance: 1 Inf(0)'", at=at)
+    header.has_acceptance, header.accepts = True, _ACCEPTANCE[condition]
 
 
-def _number(tokens: Tokens, wanted: str, *, most: int) -> int:
+def _read_number(tokens: Tokens, wanted: str, *, most: int) -> int:
+    """Return a whole number up to `most`; `wanted` is what the error says was expected."""
     at, text = tokens.at, tokens.expect_kind("number", wanted)
     if len(text) > 12 or int(text) > most:
         raise tokens.error(f"'{text[:20]}' is too large; the limit is {most:,}", at=at)
     return int(text)
 
 
-def _expression(tokens: Tokens, header: _Header) -> Guard:
-    """A label expression, aliases written out; labels are still numbers."""
-    begun = tokens.at
-    guard = read_guard(tokens, lambda tokens: _atom(tokens, header))
-    if _too_large(guard):
-        found = "the label expression is too large once aliases are written out"
-        raise tokens.error(found, f"limit: {MAX_GUARD:,} signs, nested {MAX_DEPTH} deep", at=begun)
+def _read_expression(tokens: Tokens, header: _Header) -> Guard:
+    """Return a label expression, aliases written out; labels are still numbers."""
+    first = tokens.at
+    guard = read_guard(tokens, lambda tokens: _read_atom(tokens, header))
+    if _is_too_large(guard):
+        finding = "the label expression is too large once aliases are written out"
+        raise tokens.error(finding, f"limit: {_MAX_GUARD:,} signs, nested {MAX_DEPTH} deep", at=first)
     return guard
 
 
-def _atom(tokens: Tokens, header: _Header) -> Guard:
+def _read_atom(tokens: Tokens, header: _Header) -> Guard:
+    """Return a label, true, false or the expression of an alias."""
     if tokens.kind == "number":
-        return Guard("label", str(_number(tokens, "", most=MAX_LABELS)))
+        return Guard("label", str(_read_number(tokens, "", most=_MAX_LABELS)))
     if tokens.text in ("t", "f"):
         return Guard("true" if tokens.take() == "t" else "false")
     if tokens.text not in header.aliases:
@@ -172,66 +191,71 @@ def _atom(tokens: Tokens, header: _Header) -> Guard:
     return header.aliases[tokens.take()]
 
 
-def _too_large(guard: Guard) -> bool:
-    """Whether a guard is too long or too deep; looks at no more of it than is allowed."""
+def _is_too_large(guard: Guard) -> bool:
+    """Return whether a guard is too long or too deep; looks at no more of it than is allowed."""
     size, left = 0, [(guard, 1)]
-    while left and size <= MAX_GUARD:
+    while left and size <= _MAX_GUARD:
         part, depth = left.pop()
         size += part.kind not in ("and", "or")
         if depth > MAX_DEPTH:
             return True
         left += [(inner, depth + 1) for inner in part.parts]
-    return size > MAX_GUARD
+    return size > _MAX_GUARD
 
 
 def _parse_label(tokens: Tokens, header: _Header) -> Guard | None:
-    """A label expression in brackets with the labels' names, or None if there is none."""
+    """Return the label expression in brackets with the labels' names; None if there is none."""
     if not tokens.skip("["):
         return None
-    begun, labels = tokens.at, header.labels or []
-    guard = _expression(tokens, header)
+    first, labels = tokens.at, header.labels or []
+    guard = _read_expression(tokens, header)
     tokens.expect("]")
     unknown = sorted(int(name) for name in guard.names() if int(name) >= len(labels))
     if unknown:
-        raise tokens.error(f"label {unknown[0]} is not among the {len(labels)} of 'AP:'", at=begun)
+        raise tokens.error(f"label {unknown[0]} is not among the {len(labels)} of 'AP:'", at=first)
     return _rename_labels(guard, labels)
 
 
 def _rename_labels(guard: Guard, labels: Sequence[str]) -> Guard:
+    """Return a guard with the names of its labels in place of their numbers."""
     if guard.kind == "label":
         return Guard("label", labels[int(guard.label)])
     return Guard(guard.kind, parts=tuple(_rename_labels(part, labels) for part in guard.parts))
 
 
 def _read_state(tokens: Tokens, header: _Header, body: _Body) -> None:
+    """Read one state with its name, mark and edges into the body.
+
+    Edges have labels of their own, share that of the state, or have none: then there is one edge for every letter.
+    """
     shared = _parse_label(tokens, header)
-    at, state = tokens.at, _number(tokens, "the number of a state", most=MAX_STATES)
+    at, state = tokens.at, _read_number(tokens, "the number of a state", most=_MAX_STATES)
     if state in body.names:
         raise tokens.error(f"state {state} is listed twice", at=at)
     body.names[state] = (unquote(tokens.take()) if tokens.kind == "string" else f"q{state}", at)
-    if _marks(tokens):
+    if _read_marks(tokens):
         body.marked.add(state)
     implicit: list[int] = []
-    begun = tokens.at
+    first = tokens.at
     while tokens.text == "[" or tokens.kind == "number":
         edge = tokens.at
         guard = _parse_label(tokens, header) if shared is None else shared
-        target = _number(tokens, "the number of a state", most=MAX_STATES)
+        target = _read_number(tokens, "the number of a state", most=_MAX_STATES)
         if tokens.text in ("&", "{"):
             what = "alternating automata are" if tokens.text == "&" else "acceptance on edges is"
             raise tokens.error(f"{what} not read", "write a deterministic automaton with marks on states")
         if guard is None:
-            begun = begun if implicit else edge
+            first = first if implicit else edge
             implicit.append(target)
         else:
             body.edges.append((state, target, guard, edge))
     if implicit:
-        by_target = _by_position(tokens, header, implicit, begun)
-        body.edges += [(state, target, guard, begun) for target, guard in by_target]
+        by_target = _label_edges(tokens, header, implicit, first)
+        body.edges += [(state, target, guard, first) for target, guard in by_target]
 
 
-def _marks(tokens: Tokens) -> bool:
-    """Whether a state carries acceptance marks; there is one mark only."""
+def _read_marks(tokens: Tokens) -> bool:
+    """Return whether a state carries acceptance marks; there is one mark only."""
     marked = False
     if tokens.skip("{"):
         while not tokens.skip("}"):
@@ -241,20 +265,24 @@ def _marks(tokens: Tokens) -> bool:
     return marked
 
 
-def _by_position(tokens: Tokens, header: _Header, targets: list[int], begun: int) -> list[tuple[int, Guard]]:
-    """Edges without labels: the i-th one is for the letter whose bits are those of i."""
+def _label_edges(tokens: Tokens, header: _Header, targets: list[int], first: int) -> list[tuple[int, Guard]]:
+    """Return (target, guard) for edges without labels: the i-th one is for the letter whose bits are those of i.
+
+    targets: where they lead; first: the token of the first one, for faults.
+    """
     labels = header.labels or []
-    if len(labels) > MAX_IMPLICIT or len(targets) != 1 << len(labels):
-        found = f"{len(targets)} edges without labels, not one for each of the 2^{len(labels)} letters"
-        raise tokens.error(found, "write the label of each edge in brackets", at=begun)
+    if len(labels) > _MAX_IMPLICIT or len(targets) != 1 << len(labels):
+        finding = f"{len(targets)} edges without labels, not one for each of the 2^{len(labels)} letters"
+        raise tokens.error(finding, "write the label of each edge in brackets", at=first)
     letters, bits = np.array(targets), np.arange(len(targets))
     return [
-        (target, guard_of(bits[letters == target], bits[letters != target], labels))
+        (target, cover_letters(bits[letters == target], bits[letters != target], labels))
         for target in dict.fromkeys(targets)
     ]
 
 
 def _assemble(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
+    """Return the automaton of a header and a body, with a sink where letters have no edge."""
     assert header.start is not None
     initial = int(tokens.texts[header.start])
     used = [initial, *body.names, *(edge[1] for edge in body.edges)]
@@ -263,7 +291,7 @@ def _assemble(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
         at = next((at for _, target, _, at in body.edges if target >= num_states), header.start)
         at = next((at for state, (_, at) in body.names.items() if state >= num_states), at)
         raise tokens.error(f"names a state that is not among the {num_states:,} of 'States:'", at=at)
-    names = _distinct_names(tokens, body, num_states)
+    names = _name_states(tokens, body, num_states)
     missing = _check_deterministic(tokens, header, body, num_states)
     edges = [Edge(source, target, guard) for source, target, guard, _ in body.edges]
     if missing:
@@ -273,7 +301,8 @@ def _assemble(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
     return Automaton(tuple(names), initial, frozenset(accepting), tuple(edges), header.reads)
 
 
-def _distinct_names(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
+def _name_states(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
+    """Return the names of all states, numbers for those without. Raises InputError when two share one."""
     state_of: dict[str, int] = {}
     for state, (name, at) in body.names.items():
         if state_of.setdefault(name, state) != state:
@@ -283,15 +312,18 @@ def _distinct_names(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
 
 
 def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_states: int) -> list[int]:
-    """Refuse letters with two targets; the states that lack an edge for some letter."""
+    """Refuse letters with two targets; return the states that lack an edge for some letter.
+
+    The letters that edges cover are kept as decision diagrams, so that 2^labels letters need not be listed.
+    """
     index_of = {label: position for position, label in enumerate(header.labels or [])}
     covered = [FALSE] * num_states
-    diagrams = Diagrams(most=MAX_STATES)
+    diagrams = Diagrams(most=_MAX_STATES)
     for source, _, guard, at in body.edges:
         try:
-            meant = diagrams.of_guard(guard, index_of)
-            overlaps = diagrams.both([covered[source], meant]) != FALSE
-            covered[source] = diagrams.either([covered[source], meant])
+            function = diagrams.of_guard(guard, index_of)
+            overlaps = diagrams.both([covered[source], function]) != FALSE
+            covered[source] = diagrams.either([covered[source], function])
         except BudgetError:
             raise tokens.error("the labels of the edges are too complicated to compare", at=at) from None
         if overlaps:
@@ -301,13 +333,8 @@ def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_state
     return [state for state in range(num_states) if covered[state] != TRUE]
 
 
-def hoa_of_automaton(automaton: Automaton, export: Export) -> str:
-    """An automaton as a HOA file."""
-    return automaton_to_hoa(automaton)
-
-
-def hoa_of_secret(problem: Problem, export: Export) -> str:
-    """The automaton of a problem's secret as a HOA file; raises InputError when the secret has none."""
+def _write_secret(problem: Problem, export: Export) -> str:
+    """Return the HOA file of the automaton of a problem's secret. Raises InputError when the secret has none."""
     if not isinstance(problem.secret, Language):
         raise InputError([Fault("secret", "has no automaton", "only languages become HOA files")], problem.name)
     export.notes.append("HOA holds the automaton of the secret and nothing else")
@@ -315,7 +342,7 @@ def hoa_of_secret(problem: Problem, export: Export) -> str:
 
 
 def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
-    """The text of a HOA file: complete, deterministic, acceptance on states."""
+    """Return the HOA file of an automaton: complete, deterministic, acceptance on states."""
     labels = sorted(frozenset().union(*(edge.guard.names() for edge in automaton.edges)))
     lines = [
         "HOA: v1",
@@ -332,26 +359,30 @@ def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
     lines.append("--BODY--")
     for state, name in enumerate(escape_labels(automaton.states)):
         lines.append(f"State: {state} {quote(name)}{' {0}' if state in automaton.accepting else ''}")
-        lines += [f"[{text}] {target}" for text, target in _disjoint(leaving[state], state, index_of)]
+        lines += [f"[{text}] {target}" for text, target in _split_edges(leaving[state], state, index_of)]
     return "\n".join([*lines, "--END--", ""])
 
 
-def _disjoint(edges: Sequence[Edge], state: int, index_of: dict[str, int]) -> Iterator[tuple[str, int]]:
-    """The edges of a state, each without the letters of those before it, and staying where none matches."""
+def _split_edges(edges: Sequence[Edge], state: int, index_of: dict[str, int]) -> Iterator[tuple[str, int]]:
+    """Yield the edges of a state as (label expression, target), no two for one letter.
+
+    Each is without the letters of those before it, and the last one stays where none matches; empty ones are left out.
+    """
     diagrams = Diagrams()
     earlier: list[tuple[int, Guard]] = []
     for guard, target in [*((edge.guard, edge.target) for edge in edges), (Guard("true"), state)]:
-        meant = diagrams.of_guard(guard, index_of)
-        taken = [(other, text) for other, text in earlier if diagrams.both([meant, other]) != FALSE]
-        left = diagrams.both([meant, *(diagrams.negate(other) for other, _ in taken)])
+        function = diagrams.of_guard(guard, index_of)
+        taken = [(other, text) for other, text in earlier if diagrams.both([function, other]) != FALSE]
+        left = diagrams.both([function, *(diagrams.negate(other) for other, _ in taken)])
         if left != FALSE:
             others = [Guard("not", parts=(other,)) for _, other in taken]
             parts = (*([] if guard.kind == "true" and others else [guard]), *others)
             yield _text(parts[0] if len(parts) == 1 else Guard("and", parts=parts), index_of), target
-        earlier.append((meant, guard))
+        earlier.append((function, guard))
 
 
 def _text(guard: Guard, index_of: dict[str, int]) -> str:
+    """Return a guard as a label expression of HOA."""
     if guard.kind == "label":
         return str(index_of[guard.label])
     if guard.kind == "not":
@@ -361,3 +392,14 @@ def _text(guard: Guard, index_of: dict[str, int]) -> str:
         texts = [(part.kind in ("label", "not"), _text(part, index_of)) for part in guard.parts]
         return ("&" if guard.kind == "and" else "|").join(text if plain else f"({text})" for plain, text in texts)
     return guard.kind[0]
+
+
+HOA = Format(
+    "hoa",
+    "an automaton",
+    "automaton",
+    (".hoa",),
+    read_hoa,
+    {"automaton": lambda automaton, export: automaton_to_hoa(automaton), "problem": _write_secret},
+    example=AUTOMATON_EXAMPLE,
+)

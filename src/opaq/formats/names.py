@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.errors import escape_invisible
-
 
 def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: str) -> tuple[str, ...]:
-    """The name of every entry: "x=1,y=true" where there are variables, else the prefix and its position."""
+    """Return the name of every state or observation.
+
+    variables: variable -> its value for each; names are then "x=1,y=true", kept apart by `distinct`.
+    count: how many there are.
+    prefix: without variables, names are the prefix and the position.
+    """
     if not variables:
         return tuple(f"{prefix}{position}" for position in range(count))
     # Each distinct value is written once; a hundred thousand entries then only join texts that exist already.
@@ -22,13 +25,14 @@ def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: st
 
 
 def _texts(name: str, values: NDArray[Any]) -> NDArray[np.object_]:
+    """Return "name=value" for every value of a variable."""
     different, inverse = np.unique(values, return_inverse=True)
     texts = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for value in different.tolist()]
     return np.array(texts, dtype=object)[inverse]
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """The same names, the second use of one marked "name.2" and so on."""
+    """Return the same names, the second use of one marked "name.2" and so on."""
     if len(set(names)) == len(names):
         return tuple(names)
     taken, uses = set(names), dict.fromkeys(names, 0)
@@ -45,23 +49,23 @@ def distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def unique_name(name: str, taken: Collection[str]) -> str:
-    """The name, with as many underscores as it takes to be a new one."""
+    """Return the name, with as many underscores as it takes to be a new one."""
     while name in taken:
         name += "_"
     return name
 
 
 def escape_labels(names: Sequence[str]) -> tuple[str, ...]:
-    """Names without control characters, still different from one another."""
+    """Return names without control characters, still different from one another."""
     return distinct([escape_invisible(name) for name in names])
 
 
 def quote(text: str) -> str:
-    """A text as a string of HOA or DOT."""
+    """Return a text as a string of HOA or DOT."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def unquote(text: str) -> str:
-    """What a string of HOA or DOT says."""
+    """Return the text of a string of HOA or DOT."""
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] in "nlr" else match[1], text[1:-1], flags=re.DOTALL)

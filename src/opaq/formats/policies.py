@@ -1,4 +1,7 @@
-"""Policies and the chains they induce, for spreadsheets, people and other tools."""
+"""Policies and the chains they induce, for spreadsheets, people and other tools.
+
+These formats are written and never read back; a policy is kept as YAML or JSON (`opaq.save_policy`).
+"""
 
 from __future__ import annotations
 
@@ -10,46 +13,22 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from opaq.errors import Faults, escape_invisible, escape_separator, spreadsheet_cell
-from opaq.formats.registry import Export
+from opaq.errors import Faults, escape_invisible, spreadsheet_cell
+from opaq.formats.format import Export, Format
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, RowKey
-from opaq.model.problem import Problem
 from opaq.product.compile import Product, compile_problem
 
 _DETERMINISTIC = 1e-9  # how far from 1 the chosen action's probability may be
 _NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9_]+")
 
 
-def csv_of_policy(policy: Policy, export: Export) -> str:
-    """A policy as a table for spreadsheets."""
-    return policy_to_csv(policy)
-
-
-def txt_of_policy(policy: Policy, export: Export) -> str:
-    """A policy as a table for people."""
-    return policy_to_table(policy)
-
-
-def scheduler_of_policy(policy: Policy, export: Export) -> str:
-    """A policy as a scheduler of Storm, for the problem it is for."""
-    return policy_to_storm_scheduler(policy, _problem(export).mdp)
-
-
-def drn_of_policy(policy: Policy, export: Export) -> str:
-    """The chain that a policy induces on the problem it is for."""
-    product = compile_problem(_problem(export), policy.policy_class)
-    return chain_to_drn(product, product.policy_vector(policy))
-
-
-def _problem(export: Export) -> Problem:
-    assert export.problem is not None  # a policy is not read without its problem
-    return export.problem
-
-
 def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
-    """One line a row: what it conditions on, then the probability of every action, in full precision."""
+    """Return a policy as CSV: one line per row, its conditions, then the probability of every action in full precision.
+
+    actions: the columns, in order; by default the actions that occur.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     columns = _actions(policy, actions)
@@ -62,7 +41,10 @@ def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
 
 
 def policy_to_table(policy: Policy, actions: Sequence[str] | None = None, *, digits: int = 4) -> str:
-    """The same as aligned text, rounded."""
+    """Return a policy as aligned text with the columns of `policy_to_csv`.
+
+    Probabilities rounded to `digits` decimals.
+    """
     columns = _actions(policy, actions)
     lines = [[*policy.policy_class.conditions_on, *map(escape_invisible, columns)]]
     for key, row in policy.rows.items():
@@ -75,7 +57,7 @@ def policy_to_table(policy: Policy, actions: Sequence[str] | None = None, *, dig
 
 
 def policy_to_storm_scheduler(policy: Policy, mdp: MDP) -> str:
-    """Storm's scheduler JSON, states and choices numbered as in the model.
+    """Return Storm's scheduler JSON, states and choices numbered as in the model.
 
     Raises InputError unless the policy looks at the state alone, covers every state and always takes one action.
     """
@@ -94,10 +76,12 @@ def policy_to_storm_scheduler(policy: Policy, mdp: MDP) -> str:
 
 
 def chain_to_drn(product: Product, pi: FloatArray) -> str:
-    """The Markov chain a policy vector induces on the product, as a DRN file Storm reads.
+    """Return the Markov chain that a policy vector induces on the product, as a DRN file that Storm reads.
 
-    Labels are those of the model's states and `secret_` with the secret's value; `horizon` marks states the product
-    does not follow any further, which loop. A start that is drawn gets a state of its own, labelled `source`.
+    product: the compiled problem.
+    pi: the probability of every slot of the policy.
+    Labels are those of the model's states and `secret_` with the secret's value; `horizon` marks states that the
+    product does not follow any further, which loop. A start that is drawn gets a state of its own, labelled `source`.
     """
     process = product.process
     flow, reward = process.flow(pi), np.asarray(process.payoffs[0].slots @ pi).reshape(-1)
@@ -118,6 +102,10 @@ def chain_to_drn(product: Product, pi: FloatArray) -> str:
 
 
 def _drn_state(state: int, reward: float, marks: list[str], targets: list[tuple[int, float]]) -> Iterator[str]:
+    """Yield the lines of one state; one without a transition loops and is labelled `horizon`.
+
+    marks: its labels; targets: (next state, probability).
+    """
     stuck = not targets
     yield " ".join([f"state {state} [{reward!r}]", *marks, *(("horizon",) if stuck else ())])
     yield "\taction 0 [0]"
@@ -125,7 +113,7 @@ def _drn_state(state: int, reward: float, marks: list[str], targets: list[tuple[
 
 
 def _chain_labels(product: Product) -> list[list[str]]:
-    """The labels of every product state, in letters Storm accepts."""
+    """Return the labels of every product state, in letters that Storm accepts."""
     of_state = [sorted(map(_label, labels)) for labels in product.problem.mdp.labels_of()]
     values = [f"secret_{_label(value)}" for value in product.secret_values]
     secret: IntArray = product.process.secret
@@ -136,12 +124,16 @@ def _chain_labels(product: Product) -> list[list[str]]:
 
 
 def _label(name: str) -> str:
+    """Return a name as a label of Storm: other characters become "_", and words that DRN uses get one more."""
     label = _NOT_IN_A_LABEL.sub("_", name) or "_"
     return f"{label}_" if label in ("init", "source", "horizon") else label
 
 
 def _only_choice(policy: Policy, mdp: MDP, state: int, faults: Faults) -> int:
-    """The choice a deterministic policy takes in a state."""
+    """Return the choice that a deterministic policy takes in a state; -1 after noting that it takes none or several.
+
+    Where a state has one choice the policy need not have a row.
+    """
     choices = range(*mdp.choice_start[state : state + 2].tolist())
     row = policy.rows.get((mdp.states[state],))
     if len(choices) == 1:
@@ -158,13 +150,17 @@ def _only_choice(policy: Policy, mdp: MDP, state: int, faults: Faults) -> int:
 
 
 def _actions(policy: Policy, actions: Sequence[str] | None) -> list[str]:
+    """Return the given actions, or those that occur in the rows, in order."""
     if actions is not None:
         return list(actions)
     return list(dict.fromkeys(action for row in policy.rows.values() for action in row))
 
 
 def _words(key: RowKey) -> list[str]:
-    """The parts of a row key; names of a list are joined by " > ", and a ">" inside one is written `\\>`."""
+    """Return the parts of a row key as text.
+
+    Names of a list are joined by " > ", and a ">" inside one is escaped by a backslash.
+    """
     return [
         " > ".join(escape_separator(name, ">") for name in part) if isinstance(part, tuple) else str(part)
         for part in key
@@ -172,9 +168,31 @@ def _words(key: RowKey) -> list[str]:
 
 
 def _align(line: list[str], widths: list[int], split: int) -> str:
-    """Names to the left, numbers to the right."""
+    """Return one line of a table: the first `split` cells to the left, the numbers after them to the right."""
     cells = (
-        text.ljust(width) if place < split else text.rjust(width)
-        for place, (text, width) in enumerate(zip(line, widths, strict=True))
+        text.ljust(width) if column < split else text.rjust(width)
+        for column, (text, width) in enumerate(zip(line, widths, strict=True))
     )
     return "  ".join(cells).rstrip() + "\n"
+
+
+def _write_scheduler(policy: Policy, export: Export) -> str:
+    """Return Storm's scheduler of a policy for the model of the problem it is for."""
+    assert export.problem is not None  # a policy is not read without its problem
+    return policy_to_storm_scheduler(policy, export.problem.mdp)
+
+
+def write_chain(policy: Policy, export: Export) -> str:
+    """Return the DRN file of the Markov chain that a policy induces on the problem it is for."""
+    assert export.problem is not None  # a policy is not read without its problem
+    product = compile_problem(export.problem, policy.policy_class)
+    return chain_to_drn(product, product.policy_vector(policy))
+
+
+CSV = Format("csv", "a table", "table", (".csv",), writers={"policy": lambda policy, export: policy_to_csv(policy)})
+TXT = Format(
+    "txt", "a policy as text", "policy", (".txt",), writers={"policy": lambda policy, export: policy_to_table(policy)}
+)
+SCHEDULER = Format(
+    "scheduler", "a scheduler of Storm", "policy", (".storm.json",), writers={"policy": _write_scheduler}
+)

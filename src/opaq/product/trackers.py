@@ -18,7 +18,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from opaq.automata.dfa import letters, table
+from opaq.automata.dfa import label_sets, tabulate
 from opaq.errors import BudgetError, Fault, InputError
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, ints
 from opaq.model.automaton import Automaton
@@ -85,8 +85,8 @@ def track_secret(secret: Secret, mdp: MDP, horizon: int) -> SecretTracker:
 
 def _automaton_machine(automaton: Automaton, mdp: MDP) -> AutomatonMachine:
     """Return the machine of an automaton, its table over the label sets that occur in the model."""
-    alphabet, letter_of = letters(mdp)
-    return AutomatonMachine(table(automaton, alphabet), letter_of, automaton.initial, automaton.reads == "left")
+    alphabet, letter_of = label_sets(mdp)
+    return AutomatonMachine(tabulate(automaton, alphabet), letter_of, automaton.initial, automaton.reads == "left")
 
 
 @track_secret.register

@@ -32,9 +32,8 @@ from opaq.model.problem import Problem
 from opaq.model.secret import Language
 from opaq.product.compile import Product
 from opaq.solvers.options import MOST_FREE_NODES
-from opaq.spec.cursor import read_with_faults
+from opaq.spec.cursor import Scope, read_with_faults
 from opaq.spec.memory_part import free_memory
-from opaq.spec.names import Names
 from opaq.spec.policy_part import build_policy_class, read_policy_class
 
 
@@ -146,8 +145,8 @@ def check_class(given: object, problem: Problem) -> PolicyClass:
     if not isinstance(given, PolicyClass):
         finding = f"is of the type {type(given).__name__}"
         raise InputError([Fault("policy class", finding, "give a name such as 'state,time', or a PolicyClass")])
-    names = Names.of(problem.mdp, has_automaton=isinstance(problem.secret, Language))
-    return read_with_faults(read_policy_class, names.at_start(given, f"policy class '{class_name(given)}'"), None)
+    names = Scope.of(problem.mdp, has_automaton=isinstance(problem.secret, Language))
+    return read_with_faults(read_policy_class, names.cursor(given, f"policy class '{class_name(given)}'"), None)
 
 
 def default_classes(problem: Problem) -> tuple[PolicyClass, ...]:

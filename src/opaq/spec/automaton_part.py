@@ -13,21 +13,25 @@ from opaq.automata.regex import parse_regex
 from opaq.automata.translate import language_automaton
 from opaq.errors import BudgetError, Faults, check_types, describe_value
 from opaq.model.automaton import MAX_STATES, Automaton, Edge, Guard, GuardError, check_guards, check_labels, parse_guard
-from opaq.spec.cursor import Cursor, read_with_faults
-from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType, plainly
-from opaq.spec.names import Names, NameTable
-from opaq.spec.shapes import (
+from opaq.spec.cursor import Cursor, NameTable, Scope, read_with_faults
+from opaq.spec.grammar import (
     FLAG,
-    WRITTEN,
+    TEXT_SCHEMA,
+    Fields,
+    Key,
+    Plain,
+    Record,
+    ValueType,
+    accept_object,
     build_from_keys,
     list_of,
     name_of,
     names_of,
     one_of,
-    only_key,
-    or_made,
+    raw_value,
+    single_key_schema,
     unique_names,
-    unread,
+    write_unchanged,
 )
 
 LANGUAGES = ("automaton", "ltlf", "regex")
@@ -37,7 +41,7 @@ _EXAMPLES = {"ltlf": '"F(p & F q)"', "regex": '"p .* q"'}
 def build_automaton(
     spec: Mapping[str, Any], *, labels: Any = None, faults: Faults | None = None, path: str = "automaton"
 ) -> Automaton:
-    """An automaton over labels.
+    """Build an automaton over labels.
 
     spec: {"states": [...], "initial": name, "accepting": [...], "edges": [{"from", "to", "when"}], "reads": "entered"}.
     labels: those that guards may mention; None allows all.
@@ -45,53 +49,59 @@ def build_automaton(
     path: what faults call the automaton.
     """
     check_types({"labels": (labels, _are_names, "a list of labels")}, optional=("labels",))
-    names = Names(labels=None if labels is None else dict.fromkeys(labels))
-    return read_with_faults(AUTOMATON.read, names.at_start(spec, path), faults)
+    names = Scope(labels=None if labels is None else dict.fromkeys(labels))
+    return read_with_faults(AUTOMATON.read, names.cursor(spec, path), faults)
 
 
 def _are_names(labels: object) -> bool:
+    """Return whether a value is a collection of texts."""
     listed = isinstance(labels, Iterable) and not isinstance(labels, str)
     return listed and all(isinstance(label, str) for label in labels)  # type: ignore[attr-defined]
 
 
 def _check_guards(cursor: Cursor, automaton: Automaton) -> None:
     """Note the labels that the guards of a finished automaton mention and the model does not have."""
-    check_guards(automaton, cursor.faults, cursor.path, labels=cursor.names.labels)
+    check_guards(automaton, cursor.faults, cursor.path, labels=cursor.scope.labels)
 
 
 def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
-    """The automaton under the kind of the fields; `accepts`: it needs accepting states."""
+    """Return the automaton of the kind that the fields have: drawn, a formula or an expression; None after a fault.
+
+    accepts: whether it needs accepting states, which a drawn one must then list.
+    """
     cursor, minimal = fields.at(str(fields.kind)), fields.read("minimal")
     if fields.kind != "automaton":
         automaton = _translate(cursor, "ltlf" if fields.kind == "ltlf" else "regex", minimal=minimal is not False)
         return None if minimal is None else automaton
     if accepts and isinstance(cursor.value, Mapping) and not {"accepting", "file"} & set(cursor.value):
         cursor.child("accepting", None).error("is missing", "list the accepting states")
-    return DRAWN.read(cursor)
+    return _DRAWING.read(cursor)
 
 
-def _read_drawn(cursor: Cursor) -> Automaton | None:
-    """An automaton as it is drawn, or in another file."""
-    if not isinstance(cursor.value, Mapping) or set(cursor.value) != {"file"} or cursor.names.sources is None:
+def _read_drawing(cursor: Cursor) -> Automaton | None:
+    """Return an automaton stated by its states and edges, or read from another file."""
+    if not isinstance(cursor.value, Mapping) or set(cursor.value) != {"file"} or cursor.scope.sources is None:
         return AUTOMATON.read(cursor)
-    automaton = cursor.names.sources.automaton(cursor.child("file", cursor.value["file"]))
+    automaton = cursor.scope.sources.automaton(cursor.child("file", cursor.value["file"]))
     if automaton is not None:
         _check_guards(cursor, automaton)
     return automaton
 
 
 def _make(fields: Fields) -> Automaton | None:
+    """Build the automaton; initial and accepting states and edges refer to its own states."""
     names: tuple[str, ...] | None = fields.read("states")
-    states = NameTable.of("automaton state", names)
-    initial = fields.read("initial", automaton=states)
-    accepting = fields.read("accepting", automaton=states) if "accepting" in fields else []
-    edges, reads = fields.read("edges", automaton=states), fields.read("reads")
+    scope = dataclasses.replace(fields.cursor.scope, automaton=NameTable.of("automaton state", names))
+    initial = fields.read("initial", scope)
+    accepting = fields.read("accepting", scope) if "accepting" in fields else []
+    edges, reads = fields.read("edges", scope), fields.read("reads")
     if names is None or initial is None or accepting is None or edges is None or reads is None:
         return None
     return Automaton(names, initial, frozenset(accepting), tuple(edges), reads)
 
 
 def _read_guard(cursor: Cursor) -> Guard | None:
+    """Return the guard of an edge: text such as "p & !q", or true or false."""
     if isinstance(cursor.value, bool):
         return Guard("true" if cursor.value else "false")
     if not isinstance(cursor.value, str):
@@ -105,17 +115,23 @@ def _read_guard(cursor: Cursor) -> Guard | None:
 
 
 def _check_labels(cursor: Cursor, mentioned: set[str] | frozenset[str]) -> bool:
-    """Note the labels that are mentioned and that the model does not have; whether there are none."""
-    return check_labels(mentioned, cursor.faults, cursor.path, labels=cursor.names.labels)
+    """Note the labels that are mentioned and that the model does not have; return whether there are none."""
+    return check_labels(mentioned, cursor.faults, cursor.path, labels=cursor.scope.labels)
 
 
 def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool) -> Automaton | None:
+    """Return the automaton of a formula or an expression over the label sets that occur; None after a fault.
+
+    kind: the notation of the text at the cursor.
+    minimal: whether the automaton is made minimal.
+    Labels that the model does not have are faults; what its author should know is noted as warnings.
+    """
     text = cursor.value
     if not isinstance(text, str):
         return cursor.wrong("text", f"write it in quotes, e.g. {_EXAMPLES[kind]}")
     try:
         mentioned = parse_ltlf(text).labels() if kind == "ltlf" else parse_regex(text).labels()
-        alphabet = _alphabet(cursor.names)
+        alphabet = _alphabet(cursor.scope)
         if not _check_labels(cursor, mentioned) or alphabet is None:
             return None
         automaton, warnings = language_automaton(kind, text, alphabet, minimal=minimal)
@@ -128,12 +144,15 @@ def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool)
     return automaton
 
 
-def _alphabet(names: Names) -> list[frozenset[str]] | None:
-    """The label sets that occur, in the order in which states first carry them; None when labels are not known."""
-    labels = names.labels
-    if labels is None or names.states.index is None or any(states is None for states in labels.values()):
+def _alphabet(scope: Scope) -> list[frozenset[str]] | None:
+    """Return the label sets that occur, in the order in which states first carry them.
+
+    None when labels are not known.
+    """
+    labels = scope.labels
+    if labels is None or scope.states.index is None or any(states is None for states in labels.values()):
         return None
-    carried = np.zeros((len(names.states), len(labels)), dtype=bool)
+    carried = np.zeros((len(scope.states), len(labels)), dtype=bool)
     for index, states in enumerate(labels.values()):
         if states is not None:
             carried[states, index] = True
@@ -142,7 +161,8 @@ def _alphabet(names: Names) -> list[frozenset[str]] | None:
     return [frozenset(listed[index] for index in np.flatnonzero(row)) for row in distinct[np.argsort(first)]]
 
 
-def _parts(automaton: Automaton, names: Names) -> Plain:
+def _parts(automaton: Automaton, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
     states = automaton.states
     return {
         "states": states,
@@ -160,7 +180,7 @@ _NODE = name_of("automaton", "a state of the automaton")
 _GUARD: ValueType[Guard] = ValueType(
     "a guard: labels joined with `! & | ( )`, or `true`", _read_guard, {"type": ["string", "boolean"]}
 )
-EDGE: Record[Edge] = Record(
+_EDGE: Record[Edge] = Record(
     "edge",
     "Edges are tried in order; no match means stay.",
     (
@@ -170,7 +190,7 @@ EDGE: Record[Edge] = Record(
     ),
     build_from_keys(Edge, "from", "to", "when"),
 )
-_EDGES = dataclasses.replace(list_of(EDGE.shape, "a list of edges"), write=plainly)
+_EDGES = dataclasses.replace(list_of(_EDGE.shape, "a list of edges"), write=write_unchanged)
 _READS = "Which label moves it: of the state entered (first that of the start), or of the state left."
 AUTOMATON: Record[Automaton] = Record(
     "automaton",
@@ -191,20 +211,20 @@ automaton:
   accepting: [y]
   edges: [{from: x, to: y, when: goal}]""",
 )
-DRAWN: ValueType[Automaton] = or_made(
+_DRAWING: ValueType[Automaton] = accept_object(
     ValueType(
         "a mapping: [automaton](#automaton), or `{file: x.hoa}` or `{file: x.dot}`, relative to the problem file",
-        _read_drawn,
-        (AUTOMATON.shape, only_key("file", WRITTEN)),
+        _read_drawing,
+        (AUTOMATON.shape, single_key_schema("file", TEXT_SCHEMA)),
         AUTOMATON.write,
         inside=(AUTOMATON.shape,),
     ),
     Automaton,
     _check_guards,
 )
-_LTLF, _REGEX = (unread(f"text, e.g. `{_EXAMPLES[kind]}`", WRITTEN) for kind in ("ltlf", "regex"))
+_LTLF, _REGEX = (raw_value(f"text, e.g. `{_EXAMPLES[kind]}`", TEXT_SCHEMA) for kind in ("ltlf", "regex"))
 LANGUAGE_KEYS = {
-    "automaton": Key("automaton", DRAWN, "An automaton over labels."),
+    "automaton": Key("automaton", _DRAWING, "An automaton over labels."),
     "ltlf": Key("ltlf", _LTLF, "A formula of linear temporal logic on finite runs."),
     "regex": Key("regex", _REGEX, "A regular expression over labels."),
 }

@@ -1,4 +1,7 @@
-"""The grid shorthand: cells [column, row], row 0 on top; a blocked move stays put."""
+"""The grid shorthand: cells [column, row], row 0 on top; a blocked move stays put.
+
+With slip p an action moves to each side of its direction with probability p, and ahead with 1 - 2p.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,34 @@ import numpy as np
 from opaq.errors import Faults, describe_value
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor, drop_none, read_with_faults
-from opaq.spec.grammar import Fields, Key, Record, ValueType, require_any
-from opaq.spec.model_part import LABELS, Plant, assemble, known_names, mdp_of
-from opaq.spec.names import Names, cell
-from opaq.spec.sets import START, STATE, STATES, start, state_set
-from opaq.spec.shapes import FLAG, REWARD, complete, list_of, map_of, mapping_to, number, several, unread, whole
-from opaq.spec.transitions import ActionTable, choices_of
+from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, parse_cell, read_with_faults
+from opaq.spec.grammar import (
+    FLAG,
+    REWARD,
+    Fields,
+    Key,
+    Record,
+    ValueType,
+    all_or_none,
+    any_required,
+    list_of,
+    list_schema,
+    map_of,
+    mapping_schema,
+    number,
+    raw_value,
+    whole,
+)
+from opaq.spec.model_part import LABELS, ActionTable, Plant, assemble, mdp_of, model_scope, tabulate_choices
+from opaq.spec.sets import START, STATE, STATES, read_start, read_states
 
-MAX_CELLS = 1_000_000
-MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)
+_MAX_CELLS = 1_000_000
+_MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # north, east, south, west as (column, row)
 _START = "say where the run starts: cells, {cell: probability}, {column: c} or {row: r}"
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class _Board:
     """The cells that are no walls, numbered row by row."""
 
     width: int
@@ -33,16 +49,19 @@ class Board:
     number: IntArray  # [row, column] -> state, -1 for a wall
 
     def free(self) -> tuple[IntArray, IntArray]:
-        """The columns and rows of the states."""
+        """Return the columns and the rows of the states."""
         rows, columns = np.nonzero(self.number >= 0)
         return columns, rows
 
     def names(self) -> tuple[str, ...]:
-        """The state names, (column,row)."""
+        """Return the state names, (column,row)."""
         return tuple(f"({column},{row})" for column, row in zip(*(axis.tolist() for axis in self.free()), strict=True))
 
     def after(self, move: tuple[int, int]) -> IntArray:
-        """Where a move ends from every state: the neighbour, or the same cell when that is blocked."""
+        """Return the state in which a move ends from every state.
+
+        The neighbour, or the same cell when that is blocked.
+        """
         columns, rows = self.free()
         own = self.number[rows, columns]
         columns, rows = columns + move[0], rows + move[1]
@@ -67,7 +86,7 @@ def build_grid(
     faults: Faults | None = None,
     path: str = "grid",
 ) -> MDP:
-    """A grid world with the actions N, E, S, W (and a certain "stay").
+    """Build a grid world with the actions N, E, S, W (and a certain "stay").
 
     start: cells [column, row] (each as likely), {cell: probability}, {"column": c} or {"row": r}.
     width, height, size: how many columns and rows, or both as [width, height].
@@ -85,38 +104,42 @@ def build_grid(
     spec |= drop_none(
         width=width, height=height, size=size, rewards=rewards, named_rewards=named_rewards, labels=labels
     )
-    return read_with_faults(lambda cursor: mdp_of(GRID.read(cursor)), Names().at_start(spec, path), faults)
+    return read_with_faults(lambda cursor: mdp_of(GRID.read(cursor)), Scope().cursor(spec, path), faults)
 
 
 def _make(fields: Fields) -> Plant:
+    """Build the model of a grid from its keys."""
     board = _read_board(fields)
     stay, slip = fields.read("stay"), fields.read("slip")
     actions = ("N", "E", "S", "W", "stay") if stay else ("N", "E", "S", "W")
-    known = known_names(fields, None if board is None else board.names(), actions, cells=True)
-    traps = fields.read("traps", **known)
-    begun = _read_start(fields.at("start").naming(**known), board) if "start" in fields else None
+    cells = NameTable.of("state", None if board is None else board.names(), cells=True)
+    scope = model_scope(fields, cells, NameTable.of("action", actions))
+    traps = fields.read("traps", scope)
+    start = _read_start(fields.at("start").within(scope), board) if "start" in fields else None
     choices = None
     if board is not None and slip is not None and traps is not None:
-        choices = _choices(board, slip=slip, stay=bool(stay), traps=traps)
-    return assemble(fields, known, choices=choices, start=begun, where=fields.cursor)
+        choices = _tabulate_moves(board, slip=slip, stay=bool(stay), traps=traps)
+    return assemble(fields, scope, choices=choices, start=start, where=fields.cursor)
 
 
-def _read_board(fields: Fields) -> Board | None:
+def _read_board(fields: Fields) -> _Board | None:
+    """Return the board of `size` (or `width` and `height`) and `walls`; None after a fault."""
     sides = _read_size(fields)
     if sides is None:
         return None
     width, height = sides
-    if width * height > MAX_CELLS:
-        return fields.cursor.error(f"has {width * height:,} cells, more than {MAX_CELLS:,}")
+    if width * height > _MAX_CELLS:
+        return fields.cursor.error(f"has {width * height:,} cells, more than {_MAX_CELLS:,}")
     blocked = _read_walls(fields.at("walls"), sides) if "walls" in fields else np.zeros((height, width), dtype=bool)
     if blocked is None:
         return None
     if blocked.all():
         return fields.at("walls").error("leave no free cell")
-    return Board(width, height, np.where(blocked, -1, np.cumsum(~blocked).reshape(blocked.shape) - 1))
+    return _Board(width, height, np.where(blocked, -1, np.cumsum(~blocked).reshape(blocked.shape) - 1))
 
 
 def _read_size(fields: Fields) -> tuple[int, int] | None:
+    """Return (width, height) from `size` or from the two keys; None after a fault."""
     by_side = [key for key in ("width", "height") if key in fields]
     if "size" in fields and by_side:
         advice = "keep size: [width, height], or width and height"
@@ -129,19 +152,19 @@ def _read_size(fields: Fields) -> tuple[int, int] | None:
         for key in ("width", "height"):
             fields.require(key, "say how many cells")
         sides = [fields.at(key) for key in by_side]
-    read = complete([side.whole(low=1, high=MAX_CELLS) for side in sides or []])
+    read = all_or_none([side.whole(low=1, high=_MAX_CELLS) for side in sides or []])
     return None if read is None or len(read) < 2 else (read[0], read[1])
 
 
 def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
-    """Which cells are walls: [row, column]."""
+    """Return [row, column] -> whether the cell is a wall; `sides` is (width, height)."""
     entries = cursor.items()
     if entries is None:
         return None
     blocked = np.zeros((sides[1], sides[0]), dtype=bool)
     usable = True
     for entry in entries:
-        pair = cell(entry.value)
+        pair = parse_cell(entry.value)
         if pair is None:
             entry.wrong("a cell", "write [column, row]")
         elif not (0 <= pair[0] < sides[0] and 0 <= pair[1] < sides[1]):
@@ -154,10 +177,11 @@ def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
     return blocked if usable else None
 
 
-def _read_start(cursor: Cursor, board: Board | None) -> FloatArray | None:
+def _read_start(cursor: Cursor, board: _Board | None) -> FloatArray | None:
+    """Return the start: as in any model, or the free cells of a column or a row, each as likely."""
     if not isinstance(cursor.value, Mapping) or not {"column", "row"} & set(cursor.value):
-        return start(cursor)
-    fields = LINE.open(cursor)
+        return read_start(cursor)
+    fields = _LINE.open(cursor)
     if board is None or fields is None:
         return None
     sizes = {"column": board.width, "row": board.height}
@@ -170,15 +194,18 @@ def _read_start(cursor: Cursor, board: Board | None) -> FloatArray | None:
 
 
 def _read_rewards(cursor: Cursor) -> FloatArray | None:
-    """The reward of every cell, from [{cells, reward}] or {label or cell: reward}; "*" is every other cell."""
+    """Return the reward of every cell, from [{cells, reward}] or {label or cell: reward}; "*" is every other cell.
+
+    A cell that is given two rewards is a fault.
+    """
     if not isinstance(cursor.value, list | tuple | Mapping):
         finding = f"is {describe_value(cursor.value)}, not a list or a mapping"
         return cursor.error(finding, "write [{cells: [...], reward: 1}]")
-    states = cursor.names.states
+    states = cursor.scope.states
     rewards, giver = np.zeros(len(states)), dict[int, str]()
-    entries = _name_cell(cursor) if isinstance(cursor.value, Mapping) else _list_cells(cursor)
+    entries = _read_reward_mapping(cursor) if isinstance(cursor.value, Mapping) else _read_reward_list(cursor)
     for cells, amount in entries:
-        for state in () if (members := state_set(cells)) is None else members.tolist():
+        for state in () if (members := read_states(cells)) is None else members.tolist():
             if state in giver:
                 cells.error(f"{states.listed[state]} has a reward already", f"the other is at {giver[state]}")
             giver[state] = cells.path
@@ -190,24 +217,29 @@ def _read_rewards(cursor: Cursor) -> FloatArray | None:
     return rewards
 
 
-def _name_cell(cursor: Cursor) -> list[tuple[Cursor, float]]:
+def _read_reward_mapping(cursor: Cursor) -> list[tuple[Cursor, float]]:
+    """Return the cursors of cells and their rewards from {label or cell: reward}, without "*"."""
     entries = {key: entry for key, entry in (cursor.entries() or {}).items() if key != "*"}
     read = [(cursor.child(key, key), entry.reward()) for key, entry in entries.items()]
     return [(cells, amount) for cells, amount in read if amount is not None]
 
 
-def _list_cells(cursor: Cursor) -> list[tuple[Cursor, float]]:
-    opened = [CELL_REWARD.open(entry) for entry in cursor.items() or []]
+def _read_reward_list(cursor: Cursor) -> list[tuple[Cursor, float]]:
+    """Return the cursors of cells and their rewards from [{cells, reward}]."""
+    opened = [_CELL_REWARD.open(entry) for entry in cursor.items() or []]
     read = [(fields.at("cells"), fields.read("reward")) for fields in opened if fields is not None]
     return [(cells, amount) for cells, amount in read if amount is not None and cells.value is not None]
 
 
-def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> ActionTable:
-    """Every action of every cell; traps hold the agent whatever it does."""
+def _tabulate_moves(board: _Board, *, slip: float, stay: bool, traps: IntArray) -> ActionTable:
+    """Return every action of every cell; traps hold the agent whatever it does.
+
+    slip: the probability to move to each side; stay: whether there is an action that stays; traps: their states.
+    """
     num_states = board.free()[0].size
     own = np.arange(num_states)
     held = np.isin(own, traps)
-    reach = [np.where(held, own, board.after(move)) for move in MOVES]
+    reach = [np.where(held, own, board.after(move)) for move in _MOVES]
     pieces = [
         (action, reach[(action + turn) % 4], share)
         for action in range(4)
@@ -219,16 +251,16 @@ def _choices(board: Board, *, slip: float, stay: bool, traps: IntArray) -> Actio
     actions = np.repeat([action for action, _, _ in pieces], num_states)
     shares = np.repeat([share for _, _, share in pieces], num_states)
     targets = np.concatenate([target for _, target, _ in pieces])
-    return choices_of(states, actions, targets, shares, num_states=num_states, num_actions=4 + stay)
+    return tabulate_choices(states, actions, targets, shares, num_states=num_states, num_actions=4 + stay)
 
 
-_INDEX, _SIDE = whole(0, MAX_CELLS), whole(1, MAX_CELLS)
-LINE: Record[Any] = Record(
+_INDEX, _SIDE = whole(0, _MAX_CELLS), whole(1, _MAX_CELLS)
+_LINE: Record[Any] = Record(
     "line",
     "The free cells of a column, of a row, or of both.",
     (Key("column", _INDEX, "The column, from 0."), Key("row", _INDEX, "The row, from 0.")),
 )
-CELL_REWARD: Record[Any] = Record(
+_CELL_REWARD: Record[Any] = Record(
     "cell_reward",
     "What some cells earn.",
     (
@@ -236,16 +268,16 @@ CELL_REWARD: Record[Any] = Record(
         Key("reward", REWARD, "What each of them earns.", required="say how much"),
     ),
 )
-GRID_REWARDS: ValueType[FloatArray] = ValueType(
+_GRID_REWARDS: ValueType[FloatArray] = ValueType(
     '`{label or cell: number}` where `"*"` is every other cell, or `[{cells: [...], reward: 1}]`. A cell has one '
     "reward, earned on every step there",
     _read_rewards,
-    (several(CELL_REWARD.shape), mapping_to(REWARD)),
+    (list_schema(_CELL_REWARD.shape), mapping_schema(REWARD)),
     ref="grid_rewards",
 )
-_NAMED_REWARDS = map_of(GRID_REWARDS, "name -> rewards, in the same form")
-_SIZE = unread("`[width, height]`", several({"type": "integer", "minimum": 1}) | {"minItems": 2, "maxItems": 2})
-_BEGIN = unread("cells (each as likely), `{cell: probability}`, `{column: c}` or `{row: r}`", (LINE.shape, START))
+_NAMED_REWARDS = map_of(_GRID_REWARDS, "name -> rewards, in the same form")
+_SIZE = raw_value("`[width, height]`", list_schema({"type": "integer", "minimum": 1}) | {"minItems": 2, "maxItems": 2})
+_BEGIN = raw_value("cells (each as likely), `{cell: probability}`, `{column: c}` or `{row: r}`", (_LINE.shape, START))
 GRID: Record[Plant] = Record(
     "grid",
     "A grid world with the actions N, E, S, W. Cells are `[column, row]`, row 0 on top, and are called `(column,row)`; "
@@ -259,7 +291,7 @@ GRID: Record[Plant] = Record(
         Key("slip", number(0, 0.5), "The probability to move to each side of the intended direction.", default=0.0),
         Key("stay", FLAG, 'Whether there is an action "stay" that always succeeds.', default=False),
         Key("start", _BEGIN, "Where the run starts.", required=_START),
-        Key("rewards", GRID_REWARDS, "What is earned at every time 0 .. horizon."),
+        Key("rewards", _GRID_REWARDS, "What is earned at every time 0 .. horizon."),
         Key("named_rewards", _NAMED_REWARDS, "Further rewards, to which requirements of the task refer."),
         Key("labels", LABELS, "Secrets, sensors, rewards, guards and formulas refer to labels."),
     ),
@@ -277,8 +309,8 @@ grid:
   labels: {goal: [[2, 2], [4, 3]], secret: [[2, 0]]}""",
     constraints={
         "oneOf": [
-            {"required": ["size"], "not": require_any(("width", "height"))},
-            {"required": ["width", "height"], "not": require_any(("size",))},
+            {"required": ["size"], "not": any_required(("width", "height"))},
+            {"required": ["width", "height"], "not": any_required(("size",))},
         ]
     },
 )

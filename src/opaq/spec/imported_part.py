@@ -8,34 +8,37 @@ from typing import Any
 
 from opaq.errors import describe_value, is_number
 from opaq.model.mdp import Imported
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType, lazily
-from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, Plant, spread_rewards, usable_labels
-from opaq.spec.names import Names
+from opaq.spec.cursor import Cursor, Scope, Sources
+from opaq.spec.grammar import NAME, TEXT_SCHEMA, Fields, Key, Kind, Plain, Record, Union, ValueType, map_of, record_type
+from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, ActionTable, Plant, all_labels, expand_rewards
 from opaq.spec.sets import START
-from opaq.spec.shapes import NAME, WRITTEN, map_of
-from opaq.spec.transitions import ActionTable
 
 
 def add_imported(
     name: str, help: str, options: tuple[str, ...] = (), words: str = "a file name, relative to the problem file"
 ) -> None:
-    """One more kind of model file, read by the sources of a problem with some of the keys of OPTIONS beside it."""
-    IMPORTED.add(Kind(Key(name, ValueType(words, Cursor.name, WRITTEN), help), _make))
-    _TAKEN[name] = options
+    """Register one more kind of model file, which the sources of a problem read.
+
+    name: its key in problem files.
+    help: what the reference page says of it.
+    options: the keys of OPTIONS that its reader takes.
+    words: what the value is.
+    """
+    IMPORTED.add(Kind(Key(name, ValueType(words, Cursor.name, TEXT_SCHEMA), help), _make))
+    OPTIONS_OF_KIND[name] = options
 
 
-def imported_record() -> Record[Plant]:
-    """The mapping with the kinds there are now, each option with those that take it."""
-    takers = {key.name: tuple(kind for kind, names in _TAKEN.items() if key.name in names) for key in OPTIONS}
+def _imported_record() -> Record[Plant]:
+    """Return the mapping with the kinds that are registered now, each option with those that take it."""
+    takers = {key.name: tuple(kind for kind, names in OPTIONS_OF_KIND.items() if key.name in names) for key in OPTIONS}
     options = tuple(dataclasses.replace(key, goes_with=takers[key.name]) for key in OPTIONS)
     record = IMPORTED.record
     return dataclasses.replace(record, keys=(*record.keys, *options, *_OVERLAYS))
 
 
 def read_imported(cursor: Cursor) -> Plant | None:
-    """A model of another tool; keys that its kind does not take are unknown there."""
-    record = imported_record()
+    """Return a model of another tool; None after a fault. Keys that its kind does not take are unknown there."""
+    record = _imported_record()
     kinds = [name for name in IMPORTED.kinds if name in cursor.value]
     if len(kinds) == 1:
         others = set(IMPORTED.kinds) - set(kinds)
@@ -45,17 +48,20 @@ def read_imported(cursor: Cursor) -> Plant | None:
     return record.read(cursor)
 
 
-def plant_of(imported: Imported, names: Names) -> Plant:
-    """The names of an imported model as it is, its own rewards among them."""
+def imported_plant(imported: Imported, sources: Sources | None = None) -> Plant:
+    """Return an imported model as it is, its own rewards as named rewards, and what may refer to it.
+
+    sources: reads further files that the problem names.
+    """
     mdp = dataclasses.replace(imported.mdp, named_rewards=dict(imported.rewards))
-    known = Names.of(mdp, sources=names.sources)
-    return Plant(dataclasses.replace(known, imported=imported, variables=imported.variables), mdp)
+    scope = Scope.of(mdp, sources=sources, imported=imported)
+    return Plant(dataclasses.replace(scope, variables=imported.variables), mdp)
 
 
 def _make(fields: Fields) -> Plant:
     """Read the file; then lay over it what the problem says."""
     cursor, kind = fields.cursor, str(fields.kind)
-    before, sources = len(cursor.faults.errors), cursor.names.sources
+    before, sources = len(cursor.faults.errors), cursor.scope.sources
     source = cursor.child(kind, fields.at(kind).value)
     source.name()
     options = {key.name: fields.read(key.name) for key in OPTIONS if key.name in fields}
@@ -64,48 +70,45 @@ def _make(fields: Fields) -> Plant:
     usable = sources is not None and len(cursor.faults.errors) == before
     imported = sources.model(source, kind, options) if sources is not None and usable else None
     if imported is None:
-        return Plant(Names(sources=sources), None)
-    plant = overlaid(imported, fields)
-    return plant if len(cursor.faults.errors) == before else Plant(plant.names, None)
+        return Plant(Scope(sources=sources), None)
+    plant = _overlay(imported, fields)
+    return plant if len(cursor.faults.errors) == before else Plant(plant.scope, None)
 
 
-def overlaid(imported: Imported, fields: Fields) -> Plant:
-    """The model with the start, labels and rewards of the problem file in place of its own; labels are added."""
-    names, mdp = plant_of(imported, fields.cursor.names)
+def _overlay(imported: Imported, fields: Fields) -> Plant:
+    """Return the model with what the problem file says of it: start and rewards replace its own, labels are added."""
+    scope, mdp = imported_plant(imported, fields.cursor.scope.sources)
     if mdp is None:
-        return Plant(names, mdp)
-
-    def at(key: str) -> Cursor:
-        return dataclasses.replace(fields.at(key), names=names)
-
+        return Plant(scope, mdp)
     if "labels" in fields:
-        read = LABELS.read(at("labels"))
-        labels = usable_labels(read)
+        known = LABELS.read(fields.at("labels").within(scope))
+        labels = all_labels(known)
         mdp = mdp if labels is None else dataclasses.replace(mdp, labels=labels)
-        names = dataclasses.replace(names, labels=read)  # a label that is unusable is known all the same
-    start = START.read(at("start")) if "start" in fields else None
+        scope = dataclasses.replace(scope, labels=known)  # a label that is unusable is known all the same
+    start = START.read(fields.at("start").within(scope)) if "start" in fields else None
     choices = ActionTable.of(mdp)
-    rewards = {"": at("rewards")} if "rewards" in fields else {}
-    further = (at("named_rewards").entries() or {}) if "named_rewards" in fields else {}
-    stated = {
-        key: spread_rewards(REWARDS.read(_by_state(entry)), choices, names.actions)
-        for key, entry in (rewards | further).items()
+    entries = {"": fields.at("rewards").within(scope)} if "rewards" in fields else {}
+    if "named_rewards" in fields:
+        entries |= fields.at("named_rewards").within(scope).entries() or {}
+    rewards = {
+        name: expand_rewards(REWARDS.read(_expand_labels(entry)), choices, scope.actions)
+        for name, entry in entries.items()
     }
     mdp = dataclasses.replace(
         mdp,
         start=mdp.start if start is None else start,
-        rewards=stated.pop("", mdp.rewards),
-        named_rewards={**mdp.named_rewards, **stated},
+        rewards=rewards.pop("", mdp.rewards),
+        named_rewards={**mdp.named_rewards, **rewards},
     )
-    return Plant(dataclasses.replace(names, rewards=mdp.named_rewards), mdp)
+    return Plant(dataclasses.replace(scope, rewards=mdp.named_rewards), mdp)
 
 
-def _by_state(cursor: Cursor) -> Cursor:
-    """Rewards of labels written out for their states; a state's own entry wins."""
+def _expand_labels(cursor: Cursor) -> Cursor:
+    """Return the cursor of rewards with those of labels written out for their states; a state's own entry wins."""
     if not isinstance(cursor.value, Mapping):
         return cursor
-    index, labels = cursor.names.states.index or {}, cursor.names.labels or {}
-    listed = cursor.names.states.listed
+    index, labels = cursor.scope.states.index or {}, cursor.scope.labels or {}
+    listed = cursor.scope.states.listed
     of_labels: Plain = {}
     for key, amount in cursor.value.items():
         states = labels.get(key) if isinstance(key, str) and key not in index else None
@@ -115,12 +118,14 @@ def _by_state(cursor: Cursor) -> Cursor:
 
 
 def _read_constant(cursor: Cursor) -> Any:
+    """Return the value of a constant: a number, true or false."""
     if isinstance(cursor.value, bool) or is_number(cursor.value):
         return cursor.value
     return cursor.error(f"is {describe_value(cursor.value)}, not a number or true or false")
 
 
-def _anything(cursor: Cursor) -> Plain | None:
+def _read_mapping(cursor: Cursor) -> Plain | None:
+    """Return a mapping with any values, which the reader of the format checks."""
     entries = cursor.entries()
     return None if entries is None else {key: entry.value for key, entry in entries.items()}
 
@@ -130,7 +135,7 @@ _CONSTANTS = map_of(_CONSTANT, "name -> number, true or false")
 OPTIONS = (
     Key("constants", _CONSTANTS, "Values for the constants a model leaves open."),
     Key("reward", NAME, "Which of the file's rewards is the return; the first if left out."),
-    Key("options", ValueType("a mapping", _anything, {"type": "object"}), "Arguments of the environment."),
+    Key("options", ValueType("a mapping", _read_mapping, {"type": "object"}), "Arguments of the environment."),
 )
 _OVERLAYS = (
     Key("start", START, "Where the run starts, in place of the file's own start."),
@@ -138,7 +143,7 @@ _OVERLAYS = (
     Key("rewards", REWARDS, "Rewards in place of the file's own; labels may stand for their states."),
     Key("named_rewards", NAMED_REWARDS, "Further rewards by name, beside those of the file."),
 )
-_TAKEN: dict[str, tuple[str, ...]] = {}  # kind -> the options it takes
+OPTIONS_OF_KIND: dict[str, tuple[str, ...]] = {}  # kind -> the options it takes
 IMPORTED: Union[Plant] = Union.of(
     "imported",
     "A model of another tool, and what is laid over it.",
@@ -151,4 +156,4 @@ add_imported("drn", "A DRN file, read by Storm.", ("reward",))
 add_imported("umb", "A UMB file.", ("reward",))
 add_imported("pomdp", "A file of pomdp.org.")
 add_imported("gymnasium", "A registered tabular environment.", ("options",), "the id of an environment")
-IMPORTED_SHAPE: ValueType[Plant] = lazily("imported", imported_record)
+IMPORTED_SHAPE: ValueType[Plant] = record_type("imported", _imported_record)

@@ -1,9 +1,14 @@
-"""The machine a policy carries, from rules or arrays."""
+"""The machine that a policy carries, from rules or arrays.
+
+At each step the node changes by the state, the action and a rule: the first rule that matches gives the distribution of
+the next node, and no match keeps it. With `update: free` the policy itself chooses the next node with the action.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,31 +17,43 @@ from opaq.errors import Faults, check_numbers, check_types, is_int
 from opaq.model.arrays import IntArray, SparseRows, ints
 from opaq.model.conditions import MAX_NODES, Memory, check_memory
 from opaq.model.mdp import MDP
-from opaq.spec.cursor import Cursor, drop_none, read_with_faults
-from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType
-from opaq.spec.names import Names, NameTable
+from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, read_with_faults
+from opaq.spec.grammar import (
+    ARRAY,
+    NAMES,
+    Fields,
+    Key,
+    Plain,
+    Record,
+    ValueType,
+    accept_object,
+    list_of,
+    map_of,
+    name_of,
+    names_of,
+    raw_value,
+)
 from opaq.spec.rows import (
     DISTRIBUTION,
-    array_rows,
-    dense,
-    distribution,
+    check_shape,
+    distribution_of,
     is_array,
-    right_shape,
+    read_array,
+    read_array_rows,
+    read_distribution,
     rows_by_name,
-    scaled_table,
-    shares,
-    written_rows,
-    written_shares,
+    scale_table,
+    write_rows,
+    write_shares,
 )
-from opaq.spec.sets import STATES, written_states
-from opaq.spec.shapes import ARRAY, NAMES, list_of, map_of, name_of, names_of, or_made, unread
+from opaq.spec.sets import STATES, write_states
 
-MAX_UPDATES = 10_000_000  # nodes x states x actions
-MAX_JOINT = 1_000_000  # actions x nodes, where the policy chooses both
-FREE = "free"  # the policy chooses the next node together with the action
+_MAX_UPDATES = 10_000_000  # nodes x states x actions
+_MAX_JOINT = 1_000_000  # actions x nodes, where the policy chooses both
+_FREE = "free"  # the policy chooses the next node together with the action
 
 
-class Rule(NamedTuple):
+class _Rule(NamedTuple):
     """From a node, in some states, on some actions (None: all of them), to a distribution over nodes."""
 
     node: int
@@ -45,7 +62,7 @@ class Rule(NamedTuple):
     actions: list[int] | None
 
 
-Updates = tuple[IntArray, SparseRows]  # [node, state, action] -> update, and [update, node]
+_Updates = tuple[IntArray, SparseRows]  # [node, state, action] -> update, and [update, node]
 
 
 def build_memory(
@@ -58,7 +75,7 @@ def build_memory(
     faults: Faults | None = None,
     path: str = "memory",
 ) -> Memory:
-    """A memory machine for policies of a model.
+    """Build a memory machine for policies of a model.
 
     mdp: the model.
     nodes: names of the nodes, or how many.
@@ -71,11 +88,11 @@ def build_memory(
     path: what faults call the memory.
     """
     spec = drop_none(nodes=nodes, start=start, start_in=start_in, update=update)
-    return read_with_faults(MEMORY.read, Names.of(mdp).at_start(spec, path), faults)
+    return read_with_faults(_MEMORY.read, Scope.of(mdp).cursor(spec, path), faults)
 
 
 def free_memory(mdp: MDP, count: int) -> Memory:
-    """A memory of `count` nodes ("0", "1", ...) whose next node the policy chooses; every run starts in the first.
+    """Return a memory of nodes "0", "1", ... whose next node the policy chooses; every run starts in the first.
 
     mdp: the model.
     count: how many nodes.
@@ -84,55 +101,58 @@ def free_memory(mdp: MDP, count: int) -> Memory:
     check_numbers({"count": (count, 1, MAX_NODES)}, whole=("count",))
     size = mdp.num_states
     start = SparseRows.from_entries(range(size), [0] * size, [1.0] * size, shape=(size, count))
-    return Memory(_number_names(count), start, *_staying((count, size, len(mdp.actions))), free=True)
+    return Memory(_number_names(count), start, *_keep_nodes((count, size, len(mdp.actions))), free=True)
 
 
-def _staying(sizes: tuple[int, int, int]) -> Updates:
-    """Every node is kept."""
+def _keep_nodes(sizes: tuple[int, int, int]) -> _Updates:
+    """Return the updates that keep every node; `sizes` are the numbers of nodes, states and actions."""
     nodes = ints(np.arange(sizes[0]))
     rows = SparseRows.from_entries(nodes, nodes, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
     return np.broadcast_to(nodes[:, None, None], sizes), rows
 
 
 def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
-    """What a policy with a free memory chooses from: "action>node", the nodes of the first action first."""
+    """Return what a policy with a free memory chooses from: "action>node", the nodes of the first action first."""
     return tuple(f"{action}>{node}" for action in actions for node in memory.nodes)
 
 
 def _check(cursor: Cursor, memory: Memory) -> None:
     """Note when a finished machine does not fit the model."""
-    states, actions = cursor.names.states.size, cursor.names.actions.size
+    states, actions = cursor.scope.states.size, cursor.scope.actions.size
     if states is not None and actions is not None:
         check_memory(memory, cursor.faults, cursor.path, num_states=states, num_actions=actions)
 
 
 def _make(fields: Fields) -> Memory | None:
+    """Build the machine from its keys."""
     nodes: tuple[str, ...] | None = fields.read("nodes")
-    known = {"nodes": NameTable.of("node", nodes)}
-    start = _read_start(fields, known["nodes"])
-    free = isinstance(fields.at("update").value, str) and fields.at("update").value == FREE
-    update: Updates | None
+    scope = replace(fields.cursor.scope, nodes=NameTable.of("node", nodes))
+    start = _read_start(fields, scope.nodes)
+    free = isinstance(fields.at("update").value, str) and fields.at("update").value == _FREE
+    update: _Updates | None
     if free:
         _check_joint(fields.at("nodes"), nodes or ())
-        sizes = _sizes(fields.cursor.naming(**known).names)
-        update = _staying(sizes) if min(sizes) else None
+        sizes = _sizes(scope)
+        update = _keep_nodes(sizes) if min(sizes) else None
     else:
-        stated = fields.at("update").value if "update" in fields else []
-        update = _read_update(fields.cursor.child("update", stated).naming(**known))
+        rules = fields.at("update").value if "update" in fields else []
+        update = _read_update(fields.cursor.child("update", rules).within(scope))
     return None if nodes is None or start is None or update is None else Memory(nodes, start, *update, free)
 
 
 def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
-    num_actions = len(cursor.names.actions)
+    """Note too many choices of action and node, and nodes whose names would read as a choice."""
+    num_actions = len(cursor.scope.actions)
     joint = num_actions * len(nodes)
-    finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {MAX_JOINT:,}"
-    cursor.beyond(joint, MAX_JOINT, finding, "use fewer nodes")
+    finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {_MAX_JOINT:,}"
+    cursor.exceeds(joint, _MAX_JOINT, finding, "use fewer nodes")
     for node in nodes:
         if ">" in node:
             cursor.error(f"'{node}' cannot name a node", "'>' joins an action with the next node")
 
 
 def _read_nodes(cursor: Cursor) -> tuple[str, ...] | None:
+    """Return the names of the nodes: those listed, or numbers from 0."""
     if is_int(cursor.value):
         count = cursor.whole(low=1, high=MAX_NODES)
         return None if count is None else _number_names(count)
@@ -140,66 +160,72 @@ def _read_nodes(cursor: Cursor) -> tuple[str, ...] | None:
 
 
 def _number_names(count: int) -> tuple[str, ...]:
+    """Return "0", "1", ... for some nodes."""
     return tuple(str(node) for node in range(count))
 
 
 def _read_start(fields: Fields, nodes: NameTable) -> SparseRows | None:
-    """The node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
-    cursor, states = fields.at("start"), fields.cursor.names.states
+    """Return the node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
+    cursor, states = fields.at("start"), fields.cursor.scope.states
     if is_array(cursor.value):
-        stated = None if nodes.index is None else array_rows(cursor, given=states, listed=nodes, blank="is all zero")
-        return None if stated is None else stated.table
-    common = {0: 1.0} if cursor.value is None else distribution(cursor, nodes)
+        rows = None if nodes.index is None else read_array_rows(cursor, given=states, listed=nodes, blank="is all zero")
+        return None if rows is None else rows.table
+    common = {0: 1.0} if cursor.value is None else read_distribution(cursor, nodes)
     exceptions = fields.at("start_in") if "start_in" in fields else fields.cursor.child("start_in", {})
     return rows_by_name(exceptions, states, nodes, rest=dict.fromkeys(range(len(states)), common))
 
 
-def _sizes(names: Names) -> tuple[int, int, int]:
-    return len(names.nodes), len(names.states), len(names.actions)
+def _sizes(scope: Scope) -> tuple[int, int, int]:
+    """Return the numbers of nodes, states and actions."""
+    return len(scope.nodes), len(scope.states), len(scope.actions)
 
 
-def _read_update(cursor: Cursor) -> Updates | None:
-    """Which update each (node, state, action) makes, and the updates."""
-    value, sizes = cursor.value, _sizes(cursor.names)
-    if math.prod(sizes) > MAX_UPDATES:
+def _read_update(cursor: Cursor) -> _Updates | None:
+    """Return which update each (node, state, action) makes, and the updates; None after a fault."""
+    value, sizes = cursor.value, _sizes(cursor.scope)
+    if math.prod(sizes) > _MAX_UPDATES:
         counts = f"{sizes[0]:,} nodes, {sizes[1]:,} states and {sizes[2]:,} actions make {math.prod(sizes):,} updates"
-        return cursor.error(f"{counts}, more than {MAX_UPDATES:,}", "use fewer nodes")
+        return cursor.error(f"{counts}, more than {_MAX_UPDATES:,}", "use fewer nodes")
     if isinstance(value, np.ndarray) or (isinstance(value, list) and value and is_array(value[0])):
-        return _update_array(cursor, sizes)
+        return _read_update_array(cursor, sizes)
     rules = _RULES.read(cursor)
-    return None if rules is None else _lay_rules(rules, sizes)
+    return None if rules is None else _apply_rules(rules, sizes)
 
 
-def _lay_rules(rules: list[Rule], sizes: tuple[int, int, int]) -> Updates | None:
-    """The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay"."""
+def _apply_rules(rules: list[_Rule], sizes: tuple[int, int, int]) -> _Updates | None:
+    """Return the updates of some rules.
+
+    The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay".
+    """
     if not min(sizes):
         return None
     updates: list[dict[int, float]] = [{node: 1.0} for node in range(sizes[0])]
-    update_of = _staying(sizes)[0].copy()
+    update_of = _keep_nodes(sizes)[0].copy()
     for rule in reversed(rules):
         states = ints(range(sizes[1])) if rule.states is None else rule.states
         actions = ints(range(sizes[2]) if rule.actions is None else rule.actions)
         update_of[np.ix_(ints([rule.node]), states, actions)] = len(updates)
         updates.append(rule.to)
-    return _canonical(update_of, updates)
+    return _merge_updates(update_of, updates)
 
 
-def _update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> Updates | None:
-    table = dense(cursor, axes=("node", "state", "action", "node"))
-    if table is None or not min(sizes) or not right_shape(cursor, table.shape, (*sizes, sizes[0])):
+def _read_update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> _Updates | None:
+    """Return the updates of an array [node, state, action, node]; a row of zeros keeps the node."""
+    table = read_array(cursor, axes=("node", "state", "action", "node"))
+    if table is None or not min(sizes) or not check_shape(cursor, table.shape, (*sizes, sizes[0])):
         return None
-    scaled = scaled_table(cursor, table)
+    scaled = scale_table(cursor, table)
     if scaled is None:
         return None
     stay = np.broadcast_to(np.eye(sizes[0])[:, None, None, :], scaled.shape)
     full = np.where(scaled.any(axis=-1, keepdims=True), scaled, stay).reshape(-1, sizes[0])
     distinct, update_of = np.unique(full, axis=0, return_inverse=True)
     rows = [{int(node): float(row[node]) for node in np.flatnonzero(row)} for row in distinct]
-    return _canonical(update_of.reshape(sizes), rows)
+    return _merge_updates(update_of.reshape(sizes), rows)
 
 
-def _canonical(update_of: IntArray, rows: list[dict[int, float]]) -> Updates:
-    """The same updates, each listed once, in the order in which they are first used."""
+def _merge_updates(update_of: IntArray, rows: list[dict[int, float]]) -> _Updates:
+    """Return the same updates, each listed once, in the order in which they are first used."""
     number: dict[tuple[tuple[int, float], ...], int] = {}
     renamed = np.zeros(len(rows), dtype=np.int64)
     used, first = np.unique(update_of, return_index=True)
@@ -211,24 +237,27 @@ def _canonical(update_of: IntArray, rows: list[dict[int, float]]) -> Updates:
     return ints(renamed[update_of]), updates
 
 
-def _parts(memory: Memory, names: Names) -> Plain:
-    """In names; without a model in arrays."""
-    nodes, states = memory.nodes, names.states.listed
+def _parts(memory: Memory, scope: Scope) -> Plain:
+    """Return the values of the keys: in names, or in arrays where the model is not known."""
+    nodes, states = memory.nodes, scope.states.listed
     parts: Plain = {"nodes": list(nodes)}
     if not states:
         parts["start"] = memory.start.dense().tolist()
-        return parts | {"update": FREE if memory.free else memory.updates.dense()[memory.update_of].tolist()}
-    parts["start_in"] = written_rows(memory.start, states, nodes)
-    rules = [rule for node in range(len(nodes)) for rule in _written_rules(memory, node, names)]
-    return parts | {"update": FREE if memory.free else rules}
+        return parts | {"update": _FREE if memory.free else memory.updates.dense()[memory.update_of].tolist()}
+    parts["start_in"] = write_rows(memory.start, states, nodes)
+    rules = [rule for node in range(len(nodes)) for rule in _write_rules(memory, node, scope)]
+    return parts | {"update": _FREE if memory.free else rules}
 
 
-def _written_rules(memory: Memory, node: int, names: Names) -> list[Plain]:
-    """The rules of one node: for each update the actions that share the states on which they make it."""
+def _write_rules(memory: Memory, node: int, scope: Scope) -> list[Plain]:
+    """Return the rules of one node: for each update the actions that share the states on which they make it.
+
+    An update that keeps the node needs no rule, and neither all states nor all actions are listed.
+    """
     rules: list[Plain] = []
-    updates, listed = memory.update_of[node], names.actions.listed  # [state, action]
+    updates, listed = memory.update_of[node], scope.actions.listed  # [state, action]
     for update in np.unique(updates).tolist():
-        to = written_shares(*memory.updates.row(update), memory.nodes)
+        to = write_shares(*memory.updates.row(update), memory.nodes)
         if to == {memory.nodes[node]: 1.0}:
             continue  # no rule keeps the node
         actions_of: dict[tuple[int, ...], list[str]] = {}
@@ -238,21 +267,22 @@ def _written_rules(memory: Memory, node: int, names: Names) -> list[Plain]:
                 actions_of.setdefault(states, []).append(name)
         for states, actions in actions_of.items():
             rule: Plain = {"from": memory.nodes[node], "to": to}
-            rule |= {"state": written_states(states, names)} if len(states) < len(names.states) else {}
+            rule |= {"state": write_states(states, scope)} if len(states) < len(scope.states) else {}
             rules.append(rule | ({"action": actions} if len(actions) < len(listed) else {}))
     return rules
 
 
-def _rule(fields: Fields) -> Rule | None:
+def _make_rule(fields: Fields) -> _Rule | None:
+    """Return a rule; None when a key that is there is unusable."""
     values = {key: fields.read(key) for key in fields.keys}
     unusable = any(values[key] is None for key in ("from", "to", *fields.given))
-    return None if unusable else Rule(values["from"], values["to"], values["state"], values["action"])
+    return None if unusable else _Rule(values["from"], values["to"], values["state"], values["action"])
 
 
 _NODE = name_of("nodes", "a node")
-_TO = shares("nodes", "a node, or `{node: probability}`")
+_TO = distribution_of("nodes", "a node, or `{node: probability}`")
 _ACTIONS = names_of("actions", "an action or a list of actions")
-RULE: Record[Rule] = Record(
+_RULE: Record[_Rule] = Record(
     "rule",
     "A move of the memory.",
     (
@@ -261,18 +291,18 @@ RULE: Record[Rule] = Record(
         Key("state", STATES, "In which states; left out, in all."),
         Key("action", _ACTIONS, "On which actions; left out, on all."),
     ),
-    _rule,
+    _make_rule,
 )
-_RULES = list_of(RULE.shape, "rules tried in order; no match keeps the node")
+_RULES = list_of(_RULE.shape, "rules tried in order; no match keeps the node")
 _NODES: ValueType[Any] = ValueType("names, or how many", _read_nodes, ({"type": "integer", "minimum": 1}, NAMES))
-_START = unread("a node, `{node: probability}`, or an array `[state][node]`", (DISTRIBUTION, ARRAY))
-_UPDATE = unread(
-    f"{_RULES.words}. `free`: the policy chooses the next node together with the action. Also an array "
+_START = raw_value("a node, `{node: probability}`, or an array `[state][node]`", (DISTRIBUTION, ARRAY))
+_UPDATE = raw_value(
+    f"{_RULES.description}. `free`: the policy chooses the next node together with the action. Also an array "
     "`[node][state][action][node]`",
-    (_RULES, ARRAY, {"const": FREE}),
-    inside=(RULE.shape,),
+    (_RULES, ARRAY, {"const": _FREE}),
+    inside=(_RULE.shape,),
 )
-MEMORY: Record[Memory] = Record(
+_MEMORY: Record[Memory] = Record(
     "memory",
     "A machine the policy carries, moved by the state and the action of each step.",
     (
@@ -288,4 +318,4 @@ memory:
   nodes: [calm, alert]
   update: [{from: calm, to: alert, state: goal}]""",
 )
-MACHINE: ValueType[Memory] = or_made(MEMORY.shape, Memory, _check)
+MACHINE: ValueType[Memory] = accept_object(_MEMORY.shape, Memory, _check)

@@ -1,4 +1,8 @@
-"""The plant from names and distributions or from arrays, with its rewards."""
+"""The plant from names and distributions or from arrays: transitions, rewards and labels.
+
+By name, transitions are {state: {action: {next: probability}}}; by arrays they are [state, action, next] or
+{action: [state, next]}. Both become an `ActionTable`, the form that `MDP` keeps.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +14,271 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opaq.errors import Faults, list_names
-from opaq.model.arrays import FloatArray, IntArray, expand_rows, floats
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, ints
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MAX_ACTIONS, MAX_STATES, MDP
-from opaq.spec.cursor import Cursor, drop_none, read_with_faults
-from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType
-from opaq.spec.names import Names, NameTable
-from opaq.spec.rows import dense, is_array, right_shape
-from opaq.spec.sets import START, START_ADVICE, STATES, state_set
-from opaq.spec.shapes import ARRAY, REWARD, map_of, mapping_to, unique_names
-from opaq.spec.transitions import (
-    TRANSITIONS,
-    ActionTable,
-    TransitionEntries,
-    entry_choices,
-    is_array_form,
-    read_entries,
+from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, read_with_faults
+from opaq.spec.grammar import (
+    ARRAY,
+    REWARD,
+    Fields,
+    Key,
+    Plain,
+    Record,
+    ValueType,
+    all_or_none,
+    map_of,
+    mapping_schema,
+    unique_names,
+)
+from opaq.spec.rows import (
+    TABLE,
+    check_shape,
+    exceeds_array_limit,
+    flatten_rows,
+    is_array,
+    read_array,
+    read_by_name,
+    read_distribution,
+    read_matrix,
+    scale_rows,
+    write_shares,
+)
+from opaq.spec.sets import START, START_ADVICE, STATES, read_states
+
+_MAX_TRANSITIONS = 20_000_000
+_MOST_LISTED = 1000  # states without an action that are named one by one
+
+
+@dataclass(frozen=True, slots=True)
+class ActionTable:
+    """The enabled actions of every state and the distributions they lead to; the fields are those of MDP."""
+
+    choice_start: IntArray  # [state + 1]
+    choice_action: IntArray  # [choice]
+    transitions: SparseRows  # [choice, state]
+
+    @classmethod
+    def of(cls, mdp: MDP) -> ActionTable:
+        """Return the choices of a finished model."""
+        return cls(mdp.choice_start, mdp.choice_action, mdp.transitions)
+
+    def of_state(self, state: int) -> slice:
+        """Return the choices of one state, as a slice."""
+        return slice(int(self.choice_start[state]), int(self.choice_start[state + 1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _TransitionEntries:
+    """Transitions read from arrays: one (state, action, next, probability) for every non-zero entry."""
+
+    states: IntArray
+    actions: IntArray
+    nexts: IntArray
+    values: FloatArray
+    num_states: int
+    action_names: tuple[str, ...] | None  # None: the array numbers its actions
+    num_actions: int
+
+
+def _is_array_form(value: Any) -> bool:
+    """Return whether transitions are given by arrays: one of all, or a matrix for every action."""
+    if isinstance(value, Mapping):
+        return any(is_array(matrix) for matrix in value.values())
+    return is_array(value)
+
+
+def tabulate_choices(
+    states: Any, actions: Any, nexts: Any, values: Any, *, num_states: int, num_actions: int
+) -> ActionTable:
+    """Return the table of every (state, action) that has a transition, sorted by state and then action.
+
+    states, actions, nexts, values: one transition each, in any order; equal (state, action, next) are summed.
+    num_states, num_actions: the sizes of the model.
+    """
+    keys = np.asarray(states, dtype=np.int64) * num_actions + np.asarray(actions, dtype=np.int64)
+    enabled, row = np.unique(keys, return_inverse=True)
+    counts = np.bincount(enabled // num_actions, minlength=num_states)
+    transitions = SparseRows.from_entries(row, nexts, values, shape=(enabled.size, num_states))
+    return ActionTable(ints(np.concatenate(([0], np.cumsum(counts)))), ints(enabled % num_actions), transitions)
+
+
+def _read_transitions(cursor: Cursor) -> ActionTable | None:
+    """Return the choices from state -> action -> {next: probability}; None after a fault.
+
+    The action "*" stands for every action that is not listed; an action that is not there is not enabled. Every state
+    needs at least one.
+    """
+    entries, states = cursor.entries(), cursor.scope.states
+    if entries is None:
+        return None
+    rows: dict[int, dict[int, dict[int, float] | None]] = {}
+    written = 0
+    for key, entry in entries.items():
+        state = states.find(cursor.child(key, key))
+        enabled = _read_state_actions(entry)
+        if state is not None:
+            rows[state] = enabled
+            written += sum(len(shares or ()) for shares in enabled.values())
+        if written > _MAX_TRANSITIONS:
+            finding = f"states {written:,} transitions up to here, '*' written out; the limit is {_MAX_TRANSITIONS:,}"
+            return entry.error(finding, "enable fewer actions, or use arrays or another format")
+    for name, state in (states.index or {}).items():
+        if state not in rows:
+            cursor.child(name, None).error("is missing", "say what every enabled action does there")
+    return _tabulate_rows(rows, cursor.scope)
+
+
+def _read_entries(cursor: Cursor) -> _TransitionEntries | None:
+    """Return the entries of transitions given as an array [state, action, next], or as action -> matrix [state, next].
+
+    States and actions need not be known yet: the arrays say how many there are.
+    """
+    if isinstance(cursor.value, Mapping):
+        return _read_matrices(cursor)
+    tensor = read_array(cursor, axes=("state", "action", "next"))
+    if tensor is None:
+        return None
+    if tensor.shape[0] != tensor.shape[2]:
+        return cursor.error(f"has {tensor.shape[0]} states on its first axis and {tensor.shape[2]} on its last")
+    if not tensor.size:
+        return cursor.error("is empty", "give at least one state and one action")
+    states, actions, nexts = np.nonzero(tensor)
+    values = tensor[states, actions, nexts]
+    return _TransitionEntries(states, actions, nexts, values, tensor.shape[0], None, tensor.shape[1])
+
+
+def _check_entries(cursor: Cursor, entries: _TransitionEntries) -> ActionTable | None:
+    """Return the choices of array entries; rows of zeros are actions that are not enabled.
+
+    cursor: the arrays, in a scope with the listed states and actions, to which sizes and names must fit.
+    Returns None after a fault: a row that does not sum to 1, or a state without an enabled action.
+    """
+    states, ordered = cursor.scope.states, _order_actions(cursor, entries)
+    if states.index is not None and entries.num_states != len(states):
+        return cursor.error(f"has {entries.num_states:,} states, but {len(states):,} are listed")
+    return None if ordered is None else _tabulate_entries(cursor, ordered)
+
+
+def _tabulate_entries(cursor: Cursor, entries: _TransitionEntries) -> ActionTable | None:
+    """Return the choices of entries whose actions are numbered as they are listed, rows scaled to sum to 1."""
+    named, count = entries.action_names, entries.num_actions
+
+    def spell(row: int, entry: int | None) -> Cursor:
+        state, action = divmod(row, count)
+        rest = () if entry is None else (int(entries.nexts[entry]),)
+        if named is None:
+            return cursor.item(state, action, *rest)
+        return cursor.child(named[action], None).item(state, *rest)
+
+    rows = entries.states * count + entries.actions
+    values = scale_rows(cursor, rows, entries.values, num_rows=entries.num_states * count, spell=spell)
+    idle = np.flatnonzero(np.bincount(entries.states, minlength=entries.num_states) == 0)
+    names = cursor.scope.states.listed
+    for state in idle[:_MOST_LISTED].tolist():
+        spelled = f"'{names[state]}'" if state < len(names) else str(state)
+        where = cursor.item(state) if named is None else cursor
+        where.error(f"no action is enabled in state {spelled}", "give it a row that is not zero")
+    if idle.size > _MOST_LISTED:
+        cursor.error(
+            f"no action is enabled in {idle.size - _MOST_LISTED:,} more states", "give each a row that is not zero"
+        )
+    if values is None or idle.size:
+        return None
+    sizes = {"num_states": entries.num_states, "num_actions": count}
+    return tabulate_choices(entries.states, entries.actions, entries.nexts, values, **sizes)
+
+
+def _order_actions(cursor: Cursor, entries: _TransitionEntries) -> _TransitionEntries | None:
+    """Return the same entries with the actions numbered as they are listed; None when names or their number differ."""
+    actions, named = cursor.scope.actions, entries.action_names
+    if actions.index is None:
+        return entries
+    if named is None:
+        if entries.num_actions == len(actions):
+            return entries
+        return cursor.error(f"has {entries.num_actions:,} actions, but {len(actions):,} are listed")
+    order = all_or_none([actions.find(cursor.child(action, action)) for action in named])
+    missing = [action for action in actions.index if action not in named]
+    for action in missing:
+        cursor.child(action, None).error("is missing", "give its matrix [state, next]")
+    if missing or order is None:
+        return None
+    moved = np.array(order, dtype=np.int64)[entries.actions]
+    return replace(entries, actions=moved, action_names=actions.listed, num_actions=len(actions))
+
+
+def _read_state_actions(cursor: Cursor) -> dict[int, dict[int, float] | None]:
+    """Return action -> the distribution of every enabled action of one state; None where it is unusable."""
+    if isinstance(cursor.value, Mapping) and not cursor.value:
+        cursor.error("no action is enabled", "list at least one")
+    names = cursor.scope
+    return read_by_name(cursor, names.actions, lambda entry: read_distribution(entry, names.states)) or {}
+
+
+def _tabulate_rows(rows_of: Mapping[int, Mapping[int, Mapping[int, float] | None]], scope: Scope) -> ActionTable | None:
+    """Return the choices, when every state and every distribution could be read."""
+    num_states, num_actions = len(scope.states), len(scope.actions)
+    owners = [(state, action) for state, enabled in rows_of.items() for action in enabled]
+    rows = all_or_none([shares for enabled in rows_of.values() for shares in enabled.values()])
+    if len(rows_of) < num_states or not num_states or not num_actions or not rows or not all(rows_of.values()):
+        return None
+    owner, nexts, values = flatten_rows(owners, rows)
+    return tabulate_choices(owner[:, 0], owner[:, 1], nexts, values, num_states=num_states, num_actions=num_actions)
+
+
+def _read_matrices(cursor: Cursor) -> _TransitionEntries | None:
+    """Return the entries of action -> matrix [state, next]; all matrices must be square and of one size."""
+    children = cursor.entries()
+    if children is None or exceeds_array_limit(cursor, sum(_size(child.value) for child in children.values())):
+        return None
+    tables = all_or_none([read_matrix(child, axes=("state", "next")) for child in children.values()])
+    if not tables:
+        return None
+    size = tables[0].shape[0]
+    if size == 0:
+        return cursor.error("is empty", "give at least one state")
+    square = [table.shape == (size, size) for table in tables]
+    for child, table, fits in zip(children.values(), tables, square, strict=True):
+        if not fits:
+            shape = f"{table.shape[0]} x {table.shape[1]}"
+            child.error(f"has shape {shape}, not {size} x {size}", "the axes are [state, next]")
+    if not all(square):
+        return None
+    actions = np.repeat(np.arange(len(tables)), [table.rows.size for table in tables])
+    rows, columns, values = (np.concatenate([table[axis] for table in tables]) for axis in range(3))
+    return _TransitionEntries(rows, actions, columns, values, size, tuple(children), len(tables))
+
+
+def _size(matrix: Any) -> int:
+    """Return the number of entries of an array; 0 for anything else, whose size is checked when it is read."""
+    return int(matrix.size) if isinstance(matrix, np.ndarray) else 0
+
+
+def _write_transitions(choices: ActionTable, scope: Scope) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the choices by name, as `read_transitions` reads them."""
+    states, actions = scope.states.listed, scope.actions.listed
+    return {
+        name: {
+            actions[choices.choice_action[choice]]: write_shares(*choices.transitions.row(choice), states)
+            for choice in range(*choices.choice_start[state : state + 2].tolist())
+        }
+        for state, name in enumerate(states)
+    }
+
+
+_TRANSITIONS: ValueType[ActionTable] = ValueType(
+    'state -> action -> `{next: probability}`, or one next state; `"*"` stands for every action not listed, and '
+    "actions that are not there are not enabled. Also an array `[state][action][next]`, or action -> `[state][next]`, "
+    "where rows of zeros are actions not enabled",
+    _read_transitions,
+    (mapping_schema(TABLE, least=1), ARRAY),
+    _write_transitions,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Reward:
+class _Reward:
     """One entry: a number for a state and an action, where None stands for all of them."""
 
     state: int | None
@@ -39,26 +287,34 @@ class Reward:
     cursor: Cursor
 
 
-Rewards = list[Reward] | FloatArray  # entries from the vaguest to the most exact, or an array [state(, action)]
+Rewards = list[_Reward] | FloatArray  # entries from the vaguest to the most exact, or an array [state(, action)]
 
 
-def read_rewards(cursor: Cursor) -> Rewards | None:
-    """Rewards as state -> number or state -> action -> number ("*" stands for the rest), or as an array."""
+def _read_rewards(cursor: Cursor) -> Rewards | None:
+    """Return rewards from state -> number or state -> action -> number ("*" stands for the rest), or from an array.
+
+    Entries come sorted from the vaguest to the most exact, so that later ones win. Returns None when it is no mapping.
+    """
     if is_array(cursor.value):
-        return _array(cursor)
-    entries, states = cursor.entries(), cursor.names.states
+        return _read_array(cursor)
+    entries, states = cursor.entries(), cursor.scope.states
     if entries is None:
         return None
-    rewards: list[Reward] = []
+    rewards: list[_Reward] = []
     for key, entry in entries.items():
         state = None if key == "*" else states.find(cursor.child(key, key))
         if key == "*" or state is not None or states.index is None:
-            rewards.extend(_of_state(entry, state))
+            rewards.extend(_read_state_rewards(entry, state))
     return sorted(rewards, key=lambda reward: (reward.state is not None, reward.action is not None))
 
 
-def spread_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameTable) -> FloatArray:
-    """The reward of every choice; exact entries win over "*"."""
+def expand_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameTable) -> FloatArray:
+    """Return the reward of every choice; exact entries win over "*".
+
+    rewards: entries or an array [state] or [state, action]; None earns nothing.
+    choices, actions: the choices of the model and the names of its actions.
+    A reward of an action that is not enabled in its state is a warning.
+    """
     counts = np.diff(choices.choice_start)
     if isinstance(rewards, np.ndarray):
         states = np.repeat(np.arange(counts.size), counts)
@@ -77,47 +333,52 @@ def spread_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameT
     return floats(amounts)
 
 
-def written_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
-    """Rewards by state, where there are any: one number when every action earns the same, else one per action."""
-    stated: Plain = {}
+def _write_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
+    """Return rewards by state, where there are any.
+
+    One number when every action earns the same, else one per action.
+    """
+    rewards: Plain = {}
     for state, name in enumerate(mdp.states):
         choices = range(int(mdp.choice_start[state]), int(mdp.choice_start[state + 1]))
-        earned = {mdp.actions[mdp.choice_action[choice]]: float(amounts[choice]) for choice in choices}
-        if any(earned.values()):
-            stated[name] = next(iter(earned.values())) if len(set(earned.values())) == 1 else earned
-    return stated
-
-
-def _of_state(cursor: Cursor, state: int | None) -> list[Reward]:
-    if not isinstance(cursor.value, Mapping):
-        value = cursor.reward()
-        return [] if value is None else [Reward(state, None, value, cursor)]
-    rewards = []
-    for key, entry in (cursor.entries() or {}).items():
-        action = None if key == "*" else cursor.names.actions.find(cursor.child(key, key))
-        value = entry.reward()
-        if value is not None and (key == "*" or action is not None):
-            rewards.append(Reward(state, action, value, entry))
+        of_action = {mdp.actions[mdp.choice_action[choice]]: float(amounts[choice]) for choice in choices}
+        if any(of_action.values()):
+            rewards[name] = next(iter(of_action.values())) if len(set(of_action.values())) == 1 else of_action
     return rewards
 
 
-def _array(cursor: Cursor) -> FloatArray | None:
-    value, states, actions = cursor.value, cursor.names.states, cursor.names.actions
+def _read_state_rewards(cursor: Cursor, state: int | None) -> list[_Reward]:
+    """Return the entries of one state (None: all of them), a number or action -> number."""
+    if not isinstance(cursor.value, Mapping):
+        value = cursor.reward()
+        return [] if value is None else [_Reward(state, None, value, cursor)]
+    rewards = []
+    for key, entry in (cursor.entries() or {}).items():
+        action = None if key == "*" else cursor.scope.actions.find(cursor.child(key, key))
+        value = entry.reward()
+        if value is not None and (key == "*" or action is not None):
+            rewards.append(_Reward(state, action, value, entry))
+    return rewards
+
+
+def _read_array(cursor: Cursor) -> FloatArray | None:
+    """Return rewards from an array [state] or [state, action]; None after a fault."""
+    value, states, actions = cursor.value, cursor.scope.states, cursor.scope.actions
     flat = np.ndim(value) == 1 if isinstance(value, np.ndarray) else not any(is_array(row) for row in value)
-    table = dense(cursor, axes=("state",) if flat else ("state", "action"))
+    table = read_array(cursor, axes=("state",) if flat else ("state", "action"))
     if table is None or states.index is None or actions.index is None:
         return None
     for index in np.argwhere(np.abs(table) > MAX_REWARD):
         cursor.item(*index.tolist(), value=float(table[tuple(index)])).reward()
     expected = (len(states),) if flat else (len(states), len(actions))
-    return table if right_shape(cursor, table.shape, expected) else None
+    return table if check_shape(cursor, table.shape, expected) else None
 
 
 REWARDS: ValueType[Rewards] = ValueType(
     'state -> number, or state -> action -> number; `"*"` stands for the rest; not listed: 0. Also an array `[state]` '
     "or `[state][action]`",
-    read_rewards,
-    (mapping_to((REWARD, mapping_to(REWARD))), ARRAY),
+    _read_rewards,
+    (mapping_schema((REWARD, mapping_schema(REWARD))), ARRAY),
     ref="rewards",
 )
 NAMED_REWARDS: ValueType[dict[str, Any]] = map_of(REWARDS, "name -> rewards, in the same form")
@@ -127,9 +388,9 @@ _NOT_IN_LABELS = re.compile(r'["&|!~()]')
 
 
 class Plant(NamedTuple):
-    """The names of a model, as far as they can be told, and the model unless it is unusable."""
+    """A model being read: the scope of the parts after it, and the model unless it is unusable."""
 
-    names: Names
+    scope: Scope
     mdp: MDP | None
 
 
@@ -145,7 +406,7 @@ def build_mdp(
     faults: Faults | None = None,
     path: str = "model",
 ) -> MDP:
-    """A Markov decision process from names and distributions, or from arrays.
+    """Build a Markov decision process from names and distributions, or from arrays.
 
     transitions: {state: {action: {next: probability}}} ("*" stands for every action not listed), an array
         [state, action, next], or {action: matrix [state, next]}, where rows of zeros are actions not enabled.
@@ -159,45 +420,48 @@ def build_mdp(
     """
     spec = {"transitions": transitions, "start": start}
     spec |= drop_none(states=states, actions=actions, rewards=rewards, named_rewards=named_rewards, labels=labels)
-    return read_with_faults(lambda cursor: mdp_of(MODEL.read(cursor)), Names().at_start(spec, path), faults)
+    return read_with_faults(lambda cursor: mdp_of(MODEL.read(cursor)), Scope().cursor(spec, path), faults)
 
 
 def mdp_of(plant: Plant | None) -> MDP | None:
-    """The model, unless it is unusable."""
+    """Return the model of a plant, unless it is unusable."""
     return None if plant is None else plant.mdp
 
 
-def check_label(cursor: Cursor, label: str) -> None:
-    """Note a label that guards could not mention."""
+def _check_label(cursor: Cursor, label: str) -> None:
+    """Note a label that guards could not mention: a word or a sign that has a meaning of its own there."""
     if label in ("true", "false", "*"):
         cursor.error(f"'{label}' cannot name a label", "it has a meaning of its own")
     elif _NOT_IN_LABELS.search(label):
         cursor.error(f"'{label}' cannot name a label", 'labels stand in guards: leave out " & | ! ~ ( )')
 
 
-def read_labels(cursor: Cursor) -> dict[str, IntArray | None] | None:
-    """Labels as label -> states; None for one that is unusable. Later labels may use those before them."""
+def _read_labels(cursor: Cursor) -> dict[str, IntArray | None] | None:
+    """Return label -> states; the value is None for a label that is unusable, the whole is None when it is no mapping.
+
+    In an imported model the file's own labels are kept, and later labels may use those before them.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
-    labels: dict[str, IntArray | None] = dict(cursor.names.labels or {}) if cursor.names.imported else {}
+    labels: dict[str, IntArray | None] = dict(cursor.scope.labels or {}) if cursor.scope.imported else {}
     known = dict(labels)
     for label, entry in entries.items():
-        check_label(entry, label)
-        labels[label] = state_set(entry.naming(labels=known))
-        if cursor.names.imported:
+        _check_label(entry, label)
+        labels[label] = read_states(entry.within(replace(cursor.scope, labels=known)))
+        if cursor.scope.imported:
             known[label] = labels[label]
     return labels
 
 
-def usable_labels(labels: Mapping[str, IntArray | None] | None) -> dict[str, IntArray] | None:
-    """The labels when all of them could be read."""
+def all_labels(labels: Mapping[str, IntArray | None] | None) -> dict[str, IntArray] | None:
+    """Return the labels when all of them could be read, else None."""
     usable = {label: states for label, states in (labels or {}).items() if states is not None}
     return usable if labels is not None and len(usable) == len(labels) else None
 
 
-def warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
-    """Warn of states that no action reaches from the start."""
+def _warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
+    """Warn of states that no action reaches from the start (a breadth-first search over all choices)."""
     reached = mdp.start > 0
     frontier = np.flatnonzero(reached)
     while frontier.size:
@@ -212,49 +476,62 @@ def warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
         cursor.warn(f"{count} never reached from the start: {list_names(missed)}")
 
 
-def known_names(fields: Fields, states: tuple[str, ...] | None, actions: tuple[str, ...] | None, **how: Any) -> Plain:
-    """The names that the other parts of a model may use: its states and actions, and the labels, which are read."""
-    listed = {"states": NameTable.of("state", states, **how), "actions": NameTable.of("action", actions)}
-    known = {**listed, "labels": {}, "variables": {}}
-    return known | ({"labels": fields.read("labels", **known)} if "labels" in fields else {})
+def model_scope(fields: Fields, states: NameTable, actions: NameTable) -> Scope:
+    """Return what the other keys of a model may refer to: its states and actions, and its labels, which are read.
+
+    fields: the `model` or `grid` mapping.
+    states, actions: their names; without an index when they could not be read.
+    """
+    scope = replace(fields.cursor.scope, states=states, actions=actions, labels={}, variables={})
+    return replace(scope, labels=fields.read("labels", scope)) if "labels" in fields else scope
 
 
 def assemble(
-    fields: Fields, known: Plain, *, choices: ActionTable | None, start: FloatArray | None, where: Cursor
+    fields: Fields, scope: Scope, *, choices: ActionTable | None, start: FloatArray | None, where: Cursor
 ) -> Plant:
-    """The model of these choices and this start with the rewards, which are read here; `where` gets warnings."""
-    names = fields.cursor.naming(**known).names
-    rewards, further = fields.read("rewards", **known), fields.read("named_rewards", **known)
-    labels, states, actions = usable_labels(names.labels), names.states, names.actions
+    """Build the model of a `model` or a `grid` mapping; its rewards are read here.
+
+    fields: the mapping.
+    scope: what the rewards may refer to, its states, actions and labels among them.
+    choices, start: the other parts; None when they are unusable.
+    where: gets the warning about states that are never reached.
+    """
+    rewards, named_rewards = fields.read("rewards", scope), fields.read("named_rewards", scope)
+    labels, states, actions = all_labels(scope.labels), scope.states, scope.actions
     if choices is None or start is None or labels is None or states.index is None or actions.index is None:
-        return Plant(names, None)
-    own = spread_rewards(rewards, choices, actions)
-    earned = {name: spread_rewards(amounts, choices, actions) for name, amounts in (further or {}).items()}
-    placed = (choices.choice_start, choices.choice_action, choices.transitions)
-    mdp = MDP(states.listed, actions.listed, start, *placed, own, labels, earned)
-    warn_unreachable(where, mdp)
-    unread = further is None and "named_rewards" in fields
-    return Plant(replace(names, rewards=None if unread else earned), mdp)
+        return Plant(scope, None)
+    of_choice = expand_rewards(rewards, choices, actions)
+    named = {name: expand_rewards(amounts, choices, actions) for name, amounts in (named_rewards or {}).items()}
+    arrays = (choices.choice_start, choices.choice_action, choices.transitions)
+    mdp = MDP(states.listed, actions.listed, start, *arrays, of_choice, labels, named)
+    _warn_unreachable(where, mdp)
+    unusable = named_rewards is None and "named_rewards" in fields
+    return Plant(replace(scope, rewards=None if unusable else named), mdp)
 
 
 def _make(fields: Fields) -> Plant:
-    by_array = is_array_form(fields.at("transitions").value)
+    """Build the model from its keys; arrays are read first, because they may give states and actions."""
+    by_array = _is_array_form(fields.at("transitions").value)
     if not by_array:
         fields.require("states", "list the states")
         fields.require("actions", "list the actions")
-    entries = read_entries(fields.at("transitions")) if by_array else None
-    known = known_names(fields, *(_list_names(fields, key, entries) for key in ("states", "actions")))
+    entries = _read_entries(fields.at("transitions")) if by_array else None
+    states, actions = (_list_names(fields, key, entries) for key in ("states", "actions"))
+    scope = model_scope(fields, NameTable.of("state", states), NameTable.of("action", actions))
     choices = None
     if entries is not None:
-        choices = entry_choices(fields.at("transitions").naming(**known), entries)
+        choices = _check_entries(fields.at("transitions").within(scope), entries)
     elif not by_array:
-        choices = fields.read("transitions", **known)
-    start = fields.read("start", **known)
-    return assemble(fields, known, choices=choices, start=start, where=fields.at("states"))
+        choices = fields.read("transitions", scope)
+    start = fields.read("start", scope)
+    return assemble(fields, scope, choices=choices, start=start, where=fields.at("states"))
 
 
-def _list_names(fields: Fields, key: str, entries: TransitionEntries | None) -> tuple[str, ...] | None:
-    """The names under a key, else those of the arrays, numbered from 0."""
+def _list_names(fields: Fields, key: str, entries: _TransitionEntries | None) -> tuple[str, ...] | None:
+    """Return the names under a key, "states" or "actions"; None after a fault.
+
+    entries: the arrays of transitions, which number them from 0 where the key is not there; None without arrays.
+    """
     if key in fields or entries is None:
         names: tuple[str, ...] | None = fields.read(key)
         return names
@@ -266,20 +543,21 @@ def _list_names(fields: Fields, key: str, entries: TransitionEntries | None) -> 
     return tuple(str(index) for index in range(count))
 
 
-def _parts(mdp: MDP, names: Names) -> Plain:
+def _parts(mdp: MDP, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
     return {
         "states": mdp.states,
         "actions": mdp.actions,
         "start": mdp.start,
         "transitions": ActionTable.of(mdp),
-        "rewards": written_rewards(mdp, mdp.rewards),
-        "named_rewards": {name: written_rewards(mdp, amounts) for name, amounts in mdp.named_rewards.items()},
+        "rewards": _write_rewards(mdp, mdp.rewards),
+        "named_rewards": {name: _write_rewards(mdp, amounts) for name, amounts in mdp.named_rewards.items()},
         "labels": dict(mdp.labels),
     }
 
 
 _LABELS: ValueType[Any] = map_of(STATES, "label -> states", ref="labels")
-LABELS: ValueType[Any] = replace(_LABELS, read=read_labels)
+LABELS: ValueType[Any] = replace(_LABELS, read=_read_labels)
 _LEADS = "say where every action leads: {state: {action: {next: probability}}}"
 MODEL: Record[Any] = Record(
     "model",
@@ -288,7 +566,7 @@ MODEL: Record[Any] = Record(
         Key("states", unique_names("state", MAX_STATES), "The states; may be left out with arrays."),
         Key("actions", unique_names("action", MAX_ACTIONS), "The actions; may be left out with arrays."),
         Key("start", START, "Where the run starts.", required=START_ADVICE),
-        Key("transitions", TRANSITIONS, "Where every action leads.", required=_LEADS),
+        Key("transitions", _TRANSITIONS, "Where every action leads.", required=_LEADS),
         Key("rewards", REWARDS, "What is earned at every time 0 .. horizon."),
         Key("named_rewards", NAMED_REWARDS, "Further rewards, to which requirements of the task refer."),
         Key("labels", LABELS, "Secrets, sensors, guards and formulas refer to labels."),

@@ -13,41 +13,51 @@ from opaq.errors import Faults, InputError, suggestion
 from opaq.model.arrays import SparseRows
 from opaq.model.mdp import MDP
 from opaq.model.observer import JOINS, MAX_OBSERVATIONS, NULL, Observer, Sensor, SensorSet, check_observer
-from opaq.spec.cursor import Cursor, drop_none, read_with_faults
-from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType
-from opaq.spec.names import Names, NameTable
+from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, read_with_faults
+from opaq.spec.grammar import (
+    NAME,
+    PROBABILITY,
+    Fields,
+    Key,
+    Kind,
+    Plain,
+    Record,
+    Union,
+    ValueType,
+    accept_object,
+    attributes,
+    build_from_keys,
+    list_schema,
+    map_of,
+    mapping_schema,
+    one_of,
+    raw_value,
+    unique_names,
+)
 from opaq.spec.rows import (
     DISTRIBUTION,
     TABLE,
-    Shown,
-    by_name,
-    mentioned_names,
+    NamedRows,
+    collect_names,
+    exceeds_table_limit,
+    read_by_name,
     read_rows,
     rows_by_name,
-    too_many,
-    written_rows,
+    write_rows,
 )
 from opaq.spec.sets import STATES
-from opaq.spec.shapes import (
-    NAME,
-    PROBABILITY,
-    attributes,
-    build_from_keys,
-    map_of,
-    mapping_to,
-    one_of,
-    or_made,
-    several,
-    unique_names,
-    unread,
-)
 
-MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
+_MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
 _MAX_ALIKE = 2_000  # observations that noise may take for each other
 
 
-def merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
-    """Observations that look the same: {common name: [observations]}."""
+def _merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
+    """Return an observer to whom some observations look the same.
+
+    cursor: {common name: [observations]}; an observation under two names, and a common name that an observation has
+        which stays as it is, are faults.
+    observer: the observer before.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
@@ -71,17 +81,21 @@ def merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
     merged = [(left.index or {})[name] for name in names]
     shape = (len(names), len(left))
     channel = SparseRows.from_entries(np.arange(len(names)), merged, np.ones(len(names)), shape=shape)
-    return _seen_through(observer, channel, left.listed)
+    return _apply_channel(observer, channel, left.listed)
 
 
-def noisy(cursor: Cursor, observer: Observer) -> Observer | None:
-    """Observations taken for others: {keep: probability}, or {observation: {observation: probability}}."""
+def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
+    """Return an observer that takes observations for others.
+
+    cursor: {keep: probability}, or {observation: {observation: probability}}, where those not listed are seen as they
+        are.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
     if set(entries) == {"keep"} and "keep" not in observer.observations:
         keep = entries["keep"].probability()
-        return None if keep is None else _evenly(cursor, observer, keep)
+        return None if keep is None else _mix_evenly(cursor, observer, keep)
     values = [entry.value for entry in entries.values()]
     mentioned = [str(key) for value in values for key in (value if isinstance(value, Mapping) else [value])]
     heard = tuple(dict.fromkeys([*observer.observations, *mentioned]))
@@ -89,11 +103,11 @@ def noisy(cursor: Cursor, observer: Observer) -> Observer | None:
     channel = rows_by_name(cursor, given, seen, rest={index: {index: 1.0} for index in range(len(given))})
     if channel is None or _too_dense(cursor, observer, channel):
         return None
-    return _seen_through(observer, channel, heard)
+    return _apply_channel(observer, channel, heard)
 
 
-def _evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
-    """Each observation is seen with probability `keep`, else one of the others, all as likely.
+def _mix_evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
+    """Return an observer that sees each observation with probability `keep`, else one of the others, all as likely.
 
     The blank that stands for time 0 where observations follow actions is no observation of the model: it stays.
     """
@@ -108,30 +122,37 @@ def _evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
     noise[np.ix_(taking, taking)] = (1 - keep) / (taking.size - 1)
     noise[taking, taking] = keep
     channel = SparseRows.from_dense(noise)
-    return None if _too_dense(cursor, observer, channel) else _seen_through(observer, channel, observer.observations)
+    return None if _too_dense(cursor, observer, channel) else _apply_channel(observer, channel, observer.observations)
 
 
 def _too_dense(cursor: Cursor, observer: Observer, channel: SparseRows) -> bool:
-    """Whether noise would let too many states show too many observations."""
+    """Return whether noise would let too many states show too many observations, which is noted.
+
+    channel: [observation, new observation]; each emission becomes as many as its row has entries.
+    """
     after = observer.after_action
-    shown = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
-    entries = int(np.diff(channel.starts)[shown].sum())
-    finding = f"makes {entries:,} emissions, more than {MAX_ENTRIES:,}"
-    return cursor.beyond(entries, MAX_ENTRIES, finding, "mix up fewer observations")
+    columns = observer.emission.columns if after is None else np.concatenate((observer.emission.columns, after.columns))
+    entries = int(np.diff(channel.starts)[columns].sum())
+    finding = f"makes {entries:,} emissions, more than {_MAX_ENTRIES:,}"
+    return cursor.exceeds(entries, _MAX_ENTRIES, finding, "mix up fewer observations")
 
 
-def _seen_through(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:
-    """What is left of the observations after a channel [observation, new observation]."""
+def _apply_channel(observer: Observer, channel: SparseRows, names: tuple[str, ...]) -> Observer:
+    """Return an observer whose observations pass through a channel [observation, new observation].
+
+    names: the new observations.
+    """
     after = observer.after_action
     return dataclasses.replace(
         observer,
         observations=names,
-        emission=_through(observer.emission, channel),
-        after_action=None if after is None else _through(after, channel),
+        emission=_compose(observer.emission, channel),
+        after_action=None if after is None else _compose(after, channel),
     )
 
 
-def _through(emission: SparseRows, channel: SparseRows) -> SparseRows:
+def _compose(emission: SparseRows, channel: SparseRows) -> SparseRows:
+    """Return the product of an emission [row, observation] and a channel [observation, new observation]."""
     product = (emission.scipy() @ channel.scipy()).tocoo()
     shape = (emission.num_rows, channel.num_columns)
     return SparseRows.from_entries(product.row, product.col, product.data, shape=shape)
@@ -140,12 +161,12 @@ def _through(emission: SparseRows, channel: SparseRows) -> SparseRows:
 _DETECTS = "give the probability that it fires in its range"
 
 
-def _unnamed(covers: Any, detects: float, false_alarm: float) -> Sensor:
-    """A sensor whose name is the key that it stands under."""
+def _make_sensor(covers: Any, detects: float, false_alarm: float) -> Sensor:
+    """Return a sensor without a name; it gets that of the key it stands under."""
     return Sensor("", covers, detects, false_alarm)
 
 
-SENSOR: Record[Sensor] = Record(
+_SENSOR: Record[Sensor] = Record(
     "sensor",
     "Sensors fire independently; the observation is the set that fired, e.g. `A+B`.",
     (
@@ -153,14 +174,17 @@ SENSOR: Record[Sensor] = Record(
         Key("detects", PROBABILITY, "The probability that it fires where it covers.", required=_DETECTS),
         Key("false_alarm", PROBABILITY, "The probability that it fires elsewhere.", default=0.0),
     ),
-    build_from_keys(_unnamed, "covers", "detects", "false_alarm"),
+    build_from_keys(_make_sensor, "covers", "detects", "false_alarm"),
     attributes("covers", "detects", "false_alarm"),
 )
-SENSORS = map_of(SENSOR.shape, "name -> sensor")
+_SENSORS = map_of(_SENSOR.shape, "name -> sensor")
 
 
-def read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
-    """The sensors {name: {covers, detects, false_alarm}}, whose observation is `null` when none fires."""
+def _read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
+    """Return the sensors {name: {covers, detects, false_alarm}}; None after a fault.
+
+    null: the observation when none fires; None when it could not be read.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
@@ -169,7 +193,7 @@ def read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
     for key, entry in entries.items():
         if JOINS in key:
             entry.error(f"'{key}' cannot name a sensor", f"'{JOINS}' joins the sensors that fire together")
-    sensors, states = SENSORS.read(cursor), cursor.names.states
+    sensors, states = _SENSORS.read(cursor), cursor.scope.states
     if null in entries:
         return entries[str(null)].error("is also the name for no sensor at all", "rename it or set 'null'")
     if null is None or sensors is None or states.index is None or any(JOINS in name for name in sensors):
@@ -183,10 +207,10 @@ def read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
     return None
 
 
-def write_sensors(stated: SensorSet) -> Plain:
-    """The keys that state the sensors."""
-    null = {"null": stated.null} if stated.null != NULL else {}
-    return {"sensors": {sensor.name: sensor for sensor in stated.sensors}} | null
+def _write_sensors(sensor_set: SensorSet) -> Plain:
+    """Return the keys that state some sensors."""
+    null = {"null": sensor_set.null} if sensor_set.null != NULL else {}
+    return {"sensors": {sensor.name: sensor for sensor in sensor_set.sensors}} | null
 
 
 def build_observer(
@@ -202,7 +226,7 @@ def build_observer(
     faults: Faults | None = None,
     path: str = "observer",
 ) -> Observer:
-    """An observer of a model's states, and of its actions if it sees them.
+    """Build an observer of a model's states, and of its actions if it sees them.
 
     mdp: the model.
     emissions: {state: {observation: probability}} ("*" stands for every state not listed), or an array
@@ -219,10 +243,11 @@ def build_observer(
     """
     spec = drop_none(emissions=emissions, observations=observations, sensors=sensors, null=null, actions=actions)
     spec |= drop_none(signs=signs, after_action=after_action)
-    return read_with_faults(ANY_OBSERVER.read, Names.of(mdp).at_start(spec, path), faults)
+    return read_with_faults(ANY_OBSERVER.read, Scope.of(mdp).cursor(spec, path), faults)
 
 
 def _read(cursor: Cursor) -> Observer | None:
+    """Return the observer of a mapping; a key `null` without quotes, which YAML reads as nothing, is meant as text."""
     if isinstance(cursor.value, Mapping) and None in cursor.value:  # YAML reads the key null as nothing
         named = {("null" if key is None else key): entry for key, entry in cursor.value.items()}
         cursor = dataclasses.replace(cursor, value=named)
@@ -231,14 +256,15 @@ def _read(cursor: Cursor) -> Observer | None:
 
 def _check(cursor: Cursor, observer: Any) -> None:
     """Note when a finished observer of tables does not fit the model."""
-    sizes = {"num_states": cursor.names.states.size, "num_actions": cursor.names.actions.size}
+    sizes = {"num_states": cursor.scope.states.size, "num_actions": cursor.scope.actions.size}
     check_observer(observer, cursor.faults, cursor.path, **sizes)
 
 
-def _by_emissions(fields: Fields) -> Observer | None:
-    listed = _observations(fields)
+def _read_emissions(fields: Fields) -> Observer | None:
+    """Return the observer of `emissions`, with what it sees of the actions and after them."""
+    listed = _list_observations(fields)
     cursor = fields.at("emissions")
-    seen = read_rows(cursor, given=cursor.names.states, listed=listed)
+    seen = read_rows(cursor, given=cursor.scope.states, listed=listed)
     signs = _read_signs(fields)
     if seen is None or signs is None:
         return None
@@ -247,44 +273,49 @@ def _by_emissions(fields: Fields) -> Observer | None:
 
 
 def _by_sensors(fields: Fields) -> Observer | None:
+    """Return the observer of `sensors`, with what it sees of the actions."""
     null = fields.at("null")
     quiet = NAME.read(null) if null.value is not None else "null"
     if quiet is not None and "+" in quiet:
         null.error(f"'{quiet}' cannot name what no sensor shows", "'+' joins the sensors that fire together")
-    sensors = read_sensors(fields.at("sensors"), quiet)
+    sensors = _read_sensors(fields.at("sensors"), quiet)
     signs = _read_signs(fields)
     return None if sensors is None or signs is None else Observer.of_sensors(sensors, *signs)
 
 
-def _by_model(fields: Fields) -> Observer | None:
-    """Sees the observations of an imported model, or some of its state variables, shared and noisy as stated."""
-    cursor, imported = fields.at(str(fields.kind)), fields.cursor.names.imported
+def _read_model_observer(fields: Fields) -> Observer | None:
+    """Return an observer of an imported model.
+
+    Its own observations or some of its variables, shared and noisy as stated.
+    """
+    cursor, imported = fields.at(str(fields.kind)), fields.cursor.scope.imported
     if imported is None:
-        if cursor.names.variables is not None:
+        if cursor.scope.variables is not None:
             cursor.error("needs a model from another file", "give emissions or sensors")
         return None
-    observer = _own(cursor) if fields.kind == "from" else _of_variables(cursor)
+    observer = _read_own(cursor) if fields.kind == "from" else _read_variables(cursor)
     if observer is not None and "share" in fields:
-        observer = merge_observations(fields.at("share"), observer)
+        observer = _merge_observations(fields.at("share"), observer)
     if observer is not None and "noise" in fields:
-        observer = noisy(fields.at("noise"), observer)
+        observer = _add_noise(fields.at("noise"), observer)
     signs = _read_signs(fields)
     if observer is None or signs is None or "actions" not in fields:
         return observer
     return dataclasses.replace(observer, action_signs=signs[0], action_emission=signs[1])
 
 
-def _own(cursor: Cursor) -> Observer | None:
-    if _MODEL.read(cursor) is None or cursor.names.imported is None:
+def _read_own(cursor: Cursor) -> Observer | None:
+    """Return the imported model's own observer; one that it does not have is a fault."""
+    if _MODEL.read(cursor) is None or cursor.scope.imported is None:
         return None
-    if cursor.names.imported.observer is None:
+    if cursor.scope.imported.observer is None:
         return cursor.error("the model has no observations of its own", "give emissions, sensors or variables")
-    return cursor.names.imported.observer
+    return cursor.scope.imported.observer
 
 
-def _of_variables(cursor: Cursor) -> Observer | None:
-    """Sees the values of some state variables: one observation for every combination that occurs."""
-    listed, variables = _VARIABLES.read(cursor), cursor.names.variables or {}
+def _read_variables(cursor: Cursor) -> Observer | None:
+    """Return an observer of some state variables: one observation for every combination of values that occurs."""
+    listed, variables = _VARIABLES.read(cursor), cursor.scope.variables or {}
     unknown = [(index, variable) for index, variable in enumerate(listed or ()) if variable not in variables]
     for index, variable in unknown:
         advice = suggestion(variable, variables, kind="variable")
@@ -300,31 +331,34 @@ def _of_variables(cursor: Cursor) -> Observer | None:
         )
         for row in seen
     ]
-    count = len(cursor.names.states)
+    count = len(cursor.scope.states)
     shape = (count, len(names))
     emission = SparseRows.from_entries(np.arange(count), of_state.reshape(-1), np.ones(count), shape=shape)
     return Observer(tuple(names), emission)
 
 
-def _observations(fields: Fields) -> NameTable | None:
-    """The observations listed, else all that are mentioned when some of them stand under `after_action`."""
+def _list_observations(fields: Fields) -> NameTable | None:
+    """Return the observations listed, else all that are mentioned when some of them stand under `after_action`."""
     if "observations" in fields:
         return NameTable.of("observation", fields.read("observations"))
     emissions, after = fields.at("emissions").value, fields.at("after_action").value
     if not isinstance(after, Mapping) or not isinstance(emissions, Mapping):
         return None
     tables = [emissions, *(table for table in after.values() if isinstance(table, Mapping))]
-    return NameTable.of("observation", mentioned_names(entry for table in tables for entry in table.values()))
+    return NameTable.of("observation", collect_names(entry for table in tables for entry in table.values()))
 
 
-def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
-    """What is seen after every action, [action * num_states + state, observation]."""
-    actions, states, listed = cursor.names.actions, cursor.names.states, NameTable.of("observation", seen.names)
-    shown = by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
-    if shown is None or None in shown.values() or actions.index is None:
+def _read_after(cursor: Cursor, seen: NamedRows) -> SparseRows | None:
+    """Return the emissions after every action, [action * num_states + state, observation].
+
+    seen: the emissions of time 0, which hold after actions that are not listed too.
+    """
+    actions, states, listed = cursor.scope.actions, cursor.scope.states, NameTable.of("observation", seen.names)
+    tables = read_by_name(cursor, actions, lambda entry: read_rows(entry, given=states, listed=listed))
+    if tables is None or None in tables.values() or actions.index is None:
         return None
-    parts = [(shown.get(action) or seen).table for action in range(len(actions))]
-    if too_many(cursor, sum(part.columns.size for part in parts)):
+    parts = [(tables.get(action) or seen).table for action in range(len(actions))]
+    if exceeds_table_limit(cursor, sum(part.columns.size for part in parts)):
         return None
     rows = np.concatenate([part.row_of_entry() + action * len(states) for action, part in enumerate(parts)])
     columns, values = (np.concatenate([getattr(part, axis) for part in parts]) for axis in ("columns", "values"))
@@ -332,9 +366,12 @@ def _read_after(cursor: Cursor, seen: Shown) -> SparseRows | None:
 
 
 def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | None:
-    """What is seen of the actions: names and emission."""
+    """Return what is seen of the actions, (signs, emission [action, sign]).
+
+    ((), None) for nothing, None after a fault.
+    """
     listed = NameTable.of("sign", fields.read("signs")) if "signs" in fields else None
-    cursor, actions = fields.at("actions"), fields.cursor.names.actions
+    cursor, actions = fields.at("actions"), fields.cursor.scope.actions
     if cursor.value is False or cursor.value is None:
         return (), None
     if cursor.value is not True:
@@ -345,45 +382,46 @@ def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | N
     return actions.listed, SparseRows.from_entries(same, same, [1.0] * len(same), shape=(len(same), len(same)))
 
 
-def _parts(observer: Observer, names: Names) -> Plain:
-    states, actions = names.states.listed, names.actions.listed
+def _parts(observer: Observer, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
+    states, actions = scope.states.listed, scope.actions.listed
     seen, signs, after = observer.observations, observer.action_emission, observer.after_action
     if observer.sensors is not None:
-        parts = write_sensors(observer.sensors)
+        parts = _write_sensors(observer.sensors)
     else:
-        parts = {"observations": seen, "emissions": written_rows(observer.emission, states, seen)}
+        parts = {"observations": seen, "emissions": write_rows(observer.emission, states, seen)}
     if signs is not None:
-        parts |= {"signs": observer.action_signs, "actions": written_rows(signs, actions, observer.action_signs)}
+        parts |= {"signs": observer.action_signs, "actions": write_rows(signs, actions, observer.action_signs)}
     if after is not None:
         firsts = {name: action * len(states) for action, name in enumerate(actions)}
-        parts["after_action"] = {name: written_rows(after, states, seen, first=row) for name, row in firsts.items()}
+        parts["after_action"] = {name: write_rows(after, states, seen, first=row) for name, row in firsts.items()}
     return parts
 
 
 def _imported_key(key: Key) -> Kind[Observer]:
-    """Something that only models of other tools have."""
-    return Kind(key, _by_model, offered=lambda names: names.imported is not None)
+    """Return a kind that only models of other tools have, and that is offered only for them."""
+    return Kind(key, _read_model_observer, offered=lambda names: names.imported is not None)
 
 
 _TABLES = ("emissions", "sensors", "from", "variables")  # the kinds that end in tables, of the actions as well
 _MODEL = one_of("model")
 _VARIABLES = unique_names("variable", 1_000)
-_TABLE = unread(
+_TABLE = raw_value(
     'state -> `{observation: probability}`; `"*"` stands for every state not listed. Also an array '
     "`[state][observation]`",
     TABLE,
 )
-_ACTIONS = unread(
+_ACTIONS = raw_value(
     '`true`, or action -> `{sign: probability}` (`"*"` stands for the rest), or an array `[action][sign]`',
     ({"type": "boolean"}, TABLE),
 )
 _AFTER = map_of(_TABLE, 'action -> emissions by state; `"*"` stands for every action not listed')
 _NULL: ValueType[str] = ValueType("a name", Cursor.name, (NAME, {"type": "null"}))
-_SHARE = unread("common name -> observations that look the same", mapping_to(several(NAME)))
-_NOISE = unread(
+_SHARE = raw_value("common name -> observations that look the same", mapping_schema(list_schema(NAME)))
+_NOISE = raw_value(
     "`{keep: p}` (right with probability p, else any other observation), or observation -> "
     "`{observation: probability}`",
-    mapping_to((PROBABILITY, DISTRIBUTION), least=1),
+    mapping_schema((PROBABILITY, DISTRIBUTION), least=1),
 )
 _OBSERVATIONS, _SIGNS = (unique_names(kind, MAX_OBSERVATIONS) for kind in ("observation", "sign"))
 _LISTED = "The observations, in order; left out, they are those mentioned."
@@ -392,8 +430,8 @@ OBSERVER: Union[Observer] = Union.of(
     "observer",
     "What the eavesdropper sees at every time, the start included.",
     [
-        Kind(Key("emissions", _TABLE, "What each state shows."), _by_emissions, Observer, _parts),
-        Kind(Key("sensors", SENSORS, "Sensors that fire independently."), _by_sensors),
+        Kind(Key("emissions", _TABLE, "What each state shows."), _read_emissions, Observer, _parts),
+        Kind(Key("sensors", _SENSORS, "Sensors that fire independently."), _by_sensors),
         _imported_key(Key("from", _MODEL, "The observations of the imported model itself.")),
         _imported_key(Key("variables", _VARIABLES, "State variables of the imported model, seen exactly.")),
     ],
@@ -413,4 +451,6 @@ observer:
     B: {covers: goal, detects: 0.7, false_alarm: 0.01}
   "null": quiet""",
 )
-ANY_OBSERVER: ValueType[Observer] = or_made(dataclasses.replace(OBSERVER.shape, read=_read), OBSERVER.is_made, _check)
+ANY_OBSERVER: ValueType[Observer] = accept_object(
+    dataclasses.replace(OBSERVER.shape, read=_read), OBSERVER.is_object, _check
+)

@@ -1,4 +1,8 @@
-"""Policies as the plain mapping of a policy file."""
+"""Policies as the plain mapping of a policy file.
+
+{"format": "opaq-policy", "version": 1, "model": fingerprint, "conditions_on": [...],
+ "rows": [{condition: value, ..., "probabilities": {action: probability}}, ...]}
+"""
 
 from __future__ import annotations
 
@@ -22,13 +26,11 @@ from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey, row_name
 from opaq.model.problem import MAX_HORIZON, Problem
 from opaq.model.secret import Language
-from opaq.spec.cursor import Cursor, read_with_faults
-from opaq.spec.grammar import Fields, Key, Record
+from opaq.spec.cursor import Cursor, NameTable, Scope, cell_name, read_with_faults
+from opaq.spec.grammar import NAME, TEXT, Fields, Key, Record, raw_value
 from opaq.spec.memory_part import joint_actions
-from opaq.spec.names import Names, NameTable, cell_name
-from opaq.spec.policy_part import CONDITIONS, POLICY, written_conditions
-from opaq.spec.rows import distribution, shares
-from opaq.spec.shapes import NAME, TEXT, unread
+from opaq.spec.policy_part import CONDITIONS, POLICY, write_conditions
+from opaq.spec.rows import distribution_of, read_distribution
 
 FORMAT = "opaq-policy"
 VERSION = 1
@@ -40,7 +42,7 @@ _MOST_MISSPELT = 3  # unknown names; with more of them the policy is for another
 def policy_from_dict(
     data: Any, problem: Problem, *, ignore_model_mismatch: bool = False, faults: Faults | None = None, path: str = ""
 ) -> Policy:
-    """A policy for a problem from the mapping of a policy file; rows that are missing are not looked for.
+    """Return a policy for a problem from the mapping of a policy file; missing rows are not looked for.
 
     data: the mapping.
     problem: the problem that the policy is for.
@@ -55,19 +57,22 @@ def policy_from_dict(
         fields = POLICY_FILE.open(cursor)
         return None if fields is None else _read_policy(fields, problem)
 
-    return read_with_faults(read, _names(problem, horizon=problem.horizon).at_start(data, path), faults)
+    return read_with_faults(read, _row_scope(problem, horizon=problem.horizon).cursor(data, path), faults)
 
 
 def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults: Faults) -> None:
-    """Note the names in these rows of a finished policy that the problem does not have.
+    """Note the names in some rows of a finished policy that the problem does not have.
 
-    Rows of cases that do not occur may be there, such as those of times after the horizon.
+    keys: the rows to check. Rows of cases that do not occur may be there, such as those of times after the horizon.
+    faults: gets one fault for each unknown name.
     """
     listed = list(keys)
     if not listed:
         return
     policy_class, memory = policy.policy_class, policy.policy_class.memory
-    names = _names(problem, horizon=MAX_HORIZON, nodes=NameTable.of("node", None if memory is None else memory.nodes))
+    names = _row_scope(
+        problem, horizon=MAX_HORIZON, nodes=NameTable.of("node", None if memory is None else memory.nodes)
+    )
     choices = _Rows.of(problem, policy_class).choices
     for key in listed:
         cursor = Cursor(None, f"policy row {row_name(policy_class, key)}", faults, names)
@@ -78,25 +83,27 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
             choices.find(replace(cursor, value=action))
 
 
-def _names(problem: Problem, **more: Any) -> Names:
-    """What the rows of a policy for a problem may name."""
+def _row_scope(problem: Problem, **more: Any) -> Scope:
+    """Return what the rows of a policy for a problem may name; `more` are further fields of Scope."""
     automaton = problem.secret.automaton.states if isinstance(problem.secret, Language) else None
-    return Names.of(
+    # Observers of other kinds name what they show in their trackers, which are not known here.
+    observations = problem.observer.seen_names if isinstance(problem.observer, Observer) else None
+    return Scope.of(
         problem.mdp,
         has_automaton=automaton is not None,
         automaton=NameTable.of("automaton state", automaton),
-        observations=NameTable.of("observation", _seen_names(problem)),
+        observations=NameTable.of("observation", observations),
         **more,
     )
 
 
 def policy_to_dict(policy: Policy, *, problem: Problem | None = None) -> dict[str, Any]:
-    """The mapping of a policy file; given the problem, it says its model and states a memory machine in names.
+    """Return the mapping of a policy file; given the problem, it says its model and states a memory machine in names.
 
     policy: the policy.
     problem: the problem it is for.
     """
-    names = Names() if problem is None else Names.of(problem.mdp)
+    names = Scope() if problem is None else Scope.of(problem.mdp)
     model = {} if problem is None else {"model": model_fingerprint(problem.mdp)}
     keys = policy.policy_class.conditions_on
     rows = [
@@ -104,13 +111,17 @@ def policy_to_dict(policy: Policy, *, problem: Problem | None = None) -> dict[st
         | {"probabilities": {action: float(share) for action, share in row.items()}}
         for key, row in policy.rows.items()
     ]
-    conditions = written_conditions(policy.policy_class, names)
+    conditions = write_conditions(policy.policy_class, names)
     return {"format": FORMAT, "version": VERSION, **model, "conditions_on": conditions, "rows": rows}
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What the rows of one policy may say."""
+    """What the rows of one policy may say.
+
+    policy_class: what the rows condition on, in the order of their keys.
+    choices: the actions, or with a free memory "action>node".
+    """
 
     policy_class: PolicyClass
     mdp: MDP
@@ -118,13 +129,14 @@ class _Rows:
 
     @classmethod
     def of(cls, problem: Problem, policy_class: PolicyClass) -> _Rows:
+        """Return what the rows of a policy of this class may say: with a free memory they choose "action>node"."""
         memory, actions = policy_class.memory, problem.mdp.actions
         if memory is None or not memory.free:
             return cls(policy_class, problem.mdp, NameTable.of("action", actions))
         return cls(policy_class, problem.mdp, NameTable.of("choice", joint_actions(actions, memory)))
 
     def read(self, cursor: Cursor) -> tuple[RowKey, dict[str, float] | None] | None:
-        """The key of a row and its probabilities; None when the key is unusable."""
+        """Return the key of a row and its probabilities; None when the key is unusable."""
         kinds = [(condition, CONDITIONS[condition.key]) for condition in self.policy_class.conditions]
         keys = [Key(kind.of.key, _PART, kind.help, required="every row needs it") for _, kind in kinds]
         fields = Record("row", "A row of a policy.", (*keys, _PROBABILITIES)).open(cursor)
@@ -139,14 +151,16 @@ class _Rows:
         return (tuple(parts), row) if usable else None
 
     def _probabilities(self, cursor: Cursor, state: list[str]) -> dict[str, float] | None:
-        row = distribution(cursor, self.choices)
+        """Return action -> probability of a row; `state` is its current state, where the row says it."""
+        row = read_distribution(cursor, self.choices)
         if row is not None and state:
             self._check_enabled(cursor, row, state[-1])
         return None if row is None else {self.choices.listed[choice]: share for choice, share in row.items()}
 
     def _check_enabled(self, cursor: Cursor, row: Mapping[int, float], state: str) -> None:
+        """Note actions of positive probability that are not enabled in the row's state."""
         mdp, names = self.mdp, self.choices.listed
-        index = (cursor.names.states.index or {})[state]
+        index = (cursor.scope.states.index or {})[state]
         enabled = mdp.choice_action[mdp.choice_start[index] : mdp.choice_start[index + 1]].tolist()
         for choice, share in row.items():
             action = choice * len(mdp.actions) // len(names)
@@ -157,6 +171,7 @@ class _Rows:
 
 
 def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
+    """Return the policy of an opened policy file; None after a fault."""
     for name, expected in (("format", FORMAT), ("version", VERSION)):
         value = fields.at(name).value
         if name in fields and (value is True or value != expected):
@@ -173,7 +188,7 @@ def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
     probabilities: dict[RowKey, dict[str, float]] = {}
     first: dict[RowKey, Cursor] = {}
     for entry in mappings:
-        read = rows.read(entry.naming(nodes=nodes))
+        read = rows.read(entry.within(replace(entry.scope, nodes=nodes)))
         if read is None:
             continue
         key, row = read
@@ -186,17 +201,21 @@ def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
 
 
 def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> PolicyClass | None:
-    """What the policy conditions on: as the file says, else the keys of its rows."""
+    """Return what the policy conditions on: as the file says, else the keys of its rows; None after a fault.
+
+    rows: the rows that are mappings; the longest list in them says how many states or observations are kept.
+    problem: its own policy class gives the order of the keys and the memory machine.
+    """
     if "conditions_on" in fields:
-        stated: PolicyClass | None = fields.read("conditions_on")
-        return stated
+        policy_class: PolicyClass | None = fields.read("conditions_on")
+        return policy_class
     mentioned, own, where = {key for row in rows for key in row.value}, problem.policy_class, fields.at("rows")
     keys = tuple(key for key in CONDITIONS if key in mentioned)
     if not keys:
         return where.error("no row says when it applies", 'give rows a "state"')
     if set(keys) == set(own.conditions_on):
         keys = own.conditions_on
-    if AutomatonState.key in keys and not where.names.has_automaton:
+    if AutomatonState.key in keys and not where.scope.has_automaton:
         return where.error("have 'automaton', but the secret has no automaton", "remove it")
     if MemoryNode.key in keys and own.memory is None:
         return where.error("have 'memory', but there is no machine", "add it under conditions_on")
@@ -205,21 +224,20 @@ def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> Polic
 
 
 def _longest(rows: list[Cursor], key: str) -> int:
+    """Return the length of the longest list under a key of the rows, at least 1."""
     listed = [row.value.get(key) for row in rows]
     return max([1, *(len(names) for names in listed if isinstance(names, list | tuple))])
 
 
-def _seen_names(problem: Problem) -> tuple[str, ...] | None:
-    """What rows may call an observation; None where the observer is of a kind that only its tracker knows."""
-    return problem.observer.seen_names if isinstance(problem.observer, Observer) else None
-
-
 def _is_of_another_model(cursor: Cursor, problem: Problem, *, ignore_model_mismatch: bool) -> bool:
-    """Whether a policy is for another model, by what it says or by the names it uses: one fault, not one per row."""
+    """Return whether a policy is for another model, by what it says or by the names it uses.
+
+    ignore_model_mismatch: whether what it says does not matter. There is one fault then, not one per row.
+    """
     data = cursor.value
     if not isinstance(data, Mapping):
         return False
-    unknown = _unknown_names(data.get("rows"), cursor.names)
+    unknown = _unknown_names(data.get("rows"), cursor.scope)
     listed = " and ".join(
         f"{len(names):,} unknown {kind}s ({list_names(names)})" for kind, names in unknown.items() if names
     )
@@ -235,9 +253,12 @@ def _is_of_another_model(cursor: Cursor, problem: Problem, *, ignore_model_misma
     return True
 
 
-def _unknown_names(rows: Any, names: Names) -> dict[str, list[str]]:
-    """The states and actions that rows name and the problem does not have, as far as the rows are well formed."""
-    states, actions = names.states.index or {}, names.actions.index or {}
+def _unknown_names(rows: Any, scope: Scope) -> dict[str, list[str]]:
+    """Return the states and actions that rows name and the problem does not have.
+
+    As far as the rows are well formed.
+    """
+    states, actions = scope.states.index or {}, scope.actions.index or {}
     strange: dict[str, dict[str, None]] = {"state": {}, "action": {}}
     for row in rows if isinstance(rows, list | tuple) else []:
         table = row if isinstance(row, Mapping) else {}
@@ -252,15 +273,16 @@ def _unknown_names(rows: Any, names: Names) -> dict[str, list[str]]:
 
 
 def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:
+    """Return whether a name is no state, nor a cell that is one."""
     if not isinstance(name, str | int) or isinstance(name, bool):
         return False
     return str(name) not in states and cell_name(str(name)) not in states
 
 
-_PART = unread("what the row is for", {})
+_PART = raw_value("what the row is for", {})
 _PROBABILITIES = Key(
     "probabilities",
-    shares("actions", "`{action: probability}`; with a free memory `{action>node: probability}`"),
+    distribution_of("actions", "`{action: probability}`; with a free memory `{action>node: probability}`"),
     "What the policy does; actions left out have probability 0.",
     required="give {action: probability}",
 )
@@ -268,13 +290,13 @@ POLICY_FILE: Record[Any] = Record(
     "policy file",
     "A policy: what it conditions on, and one row per case.",
     (
-        Key("format", unread(f"`{FORMAT}`", {"const": FORMAT}), "The format.", required=f'write "{FORMAT}"'),
-        Key("version", unread(f"`{VERSION}`", {"const": VERSION}), "Its version.", required=f"write {VERSION}"),
+        Key("format", raw_value(f"`{FORMAT}`", {"const": FORMAT}), "The format.", required=f'write "{FORMAT}"'),
+        Key("version", raw_value(f"`{VERSION}`", {"const": VERSION}), "Its version.", required=f"write {VERSION}"),
         Key("name", NAME, "A short name."),
         Key("description", TEXT, "What the policy is about."),
         Key("model", TEXT, "The fingerprint of the model it was made for."),
         *POLICY.keys,
-        Key("rows", unread("a list of rows", {"type": "array"}), "One per case.", required="list the rows"),
+        Key("rows", raw_value("a list of rows", {"type": "array"}), "One per case.", required="list the rows"),
     ),
     example="""\
 {"format": "opaq-policy", "version": 1,

@@ -3,55 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from opaq.errors import Faults, check_types, describe_value
 from opaq.model.mdp import MDP
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import MAX_HORIZON, Problem, Task, check_uncertainty, discount_fault
-from opaq.spec.cursor import Cursor, read_with_faults
-from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType, one_key
+from opaq.spec.cursor import Cursor, Scope, Sources, read_with_faults
+from opaq.spec.grammar import NAME, TEXT, Fields, Key, Plain, Record, ValueType, choose_key, raw_value, whole
 from opaq.spec.grid_part import GRID
 from opaq.spec.imported_part import IMPORTED, IMPORTED_SHAPE, read_imported
 from opaq.spec.model_part import MODEL, Plant
-from opaq.spec.names import Names, Sources
 from opaq.spec.observer_part import ANY_OBSERVER
 from opaq.spec.policy_part import ANY_POLICY
 from opaq.spec.secret_part import ANY_SECRET, may_have_automaton
-from opaq.spec.shapes import NAME, TEXT, unread, whole
 from opaq.spec.task_part import ANY_TASK
 
 VERSION = 1
 
 
 def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, faults: Faults | None = None) -> Problem:
-    """A problem from a mapping with the keys of a problem file.
+    """Build a problem from a mapping with the keys of a problem file.
 
     spec: the mapping; the values of model, observer, secret, task and policy may also be finished objects.
     sources: reads the models and automata of other files that the mapping names; without it there may be none.
     faults: collects every fault instead of raising InputError; the problem is then None when it is unusable.
     """
-    check_types({"sources": (sources, _reads_files, "an object that reads models and automata")}, optional=("sources",))
-    start = Names(sources=sources).at_start(spec, "")
+    check_types({"sources": (sources, Sources, "an object that reads models and automata")}, optional=("sources",))
+    start = Scope(sources=sources).cursor(spec, "")
     return read_with_faults(lambda cursor: problem_record().read(cursor), start, faults)
 
 
 def problem_to_dict(problem: Problem) -> Plain:
-    """The mapping of a problem file, in the explicit `model:` form.
+    """Return the mapping of a problem file, in the explicit `model:` form.
 
     problem: the problem.
     """
     check_types({"problem": (problem, Problem, "an opaq.Problem")})
-    names = Names.of(problem.mdp, horizon=problem.horizon, discount=problem.discount)
+    names = Scope.of(problem.mdp, horizon=problem.horizon, discount=problem.discount)
     return {"opaq": VERSION, **problem_record().write(problem, names)}
 
 
-def _reads_files(sources: object) -> bool:
-    return hasattr(sources, "model") and hasattr(sources, "automaton")  # the protocol Sources
-
-
 def problem_record() -> Record[Problem]:
-    """The keys of a problem file, with the kinds of models there are now."""
+    """Return the keys of a problem file, with the kinds of models that are registered now."""
     foreign = tuple(
         Key(name, kind.key.shape, f"{kind.key.help} The same as model: {{{name}: ...}}.")
         for name, kind in IMPORTED.kinds.items()
@@ -62,27 +57,34 @@ def problem_record() -> Record[Problem]:
 
 
 def _make(fields: Fields) -> Problem | None:
-    noted = fields.cursor.faults.errors
-    before = len(noted)
+    """Build the problem: first the plant, then the parts that refer to it.
+
+    Each in the scope of what is known by then.
+    """
+    errors = fields.cursor.faults.errors
+    before = len(errors)
     _check_version(fields.at("opaq"), given="opaq" in fields)
     plant = _plant(fields)
-    horizon, discount = fields.read("horizon"), _discount(fields, plant)
-    known = {
-        name: getattr(plant.names, name) for name in ("states", "actions", "labels", "imported", "variables", "rewards")
-    }
-    known |= {"horizon": horizon, "discount": discount, "has_automaton": may_have_automaton(fields.at("secret").value)}
-    observer, secret = fields.read("observer", **known), fields.read("secret", **known)
-    task, policy_class = (fields.read(name, **known) for name in ("task", "policy"))
+    horizon, discount = fields.read("horizon"), _discount(fields, plant.scope)
+    scope = replace(
+        plant.scope,
+        horizon=horizon,
+        discount=discount,
+        has_automaton=may_have_automaton(fields.at("secret").value),
+    )
+    parts = (fields.read(name, scope) for name in ("observer", "secret", "task", "policy"))
+    observer, secret, task, policy_class = parts
     title = fields.read("name")
     fields.read("description")
     if task is not None and secret is not None:
         check_uncertainty(task.of, secret, fields.cursor.faults, fields.at("task").child("of", None).path)
-    parts = (plant.mdp, observer, secret, horizon, discount, task, policy_class, title)
-    usable = len(noted) == before and all(part is not None for part in parts)
-    return Problem(*parts) if usable else None  # type: ignore[arg-type]
+    arguments = (plant.mdp, observer, secret, horizon, discount, task, policy_class, title)
+    usable = len(errors) == before and all(argument is not None for argument in arguments)
+    return Problem(*arguments) if usable else None  # type: ignore[arg-type]
 
 
 def _check_version(cursor: Cursor, *, given: bool) -> None:
+    """Note a version of the file format that is not read; a missing one is a warning."""
     if not given:
         cursor.warn("is missing", f"it was taken as {VERSION}, the version of the file format")
     elif cursor.value is True or cursor.value != VERSION:
@@ -90,28 +92,31 @@ def _check_version(cursor: Cursor, *, given: bool) -> None:
 
 
 def _plant(fields: Fields) -> Plant:
-    """The plant: `model`, `grid`, `model: {grid: ...}`, or a model of another tool."""
+    """Return the plant: `model`, `grid`, `model: {grid: ...}`, or a model of another tool.
+
+    An empty one after a fault.
+    """
     models = ("model", "grid", *IMPORTED.kinds)
-    nothing = Plant(Names(sources=fields.cursor.names.sources), None)
-    if not set(models) & {*fields.given, *fields.meant}:
+    nothing = Plant(Scope(sources=fields.cursor.scope.sources), None)
+    if not set(models) & {*fields.given, *fields.misspelled}:
         fields.at("model").error("is missing", "give a model or a grid")
         return nothing
-    kind = one_key(fields.cursor, fields.given, models, fields.meant)
+    kind = choose_key(fields.cursor, fields.given, models, fields.misspelled)
     if kind is None:
         return nothing
     if kind in IMPORTED.kinds:
-        stated = {kind: fields.at(kind).value}
-        alone = Cursor(stated, fields.cursor.path, fields.cursor.faults, fields.cursor.names)
+        mapping = {kind: fields.at(kind).value}
+        alone = Cursor(mapping, fields.cursor.path, fields.cursor.faults, fields.cursor.scope)
         return read_imported(alone) or nothing
     read: Plant | None = fields.read(kind)
     return read or nothing
 
 
 def _read_model(cursor: Cursor) -> Plant | None:
-    """A model state by state, a grid, a model of another tool, or a finished one."""
+    """Return the plant of `model`: stated by names or arrays, a grid, a model of another tool, or a finished one."""
     value = cursor.value
     if isinstance(value, MDP):
-        return Plant(Names.of(value, sources=cursor.names.sources), value)
+        return Plant(Scope.of(value, sources=cursor.scope.sources), value)
     own = {key.name for key in MODEL.keys}
     if isinstance(value, Mapping) and any(name in value for name in IMPORTED.kinds) and "transitions" not in value:
         return read_imported(cursor)
@@ -120,9 +125,9 @@ def _read_model(cursor: Cursor) -> Plant | None:
     return MODEL.read(cursor)
 
 
-def _discount(fields: Fields, plant: Plant) -> float | None:
-    """The discount of the file, else that of an imported model, else 1."""
-    imported = plant.names.imported
+def _discount(fields: Fields, scope: Scope) -> float | None:
+    """Return the discount of the file, else that of an imported model, else 1; None after a fault."""
+    imported = scope.imported
     if "discount" not in fields:
         return 1.0 if imported is None or imported.discount is None else imported.discount
     discount: float | None = fields.read("discount")
@@ -130,12 +135,14 @@ def _discount(fields: Fields, plant: Plant) -> float | None:
 
 
 def _read_discount(cursor: Cursor) -> float | None:
+    """Return a discount above 0 and up to 1."""
     discount = cursor.number()
     fault = None if discount is None else discount_fault(discount)
     return discount if fault is None else cursor.error(fault)
 
 
-def _parts(problem: Problem, names: Names) -> Plain:
+def _parts(problem: Problem, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
     own = {"model": "mdp", "policy": "policy_class"}
     keys = ("name", "model", "observer", "secret", "horizon", "discount", "task", "policy")
     return {key: getattr(problem, own.get(key, key)) for key in keys}
@@ -156,7 +163,7 @@ _DISCOUNT: ValueType[float] = ValueType(
     "a number above 0 and up to 1", _read_discount, {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 )
 _KEYS = (
-    Key("opaq", unread(f"`{VERSION}`", {"const": VERSION}), "The version of the format."),
+    Key("opaq", raw_value(f"`{VERSION}`", {"const": VERSION}), "The version of the format."),
     Key("name", NAME, "A short name; otherwise the file's name.", default=""),
     Key("description", TEXT, "What the problem is about."),
     Key("model", _MODEL, "The plant; exactly one of this, `grid` and the models of other tools is needed."),
@@ -176,8 +183,8 @@ _KEYS = (
 
 
 def problem_schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of a problem file: its shape and what every key means."""
+    """Return the JSON schema (draft 2020-12) of a problem file: its shape and what every key means."""
     definitions: Plain = {}
-    stated = problem_record().schema(definitions)
+    schema = problem_record().schema(definitions)
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "opaq problem"}
-    return title | stated | {"$defs": definitions}
+    return title | schema | {"$defs": definitions}

@@ -26,13 +26,13 @@ scaled, with a warning; anything more is a fault.
 
 
 def reference() -> str:
-    """The page as Markdown: one section per mapping, in the order in which they are first mentioned."""
+    """Return the page as Markdown: one section per mapping, in the order in which they are first mentioned."""
     records = list(_records(problem_record(), {}).values())
     return "\n".join([_HEAD, *(_section(record) for record in [*records, *_named_values(), POLICY_FILE])])
 
 
 def _named_values() -> tuple[Record[Any], ...]:
-    """The words of registries that stand as values, each with what it means."""
+    """Return the words of registries that stand as values, each with what it means."""
     conditions = [Key(name, kind.value or _ALONE, kind.help) for name, kind in CONDITIONS.items()]
     uncertainties = [
         Key(name, ValueType(one.unit or "a number", Cursor.name, {}), (getdoc(one) or one.title).splitlines()[0])
@@ -45,14 +45,14 @@ def _named_values() -> tuple[Record[Any], ...]:
 
 
 def _nothing(fields: Fields) -> None:
-    """These are read where they are used."""
+    """Make nothing: these are read where they are used."""
 
 
 _ALONE: ValueType[str] = ValueType("the word alone", Cursor.name, {})
 
 
 def _records(record: Record[Any], known: dict[str, Record[Any]]) -> dict[str, Record[Any]]:
-    """Every mapping with fixed keys below one, each once."""
+    """Return every mapping with fixed keys below one, each once, by title; `known` are those listed already."""
     known[record.title] = record
     for key in record.keys:
         for inner in _inside(key.shape):
@@ -62,6 +62,7 @@ def _records(record: Record[Any], known: dict[str, Record[Any]]) -> dict[str, Re
 
 
 def _inside(shape: ValueType[Any]) -> Iterator[Record[Any]]:
+    """Yield the mappings with fixed keys that a value may hold."""
     if shape.record is not None:
         yield shape.record()
     for inner in shape.inside:
@@ -69,6 +70,7 @@ def _inside(shape: ValueType[Any]) -> Iterator[Record[Any]]:
 
 
 def _section(record: Record[Any]) -> str:
+    """Return the section of one mapping: its help, a table of its keys and an example."""
     example = f"```yaml\n{record.example}\n```\n" if record.example else ""
     rows = [_row(key, record) for key in record.keys]
     table = "\n".join(["| key | value | meaning |", "|---|---|---|", *rows])
@@ -77,22 +79,25 @@ def _section(record: Record[Any]) -> str:
 
 
 def _row(key: Key, record: Record[Any]) -> str:
+    """Return the row of one key: its name, its value and what it means."""
     notes = [key.help]
     if key.required:
         notes.append("Required.")
     if isinstance(key.default, bool | int | float | str) and key.default != "":
-        stated = str(key.default).lower() if isinstance(key.default, bool) else f"{key.default}"
-        notes.append(f"Default: `{stated}`.")
+        default = str(key.default).lower() if isinstance(key.default, bool) else f"{key.default}"
+        notes.append(f"Default: `{default}`.")
     if key.goes_with:
         notes.append(f"Only with {_list_names(key.goes_with)}.")
-    return f"| `{key.name}` | {_cell(key.shape.words)} | {_cell(' '.join(notes))} |"
+    return f"| `{key.name}` | {_cell(key.shape.description)} | {_cell(' '.join(notes))} |"
 
 
 def _list_names(names: tuple[str, ...]) -> str:
+    """Return names as code, separated by commas."""
     return ", ".join(f"`{name}`" for name in names)
 
 
 def _cell(text: str) -> str:
+    """Return text for a cell of a Markdown table."""
     return text.replace("|", "\\|")
 
 

@@ -1,4 +1,8 @@
-"""Rows of probabilities as users state them: by name for every state or action, or as arrays."""
+"""Rows of probabilities as users state them: by name for every state or action, or as arrays.
+
+Both forms end in a `SparseRows` whose rows sum to 1. Sums that miss 1 slightly are scaled, with a warning; larger gaps,
+negative numbers, wrong shapes and arrays beyond the limits are faults.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,13 @@ import numpy as np
 from opaq.errors import is_int
 from opaq.model.arrays import SLACK, FloatArray, IntArray, SparseRows, normalise_rows, probability_fault, sum_fault
 from opaq.model.checks import MASKED, is_masked
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Plain, ValueType
-from opaq.spec.names import NameTable
-from opaq.spec.shapes import ARRAY, NAME, PROBABILITY, complete, mapping_to, unread
+from opaq.spec.cursor import Cursor, NameTable
+from opaq.spec.grammar import ARRAY, NAME, PROBABILITY, Plain, ValueType, all_or_none, mapping_schema, raw_value
 
 MAX_MATRIX_ENTRIES = 200_000_000
 
 
-class MatrixEntries(NamedTuple):
+class _MatrixEntries(NamedTuple):
     """The non-zero entries of a matrix, and its shape."""
 
     rows: IntArray
@@ -29,19 +31,24 @@ class MatrixEntries(NamedTuple):
     shape: tuple[int, int]
 
 
-def is_sparse(value: object) -> bool:
-    """Whether the value is a SciPy sparse matrix or array (asked without importing SciPy)."""
+def _is_sparse(value: object) -> bool:
+    """Return whether a value is a SciPy sparse matrix or array; SciPy is not imported to find out."""
     return type(value).__module__.startswith("scipy.sparse")
 
 
 def is_array(value: object) -> bool:
-    """Whether the value is an array: NumPy, SciPy sparse, or nested lists."""
-    return isinstance(value, np.ndarray | list | tuple) or is_sparse(value)
+    """Return whether a value is an array: NumPy, SciPy sparse, or nested lists."""
+    return isinstance(value, np.ndarray | list | tuple) or _is_sparse(value)
 
 
-def dense(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
-    """An array of finite numbers with these axes."""
-    if isinstance(cursor.value, np.ndarray) and too_large(cursor, cursor.value.size):
+def read_array(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
+    """Return an array of finite numbers as float64.
+
+    cursor: a NumPy array or nested lists.
+    axes: what each axis stands for, in messages; their number must be that of the array's.
+    Returns None after noting masked, ragged, too large or non-numeric arrays, and each entry that is not finite.
+    """
+    if isinstance(cursor.value, np.ndarray) and exceeds_array_limit(cursor, cursor.value.size):
         return None
     if is_masked(cursor.value):
         return cursor.error(*MASKED)
@@ -51,7 +58,7 @@ def dense(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
         return cursor.error("is ragged: its rows differ in length")
     if table.dtype.kind not in "fiu":
         return cursor.error("holds something other than numbers", "every entry must be a number")
-    if too_large(cursor, table.size):
+    if exceeds_array_limit(cursor, table.size):
         return None
     if table.ndim != len(axes):
         return cursor.error(f"has {table.ndim} axes, not {len(axes)}", f"the axes are [{', '.join(axes)}]")
@@ -61,19 +68,22 @@ def dense(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
     return None if broken.size else table.astype(np.float64)
 
 
-def matrix_entries(cursor: Cursor, *, axes: tuple[str, str]) -> MatrixEntries | None:
-    """The non-zero entries of a dense or sparse matrix."""
-    if is_sparse(cursor.value):
+def read_matrix(cursor: Cursor, *, axes: tuple[str, str]) -> _MatrixEntries | None:
+    """Return the non-zero entries of a dense or SciPy sparse matrix; `axes` as for `read_array`, None after a fault."""
+    if _is_sparse(cursor.value):
         return _sparse_entries(cursor)
-    matrix = dense(cursor, axes=axes)
+    matrix = read_array(cursor, axes=axes)
     if matrix is None:
         return None
     rows, columns = np.nonzero(matrix)
-    return MatrixEntries(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
+    return _MatrixEntries(rows, columns, matrix[rows, columns], (matrix.shape[0], matrix.shape[1]))
 
 
-def right_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
-    """Whether the shape is the expected one."""
+def check_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    """Return whether an array has the expected shape, and note it otherwise.
+
+    shape, expected: sizes along the axes; of one axis, the message counts entries.
+    """
     if shape == expected:
         return True
     if len(shape) == 1:
@@ -83,18 +93,21 @@ def right_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...
     return False
 
 
-def too_large(cursor: Cursor, entries: int) -> bool:
-    """Whether an array has more entries than opaq reads."""
+def exceeds_array_limit(cursor: Cursor, entries: int) -> bool:
+    """Return whether an array has more entries than opaq reads, which is noted."""
     finding = f"has {entries:,} entries, more than {MAX_MATRIX_ENTRIES:,}"
-    return cursor.beyond(entries, MAX_MATRIX_ENTRIES, finding, "use a sparse array or a smaller model")
+    return cursor.exceeds(entries, MAX_MATRIX_ENTRIES, finding, "use a sparse array or a smaller model")
 
 
-def scaled_rows(
+def scale_rows(
     cursor: Cursor, rows: IntArray, values: FloatArray, *, num_rows: int, spell: Callable[[int, int | None], Cursor]
 ) -> FloatArray | None:
-    """The values with every non-zero row scaled to sum to 1; rows that are all zero stay so.
+    """Return the values with every non-zero row scaled to sum to 1; rows that are all zero stay so.
 
-    `spell` gives the cursor of a row and, if it is not None, of one of the entries.
+    rows, values: the row and the value of every entry.
+    num_rows: how many rows there are.
+    spell: gives the cursor of a row and, if it is not None, of one of the entries, for faults.
+    Returns None when an entry is no probability or a row misses 1 by too much.
     """
     broken = np.flatnonzero((values < 0) | (values > 1 + SLACK))
     for entry in broken.tolist():
@@ -114,8 +127,8 @@ def scaled_rows(
     return scaled.values
 
 
-def scaled_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
-    """The table with every row of its last axis scaled to sum to 1."""
+def scale_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
+    """Return a table with every row of its last axis scaled to sum to 1; None after a fault."""
     flat = table.reshape(-1, table.shape[-1])
     rows, columns = np.nonzero(flat)
 
@@ -123,7 +136,7 @@ def scaled_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
         index = [int(position) for position in np.unravel_index(row, table.shape[:-1])]
         return cursor.item(*index) if entry is None else cursor.item(*index, int(columns[entry]))
 
-    values = scaled_rows(cursor, rows, flat[rows, columns], num_rows=flat.shape[0], spell=spell)
+    values = scale_rows(cursor, rows, flat[rows, columns], num_rows=flat.shape[0], spell=spell)
     if values is None:
         return None
     scaled = np.zeros_like(flat)
@@ -131,10 +144,11 @@ def scaled_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
     return scaled.reshape(table.shape)
 
 
-def _sparse_entries(cursor: Cursor) -> MatrixEntries | None:
+def _sparse_entries(cursor: Cursor) -> _MatrixEntries | None:
+    """Return the entries of a SciPy sparse matrix, duplicates summed; None after noting entries that are not finite."""
     from scipy.sparse import csr_array
 
-    if too_large(cursor, cursor.value.nnz):
+    if exceeds_array_limit(cursor, cursor.value.nnz):
         return None
     summed: Any = csr_array(cursor.value, copy=True, dtype=np.float64)
     summed.sum_duplicates()
@@ -143,10 +157,11 @@ def _sparse_entries(cursor: Cursor) -> MatrixEntries | None:
     broken = np.flatnonzero(~np.isfinite(entries.data))
     for entry in broken.tolist():
         cursor.item(rows[entry], columns[entry]).error(f"is {entries.data[entry]}, not a finite number")
-    return None if broken.size else MatrixEntries(rows, columns, entries.data, summed.shape)
+    return None if broken.size else _MatrixEntries(rows, columns, entries.data, summed.shape)
 
 
 def _times(shape: tuple[int, ...]) -> str:
+    """Return a shape in words, as in "3 x 4"."""
     return " x ".join(str(size) for size in shape)
 
 
@@ -154,15 +169,20 @@ T = TypeVar("T")
 MAX_ENTRIES = 20_000_000  # of a table of probabilities
 
 
-class Shown(NamedTuple):
-    """What is shown for every state or action: names, and a table [given, name]."""
+class NamedRows(NamedTuple):
+    """One distribution over names for every state or action: the names, and a table [state or action, name]."""
 
     names: tuple[str, ...]
     table: SparseRows
 
 
-def distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | None:
-    """A distribution {name: probability}, or one name for probability 1, as position -> probability."""
+def read_distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | None:
+    """Return a distribution as position -> probability.
+
+    cursor: {name: probability}, or one name for probability 1.
+    names: those it may use; a name written in two ways counts as repeated.
+    Returns None after a fault; probabilities are scaled to sum to 1 as `Cursor.scale_to_one` allows.
+    """
     if isinstance(cursor.value, str) or is_int(cursor.value):
         index = names.find(cursor)
         return None if index is None else {index: 1.0}
@@ -185,40 +205,51 @@ def distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | None:
 
 
 def rows_by_name(
-    cursor: Cursor, given: NameTable, shown: NameTable, *, rest: Mapping[int, dict[int, float] | None] | None = None
+    cursor: Cursor, given: NameTable, columns: NameTable, *, rest: Mapping[int, dict[int, float] | None] | None = None
 ) -> SparseRows | None:
-    """{given: distribution over shown} as a table [given, shown]; "*" and then `rest` stand for names not listed."""
-    stated = by_name(cursor, given, lambda entry: distribution(entry, shown))
-    if stated is None or given.index is None:
+    """Return {row: distribution} as a table [row, column].
+
+    given, columns: the names of the rows and of the columns.
+    rest: the distributions of rows that are not listed and that no "*" stands for; None makes such rows a fault.
+    """
+    distributions = read_by_name(cursor, given, lambda entry: read_distribution(entry, columns))
+    if distributions is None or given.index is None:
         return None
     for name, index in given.index.items():
-        if index not in stated and rest is None:
+        if index not in distributions and rest is None:
             cursor.child(name, None).error("is missing", "say what is seen there, or add '*' for all others")
-    rows = {index: stated.get(index, (rest or {}).get(index)) for index in given.index.values()}
-    entries = complete(list(rows.values()))
-    if too_many(cursor, sum(len(shares or ()) for shares in rows.values())) or not entries:
+    rows = {index: distributions.get(index, (rest or {}).get(index)) for index in given.index.values()}
+    entries = all_or_none(list(rows.values()))
+    if exceeds_table_limit(cursor, sum(len(shares or ()) for shares in rows.values())) or not entries:
         return None
-    return SparseRows.from_entries(*flatten_rows(list(rows), entries), shape=(len(given), len(shown)))
+    return SparseRows.from_entries(*flatten_rows(list(rows), entries), shape=(len(given), len(columns)))
 
 
-def by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) -> dict[int, T] | None:
-    """What a mapping states for each name, by position; "*" stands for the names that are not there."""
+def read_by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) -> dict[int, T] | None:
+    """Return the value of each name in a mapping, by position.
+
+    given: the names; the key "*" stands for those that are not there.
+    read: reads one value. A name that is there twice, spelled differently, is noted.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
     others = [read(entries.pop("*"))] if "*" in entries else []
-    stated: dict[int, T] = {}
+    values: dict[int, T] = {}
     for key, entry in entries.items():
         value, index = read(entry), given.find(cursor.child(key, key))
-        if index is not None and index in stated:
+        if index is not None and index in values:
             entry.error(f"the same {given.kind} is there twice", "keep one of them")
         if index is not None:
-            stated[index] = value
-    return {index: other for other in others for index in range(len(given))} | stated
+            values[index] = value
+    return {index: other for other in others for index in range(len(given))} | values
 
 
 def flatten_rows(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any, IntArray, FloatArray]:
-    """Rows of probabilities as three arrays: the owner (along the first axis), the column and the value of each."""
+    """Return rows of probabilities as three arrays.
+
+    The owner (along the first axis), the column and the value of each.
+    """
     columns, values = array("q"), array("d")
     for row in rows:
         columns.extend(row.keys())
@@ -226,71 +257,92 @@ def flatten_rows(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any,
     return np.repeat(owners, [len(row) for row in rows], axis=0), np.array(columns), np.array(values)
 
 
-def too_many(cursor: Cursor, entries: int) -> bool:
-    """Whether a table of probabilities is larger than opaq reads."""
+def exceeds_table_limit(cursor: Cursor, entries: int) -> bool:
+    """Return whether a table of probabilities has more entries than opaq reads, which is noted."""
     finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
-    return cursor.beyond(entries, MAX_ENTRIES, finding, "let states show fewer observations")
+    return cursor.exceeds(entries, MAX_ENTRIES, finding, "let states show fewer observations")
 
 
-def read_rows(cursor: Cursor, *, given: NameTable, listed: NameTable | None, kind: str = "observation") -> Shown | None:
-    """What is shown for every state or action: {given: {shown: probability}}, or an array [given, shown]."""
+def read_rows(
+    cursor: Cursor, *, given: NameTable, listed: NameTable | None, kind: str = "observation"
+) -> NamedRows | None:
+    """Return a distribution for every state or action.
+
+    cursor: {given: {name: probability}}, or an array [given, name].
+    given: the names of the rows.
+    listed: the names of the columns; None takes those that are mentioned, in order, which messages call a `kind`.
+    """
     if is_array(cursor.value):
-        return array_rows(cursor, given=given, listed=listed)
-    stated = cursor.value.values() if isinstance(cursor.value, Mapping) else ()
-    seen = listed or NameTable.of(kind, mentioned_names(stated))
+        return read_array_rows(cursor, given=given, listed=listed)
+    rows = cursor.value.values() if isinstance(cursor.value, Mapping) else ()
+    seen = listed or NameTable.of(kind, collect_names(rows))
     table = rows_by_name(cursor, given, seen)
-    return None if table is None else Shown(seen.listed, table)
+    return None if table is None else NamedRows(seen.listed, table)
 
 
-def mentioned_names(entries: Iterable[Any]) -> tuple[str, ...]:
-    """Every observation named, in order; what is no name is left for the reader of its row to note."""
+def collect_names(entries: Iterable[Any]) -> tuple[str, ...]:
+    """Return every name that some distributions mention, in order.
+
+    Anything else is left for the reader of its row to note.
+    """
     keys = (key for entry in entries for key in (entry if isinstance(entry, Mapping) else [entry]))
     return tuple(dict.fromkeys(str(key) for key in keys if isinstance(key, str) or is_int(key)))
 
 
-def array_rows(
+def read_array_rows(
     cursor: Cursor, *, given: NameTable, listed: NameTable | None, blank: str = "is 0, not a distribution"
-) -> Shown | None:
-    """What is shown for every state or action as an array; `blank` is what is wrong with a row of zeros."""
-    entries = matrix_entries(cursor, axes=(given.kind, "observation" if listed is None else listed.kind))
+) -> NamedRows | None:
+    """Return a distribution for every state or action from an array.
+
+    given, listed: the names of rows and columns; without `listed` columns are numbered from 0.
+    blank: what is wrong with a row of zeros.
+    """
+    entries = read_matrix(cursor, axes=(given.kind, "observation" if listed is None else listed.kind))
     if entries is None:
         return None
     rows, columns, values, shape = entries
     names = tuple(str(index) for index in range(shape[1])) if listed is None else listed.listed
-    if given.index is None or not right_shape(cursor, shape, (len(given), len(names))):
+    if given.index is None or not check_shape(cursor, shape, (len(given), len(names))):
         return None
 
     def spell(row: int, entry: int | None) -> Cursor:
         return cursor.item(row) if entry is None else cursor.item(row, int(columns[entry]))
 
-    scaled = scaled_rows(cursor, rows, values, num_rows=shape[0], spell=spell)
+    scaled = scale_rows(cursor, rows, values, num_rows=shape[0], spell=spell)
     zero = sorted(set(range(shape[0])) - set(rows.tolist()))
     for row in zero:
         cursor.item(row).error(blank, "make the row sum to 1")
     if scaled is None or zero:
         return None
-    return Shown(names, SparseRows.from_entries(rows, columns, scaled, shape=shape))
+    return NamedRows(names, SparseRows.from_entries(rows, columns, scaled, shape=shape))
 
 
-def written_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str, float]:
-    """A row of probabilities by name."""
+def write_shares(columns: Any, values: Any, names: tuple[str, ...]) -> dict[str, float]:
+    """Return a row of probabilities by name, as `read_distribution` reads it.
+
+    columns, values: the entries of the row; names: those of the columns.
+    """
     return {names[column]: float(value) for column, value in zip(columns.tolist(), values.tolist(), strict=True)}
 
 
-def written_rows(table: SparseRows, given: Iterable[str], shown: tuple[str, ...], *, first: int = 0) -> Plain:
-    """Rows of probabilities by name, from row `first` on."""
-    return {name: written_shares(*table.row(index), shown) for index, name in enumerate(given, first)}
+def write_rows(table: SparseRows, given: Iterable[str], columns: tuple[str, ...], *, first: int = 0) -> Plain:
+    """Return rows of probabilities by name.
+
+    given, columns: the names of the rows and of the columns.
+    first: the row of the first name, where the table has several blocks.
+    """
+    return {name: write_shares(*table.row(index), columns) for index, name in enumerate(given, first)}
 
 
-def shares(kind: str, words: str) -> ValueType[dict[int, float]]:
-    """A distribution over the names of one kind; `kind` is a field of Names."""
-    return ValueType(words, lambda cursor: distribution(cursor, getattr(cursor.names, kind)), DISTRIBUTION)
+def distribution_of(kind: str, words: str) -> ValueType[dict[int, float]]:
+    """Return the type of a distribution over the names of one kind; `kind` is a field of Scope."""
+    return ValueType(words, lambda cursor: read_distribution(cursor, getattr(cursor.scope, kind)), DISTRIBUTION)
 
 
-SHARES = mapping_to(PROBABILITY, least=1)
-DISTRIBUTION = unread(
+SHARES = mapping_schema(PROBABILITY, least=1)
+DISTRIBUTION = raw_value(
     "`{name: probability}`, or one name for probability 1",
     {"anyOf": [NAME, SHARES], "description": "Probabilities that sum to 1, or one name."},
     ref="distribution",
 )
-TABLE = (mapping_to(DISTRIBUTION, least=1), ARRAY)  # the schema of rows by name or as an array
+TABLE = (mapping_schema(DISTRIBUTION, least=1), ARRAY)  # the schema of rows by name or as an array

@@ -1,4 +1,4 @@
-"""What must stay hidden, from the mapping a user writes."""
+"""The secret: which property of a run must stay hidden, from the mapping a user writes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,27 @@ from opaq.model.secret import (
     check_secret,
 )
 from opaq.spec.automaton_part import LANGUAGE_KEYS, LANGUAGES, MINIMAL, read_language
-from opaq.spec.cursor import Cursor, read_with_faults
-from opaq.spec.grammar import Fields, Key, Kind, Record, Union, ValueType
-from opaq.spec.names import Names
-from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, label_or_states, written_states
-from opaq.spec.shapes import attributes, build_from_keys, one_of, or_made, unread
+from opaq.spec.cursor import Cursor, Scope, read_with_faults
+from opaq.spec.grammar import (
+    Fields,
+    Key,
+    Kind,
+    Record,
+    Union,
+    ValueType,
+    accept_object,
+    attributes,
+    build_from_keys,
+    one_of,
+    raw_value,
+)
+from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, read_only_states, write_states
 
 
 def build_secret(
     spec: Mapping[str, Any], mdp: MDP, *, horizon: int | None = None, faults: Faults | None = None, path: str = "secret"
 ) -> Secret:
-    """A secret of a model's runs.
+    """Build a secret of a model's runs.
 
     spec: a mapping with one kind of secret, such as {"last_state": "goal"}, {"visited": [...]} or {"ltlf": "F p"}.
     mdp: the model.
@@ -39,19 +49,19 @@ def build_secret(
     path: what faults call the secret.
     """
     check_numbers({"horizon": (horizon, 0, MAX_TIME)}, whole=("horizon",), optional=("horizon",))
-    return read_with_faults(ANY_SECRET.read, Names.of(mdp, horizon=horizon).at_start(spec, path), faults)
+    return read_with_faults(ANY_SECRET.read, Scope.of(mdp, horizon=horizon).cursor(spec, path), faults)
 
 
 def may_have_automaton(secret: Any) -> bool:
-    """Whether a secret, made or still to be read, has an automaton, or cannot be told not to."""
+    """Return whether a secret, finished or still to be read, has an automaton or is not known to have none."""
     if isinstance(secret, Mapping):
         return not any(key in secret for key in SECRET.kinds if key not in LANGUAGES)
-    return not SECRET.is_made(secret) or isinstance(secret, Language)
+    return not SECRET.is_object(secret) or isinstance(secret, Language)
 
 
 def _check(cursor: Cursor, secret: Any) -> None:
     """Note when a finished secret does not fit the model or the horizon."""
-    names = cursor.names
+    names = cursor.scope
     check_secret(
         secret,
         cursor.faults,
@@ -63,40 +73,49 @@ def _check(cursor: Cursor, secret: Any) -> None:
 
 
 def _read_time(cursor: Cursor) -> int | None:
-    horizon = cursor.names.horizon
+    """Return a time from 0 to the horizon."""
+    horizon = cursor.scope.horizon
     return cursor.whole(low=0, high=MAX_TIME if horizon is None else horizon)
 
 
 def _read_visited(fields: Fields) -> Visited | None:
+    """Return the secret `visited`; one given by a label or a state keeps its name for reports."""
     cursor = fields.at("visited")
-    states = label_or_states(cursor)
+    states = read_only_states(cursor)
     if states is None:
         return None
     return Visited(states, cursor.value) if isinstance(cursor.value, str) else Visited(states)
 
 
-def _write_visited(secret: Visited, names: Names) -> str | list[str]:
-    """The label or state the secret is named after, if it is, so that the name survives."""
-    name, index, labels = secret.name, names.states.index or {}, names.labels or {}
+def _write_visited(secret: Visited, scope: Scope) -> str | list[str]:
+    """Return the label or state that the secret is named after, so that the name survives; else its states."""
+    name, index, labels = secret.name, scope.states.index or {}, scope.labels or {}
     label = labels.get(name) if name not in index else None
     same_state = name in index and secret.states.tolist() == [index[name]]
     same_label = label is not None and secret.states.tolist() == label.tolist()
-    return name if same_state or same_label else written_states(secret.states, names)
+    return name if same_state or same_label else write_states(secret.states, scope)
 
 
-def _language(fields: Fields) -> Language | None:
+def _read_language(fields: Fields) -> Language | None:
+    """Return the secret of an automaton, a formula or an expression."""
     reveal = fields.read("reveal")
     automaton = read_language(fields, accepts=reveal == "acceptance")
     return None if automaton is None or reveal is None else Language(automaton, reveal)
 
 
-def _of_classes(name: str, of: type, help: str) -> Kind[Any]:
-    """A secret that is a class of one state of the run."""
+def _class_kind(name: str, of: type, help: str) -> Kind[Any]:
+    """Return the kind of a secret that is a class of one state of the run.
+
+    name, help: its key and what the reference page says; of: its class, made of the classes alone.
+    """
     return Kind(Key(name, CLASSES, help), build_from_keys(of, name), of, lambda secret, _: {name: secret.classes})
 
 
-def _timed_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
-    """A secret of a state at one time, counted from the start or back from the end."""
+def _time_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
+    """Return the kind of a secret of a state at one time, counted from the start or back from the end.
+
+    count: the key and attribute that has the number of transitions.
+    """
     record: Record[Any] = Record(
         name,
         help,
@@ -116,21 +135,24 @@ def _timed_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
 
 
 def _language_kind(name: str, of: type | None = None) -> Kind[Any]:
-    """A secret that is what an automaton makes of the run."""
-    return Kind(LANGUAGE_KEYS[name], _language, of, attributes("automaton", "reveal") if of else None)
+    """Return the kind of a secret that an automaton computes from the run.
+
+    `of` is given for the one that is written.
+    """
+    return Kind(LANGUAGE_KEYS[name], _read_language, of, attributes("automaton", "reveal") if of else None)
 
 
 _TIME: ValueType[int] = ValueType("a whole number up to the horizon", _read_time, {"type": "integer", "minimum": 0})
-_VISITED = unread(STATES.words, STATES, write=_write_visited)
+_VISITED = raw_value(STATES.description, STATES, write=_write_visited)
 _EVER = "Hide whether any of these states was ever visited."
 SECRET: Union[Any] = Union.of(
     "secret",
     "What must stay hidden: exactly one kind.",
     [
-        _of_classes("last_state", LastState, "Hide where the run ends."),
-        _of_classes("initial_state", InitialState, "Hide where the run starts."),
-        _timed_kind("state_at", "time", StateAt, "Hide the state at one time."),
-        _timed_kind("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
+        _class_kind("last_state", LastState, "Hide where the run ends."),
+        _class_kind("initial_state", InitialState, "Hide where the run starts."),
+        _time_kind("state_at", "time", StateAt, "Hide the state at one time."),
+        _time_kind("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
         Kind(Key("visited", _VISITED, _EVER), _read_visited, Visited, lambda secret, _: {"visited": secret}),
         _language_kind("automaton", Language),
         _language_kind("ltlf"),
@@ -149,4 +171,4 @@ SECRET: Union[Any] = Union.of(
     ),
     example='secret: {ltlf: "F(p & F q)", reveal: acceptance}',
 )
-ANY_SECRET: ValueType[Secret] = or_made(SECRET.shape, SECRET.is_made, _check)
+ANY_SECRET: ValueType[Secret] = accept_object(SECRET.shape, SECRET.is_object, _check)

@@ -1,4 +1,9 @@
-"""Sets of states, the start, and partitions of the states."""
+"""Sets of states, the start, and partitions of the states.
+
+states  ::= label | state | cell | [states, ...] | {where: expression} | truth values [state]
+start   ::= state | [state, ...] (each as likely) | {state: probability} | array [state]
+classes ::= true (the state itself) | states (in it or not) | {class: states}
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,18 @@ from opaq.errors import is_int, list_names, suggestion
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, ints
 from opaq.model.checks import MASKED, is_masked
 from opaq.model.secret import StateClasses
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import ValueType
-from opaq.spec.names import Names, NameTable, cell_name
-from opaq.spec.rows import SHARES, dense, distribution, right_shape, written_shares
-from opaq.spec.shapes import ARRAY, NAME, WRITTEN, mapping_to, only_key, several, unread
+from opaq.spec.cursor import Cursor, NameTable, Scope, cell_name
+from opaq.spec.grammar import (
+    ARRAY,
+    NAME,
+    TEXT_SCHEMA,
+    ValueType,
+    list_schema,
+    mapping_schema,
+    raw_value,
+    single_key_schema,
+)
+from opaq.spec.rows import SHARES, check_shape, read_array, read_distribution, write_shares
 from opaq.spec.variables import ExpressionError, holds
 
 CLASS_FORMS = "true, a label, a list of states, or a mapping {class: states}"
@@ -23,11 +35,15 @@ _REST = "other"  # the class of the states that are in no class
 START_ADVICE = "say where the run starts: a state, or {state: probability}"
 
 
-def state_set(cursor: Cursor) -> IntArray | None:
-    """A set of states, ascending: a label, a state, a cell, a list of these, an expression, or truth values."""
-    value, names = cursor.value, cursor.names
-    if is_expression(value):
-        value = _truth(cursor)
+def read_states(cursor: Cursor) -> IntArray | None:
+    """Return a set of states, ascending.
+
+    cursor: a label, a state, a cell, a list of these, {where: expression}, or an array of truth values.
+    A pair of integers is one cell, unless both are states. Returns None after a fault, or when states are not known.
+    """
+    value, names = cursor.value, cursor.scope
+    if _is_expression(value):
+        value = _evaluate_expression(cursor)
     if is_masked(value):
         return cursor.error(*MASKED)
     if isinstance(value, np.ndarray) and value.dtype == bool:
@@ -35,14 +51,14 @@ def state_set(cursor: Cursor) -> IntArray | None:
     if value is None and cursor.value is not None:
         return None
     if _is_one_cell(value, names) or not isinstance(value, list | tuple | np.ndarray):
-        return _states_of(cursor)
-    cells = _plain_cells(value, names.states)
+        return _read_entry(cursor)
+    cells = _read_cells(value, names.states)
     if cells is not None:
         return cells
     seen: set[str] = set()
     sets: list[IntArray | None] = []
     for entry in cursor.items() or []:
-        states = _states_of(entry)
+        states = _read_entry(entry)
         spelled = cell_name(entry.value) or str(entry.value)
         if states is not None and spelled in seen:
             entry.error(f"'{spelled}' is listed twice", "keep one of them")
@@ -54,27 +70,30 @@ def state_set(cursor: Cursor) -> IntArray | None:
     return ints(np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *usable])))
 
 
-def label_or_states(cursor: Cursor) -> IntArray | None:
-    """A set of states where nothing but states makes sense."""
-    if (isinstance(cursor.value, bool | Mapping) and not is_expression(cursor.value)) or cursor.value is None:
+def read_only_states(cursor: Cursor) -> IntArray | None:
+    """Return a set of states where nothing else makes sense: true, null and mappings are faults."""
+    if (isinstance(cursor.value, bool | Mapping) and not _is_expression(cursor.value)) or cursor.value is None:
         return cursor.wrong("a label or a list of states")
-    return state_set(cursor)
+    return read_states(cursor)
 
 
-def is_expression(value: Any) -> bool:
-    """Whether a value is {where: expression}."""
+def _is_expression(value: Any) -> bool:
+    """Return whether a value is {where: expression}."""
     return isinstance(value, Mapping) and set(value) == {"where"} and isinstance(value["where"], str)
 
 
-def start(cursor: Cursor) -> FloatArray | None:
-    """The start: a state, {state: probability}, a list of states (each as likely), or an array [state]."""
-    value, states = cursor.value, cursor.names.states
+def read_start(cursor: Cursor) -> FloatArray | None:
+    """Return the start as an array of probabilities [state]; None after a fault.
+
+    cursor: a state, {state: probability}, a list of states (each as likely), or an array [state].
+    """
+    value, states = cursor.value, cursor.scope.states
     if _is_vector(value):
-        return _start_vector(cursor)
-    if isinstance(value, Mapping) and not is_expression(value):
-        shares = distribution(cursor, states)
+        return _read_start_vector(cursor)
+    if isinstance(value, Mapping) and not _is_expression(value):
+        shares = read_distribution(cursor, states)
     elif isinstance(value, str | list | tuple | np.ndarray | Mapping) or is_int(value):
-        shares = _evenly(cursor)
+        shares = _read_uniform(cursor)
     else:
         return cursor.wrong("a state, a list of states or a mapping {state: probability}")
     if shares is None:
@@ -84,16 +103,19 @@ def start(cursor: Cursor) -> FloatArray | None:
     return floats(chances)
 
 
-def state_classes(cursor: Cursor) -> StateClasses | None:
-    """What about a state is secret: itself, whether it is in a set, or which class of a partition it is in."""
-    value, states = cursor.value, cursor.names.states
+def _read_classes(cursor: Cursor) -> StateClasses | None:
+    """Return which property of a state is secret: itself, whether it is in a set, or its class of a partition.
+
+    A set that holds no state or every state is a warning: there is nothing to hide.
+    """
+    value, states = cursor.value, cursor.scope.states
     if value is False or value is None:
         return cursor.wrong(CLASS_FORMS)
-    if isinstance(value, Mapping) and not is_expression(value):
-        return _partition(cursor)
+    if isinstance(value, Mapping) and not _is_expression(value):
+        return _read_partition(cursor)
     if value is True:
         return None if states.index is None else StateClasses(states.listed, ints(range(len(states))))
-    members = state_set(cursor)
+    members = read_states(cursor)
     if members is None or states.index is None:
         return None
     if members.size in (0, len(states)):
@@ -103,29 +125,30 @@ def state_classes(cursor: Cursor) -> StateClasses | None:
     return StateClasses(("no", "yes"), ints(of_state))
 
 
-def written_states(states: Any, names: Names) -> list[str]:
-    """The names of states."""
-    listed = names.states.listed
+def write_states(states: Any, scope: Scope) -> list[str]:
+    """Return the names of states."""
+    listed = scope.states.listed
     return [listed[state] for state in np.asarray(states).tolist()]
 
 
-def _write_start(chances: FloatArray, names: Names) -> dict[str, float]:
-    begun = np.flatnonzero(chances)
-    return written_shares(begun, chances[begun], names.states.listed)
+def _write_start(chances: FloatArray, scope: Scope) -> dict[str, float]:
+    """Return the start as {state: probability}, states of probability 0 left out."""
+    states = np.flatnonzero(chances)
+    return write_shares(states, chances[states], scope.states.listed)
 
 
-def _write_classes(classes: StateClasses, names: Names) -> bool | dict[str, list[str]]:
-    if classes.names == names.states.listed and classes.of_state.tolist() == list(range(len(names.states))):
+def _write_classes(classes: StateClasses, scope: Scope) -> bool | dict[str, list[str]]:
+    """Return the classes as a file states them: true for the states themselves, else {class: states}."""
+    if classes.names == scope.states.listed and classes.of_state.tolist() == list(range(len(scope.states))):
         return True
     return {
-        name: written_states(np.flatnonzero(classes.of_state == index), names)
-        for index, name in enumerate(classes.names)
+        name: write_states(np.flatnonzero(classes.of_state == index), scope) for index, name in enumerate(classes.names)
     }
 
 
-def _truth(cursor: Cursor) -> BoolArray | None:
-    """For {where: expression}, in which states it holds; None when that cannot be told."""
-    expression, variables = cursor.child("where", cursor.value["where"]), cursor.names.variables
+def _evaluate_expression(cursor: Cursor) -> BoolArray | None:
+    """Return [state] -> whether {where: expression} holds; None after a fault, or when variables are not known."""
+    expression, variables = cursor.child("where", cursor.value["where"]), cursor.scope.variables
     if variables is None:
         return None
     if not variables:
@@ -137,6 +160,10 @@ def _truth(cursor: Cursor) -> BoolArray | None:
 
 
 def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray | None:
+    """Return the states that an array of truth values marks; None when it does not have one for each state.
+
+    cursor: where the fault is noted; states: the states of the model.
+    """
     if states.index is None:
         return None
     if mask.shape != (len(states),):
@@ -144,30 +171,37 @@ def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray
     return ints(np.flatnonzero(mask))
 
 
-def _is_one_cell(value: Any, names: Names) -> bool:
-    """Whether a pair of integers is one cell rather than a list of two states named by integers."""
-    index = names.states.index or {}
+def _is_one_cell(value: Any, scope: Scope) -> bool:
+    """Return whether a pair of integers is one cell rather than a list of two states named by integers."""
+    index = scope.states.index or {}
     spelled = cell_name(value) if isinstance(value, list | tuple) else None
     return spelled in index and not all(str(part) in index for part in value)
 
 
-def _plain_cells(value: Any, states: NameTable) -> IntArray | None:
-    """Many cells of a grid at once, each written [c, r]; None where an entry is anything else, unknown or repeated."""
+def _read_cells(value: Any, states: NameTable) -> IntArray | None:
+    """Return many cells of a grid at once, each written [c, r]: the usual case, without a cursor for each.
+
+    Returns None where an entry is anything else, unknown or repeated; the slow way then notes what is wrong.
+    """
     index = states.index if states.cells else None
     if index is None or not all(isinstance(entry, list | tuple) and len(entry) == 2 for entry in value):
         return None
-    found = [index.get(f"({column},{row})") for column, row in value]
-    return None if None in found or len(set(found)) < len(found) else ints(np.sort(np.array(found, dtype=np.int64)))
+    positions = [index.get(f"({column},{row})") for column, row in value]
+    return (
+        None
+        if None in positions or len(set(positions)) < len(positions)
+        else ints(np.sort(np.array(positions, dtype=np.int64)))
+    )
 
 
-def _states_of(cursor: Cursor) -> IntArray | None:
-    """The states one name stands for; a state's name wins over the same label."""
-    index, labels, value = cursor.names.states.index, cursor.names.labels, cursor.value
-    if is_expression(value):
-        return state_set(cursor)
+def _read_entry(cursor: Cursor) -> IntArray | None:
+    """Return the states of one entry: those of a label, or one state; a state wins over a label of the same name."""
+    index, labels, value = cursor.scope.states.index, cursor.scope.labels, cursor.value
+    if _is_expression(value):
+        return read_states(cursor)
     spelled = str(value) if isinstance(value, str) or is_int(value) else None
     if spelled is None or (index is not None and (spelled in index or cell_name(spelled) in index)):
-        state = cursor.names.states.find(cursor)
+        state = cursor.scope.states.find(cursor)
         _warn_if_label(spelled, cursor)
         return None if state is None else ints([state])
     if labels is not None and spelled in labels:
@@ -177,27 +211,29 @@ def _states_of(cursor: Cursor) -> IntArray | None:
     if labels and not cell_name(spelled):
         advice = suggestion(spelled, [*labels, *index], kind="name", faults=cursor.faults)
         return cursor.error(f"unknown state or label '{spelled}'", advice)
-    cursor.names.states.find(cursor)
+    cursor.scope.states.find(cursor)
     return None
 
 
 def _warn_if_label(spelled: str | None, cursor: Cursor) -> None:
-    names = cursor.names
+    """Warn if a name that was read as a state is that of a label of other states too."""
+    names = cursor.scope
     label = (names.labels or {}).get(spelled or "")
     if label is not None and label.tolist() != [(names.states.index or {}).get(spelled or "")]:
         cursor.warn(f"'{spelled}' is a state and a label", "it was read as the state; rename one of them")
 
 
 def _is_vector(value: Any) -> bool:
-    """Whether the start is an array of probabilities rather than a list of names."""
+    """Return whether the start is an array of probabilities rather than a list of names."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "fiu"
     return isinstance(value, list | tuple) and any(isinstance(entry, float) for entry in value)
 
 
-def _start_vector(cursor: Cursor) -> FloatArray | None:
-    states, vector = cursor.names.states, dense(cursor, axes=("state",))
-    if vector is None or states.index is None or not right_shape(cursor, vector.shape, (len(states),)):
+def _read_start_vector(cursor: Cursor) -> FloatArray | None:
+    """Return the start from an array [state], scaled to sum to 1; None after a fault."""
+    states, vector = cursor.scope.states, read_array(cursor, axes=("state",))
+    if vector is None or states.index is None or not check_shape(cursor, vector.shape, (len(states),)):
         return None
     outside = np.flatnonzero((vector < 0) | (vector > 1))
     for state in outside.tolist():
@@ -206,8 +242,9 @@ def _start_vector(cursor: Cursor) -> FloatArray | None:
     return None if scale is None else floats(vector * scale)
 
 
-def _evenly(cursor: Cursor) -> dict[int, float] | None:
-    states = state_set(cursor)
+def _read_uniform(cursor: Cursor) -> dict[int, float] | None:
+    """Return the same probability for every state of a set; None after a fault."""
+    states = read_states(cursor)
     if states is None:
         return None
     if not states.size:
@@ -215,11 +252,12 @@ def _evenly(cursor: Cursor) -> dict[int, float] | None:
     return {int(state): 1 / states.size for state in states}
 
 
-def _partition(cursor: Cursor) -> StateClasses | None:
-    entries, states = cursor.entries() or {}, cursor.names.states
+def _read_partition(cursor: Cursor) -> StateClasses | None:
+    """Return the classes of {class: states}; states in none are in the class "other"."""
+    entries, states = cursor.entries() or {}, cursor.scope.states
     if not entries:
         return cursor.error("is empty", f"give {CLASS_FORMS}")
-    sets = {key: state_set(entry) for key, entry in entries.items()}
+    sets = {key: read_states(entry) for key, entry in entries.items()}
     if states.index is None or any(members is None for members in sets.values()):
         return None
     classes = tuple(sets)
@@ -242,14 +280,14 @@ def _partition(cursor: Cursor) -> StateClasses | None:
     return StateClasses(classes, ints(of_state))
 
 
-_CELL = several({"type": "integer", "minimum": 0}) | {
+_CELL = list_schema({"type": "integer", "minimum": 0}) | {
     "description": "A grid cell [column, row], row 0 on top.",
     "minItems": 2,
     "maxItems": 2,
 }
-_WHERE: ValueType[Any] = unread(
+_WHERE: ValueType[Any] = raw_value(
     "`{where: expression}` over state variables",
-    only_key("where", WRITTEN)
+    single_key_schema("where", TEXT_SCHEMA)
     | {
         "description": "The states of an imported model in which an expression over its state variables holds, "
         'e.g. {where: "x + y < 3"}.'
@@ -258,20 +296,20 @@ _WHERE: ValueType[Any] = unread(
 )
 STATE: ValueType[int] = ValueType(
     "a state, or a grid cell `[column, row]`",
-    lambda cursor: cursor.names.states.find(cursor),
+    lambda cursor: cursor.scope.states.find(cursor),
     {"anyOf": [NAME, _CELL], "description": "A state, or a grid cell [column, row]."},
     ref="state",
 )
 STATES: ValueType[IntArray] = ValueType(
     "a label, a state, a grid cell, `{where: expression}`, or a list of these",
-    state_set,
-    (STATE, _WHERE, several((STATE, _WHERE))),
-    written_states,
+    read_states,
+    (STATE, _WHERE, list_schema((STATE, _WHERE))),
+    write_states,
     ref="states",
 )
 START: ValueType[FloatArray] = ValueType(
     "a state, a list of states (each as likely), `{state: probability}`, or an array `[state]`",
-    start,
+    read_start,
     (STATES, SHARES, ARRAY),
     _write_start,
     ref="start",
@@ -279,8 +317,8 @@ START: ValueType[FloatArray] = ValueType(
 CLASSES: ValueType[StateClasses] = ValueType(
     "`true` (the state itself), a set of states (whether it is among them), or `{class: states}` (which class it is "
     'in; states in none are "other")',
-    state_classes,
-    ({"const": True}, STATES, mapping_to(STATES, least=1)),
+    _read_classes,
+    ({"const": True}, STATES, mapping_schema(STATES, least=1)),
     _write_classes,
     ref="classes",
 )

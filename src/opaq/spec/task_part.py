@@ -1,4 +1,4 @@
-"""What must get done (thresholds on returns and probabilities) and which uncertainty it is about."""
+"""The task: thresholds on returns and probabilities, and the uncertainty that is maximised or minimised."""
 
 from __future__ import annotations
 
@@ -19,16 +19,31 @@ from opaq.model.problem import (
 )
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Shannon, Uncertainty
 from opaq.spec.automaton_part import LANGUAGE_KEYS, MINIMAL, read_language
-from opaq.spec.cursor import Cursor
-from opaq.spec.grammar import Fields, Key, Kind, Plain, Record, Union, ValueType, require_any
-from opaq.spec.names import Names
-from opaq.spec.sets import STATES, label_or_states
-from opaq.spec.shapes import NAME, PROBABILITY, REWARD, list_of, map_of, one_of, or_made
+from opaq.spec.cursor import Cursor, Scope
+from opaq.spec.grammar import (
+    NAME,
+    PROBABILITY,
+    REWARD,
+    Fields,
+    Key,
+    Kind,
+    Plain,
+    Record,
+    Union,
+    ValueType,
+    accept_object,
+    any_required,
+    list_of,
+    map_of,
+    one_of,
+)
+from opaq.spec.sets import STATES, read_only_states
 
 _LOSS_ADVICE = "loss: {GUESS: {VALUE: number, ...}, ...}"
 
 
 def _read(cursor: Cursor) -> Uncertainty | None:
+    """Return an uncertainty by name, or the expected loss of {loss: ...}; None after a fault."""
     value = cursor.value
     if isinstance(value, Mapping):
         return _read_losses(cursor)
@@ -42,9 +57,10 @@ def _read(cursor: Cursor) -> Uncertainty | None:
 
 
 def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
-    fields = LOSSES.open(cursor)
+    """Return the expected loss of {loss: {guess: {value: number}}}; None after a fault."""
+    fields = _LOSSES.open(cursor)
     if fields is None or "loss" not in fields:
-        if fields is not None and not fields.meant:
+        if fields is not None and not fields.misspelled:
             cursor.error("has no 'loss'", f"write {_LOSS_ADVICE}")
         return None
     losses: dict[str, dict[str, float]] | None = fields.read("loss")
@@ -53,69 +69,75 @@ def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
     return None if losses is None else ExpectedLoss.of(losses)
 
 
-def _write(uncertainty: Uncertainty, names: Names) -> Any:
+def _write(uncertainty: Uncertainty, scope: Scope) -> Any:
+    """Return an uncertainty as a file states it: its name, or its losses."""
     if isinstance(uncertainty, ExpectedLoss):
         return {"loss": {guess: dict(row) for guess, row in uncertainty.losses}}
     return uncertainty.name
 
 
 _ROWS = map_of(map_of(REWARD, "value -> number"), "guess -> `{secret value: number}`")
-LOSSES: Record[Any] = Record(
+_LOSSES: Record[Any] = Record(
     "loss",
     "The expected loss of the observer's best guess.",
     (Key("loss", _ROWS, "Every guess with its losses by secret value; those not named are 0."),),
     example="task: {of: {loss: {yes: {no: 1}, no: {yes: 5}}}}",
 )
-UNCERTAINTY: ValueType[Uncertainty] = ValueType(
+_UNCERTAINTY: ValueType[Uncertainty] = ValueType(
     "`opacity` (bits), `guess_error` (the probability that the best guess is wrong), `guesswork` (the mean number of "
     "guesses), or `{loss: ...}`",
     _read,
-    (lambda known: {"enum": list(UNCERTAINTIES)}, lambda known: LOSSES.schema(known) | {"required": ["loss"]}),
+    (lambda known: {"enum": list(UNCERTAINTIES)}, lambda known: _LOSSES.schema(known) | {"required": ["loss"]}),
     _write,
-    inside=(LOSSES.shape,),
+    inside=(_LOSSES.shape,),
 )
 
 
 def _check_task(cursor: Cursor, task: Task) -> None:
     """Note when a finished task does not fit the model."""
-    check_task(task, cursor.faults, cursor.path, **_known(cursor), discount=cursor.names.discount)
+    check_task(task, cursor.faults, cursor.path, **_scope_arguments(cursor), discount=cursor.scope.discount)
 
 
 def _make(fields: Fields) -> Task | None:
-    stated = fields.at("return_at_least").value
-    threshold = None if stated is None else fields.read("return_at_least")
+    """Build the task; an event that stands directly in it becomes the first requirement."""
+    value = fields.at("return_at_least").value
+    threshold = None if value is None else fields.read("return_at_least")
     over, objective, of = fields.read("over"), fields.read("objective"), fields.read("of")
     _check_forever(fields.cursor, over)
-    shorthand = [_event(EVENT.record.choose(fields))] if any(key.name in fields for key in EVENT.record.keys) else []
+    shorthand = (
+        [_make_event(_EVENT.record.choose(fields))] if any(key.name in fields for key in _EVENT.record.keys) else []
+    )
     requirements = [*shorthand, *(fields.read("requirements") or [])]
     met = tuple(requirement for requirement in requirements if requirement is not None)
     return None if of is None else Task(threshold, over or "horizon", met, objective == "minimise", of)
 
 
 def _check_forever(cursor: Cursor, over: str | None) -> None:
-    discount = cursor.names.discount
+    """Note a return over all time without a discount below 1, which may be infinite."""
+    discount = cursor.scope.discount
     if over == "forever" and discount is not None and discount >= 1:
         cursor.child("over", over).error(*needs_discount(discount))
 
 
 def _check(cursor: Cursor, requirement: Requirement) -> None:
     """Note when a finished requirement does not fit the model."""
-    check_requirement(requirement, cursor.faults, cursor.path, **_known(cursor))
+    check_requirement(requirement, cursor.faults, cursor.path, **_scope_arguments(cursor))
 
 
-def _known(cursor: Cursor) -> Plain:
-    """What a task may refer to."""
-    names = cursor.names
+def _scope_arguments(cursor: Cursor) -> Plain:
+    """Return what a task may refer to, as arguments of the model's own checks."""
+    names = cursor.scope
     return {"num_states": names.states.size, "labels": names.labels, "rewards": names.rewards}
 
 
-def _requirement(fields: Fields) -> Requirement | None:
+def _make_requirement(fields: Fields) -> Requirement | None:
+    """Return a requirement: a return where `reward` or `return_at_least` is there, else an event."""
     if "reward" not in fields and "return_at_least" not in fields:
-        return _event(EVENT.record.choose(fields))
-    for key in EVENT.record.keys:
+        return _make_event(_EVENT.record.choose(fields))
+    for key in _EVENT.record.keys:
         if key.name in fields:
             fields.at(key.name).error("does not go with a return", "make it a requirement of its own")
-    for key in RETURN.keys:
+    for key in _RETURN.keys:
         fields.require(key.name, key.required)
     reward, threshold = fields.read("reward"), fields.read("return_at_least")
     if reward is None or threshold is None:
@@ -125,19 +147,20 @@ def _requirement(fields: Fields) -> Requirement | None:
     return requirement
 
 
-def _event(fields: Fields) -> Requirement | None:
-    """States to be reached or a language to be satisfied, with at least some probability."""
+def _make_event(fields: Fields) -> Requirement | None:
+    """Return an event: states to be reached or a language to be satisfied, with at least some probability."""
     fields.require("probability_at_least", _CHANCE.required)
     threshold, title = fields.read("probability_at_least"), fields.read("name")
-    event: Reach | Satisfy | None = None if fields.kind is None else EVENT.kinds[fields.kind].make(fields)
+    event: Reach | Satisfy | None = None if fields.kind is None else _EVENT.kinds[fields.kind].make(fields)
     if event is None or threshold is None or title is None:
         return None
     return dataclasses.replace(event, threshold=threshold, name=title or event.name)
 
 
-def _reach(fields: Fields) -> Reach | None:
+def _make_reach(fields: Fields) -> Reach | None:
+    """Return the event that some states are visited; its threshold is filled in by the caller."""
     cursor = fields.at("reach")
-    states = label_or_states(cursor)
+    states = read_only_states(cursor)
     if states is None:
         return None
     if not states.size:
@@ -145,25 +168,28 @@ def _reach(fields: Fields) -> Reach | None:
     return Reach(states, 0.0, _states_text(cursor.value))
 
 
-def _satisfy(fields: Fields) -> Satisfy | None:
+def _make_satisfy(fields: Fields) -> Satisfy | None:
+    """Return the event that the run is in a language; its threshold is filled in by the caller."""
     automaton, text = read_language(fields, accepts=True), fields.at(str(fields.kind)).value
     title = text.strip() if isinstance(text, str) else "the automaton"
     return None if automaton is None else Satisfy(automaton, 0.0, title)
 
 
 def _states_text(states: Any) -> str:
-    """What a set of states is called: as it is written, if that is short."""
+    """Return what a set of states is called: as it is written, if that is short."""
     if not isinstance(states, list | tuple):
         return str(states) if isinstance(states, str | int) else "the states"
     return ", ".join(map(str, states)) if 0 < len(states) <= 4 else "the states"
 
 
-def _event_parts(key: str, attribute: str) -> Callable[[Any, Names], Plain]:
+def _event_parts(key: str, attribute: str) -> Callable[[Any, Scope], Plain]:
+    """Return a `parts` for events that states the attribute under the key, the threshold and the name."""
     keys = {key: attribute, "probability_at_least": "threshold", "name": "name"}
     return lambda event, _: {name: getattr(event, part) for name, part in keys.items()}
 
 
-def _parts(task: Task, names: Names) -> Plain:
+def _parts(task: Task, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
     return {
         "return_at_least": task.return_at_least,
         "over": task.over,
@@ -173,9 +199,10 @@ def _parts(task: Task, names: Names) -> Plain:
     }
 
 
-def _write_requirement(requirement: Requirement, names: Names) -> Any:
-    record: Any = RETURN if isinstance(requirement, ReturnAtLeast) else EVENT.record
-    return record.write(requirement, names)
+def _write_requirement(requirement: Requirement, scope: Scope) -> Any:
+    """Return a requirement as a file states it, by its class."""
+    record: Any = _RETURN if isinstance(requirement, ReturnAtLeast) else _EVENT.record
+    return record.write(requirement, scope)
 
 
 _CHANCE = Key(
@@ -185,67 +212,68 @@ _CHANCE = Key(
     required="give the threshold, a number from 0 to 1",
 )
 _REACH = Key("reach", STATES, "States of which some must be visited.")
-EVENT: Union[Any] = Union.of(
+_EVENT: Union[Any] = Union.of(
     "event",
     "Something that must happen with at least some probability.",
     [
-        Kind(_REACH, _reach, Reach, _event_parts("reach", "states")),
-        Kind(LANGUAGE_KEYS["automaton"], _satisfy, Satisfy, _event_parts("automaton", "automaton")),
-        Kind(LANGUAGE_KEYS["ltlf"], _satisfy),
-        Kind(LANGUAGE_KEYS["regex"], _satisfy),
+        Kind(_REACH, _make_reach, Reach, _event_parts("reach", "states")),
+        Kind(LANGUAGE_KEYS["automaton"], _make_satisfy, Satisfy, _event_parts("automaton", "automaton")),
+        Kind(LANGUAGE_KEYS["ltlf"], _make_satisfy),
+        Kind(LANGUAGE_KEYS["regex"], _make_satisfy),
     ],
     (_CHANCE, MINIMAL, Key("name", NAME, "What reports call it.", default="")),
     example="task: {reach: goal, probability_at_least: 0.9}",
 )
-RETURN: Record[Any] = Record(
+_RETURN: Record[Any] = Record(
     "return",
     "A threshold on the return of a named reward.",
     (
         Key("reward", NAME, "One of the model's named rewards.", required="name one of the model's named_rewards"),
         Key("return_at_least", REWARD, "The threshold.", required="give the threshold"),
     ),
-    _requirement,
+    _make_requirement,
     lambda requirement, _: {"reward": requirement.reward, "return_at_least": requirement.threshold},
 )
 
 
 def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return keys that may be left out and go with anything: where they are needed depends on others."""
     return tuple(dataclasses.replace(key, required="", goes_with=()) for key in keys)
 
 
-_EITHER: Record[Any] = Record("requirement", "", _optional((*RETURN.keys, *EVENT.record.keys)), _requirement)
-REQUIREMENT: ValueType[Requirement] = or_made(
+_EITHER: Record[Any] = Record("requirement", "", _optional((*_RETURN.keys, *_EVENT.record.keys)), _make_requirement)
+_REQUIREMENT: ValueType[Requirement] = accept_object(
     ValueType(
         "a mapping: [return](#return) or [event](#event)",
         _EITHER.read,
-        (RETURN.shape, EVENT.shape),
+        (_RETURN.shape, _EVENT.shape),
         _write_requirement,
         ref="requirement",
-        inside=(RETURN.shape, EVENT.shape),
+        inside=(_RETURN.shape, _EVENT.shape),
     ),
     lambda value: isinstance(value, ReturnAtLeast | Reach | Satisfy),
     _check,
 )
 _NEEDS: Mapping[str, Any] = {
-    **{name: {"required": ["probability_at_least"]} for name in EVENT.kinds},
-    "probability_at_least": {"oneOf": [{"required": [name]} for name in EVENT.kinds]},
-    "minimal": require_any(MINIMAL.goes_with),
-    "name": require_any(EVENT.kinds),
+    **{name: {"required": ["probability_at_least"]} for name in _EVENT.kinds},
+    "probability_at_least": {"oneOf": [{"required": [name]} for name in _EVENT.kinds]},
+    "minimal": any_required(MINIMAL.goes_with),
+    "name": any_required(_EVENT.kinds),
 }
-_RETURN: ValueType[float] = ValueType("a number", Cursor.reward, {"type": ["number", "null"]})
+_THRESHOLD: ValueType[float] = ValueType("a number", Cursor.reward, {"type": ["number", "null"]})
 _OVER = "The return of the horizon, or of ever (needs a discount below 1)."
 _OBJECTIVE = "Maximise the uncertainty of the observer, or minimise it (transparency)."
-_LISTED = list_of(REQUIREMENT, "a list of returns and events")
-TASK: Record[Task] = Record(
+_LISTED = list_of(_REQUIREMENT, "a list of returns and events")
+_TASK: Record[Task] = Record(
     "task",
     "What must get done: a return, and requirements; one event may stand here directly.",
     (
-        Key("return_at_least", _RETURN, "The threshold on the expected return; left out, there is none."),
+        Key("return_at_least", _THRESHOLD, "The threshold on the expected return; left out, there is none."),
         Key("over", one_of("horizon", "forever"), _OVER, default="horizon"),
         Key("objective", one_of("maximise", "minimise"), _OBJECTIVE, default="maximise"),
-        Key("of", UNCERTAINTY, "Which uncertainty; opacity if left out.", default=Shannon()),
+        Key("of", _UNCERTAINTY, "Which uncertainty; opacity if left out.", default=Shannon()),
         Key("requirements", _LISTED, "Further requirements, all of which must be met."),
-        *_optional(EVENT.record.keys),
+        *_optional(_EVENT.record.keys),
     ),
     _make,
     _parts,
@@ -257,4 +285,4 @@ task:
     - {reach: goal, probability_at_least: 0.9}""",
     constraints={"dependentSchemas": _NEEDS},
 )
-ANY_TASK: ValueType[Task] = or_made(TASK.shape, Task, _check_task)
+ANY_TASK: ValueType[Task] = accept_object(_TASK.shape, Task, _check_task)

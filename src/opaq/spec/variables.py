@@ -1,4 +1,8 @@
-"""Expressions over state variables, such as `x = 3 & !(fuel < 2)`, evaluated for all states at once."""
+"""Expressions over state variables, such as `x = 3 & !(fuel < 2)`, evaluated for all states at once.
+
+From weakest to strongest: `? :`, `->` and `<=>`, `|`, `&`, `!`, comparisons, `+ -`, `* / %`; functions are min, max,
+abs, floor, ceil, mod and pow. `/` divides as in mathematics: 3/2 is 1.5.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from numpy.typing import NDArray
 
 from opaq.lexer import InLine, Tokens
 
-Value = NDArray[Any]  # one entry a state, or a single one for all
+_Value = NDArray[Any]  # one entry a state, or a single one for all
 
 _PATTERN = re.compile(
     r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*|\"[^\"]*\")"
@@ -24,21 +28,22 @@ _MAX_DEPTH = 50  # a few Python frames each
 
 
 class ExpressionError(ValueError):
-    """The text is not an expression over the variables; the message says where and why."""
+    """Raised for a text that is no expression over the variables; the message says where and why."""
 
 
 _STYLE = InLine("an expression", ExpressionError)
 
 
-def evaluate(text: str, variables: Mapping[str, Any]) -> Value:
-    """The value of an expression in every state; a variable is an array over states or one value for all.
+def evaluate(text: str, variables: Mapping[str, Any]) -> _Value:
+    """Return the value of an expression in every state.
 
-    From weakest to strongest: `? :`, `->` and `<=>`, `|`, `&`, `!`, comparisons, `+ -`, `* / %`; functions are
-    min, max, abs, floor, ceil, mod and pow. `/` divides as in mathematics: 3/2 is 1.5.
+    text: the expression; the module says its grammar.
+    variables: name -> an array over states, or one value for all.
+    Raises ExpressionError for a text that cannot be read, and where a value is not finite.
     """
     parser = _Parser(Tokens(text, _PATTERN, _STYLE), variables)
     with np.errstate(all="ignore"):
-        value = parser.whole()
+        value = parser.parse()
     if value.dtype.kind == "f" and not np.isfinite(value).all():
         bad = int(np.flatnonzero(~np.isfinite(np.atleast_1d(value)))[0])
         raise ExpressionError(f"the value in state {bad} is not a finite number; is something divided by zero?")
@@ -46,7 +51,10 @@ def evaluate(text: str, variables: Mapping[str, Any]) -> Value:
 
 
 def holds(text: str, variables: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """In which states a condition is true; an expression that is not a condition is an ExpressionError."""
+    """Return in which states a condition is true.
+
+    Raises ExpressionError also for an expression that is no condition.
+    """
     value = evaluate(text, variables)
     if value.dtype.kind != "b":
         raise ExpressionError("is a number, but a condition is needed, such as x = 1")
@@ -54,66 +62,76 @@ def holds(text: str, variables: Mapping[str, Any]) -> NDArray[np.bool_]:
 
 
 class _Parser:
-    """Evaluates while it reads."""
+    """Reads an expression by precedence climbing and evaluates it on the way.
+
+    `at` is the number of a token, for faults.
+    """
 
     def __init__(self, tokens: Tokens, variables: Mapping[str, Any]) -> None:
         self.tokens, self.variables, self.depth = tokens, variables, 0
 
-    def whole(self) -> Value:
-        """The value of the whole text."""
-        value = self.either_or()
+    def parse(self) -> _Value:
+        """Return the value of the whole text."""
+        value = self.conditional()
         if self.tokens.text:
             raise self.tokens.unexpected("an operator or the end")
         return value
 
     @property
     def sign(self) -> str:
-        """The next token, by its first spelling."""
+        """The next token, by its first spelling (`==` is `=`)."""
         return _SAME.get(self.tokens.text, self.tokens.text)
 
     def take(self) -> int:
-        """Go on to the next token; the number of the one passed, for faults."""
+        """Go on to the next token; return the number of the one passed, for faults."""
         self.tokens.take()
         return self.tokens.at - 1
 
-    def deeper(self, read: Callable[[], Value]) -> Value:
-        """One level of nesting further down."""
+    def nest(self, read: Callable[[], _Value]) -> _Value:
+        """Return what `read` returns, one level of nesting further down.
+
+        Raises ExpressionError beyond _MAX_DEPTH levels.
+        """
         self.tokens.check_depth(self.depth + 1, most=_MAX_DEPTH, unit=" levels")
         self.depth += 1
         value = read()
         self.depth -= 1
         return value
 
-    def either_or(self) -> Value:
-        """A condition, `?` and two values; or anything else."""
-        value = self.joined(1)
+    def conditional(self) -> _Value:
+        """Return the value of a condition, `?` and two values; or of anything else."""
+        value = self.binary(1)
         if self.sign != "?":
             return value
         at = self.take()
-        first = self.deeper(self.either_or)
+        first = self.nest(self.conditional)
         self.tokens.expect(":")
-        second = self.deeper(self.either_or)
+        second = self.nest(self.conditional)
         if (first.dtype.kind == "b") != (second.dtype.kind == "b"):
             raise self.tokens.error("one branch is a condition, the other a number", at=at)
         return np.where(self.condition(value, at), first, second)
 
-    def joined(self, level: int) -> Value:
-        """Operands joined by operators that bind at least as tightly as `level`."""
+    def binary(self, level: int) -> _Value:
+        """Return the value of operands joined by operators that bind at least as tightly as `level`."""
         if self.sign == "!" and level <= _NEGATION:
             at = self.take()
-            value: Value = ~self.condition(self.deeper(lambda: self.joined(_NEGATION)), at)
+            value: _Value = ~self.condition(self.nest(lambda: self.binary(_NEGATION)), at)
         else:
             value = self.factor()
         while (own := _LEVELS.get(self.sign, 0)) >= level:
             sign, at = self.sign, self.take()
             value = self.condition(value, at) if sign in _LOGIC else value
             # a -> b -> c is a -> (b -> c); all others group to the left
-            right = self.deeper(lambda: self.joined(1)) if sign == "=>" else self.joined(own + 1)
+            right = self.nest(lambda: self.binary(1)) if sign == "=>" else self.binary(own + 1)
             value = self.apply(sign, value, right, at)
         return value
 
-    def apply(self, sign: str, left: Value, right: Value, at: int) -> Value:
-        """Two values joined by one operator."""
+    def apply(self, sign: str, left: _Value, right: _Value, at: int) -> _Value:
+        """Return two values joined by one operator.
+
+        sign: the operator by its first spelling; at: its token, for faults.
+        Raises ExpressionError where it takes conditions and a side is a number, or the other way round.
+        """
         if sign in _LOGIC:
             return np.asarray(_LOGIC[sign](left, self.condition(right, at)))
         if sign in ("=", "!=") and (left.dtype.kind == "b") != (right.dtype.kind == "b"):
@@ -125,32 +143,32 @@ class _Parser:
             self.refuse_overflow(sign, left, right, at)
         return np.asarray(_ARITHMETIC[sign](left, right))
 
-    def refuse_overflow(self, sign: str, left: Value, right: Value, at: int) -> None:
-        """Whole numbers of NumPy wrap round in silence."""
+    def refuse_overflow(self, sign: str, left: _Value, right: _Value, at: int) -> None:
+        """Raise ExpressionError where the result may exceed 64 bits: whole numbers of NumPy wrap round in silence."""
         largest = [max(abs(int(side.max(initial=0))), abs(int(side.min(initial=0)))) for side in (left, right)]
         if (largest[0] * largest[1] if sign == "*" else sum(largest)) > _LARGEST:
             raise self.tokens.error("the result may be too large for a whole number", at=at)
 
-    def condition(self, value: Value, at: int) -> Value:
-        """The value, which must be true or false."""
+    def condition(self, value: _Value, at: int) -> _Value:
+        """Return the value, which must be true or false."""
         if value.dtype.kind != "b":
             raise self.tokens.error(f"'{self.tokens.texts[at]}' needs conditions, but one side is a number", at=at)
         return value
 
-    def number(self, value: Value, at: int) -> Value:
-        """The value, which must be a number."""
+    def number(self, value: _Value, at: int) -> _Value:
+        """Return the value, which must be a number."""
         if value.dtype.kind == "b":
             raise self.tokens.error(f"'{self.tokens.texts[at]}' needs numbers, but one side is true or false", at=at)
         return value
 
-    def factor(self) -> Value:
-        """A number, a variable, a call, or anything in brackets; perhaps negative."""
+    def factor(self) -> _Value:
+        """Return the value of a number, a variable, a call, or anything in brackets; perhaps negative."""
         text, kind = self.tokens.text, self.tokens.kind
         if text == "-":
             at = self.take()
-            return self.apply("-", np.asarray(0), self.deeper(self.factor), at)
+            return self.apply("-", np.asarray(0), self.nest(self.factor), at)
         if self.tokens.skip("("):
-            value = self.deeper(self.either_or)
+            value = self.nest(self.conditional)
             self.tokens.expect(")")
             return value
         if kind not in ("name", "number"):
@@ -160,26 +178,26 @@ class _Parser:
             return self.literal(text, at)
         return self.call(text, at) if text in _FUNCTIONS and self.tokens.skip("(") else self.variable(text, at)
 
-    def literal(self, text: str, at: int) -> Value:
-        """A number as it is written."""
+    def literal(self, text: str, at: int) -> _Value:
+        """Return a number as it is written."""
         if text.isdigit() and len(text) > 18:
             raise self.tokens.error(f"{text} is too large", at=at)
         return np.asarray(int(text) if text.isdigit() else float(text))
 
-    def call(self, name: str, at: int) -> Value:
-        """A function of what stands in brackets."""
+    def call(self, name: str, at: int) -> _Value:
+        """Return the value of a function of the arguments in brackets."""
         fewest, most, function = _FUNCTIONS[name]
-        values = [self.deeper(self.either_or)]
+        values = [self.nest(self.conditional)]
         while self.tokens.skip(","):
-            values.append(self.deeper(self.either_or))
+            values.append(self.nest(self.conditional))
         self.tokens.expect(")")
         if not fewest <= len(values) <= most:
             wanted = f"{fewest}" if fewest == most else f"{fewest} or more"
             raise self.tokens.error(f"{name} takes {wanted} arguments, not {len(values)}", at=at)
         return np.asarray(function([self.number(value, at) for value in values]))
 
-    def variable(self, text: str, at: int) -> Value:
-        """The values of a variable."""
+    def variable(self, text: str, at: int) -> _Value:
+        """Return the values of a variable, or true or false."""
         if text in ("true", "false"):
             return np.asarray(text == "true")
         name = text.strip('"')
@@ -192,13 +210,13 @@ class _Parser:
         return value.astype(np.int64) if value.dtype.kind == "u" else value
 
 
-def _modulo(left: Value, right: Value) -> Value:
-    """Whole numbers know no NaN: a division by zero must not become 0."""
+def _modulo(left: _Value, right: _Value) -> _Value:
+    """Return left mod right; NaN for a division by zero, which whole numbers would turn into 0."""
     return np.asarray(np.mod(left, right if right.all() else right.astype(np.float64)))
 
 
-def _whole(value: Value, *, like: list[Value]) -> Value:
-    """As whole numbers, where they are exact and all of `like` are whole."""
+def _whole(value: _Value, *, like: list[_Value]) -> _Value:
+    """Return the values as whole numbers, where they are exact and all of `like` are whole."""
     exact = np.isfinite(value).all() and (np.abs(value) < 2**53).all() and (value == np.floor(value)).all()
     return value.astype(np.int64) if exact and all(part.dtype.kind == "i" for part in like) else value
 
@@ -228,7 +246,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 
 
 # name -> the fewest and the most arguments, and the function of their list
-_FUNCTIONS: dict[str, tuple[int, int, Callable[[list[Value]], Value]]] = {
+_FUNCTIONS: dict[str, tuple[int, int, Callable[[list[_Value]], _Value]]] = {
     "min": (2, 99, lambda values: reduce(np.minimum, values)),
     "max": (2, 99, lambda values: reduce(np.maximum, values)),
     "abs": (1, 1, lambda values: np.abs(values[0])),

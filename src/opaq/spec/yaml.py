@@ -27,7 +27,7 @@ except ImportError:  # PyYAML built without libyaml: slower, same events
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 50
-MAX_ALIASED = 1_000_000  # values that aliases may add to a document
+_MAX_ALIASED = 1_000_000  # values that aliases may add to a document
 MAX_VALUES = 4_000_000  # scalars, lists and mappings
 
 _MAX_PATH = 400  # longer paths are not remembered: their line is that of the longest known part
@@ -45,19 +45,19 @@ _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u(
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says, and the line on which each part of it stands."""
+    """The content of a file, and the line on which each part of it stands."""
 
     data: Any
     lines: Mapping[str, int]  # dotted path ("model.states.0") -> line, from 1
 
 
 def load_yaml(path: str | os.PathLike[str]) -> Document:
-    """Read one YAML or JSON file; InputError lists everything wrong with it."""
+    """Read one YAML or JSON file. Raises InputError that lists everything wrong with it."""
     return parse_yaml(read_text(path), source=os.fspath(path))
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a UTF-8 file of at most MAX_BYTES; InputError if it cannot be had."""
+    """Return the text of a UTF-8 file of at most MAX_BYTES. Raises InputError if it cannot be read or is no text."""
     source = os.fspath(path)
     content = read_bytes(path, max_bytes=MAX_BYTES, advice="large models belong in a binary format")
     if b"\0" in content:
@@ -70,10 +70,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def parse_yaml(text: str, *, source: str = "") -> Document:
-    """The document in a text; InputError (naming `source`) lists everything wrong with it."""
+    """Return the document in a text. Raises InputError, naming `source`, that lists everything wrong with it."""
     builder = _DocumentBuilder()
     try:
-        for event in yaml.parse(_joined_surrogates(text), Loader=_Loader):
+        for event in yaml.parse(_join_surrogates(text), Loader=_Loader):
             builder.take(event)
     except yaml.YAMLError as error:
         builder.faults.append(_syntax_fault(error))
@@ -88,7 +88,7 @@ def parse_yaml(text: str, *, source: str = "") -> Document:
 
 
 def with_lines(faults: Iterable[Fault], lines: Mapping[str, int]) -> list[Fault]:
-    """The same faults, each with the line of the longest part of its path that is in the file."""
+    """Return the same faults, each with the line of the longest part of its path that is in the file."""
     return [
         fault if fault.line is not None else dataclasses.replace(fault, line=line_of(fault.where, lines))
         for fault in faults
@@ -96,15 +96,15 @@ def with_lines(faults: Iterable[Fault], lines: Mapping[str, int]) -> list[Fault]
 
 
 def line_of(where: str, lines: Mapping[str, int]) -> int | None:
-    """The line of a dotted path, or of its longest part that has one."""
+    """Return the line of a dotted path, or of its longest part that has one; None when no part has."""
     path = _ITEM.sub(lambda match: "." + ".".join(match[1].split(", ")), where)
     while path and path not in lines:
         path = path.rpartition(".")[0]
     return lines.get(path) if path else None
 
 
-def plain_value(text: str) -> str | int | float | bool | None:
-    """What an unquoted scalar means: YAML 1.2's core schema, but `007`, `0x1F` and `0o17` stay text."""
+def _plain_value(text: str) -> str | int | float | bool | None:
+    """Return what an unquoted scalar means: YAML 1.2's core schema, but `007`, `0x1F` and `0o17` stay text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
@@ -116,8 +116,8 @@ def plain_value(text: str) -> str | int | float | bool | None:
     return text
 
 
-def _joined_surrogates(text: str) -> str:
-    """JSON writes characters beyond U+FFFF as two escapes, which YAML refuses; join them."""
+def _join_surrogates(text: str) -> str:
+    """Join the two escapes by which JSON writes characters beyond U+FFFF, and which YAML refuses."""
     if "\\u" not in text or text.lstrip()[:1] not in ("{", "["):
         return text
 
@@ -129,15 +129,16 @@ def _joined_surrogates(text: str) -> str:
 
 
 def _syntax_fault(error: yaml.YAMLError) -> Fault:
+    """Return the fault of libyaml's own error, in one line and with its line number where it has one."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        found = f"syntax error at column {error.problem_mark.column + 1}: {error.problem or error.context}"
-        return Fault("", found, line=error.problem_mark.line + 1)
+        finding = f"syntax error at column {error.problem_mark.column + 1}: {error.problem or error.context}"
+        return Fault("", finding, line=error.problem_mark.line + 1)
     reason = str(error.reason) if isinstance(error, yaml.reader.ReaderError) else str(error)
     return Fault("", f"not YAML: {' '.join(reason.split())}")
 
 
 class _RefusedError(Exception):
-    """Reading stops here: going on would be unsafe or without meaning."""
+    """Raised to stop reading: going on would be unsafe or without meaning."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
@@ -145,7 +146,7 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A finished value, how many values it holds and how deep they go."""
+    """A finished value, how many values it holds and how deep they go: what an alias of it adds to the document."""
 
     value: Any
     size: int = 1
@@ -171,7 +172,10 @@ class _Open:
 
 @dataclass(slots=True)
 class _DocumentBuilder:
-    """Takes events one by one; `root` is the document once all are taken."""
+    """Builds the document from events with a stack of open mappings and lists; `root` is the document at the end.
+
+    Faults are collected where reading can go on; what would be unsafe raises _RefusedError.
+    """
 
     root: Any = None
     lines: dict[str, int] = field(default_factory=dict)
@@ -179,7 +183,7 @@ class _DocumentBuilder:
     _stack: list[_Open] = field(default_factory=list)
     _anchors: dict[str, _Node | None] = field(default_factory=dict)  # None: not finished yet
     _aliased: int = 0
-    _begun: bool = False
+    _has_document: bool = False
     _values: int = 0
 
     def take(self, event: yaml.Event) -> None:
@@ -198,11 +202,12 @@ class _DocumentBuilder:
         elif isinstance(event, yaml.AliasEvent):
             self._alias(str(event.anchor), line)
         elif isinstance(event, yaml.DocumentStartEvent):
-            if self._begun:
+            if self._has_document:
                 raise _RefusedError(Fault("", "holds more than one document ('---')", "keep one document a file", line))
-            self._begun = True
+            self._has_document = True
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        """Put a scalar where it belongs; a merge key (`<<`) is noted and its value dropped."""
         self._refuse_tag(event.tag, line)
         plain = event.implicit[0]
         if plain and event.value == "<<" and self._awaits_key():
@@ -210,9 +215,10 @@ class _DocumentBuilder:
             self.faults.append(Fault(self._path(), "merge keys (<<) are not supported", advice, line))
             self._stack[-1].key = _DROPPED
             return
-        self._finish(_Node(plain_value(event.value) if plain else event.value), line, event.anchor)
+        self._finish(_Node(_plain_value(event.value) if plain else event.value), line, event.anchor)
 
     def _start(self, event: yaml.CollectionStartEvent, line: int) -> None:
+        """Open a mapping or a list."""
         self._refuse_tag(event.tag, line)
         self._refuse_depth(len(self._stack) + 1, line)
         path = self._path()
@@ -223,19 +229,23 @@ class _DocumentBuilder:
         self._stack.append(_Open(container, path, line, event.anchor))
 
     def _alias(self, name: str, line: int) -> None:
+        """Put the value of an anchor where its alias stands, within the limits on what aliases may add."""
         node = self._anchors.get(name)
         if node is None:
             reason = "refers to what holds it" if name in self._anchors else "has no anchor before it"
             raise _RefusedError(Fault(self._path(), f"the alias *{name} {reason}", "write the value out", line))
         self._aliased += node.size
-        if self._aliased > MAX_ALIASED:
-            found = f"aliases expand to more than {MAX_ALIASED:,} values"
-            raise _RefusedError(Fault(self._path(), found, "write the values out", line))
+        if self._aliased > _MAX_ALIASED:
+            finding = f"aliases expand to more than {_MAX_ALIASED:,} values"
+            raise _RefusedError(Fault(self._path(), finding, "write the values out", line))
         self._refuse_depth(len(self._stack) + node.height, line)
         self._finish(node, line, None)
 
     def _finish(self, node: _Node, line: int, anchor: str | None) -> None:
-        """Put a finished value where it belongs."""
+        """Put a finished value where it belongs: as the root, as a key, or as the value of the key before it.
+
+        line: where the value begins; anchor: the name by which aliases may repeat it.
+        """
         if anchor is not None:
             self._anchors[anchor] = node
         if not self._stack:
@@ -255,13 +265,14 @@ class _DocumentBuilder:
         top.key = _NO_KEY
 
     def _take_key(self, top: _Open, node: _Node, line: int) -> None:
+        """Remember a key of the open mapping; one that is no name or is there twice is noted and its value dropped."""
         key = node.value
         if isinstance(key, dict | list):
             self.faults.append(Fault(top.path, "a key must be a name or a number, not a list or mapping", line=line))
             top.key = _DROPPED
         elif key in top.key_lines:
-            found = f"the key appears twice, on lines {top.key_lines[key]} and {line}"
-            self.faults.append(Fault(_join_path(top.path, key), found, "keep one of them", line))
+            finding = f"the key appears twice, on lines {top.key_lines[key]} and {line}"
+            self.faults.append(Fault(_join_path(top.path, key), finding, "keep one of them", line))
             top.key = _DROPPED
         else:
             top.key = key
@@ -269,10 +280,11 @@ class _DocumentBuilder:
             self._remember(self._path(), line)
 
     def _awaits_key(self) -> bool:
+        """Return whether the next value is a key of a mapping."""
         return bool(self._stack) and isinstance(self._stack[-1].container, dict) and self._stack[-1].key is _NO_KEY
 
     def _path(self) -> str:
-        """The path of the value that comes next."""
+        """Return the path of the value that comes next."""
         if not self._stack:
             return ""
         top = self._stack[-1]
@@ -281,33 +293,42 @@ class _DocumentBuilder:
         return top.path if top.key in (_NO_KEY, _DROPPED) else _join_path(top.path, top.key)
 
     def _remember(self, path: str, line: int) -> None:
+        """Keep the line of a path, the first one if there are two."""
         if 0 < len(path) <= _MAX_PATH:
             self.lines.setdefault(path, line)
 
     def _refuse_tag(self, tag: str | None, line: int) -> None:
+        """Note a tag, such as `!!python/object`: tags could run code."""
         if tag is not None:
             self.faults.append(Fault(self._path(), f"tags are not supported, found '{tag}'", "remove the tag", line))
 
     def _refuse_depth(self, depth: int, line: int) -> None:
+        """Raise _RefusedError beyond MAX_DEPTH levels."""
         if depth > MAX_DEPTH:
             # The path of such a place says nothing: it is as long as the file is deep.
             raise _RefusedError(Fault("", f"nested deeper than {MAX_DEPTH} levels", line=line))
 
 
 def _join_path(path: str, key: Any) -> str:
+    """Return the path of a key below another path."""
     text = "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
     return f"{path}.{text}" if path else text
 
 
 @contextmanager
 def locate_faults(document: Document, source: str, warnings: Faults | None) -> Iterator[Faults]:
-    """A list of faults to note: with their lines, errors are raised in the end and warnings go to `warnings`."""
-    noted = Faults()
+    """Yield a collector of faults for the content of a document.
+
+    source: the name of the file in errors.
+    warnings: gets the warnings in the end, each with its line; None drops them.
+    Raises InputError with every error that was collected or raised inside, each with its line.
+    """
+    collected = Faults()
     try:
-        yield noted
-        noted.raise_if_any()
+        yield collected
+        collected.raise_if_any()
     except InputError as error:
         raise InputError(with_lines(error.faults, document.lines), source) from None
     finally:
         if warnings is not None:
-            warnings.warnings.extend(with_lines(noted.warnings, document.lines))
+            warnings.warnings.extend(with_lines(collected.warnings, document.lines))

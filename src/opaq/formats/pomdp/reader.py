@@ -1,4 +1,14 @@
-"""Reading Cassandra's .pomdp files (pomdp.org), statement by statement."""
+"""Reading Cassandra's .pomdp files (pomdp.org), statement by statement.
+
+    file      ::= preamble* statement*
+    preamble  ::= "discount:" number | "values:" ("reward" | "cost")
+                | ("states:" | "actions:" | "observations:") (number | name+)
+    statement ::= "start:" row | "start" ("include:" | "exclude:") state+
+                | ("T:" | "O:") action (":" state (":" next)?)? (number+ | "uniform" | "identity" | "reset")
+                | "R:" action ":" state (":" next (":" observation)?)? number+
+
+Later statements override earlier ones, and `*` stands for every index.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +20,7 @@ import numpy as np
 
 from opaq.errors import check_path
 from opaq.files import read_bytes
+from opaq.formats.format import model_format
 from opaq.formats.names import unique_name
 from opaq.formats.pomdp.tables import (
     ANY,
@@ -24,7 +35,7 @@ from opaq.formats.pomdp.tables import (
     SkipError,
     StopError,
     Walk,
-    as_number,
+    parse_number,
 )
 from opaq.model.arrays import SLACK, FloatArray, NormalisedRows, SparseRows, floats, ints, normalise, normalise_rows
 from opaq.model.checks import MAX_REWARD
@@ -33,7 +44,7 @@ from opaq.model.observer import Observer
 
 
 @dataclass(slots=True)
-class Statements:
+class _Statements:
     """What the statements of a file say."""
 
     discount: float | None = None
@@ -43,21 +54,21 @@ class Statements:
     rewards: Rewards | None = None
 
 
-def assemble_model(read: Statements, walk: Walk) -> Imported | None:
-    """Everything together, once all statements are read; None when there are faults, which are noted."""
+def _assemble_model(read: _Statements, walk: Walk) -> Imported | None:
+    """Return the model, once all statements are read; None when there are faults, which are noted."""
     for head in ("states", "actions"):
         if head not in walk.names:
             walk.faults.error("", f"the file declares no {head}", f"add a line '{head}: ...'")
     if walk.faults.errors:
         return None
-    states, actions = walk.known("states"), walk.known("actions")
+    states, actions = walk.names_of("states"), walk.names_of("actions")
     walk.check_size(len(states), len(actions))
-    transitions = _stochastic(read, "T", len(states), walk)
-    observations = walk.known("observations") if "observations" in walk.names else ()
-    emission = _stochastic(read, "O", len(observations), walk) if observations else None
+    transitions = _read_table(read, "T", len(states), walk)
+    observations = walk.names_of("observations") if "observations" in walk.names else ()
+    emission = _read_table(read, "O", len(observations), walk) if observations else None
     if walk.faults.errors or transitions is None:
         return None
-    rewards = _expected_rewards(read, transitions, emission, walk)
+    rewards = _average_rewards(read, transitions, emission, walk)
     row = np.arange(len(actions) * len(states))
     start = np.full(len(states), 1 / len(states)) if read.start is None else read.start
     mdp = MDP(
@@ -74,10 +85,13 @@ def assemble_model(read: Statements, walk: Walk) -> Imported | None:
     return Imported(mdp, observer, warnings=tuple(walk.faults.warnings), discount=read.discount)
 
 
-def _stochastic(read: Statements, head: str, width: int, walk: Walk) -> SparseRows | None:
-    """The rows of a table, each summing to 1; else the faults are noted."""
-    actions, states = len(walk.known("actions")), len(walk.known("states"))
-    filled = (read.tables.get(head) or ProbabilityTable(actions, states, width)).filled()
+def _read_table(read: _Statements, head: str, width: int, walk: Walk) -> SparseRows | None:
+    """Return the rows of a table ("T" or "O"), each summing to 1; None after noting those that do not.
+
+    width: how many columns it has.
+    """
+    actions, states = len(walk.names_of("actions")), len(walk.names_of("states"))
+    filled = (read.tables.get(head) or ProbabilityTable(actions, states, width)).collect()
     done = normalise_rows(filled.rows, filled.values, actions * states)
     if done.off.size:
         _note_sums(head, filled, done, walk)
@@ -85,44 +99,52 @@ def _stochastic(read: Statements, head: str, width: int, walk: Walk) -> SparseRo
     if done.scaled.size:
         at = int(filled.touched[np.abs(done.sums - 1).argmax()])
         count = f"{done.scaled.size:,} of {actions * states:,}"
-        found = f"rows of {head} miss the sum 1 ({count}), by at most {done.worst_gap():.2g}"
-        walk.faults.warn(walk.where(at), found, "they were scaled to sum to 1")
+        finding = f"rows of {head} miss the sum 1 ({count}), by at most {done.worst_gap():.2g}"
+        walk.faults.warn(walk.where(at), finding, "they were scaled to sum to 1")
     return SparseRows.from_entries(filled.rows, filled.columns, done.values, shape=(actions * states, width))
 
 
 def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> None:
-    states, actions, faults = walk.known("states"), walk.known("actions"), walk.faults
+    """Note the rows that do not sum to 1, at most MOST_FAULTS of them one by one.
+
+    head: "T" or "O"; filled: the table, with the statement that had the last word on each row; done: the sums.
+    """
+    states, actions, faults = walk.names_of("states"), walk.names_of("actions"), walk.faults
     for row in done.off[:MOST_FAULTS].tolist():
         action, state = divmod(row, len(states))
         name, line = f"{head}: {actions[action]} : {states[state]}", int(filled.touched[row])
         if line < 0:
             faults.error("", f"{name} has no probabilities", f"add a '{head}:' statement for it")
         else:
-            found = f"{name}: probabilities sum to {done.sums[row]:.7g}, not 1"
-            faults.error(walk.where(line), found, "make them sum to 1")
+            finding = f"{name}: probabilities sum to {done.sums[row]:.7g}, not 1"
+            faults.error(walk.where(line), finding, "make them sum to 1")
     if done.off.size > MOST_FAULTS:
         faults.error("", f"and {done.off.size - MOST_FAULTS:,} more rows of {head} that do not sum to 1")
 
 
-def _expected_rewards(read: Statements, transitions: SparseRows, emission: SparseRows | None, walk: Walk) -> FloatArray:
+def _average_rewards(read: _Statements, transitions: SparseRows, emission: SparseRows | None, walk: Walk) -> FloatArray:
+    """Return R(action, state), averaged over next states and observations; costs are negative rewards."""
     if read.rewards is None:
         return np.zeros(transitions.num_rows)
     if read.rewards.cases(transitions, emission) > MAX_ENTRIES:
-        found = f"rewards depend on more than {MAX_ENTRIES:,} cases of next state and observation"
-        walk.faults.error("", found, "give them by action and state")
+        finding = f"rewards depend on more than {MAX_ENTRIES:,} cases of next state and observation"
+        walk.faults.error("", finding, "give them by action and state")
         raise StopError
-    value = read.rewards.expected(transitions, emission)
+    value = read.rewards.average(transitions, emission)
     return -value if read.costs else value
 
 
 def _reorder_rows(matrix: SparseRows, new_row: np.ndarray) -> SparseRows:
-    """The same rows in another order: row i goes to new_row[i]."""
+    """Return the same rows in another order: row i goes to new_row[i]."""
     rows = new_row[matrix.row_of_entry()]
     return SparseRows.from_entries(rows, matrix.columns, matrix.values, shape=(matrix.num_rows, matrix.num_columns))
 
 
 def _observer(emission: SparseRows, num_states: int, observations: tuple[str, ...]) -> Observer:
-    """What is seen in a state, or, when that depends on the action that led there, a blank at time 0."""
+    """Return the observer of the model's observations.
+
+    Where they depend on the action that led to a state, time 0, which has no action, shows a blank.
+    """
     width, row = len(observations), emission.row_of_entry()
     first = row < num_states
     if _same_for_all_actions(emission, num_states):
@@ -138,6 +160,7 @@ def _observer(emission: SparseRows, num_states: int, observations: tuple[str, ..
 
 
 def _same_for_all_actions(emission: SparseRows, num_states: int) -> bool:
+    """Return whether observations depend on the state alone."""
     counts = np.diff(emission.starts).reshape(-1, num_states)
     if (counts != counts[0]).any():
         return False
@@ -157,7 +180,7 @@ def read_pomdp(path: str | os.PathLike[str]) -> Imported:
     walk = Walk.through(content.decode("utf-8", errors="replace"))
     imported = None
     with contextlib.suppress(StopError):
-        imported = assemble_model(_Reader(walk).read(), walk)
+        imported = _assemble_model(_Reader(walk).read(), walk)
     walk.faults.raise_if_any(os.fspath(path))
     assert imported is not None
     return imported
@@ -168,16 +191,16 @@ class _Reader:
     """Fills the tables, one statement after the other."""
 
     walk: Walk
-    into: Statements = field(default_factory=Statements)
+    into: _Statements = field(default_factory=_Statements)
 
-    def read(self) -> Statements:
-        """Every statement; a fault skips to the next one."""
+    def read(self) -> _Statements:
+        """Read every statement; a fault skips to the next one."""
         walk, tokens = self.walk, self.walk.tokens
         while tokens.text:
             try:
                 if not walk.at_head():
                     listed = ", ".join(f"{head}:" for head in HEADS)
-                    walk.fail(f"expected a statement, found {tokens.shown()}", f"statements begin with {listed}")
+                    walk.fail(f"expected a statement, found {tokens.quote()}", f"statements begin with {listed}")
                 self._statement(tokens.text)
             except SkipError:
                 tokens.take()
@@ -185,6 +208,7 @@ class _Reader:
         return self.into
 
     def _statement(self, head: str) -> None:
+        """Read one statement, told by its first word."""
         if head in ("T", "O"):
             self._probabilities(head)
         elif head == "R":
@@ -195,6 +219,7 @@ class _Reader:
             self._preamble(head)
 
     def _preamble(self, head: str) -> None:
+        """Read a declaration: names, the discount, or whether values are rewards or costs."""
         walk = self.walk
         if head in KINDS:
             if head in walk.names:
@@ -213,9 +238,10 @@ class _Reader:
             self.into.discount = value
 
     def _start(self) -> None:
+        """Read a `start:` statement: a row, or the states that are included or excluded, each as likely."""
         walk, head = self.walk, self.walk.tokens.at
-        num_states = len(walk.known("states"))
-        walk.spend(num_states, head)
+        num_states = len(walk.names_of("states"))
+        walk.count_written(num_states, head)
         walk.tokens.take()
         how = walk.tokens.take() if walk.tokens.text in ("include", "exclude") else ""
         walk.expect(":")
@@ -231,12 +257,13 @@ class _Reader:
         self.into.start = weights / weights.sum()
 
     def _start_row(self, head: int, num_states: int) -> FloatArray:
+        """Return the start from `uniform`, one state, or one probability per state."""
         walk, tokens = self.walk, self.walk.tokens
         if tokens.skip("uniform"):
             return np.full(num_states, 1 / num_states)
         text = tokens.text
-        single = not text or as_number(tokens.texts[tokens.at + 1]) is None
-        if as_number(text) is None or (single and text.isdigit() and (num_states > 1 or text == "0")):
+        single = not text or parse_number(tokens.texts[tokens.at + 1]) is None
+        if parse_number(text) is None or (single and text.isdigit() and (num_states > 1 or text == "0")):
             chosen = np.zeros(num_states)
             chosen[walk.pick("states", any_allowed=False)] = 1.0
             return chosen
@@ -244,17 +271,17 @@ class _Reader:
         done = normalise(weights)
         total = float(done.sums[0])
         if weights.min() < 0 or done.off.size:
-            found = "one of them is negative" if weights.min() < 0 else f"sum to {total:.7g}, not 1"
-            walk.fail(f"start: the probabilities: {found}", at=head)
+            finding = "one of them is negative" if weights.min() < 0 else f"sum to {total:.7g}, not 1"
+            walk.fail(f"start: the probabilities: {finding}", at=head)
         if done.scaled.size:
-            found = f"start: the probabilities sum to {total:.9g}, not 1"
-            walk.faults.warn(walk.where(head), found, "they were scaled to sum to 1")
+            finding = f"start: the probabilities sum to {total:.9g}, not 1"
+            walk.faults.warn(walk.where(head), finding, "they were scaled to sum to 1")
         return done.values
 
     def _probabilities(self, head: str) -> None:
-        """A `T:` or `O:` statement."""
+        """Read a `T:` or `O:` statement."""
         walk, line, kind = self.walk, self.walk.tokens.at, "states" if head == "T" else "observations"
-        actions, states, columns = (len(walk.known(name)) for name in ("actions", "states", kind))
+        actions, states, columns = (len(walk.names_of(name)) for name in ("actions", "states", kind))
         if head not in self.into.tables:
             walk.check_size(states, actions)
             self.into.tables[head] = ProbabilityTable(actions, states, columns)
@@ -266,14 +293,20 @@ class _Reader:
             self._rows(self.into.tables[head], [*cell, ANY][:2], line, whole=len(cell) == 1)
 
     def _cell(self, table: ProbabilityTable, cell: list[int], line: int) -> None:
+        """Read the probability of one cell."""
         action, state, column = cell
         value = self.walk.number()
         self._check_range(np.array([value]), self.walk.tokens.at - 1)
-        self.walk.spend(table.cost(action, state, table.num_columns if column == ANY and value else 1), line)
+        self.walk.count_written(
+            table.count_entries(action, state, table.num_columns if column == ANY and value else 1), line
+        )
         table.set_cell(action, state, column, value, line)
 
     def _rows(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
-        """A row or, when no state is named, a matrix; in numbers or by a word."""
+        """Read a row or, when no state is named, a matrix; in numbers or by a word.
+
+        cell: the action and the state; line: the token of the statement; whole: whether a matrix is meant.
+        """
         (action, state), width, first = cell, table.num_columns, self.walk.tokens.at
         if self.walk.tokens.text in ("uniform", "identity", "reset"):
             self._by_word(table, cell, line, whole=whole)
@@ -281,13 +314,17 @@ class _Reader:
         count = table.num_states * width if whole else width
         values = self.walk.numbers(count, f"a row for each of {table.num_states:,} states" if whole else "a row")
         self._check_range(values, first)
-        self.walk.spend(table.cost(action, 0 if whole else state, int(np.count_nonzero(values))), line)
+        self.walk.count_written(table.count_entries(action, 0 if whole else state, int(np.count_nonzero(values))), line)
         if whole:
             table.set_matrix(action, values.reshape(table.num_states, width), line)
         else:
             table.set_row(action, state, values, line)
 
     def _by_word(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
+        """Read `uniform`, `identity` or `reset` in place of numbers; the arguments are those of `_rows`.
+
+        `identity` is for whole square matrices, `reset` sets rows of transitions to the start.
+        """
         (action, state), width, start = cell, table.num_columns, self.into.start
         word, moves = self.walk.tokens.text, table is self.into.tables.get("T")
         if word == "identity" and not (whole and (moves or width == table.num_states)):
@@ -295,7 +332,7 @@ class _Reader:
         if word == "reset" and (start is None or not moves):
             self.walk.fail("'reset' needs a 'start:' before it, and a 'T:' statement")
         self.walk.tokens.take()
-        self.walk.spend(table.cost(action, state, 1 if word == "identity" else width), line)
+        self.walk.count_written(table.count_entries(action, state, 1 if word == "identity" else width), line)
         if word == "identity":
             table.set_identity(action, line)
         else:
@@ -303,10 +340,10 @@ class _Reader:
             table.set_row(action, state, row, line)
 
     def _reward(self) -> None:
-        """An `R:` statement; a file without observations has one part less."""
+        """Read an `R:` statement; a file without observations has one part less."""
         walk, line = self.walk, self.walk.tokens.at
         axes = ("actions", "states", "states", "observations")[: 4 if "observations" in walk.names else 3]
-        sizes = tuple(len(walk.known(axis)) for axis in axes)
+        sizes = tuple(len(walk.names_of(axis)) for axis in axes)
         if self.into.rewards is None:
             walk.check_size(sizes[1], sizes[0])
             self.into.rewards = Rewards(sizes)
@@ -324,12 +361,21 @@ class _Reader:
             values = np.array([walk.number()])
         wrong = np.flatnonzero(np.abs(values) > MAX_REWARD)
         if wrong.size:
-            found = f"the reward {values[wrong[0]]:g} is beyond {MAX_REWARD:g}"
-            walk.fail(found, "scale it", at=first + int(wrong[0]))
+            finding = f"the reward {values[wrong[0]]:g} is beyond {MAX_REWARD:g}"
+            walk.fail(finding, "scale it", at=first + int(wrong[0]))
         self.into.rewards.set_rules(cell, values, line)
 
     def _check_range(self, values: FloatArray, first: int) -> None:
+        """Note a probability outside 0 to 1; `first` is the token of the first value."""
         wrong = np.flatnonzero((values < 0) | (values > 1 + SLACK))
         if wrong.size:
-            found = f"the probability {values[wrong[0]]:g} is not between 0 and 1"
-            self.walk.fail(found, at=first + int(wrong[0]))
+            finding = f"the probability {values[wrong[0]]:g} is not between 0 and 1"
+            self.walk.fail(finding, at=first + int(wrong[0]))
+
+
+_EXAMPLE = """opaq: 1
+pomdp: FILE
+observer: {from: model}                  # the observer sees the model's own observations
+secret: {initial_state: true}
+horizon: 10"""
+POMDP = model_format("pomdp", ".pomdp", reader=read_pomdp, example=_EXAMPLE)

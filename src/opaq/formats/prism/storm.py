@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from opaq.errors import Fault, InputError, check_numbers, check_path, check_types
 from opaq.files import read_bytes
+from opaq.formats.format import Format, model_format
 from opaq.formats.names import entry_names
-from opaq.formats.registry import Format, ending_of, endings, format_of, formats_of
+from opaq.formats.policies import write_chain
 from opaq.formats.umb.reader import deadlock_warning, read_umb
 from opaq.model.arrays import FloatArray, IntArray, floats
 from opaq.model.checks import MAX_REWARD
@@ -39,16 +40,21 @@ _DEFINED = re.compile(r"\b(?:const(?:\s+(?:int|double|bool))?|formula)\s+([A-Za-
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def observable_values(
+def _observable_values(
     source: str, variables: Mapping[str, NDArray[Any]], constants: Mapping[str, Any]
 ) -> dict[str, NDArray[Any]]:
-    """Observable -> its value in every state; an ExpressionError if the source is beyond what is read here."""
+    """Return observable -> its value in every state, read from a PRISM source.
+
+    variables, constants: the values of the names in it.
+    Raises ExpressionError if the source is beyond what is read here.
+    """
     source = _COMMENT.sub("", source)
     names = _Names(dict(_DEFINED.findall(source)), {**variables, **constants})
     return {name: names.value(text) for name, text in _observables(source)}
 
 
 def _observables(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the expression of every observable."""
     for listed in _LISTED.findall(source):
         for name in _NAME.findall(listed):
             yield name, name
@@ -57,13 +63,17 @@ def _observables(source: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(slots=True)
 class _Names:
-    """Formulas and constants by their definitions, evaluated when they are first asked for."""
+    """Formulas and constants by their definitions, evaluated when they are first needed."""
 
     definitions: dict[str, str]
     known: dict[str, Any]
     open: set[str] = field(default_factory=set)
 
     def value(self, text: str) -> NDArray[Any]:
+        """Return the value of an expression, after those of the definitions it uses.
+
+        Raises ExpressionError for a circle.
+        """
         for name in _NAME.findall(text):
             if name in self.known or name not in self.definitions:
                 continue
@@ -74,8 +84,13 @@ class _Names:
         return evaluate(text, self.known)
 
 
-def agree(values: Mapping[str, NDArray[Any]], seen: NDArray[np.int64], count: int) -> dict[str, NDArray[Any]] | None:
-    """The value of every observable for every observation; None if two states that look alike differ in one."""
+def _share_values(
+    values: Mapping[str, NDArray[Any]], seen: NDArray[np.int64], count: int
+) -> dict[str, NDArray[Any]] | None:
+    """Return observable -> its value for every observation; None if two states that look alike differ in one.
+
+    values: observable -> [state]; seen: [state] -> observation; count: how many observations there are.
+    """
     present, first = np.unique(seen, return_index=True)
     if present.size != count or not values:
         return None
@@ -84,7 +99,7 @@ def agree(values: Mapping[str, NDArray[Any]], seen: NDArray[np.int64], count: in
 
 
 MEMORY = 8 << 30
-MAX_BYTES = 256 << 20  # of a model file
+_MAX_BYTES = 256 << 20  # of a model file
 _OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
 
 
@@ -114,7 +129,7 @@ def read_prism(
     source = os.fspath(path)
     format, constants = _format(source), constants or {}
     kind = format.name
-    content = read_bytes(path, max_bytes=MAX_BYTES)
+    content = read_bytes(path, max_bytes=_MAX_BYTES)
     if importlib.util.find_spec("stormpy") is None:
         raise InputError([Fault("", f"{kind.upper()} models need stormpy", format.how_to_install)], source)
     with tempfile.TemporaryDirectory(prefix="opaq-") as folder:
@@ -125,20 +140,25 @@ def read_prism(
         imported = _read(Path(folder) / "model.umb", source, reward, report)
     if kind != "prism":
         return imported
-    return _with_observation_names(imported, content.decode("utf-8", errors="replace"), constants)
+    return _name_observations(imported, content.decode("utf-8", errors="replace"), constants)
 
 
 def _format(source: str) -> Format:
-    """The format that Storm is told to read."""
-    format, built = format_of(source), tuple(known for known in formats_of("model") if known.extra == "storm")
-    if format is None or format not in built:
-        known = f"one of {', '.join(endings(built))}"
-        raise InputError([Fault("", f"the ending '{ending_of(source)}' is unknown", known)], source)
-    return format
+    """Return the format that the ending of a file names. Raises InputError when Storm does not read it."""
+    formats = (PRISM, JANI, DRN)
+    for format in formats:
+        if source.lower().endswith(format.endings):
+            return format
+    endings = ", ".join(ending for format in formats for ending in format.endings)
+    ending = os.path.splitext(source.lower())[1]
+    raise InputError([Fault("", f"the ending '{ending}' is unknown", f"one of {endings}")], source)
 
 
 def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Let the child answer, and turn every way it can end badly into an InputError."""
+    """Return the child's report. Raises InputError for every way in which it can end badly.
+
+    folder: where request, report and model are exchanged; source: the file that errors name.
+    """
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     code = _child(folder, request["seconds"])
     report: dict[str, Any] = {}
@@ -150,7 +170,7 @@ def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any
 
 
 def _child(folder: Path, seconds: float) -> int | None:
-    """The child's exit code; None if it had to be stopped. It never outlives this call."""
+    """Return the child's exit code; None if it had to be stopped. It never outlives this call."""
     # -P: a file of the user's that happens to be called like a module is not imported.
     command = [sys.executable, "-P", "-m", "opaq.formats.prism.storm_child", str(folder / "request.json")]
     with open(folder / "output.txt", "wb") as output:
@@ -168,19 +188,24 @@ def _child(folder: Path, seconds: float) -> int | None:
 
 
 def _abandon(child: subprocess.Popen[bytes], folder: Path) -> None:
-    """When this process is ended at once: neither child nor folder is left behind."""
+    """Leave neither child nor folder behind when this process is ended at once."""
     child.kill()
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, Any]) -> Fault:
+    """Return the fault for a child that failed.
+
+    code: its exit code; None when it ran out of time.
+    message: what it reported; empty: the last line it printed is taken.
+    """
     if code is None:
-        found = f"Storm did not finish within {request['seconds']:g} seconds"
-        return Fault("", found, "is a variable unbounded? Else give it more time")
-    said = message or _last_words(folder / "output.txt")
+        finding = f"Storm did not finish within {request['seconds']:g} seconds"
+        return Fault("", finding, "is a variable unbounded? Else give it more time")
+    said = message or _last_line(folder / "output.txt")
     if any(sign in said for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
-        found = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
-        return Fault("", found, "is a variable unbounded? Else raise the limit")
+        finding = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
+        return Fault("", finding, "is a variable unbounded? Else raise the limit")
     if code == -signal.SIGFPE:
         return Fault("", "Storm crashed on an arithmetic fault (SIGFPE)", "look for a division by zero in the model")
     if code < 0:
@@ -189,8 +214,8 @@ def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, A
     return Fault("", f"Storm: {said or f'exit code {code}'}", advice)
 
 
-def _last_words(output: Path) -> str:
-    """The last line the child printed."""
+def _last_line(output: Path) -> str:
+    """Return the last line that the child printed."""
     with open(output, "rb") as file:
         file.seek(max(0, output.stat().st_size - 4096))
         lines = file.read().decode(errors="replace").split("\n")
@@ -198,27 +223,34 @@ def _last_words(output: Path) -> str:
 
 
 def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any]) -> Imported:
-    """Read what Storm wrote; faults are told of the file the user knows."""
+    """Read the UMB file that Storm wrote; faults name the file that the user knows.
+
+    reward: the structure to take; by default the first of the source, while UMB sorts them by name.
+    report: what UMB does not hold: the order of rewards, and the deadlock states.
+    """
     try:
         # UMB keeps rewards by the alphabet; the first of the source is meant.
         wanted = reward or next(iter(report["rewards"]), None)
-        return _with_deadlocks(read_umb(model, reward=wanted), report["deadlocks"], wanted)
+        return _add_deadlock_rewards(read_umb(model, reward=wanted), report["deadlocks"], wanted)
     except InputError as error:
         # The user never saw the members of the file in between.
         faults = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
         raise InputError(faults, source) from None
 
 
-def _with_deadlocks(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
-    """The rewards of deadlock states, which Storm leaves out and PRISM counts, added to the loops Storm gave them."""
+def _add_deadlock_rewards(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
+    """Return the model with the rewards of deadlock states, which Storm leaves out and PRISM counts.
+
+    They are added to the loops that Storm gave these states.
+    """
     if not deadlocks:
         return imported
     mdp, earned = imported.mdp, deadlocks["rewards"]
     names = [mdp.states[state] for state in deadlocks["states"]]
-    found = deadlock_warning(names)
+    finding = deadlock_warning(names)
     if earned is None:
-        found = found.replace("where the state's reward is earned", "where Storm counts no reward")
-    warnings = (*imported.warnings, Fault("deadlocks", found))
+        finding = finding.replace("where the state's reward is earned", "where Storm counts no reward")
+    warnings = (*imported.warnings, Fault("deadlocks", finding))
     if not earned:
         return replace(imported, warnings=warnings)
     choices = mdp.choice_start[deadlocks["states"]]
@@ -228,28 +260,39 @@ def _with_deadlocks(imported: Imported, deadlocks: Mapping[str, Any], wanted: st
 
 
 def _add_rewards(amounts: FloatArray, choices: IntArray, more: Sequence[float] | None) -> FloatArray:
+    """Return the rewards of choices with `more` added to some. Raises InputError when one grows too large."""
     if more is None:
         return amounts
     total = amounts.copy()
     total[choices] += more
     wrong = np.flatnonzero(~(np.abs(total) <= MAX_REWARD))
     if wrong.size:
-        found = f"the reward of a deadlock state is {total[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
-        raise InputError([Fault("", found, "scale the rewards down")])
+        finding = f"the reward of a deadlock state is {total[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
+        raise InputError([Fault("", finding, "scale the rewards down")])
     return floats(total)
 
 
-def _with_observation_names(imported: Imported, text: str, constants: Mapping[str, Any]) -> Imported:
-    """Observations named by the values of the observables, where the source tells them."""
+def _name_observations(imported: Imported, text: str, constants: Mapping[str, Any]) -> Imported:
+    """Return the model with observations named by the values of the observables, where the source gives them."""
     if imported.observer is None:
         return imported
     seen, count = imported.observer.emission.columns, len(imported.observer.observations)
     try:
-        values = agree(observable_values(text, imported.variables, constants), seen, count)
+        values = _share_values(_observable_values(text, imported.variables, constants), seen, count)
     except (ExpressionError, RecursionError):
         values = None
     if values is None:
-        found = f"the values of the observables could not be told: observations are named o0 to o{count - 1}"
-        return replace(imported, warnings=(*imported.warnings, Fault("observables", found)))
+        finding = f"the values of the observables could not be told: observations are named o0 to o{count - 1}"
+        return replace(imported, warnings=(*imported.warnings, Fault("observables", finding)))
     names = entry_names(values, count, prefix="o")
     return replace(imported, observer=Observer(observations=names, emission=imported.observer.emission))
+
+
+def _storm_format(name: str, *endings: str, **others: Any) -> Format:
+    """Return the format of a model that Storm builds; `others` are further fields of Format."""
+    return model_format(name, *endings, reader=read_prism, extra="storm", **others)
+
+
+PRISM = _storm_format("prism", ".prism", ".nm", ".pm", ".sm", options=("constants", "reward"))
+JANI = _storm_format("jani", ".jani", options=("constants", "reward"))
+DRN = _storm_format("drn", ".drn", options=("reward",), writers={"policy": write_chain})

@@ -21,11 +21,11 @@ _LINE = re.compile(r"^\t(?!\[)(.*?\S): (.*);$", re.MULTILINE)
 
 
 class RefusedError(Exception):
-    """The model cannot be used; the message is for the user."""
+    """Raised for a model that cannot be used; the message is for the user."""
 
 
 def main(request_file: str) -> None:
-    """Answer one request; whatever goes wrong is told in report.json."""
+    """Answer one request; whatever goes wrong is written to report.json."""
     folder = Path(request_file).parent
     request = json.loads(Path(request_file).read_text(encoding="utf-8"))
     _limit(request["memory"], request["seconds"])
@@ -51,6 +51,7 @@ def _limit(memory: int, seconds: float) -> None:
 
 
 def _answer(request: Mapping[str, Any], target: Path) -> dict[str, Any]:
+    """Build the model of a request, write it as UMB to `target`, and return what UMB does not hold."""
     import stormpy  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     kind = request["kind"]
@@ -74,12 +75,18 @@ def _answer(request: Mapping[str, Any], target: Path) -> dict[str, Any]:
 
 
 def _parse(stormpy: Any, kind: str, path: str) -> Any:
+    """Return the program or the JANI model of a file."""
     if kind == "jani":
         return stormpy.parse_jani_model(path)[0]
     return stormpy.parse_prism_program(path, prism_compatibility=True)
 
 
 def _instantiate(stormpy: Any, program: Any, constants: Mapping[str, Any]) -> Any:
+    """Return the program with its constants filled in.
+
+    constants: name -> value. Raises RefusedError for names that the model does not have and for constants without a
+        value.
+    """
     known = [constant.name for constant in program.constants]
     strange = [name for name in constants if name not in known]
     if strange:
@@ -95,6 +102,7 @@ def _instantiate(stormpy: Any, program: Any, constants: Mapping[str, Any]) -> An
 def _build(stormpy: Any, program: Any) -> Any:
     # Storm's own checks also refuse 13 times 1/13 for not being 1. States out of bounds are asked for instead, and
     # probabilities are checked by the reader.
+    """Return the model. Raises RefusedError, or Storm's own error, when a variable leaves its range."""
     model = stormpy.build_model(program, options=_options(stormpy, checks=False))
     if not model.labeling.contains_label("out_of_bounds"):
         return model
@@ -103,6 +111,7 @@ def _build(stormpy: Any, program: Any) -> Any:
 
 
 def _options(stormpy: Any, *, checks: bool) -> Any:
+    """Return Storm's options: all labels, rewards, valuations and choice labels."""
     options = stormpy.BuilderOptions()
     options.set_build_all_labels(True)
     options.set_build_all_reward_models(True)
@@ -114,10 +123,10 @@ def _options(stormpy: Any, *, checks: bool) -> Any:
 
 
 def _deadlocks(stormpy: Any, program: Any, model: Any, *, known: bool) -> dict[str, Any]:
-    """The states without an enabled command, which Storm gives a loop but no reward, and their rewards.
+    """Return the states without an enabled command, which Storm gives a loop but no reward, and their rewards.
 
     PRISM counts the rewards of such states (not those of transitions). {} when there are none; `rewards` is None when
-    they cannot be told.
+    they are not known.
     """
     states = list(model.labeling.get_states("deadlock")) if model.labeling.contains_label("deadlock") else []
     if not states:
@@ -130,7 +139,10 @@ def _deadlocks(stormpy: Any, program: Any, model: Any, *, known: bool) -> dict[s
 
 
 def _state_rewards(stormpy: Any, program: Any, model: Any, states: list[int]) -> dict[str, list[float]]:
-    """Reward structure -> what the states earn by its lines `guard : value;`, read as Storm prints them."""
+    """Return reward structure -> what the states earn by its lines `guard : value;`.
+
+    The lines are read as Storm prints the program, with constants and formulas filled in, and evaluated state by state.
+    """
     manager, valuations = program.expression_manager, model.state_valuations
     variables = valuations.get_all_variables()
     parser = stormpy.expressions.ExpressionParser(manager)
@@ -152,12 +164,14 @@ def _state_rewards(stormpy: Any, program: Any, model: Any, states: list[int]) ->
 
 
 def _literal(manager: Any, value: Any) -> Any:
+    """Return a value as an expression of Storm."""
     if isinstance(value, bool):
         return manager.boolean(value)
     return manager.integer(value) if isinstance(value, int) else manager.rational(float(value))
 
 
 def _reward_names(program: Any) -> list[str]:
+    """Return the names of the reward structures, in order."""
     return [model.name or "default" for model in program.reward_models]
 
 

@@ -1,4 +1,8 @@
-"""The inside of a UMB file: the tar archive in memory, its index, and values of the declared types."""
+"""The inside of a UMB file: the tar archive in memory, its index, and values of the declared types.
+
+Nothing in a file is trusted: sizes are held against the bytes that are there, archives may grow only so far when they
+are decompressed, and members that are links or lead out of the archive are refused.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,12 @@ from typing import IO, Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.errors import Fault, Faults, InputError, escape_invisible
+from opaq.errors import Fault, Faults, InputError
 from opaq.files import read_bytes
 from opaq.model.arrays import FloatArray, frozen
 
 MAX_BYTES = 2 << 30  # once decompressed
-MAX_GROWTH = 50  # times its own size an archive may become; models reach 5 to 20
+_MAX_GROWTH = 50  # times its own size an archive may become; models reach 5 to 20
 _FREE_GROWTH = 64 << 20  # what any archive may become, however small it is
 _MAX_MEMBERS = 100_000
 _PIECE = 4 << 20
@@ -39,39 +43,45 @@ class Archive:
     source: str
     members: Mapping[str, memoryview]
 
-    def fail(self, member: str, found: str, advice: str = "") -> NoReturn:
-        """Refuse the file for what was found in one member."""
-        raise InputError([Fault(member, found, advice)], self.source)
+    def fail(self, member: str, finding: str, advice: str = "") -> NoReturn:
+        """Raise InputError for a fault in one member."""
+        raise InputError([Fault(member, finding, advice)], self.source)
 
     def bytes(self, member: str) -> memoryview:
-        """The content of a member that must be there."""
+        """Return the content of a member that must be there."""
         if member not in self.members:
             self.fail(member, "is missing from the archive")
         return self.members[member]
 
     def array(self, member: str, dtype: str, count: int) -> NDArray[Any]:
-        """`count` little-endian entries, without a copy; the declared count must be what is there."""
+        """Return `count` little-endian entries of a member, without a copy.
+
+        dtype: as NumPy writes it, e.g. "<u8". Raises InputError unless the member has exactly that many bytes.
+        """
         content, size = self.bytes(member), np.dtype(dtype).itemsize
         if len(content) != count * size:
             self.fail(member, f"holds {len(content):,} bytes, but {count:,} entries of {size} bytes are declared")
         return np.frombuffer(content, dtype=dtype)
 
     def bits(self, member: str, count: int) -> NDArray[np.bool_]:
-        """`count` bits, the lowest of a byte first, filled up to whole bytes or 8-byte words."""
+        """Return `count` bits, the lowest of a byte first, filled up to whole bytes or 8-byte words."""
         content = self.bytes(member)
         if not (count + 7) // 8 <= len(content) <= (count + 63) // 64 * 8:
             self.fail(member, f"holds {len(content):,} bytes, but {count:,} bits are declared")
         return np.unpackbits(np.frombuffer(content, np.uint8), count=count, bitorder="little").astype(bool)
 
     def offsets(self, member: str, rows: int, entries: int) -> NDArray[np.int64]:
-        """Where every row starts, and the end: from 0 to `entries`, never falling."""
+        """Return the first entry of every row, and the end.
+
+        rows, entries: the declared numbers. Raises InputError unless the offsets rise from 0 to `entries`.
+        """
         starts = self.array(member, "<u8", rows + 1)
         if starts[0] != 0 or starts[-1] != entries or (starts[1:] < starts[:-1]).any():
             self.fail(member, f"must rise from 0 to {entries:,}, the declared number of entries")
         return starts.astype(np.int64)
 
     def indices(self, member: str, dtype: str, count: int, *, below: int) -> NDArray[np.int64]:
-        """`count` numbers, each below `below`."""
+        """Return `count` numbers, each below `below`. Raises InputError that names the first one that is not."""
         numbers = self.array(member, dtype, count)
         if count and int(numbers.max()) >= below:
             first = int(np.argmax(numbers >= below))
@@ -79,7 +89,7 @@ class Archive:
         return numbers.astype(np.int64)
 
     def strings(self, folder: str, count: int) -> list[str]:
-        """`count` texts, stored end to end beside their offsets."""
+        """Return `count` texts, stored end to end beside their offsets."""
         text = bytes(self.members.get(f"{folder}/strings.bin", b""))
         ends = self.offsets(f"{folder}/string-mapping.bin", count, len(text)).tolist()
         try:
@@ -89,7 +99,11 @@ class Archive:
 
 
 def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Archive:
-    """Read a tar archive, plain or compressed with gzip, xz or bzip2; what is not a plain file inside is refused."""
+    """Read a tar archive, plain or compressed with gzip, xz or bzip2; what is not a plain file inside is refused.
+
+    max_bytes: the most that the archive may have, stored and decompressed.
+    Raises InputError for a file that is damaged, too large or no archive.
+    """
     source = os.fspath(path)
     stored = read_bytes(path, max_bytes=max_bytes, advice="raise the limit if the file is trusted")
     try:
@@ -103,36 +117,40 @@ def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
         raise _refuse(source, f"is not a whole tar archive: {error}", "a UMB file is one") from None
 
 
-def _refuse(source: str, found: str, advice: str = "", *, member: str = "") -> InputError:
-    return InputError([Fault(member, found, advice)], source)
+def _refuse(source: str, finding: str, advice: str = "", *, member: str = "") -> InputError:
+    """Return the InputError for a file, or for one of its members."""
+    return InputError([Fault(member, finding, advice)], source)
 
 
 def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None:
-    """The tar archive inside; unpacked piece by piece, so that a small file cannot fill the memory. None: it is one."""
+    """Return the tar archive inside a compressed file; None when the file is one itself.
+
+    It is unpacked piece by piece, so that a small file cannot fill the memory.
+    """
     opener = next((opener for magic, opener in _OPENERS.items() if stored.startswith(magic)), None)
     if opener is None:
         return None
-    limit = min(max_bytes, max(_FREE_GROWTH, MAX_GROWTH * len(stored)))
+    limit = min(max_bytes, max(_FREE_GROWTH, _MAX_GROWTH * len(stored)))
     content = io.BytesIO()
     with cast(IO[bytes], opener(io.BytesIO(stored), "rb")) as stream:
         while piece := stream.read(min(_PIECE, limit + 1 - content.tell())):
             content.write(piece)
             if content.tell() > limit:
-                found = f"has {len(stored):,} bytes and more than {limit:,} bytes once decompressed"
+                finding = f"has {len(stored):,} bytes and more than {limit:,} bytes once decompressed"
                 advice = "raise the limit if it is trusted" if limit == max_bytes else "store it without compression"
-                raise _refuse(source, found, advice)
+                raise _refuse(source, finding, advice)
     content.seek(0)
     return content
 
 
 def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, memoryview]:
-    """Name -> content of every plain file, as a part of `view`, without a copy."""
+    """Return name -> content of every plain file, as a part of `view`, without a copy."""
     members: dict[str, memoryview] = {}
     with tarfile.open(fileobj=content, mode="r:") as archive:
         for count, entry in enumerate(archive):
             if count >= _MAX_MEMBERS:
                 raise _refuse(source, f"has more than {_MAX_MEMBERS:,} members")
-            fault = _suspicious(entry, members, len(view))
+            fault = _find_fault(entry, members, len(view))
             if fault:
                 raise _refuse(source, fault, member=_escape_name(entry.name))
             if not entry.isdir():
@@ -140,8 +158,11 @@ def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, me
     return members
 
 
-def _suspicious(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
-    """Why an entry is refused, or nothing."""
+def _find_fault(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
+    """Return why an entry of a tar archive is refused, or nothing.
+
+    members: those so far; length: the bytes of the archive.
+    """
     path = PurePosixPath(entry.name)
     if path.is_absolute() or ".." in path.parts or "\\" in entry.name or "\0" in entry.name:
         return "leads out of the archive"
@@ -157,11 +178,12 @@ def _suspicious(entry: tarfile.TarInfo, members: Mapping[str, memoryview], lengt
 
 
 def _escape_name(name: str) -> str:
+    """Return the name of a member for a message."""
     return escape_invisible(name[:200])
 
 
-def archive_bytes(members: Mapping[str, bytes], *, compressed: bool) -> bytes:
-    """The tar archive of some members; the same members give the same bytes."""
+def pack_archive(members: Mapping[str, bytes], *, compressed: bool) -> bytes:
+    """Return the tar archive of some members; the same members give the same bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in members.items():
@@ -186,7 +208,7 @@ class NumberType:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class _Field:
     """One variable of a valuation: which bits of an entry hold it."""
 
     name: str
@@ -197,10 +219,13 @@ class Field:
 
 
 def kind_of(archive: Archive, declared: Any, where: str) -> NumberType:
-    """The type that the index declares."""
+    """Return the type that the index declares.
+
+    declared: the JSON value; where: its path, for errors. Raises InputError for types that cannot be read.
+    """
     if not isinstance(declared, dict) or declared.get("type") not in list(_DEFAULT_BITS):  # it may be of any type
-        shown = declared.get("type") if isinstance(declared, dict) else declared
-        archive.fail(INDEX, f"{where}: the type {shown!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
+        name = declared.get("type") if isinstance(declared, dict) else declared
+        archive.fail(INDEX, f"{where}: the type {name!r} cannot be read", f"one of {', '.join(_DEFAULT_BITS)}")
     name = declared["type"]
     bits = declared.get("size", _DEFAULT_BITS[name])
     if type(bits) is not int or not 0 < bits <= _MAX_BITS:
@@ -209,18 +234,21 @@ def kind_of(archive: Archive, declared: Any, where: str) -> NumberType:
 
 
 def numbers(archive: Archive, member: str, kind: NumberType, count: int) -> FloatArray:
-    """`count` numbers of the declared type, as float64."""
+    """Return `count` numbers of the declared type, as float64.
+
+    Doubles, whole numbers of 8 to 64 bits, and fractions of two whole numbers of one size are read.
+    """
     if kind == NumberType("double", 64):
         return archive.array(member, "<f8", count).astype(np.float64)
     if kind.name in ("int", "uint") and kind.bits in (8, 16, 32, 64):
         return archive.array(member, f"<{kind.name[0]}{kind.bits // 8}", count).astype(np.float64)
     if kind.name != "rational" or kind.bits % 128:
         archive.fail(member, f"numbers of type {kind.name} with {kind.bits} bits cannot be read")
-    return _fractions(archive.array(member, "<u8", count * (kind.bits // 64)).reshape(count, kind.bits // 64))
+    return _divide_words(archive.array(member, "<u8", count * (kind.bits // 64)).reshape(count, kind.bits // 64))
 
 
-def _fractions(words: NDArray[np.uint64]) -> FloatArray:
-    """Signed numerator and unsigned denominator, lowest word first."""
+def _divide_words(words: NDArray[np.uint64]) -> FloatArray:
+    """Return fractions from a signed numerator and an unsigned denominator, lowest word first."""
     half = words.shape[1] // 2
     over, under = words[:, :half], words[:, half:]
     negative = over[:, -1] >> np.uint64(63) == 1
@@ -231,15 +259,19 @@ def _fractions(words: NDArray[np.uint64]) -> FloatArray:
 
 
 def _join_words(words: NDArray[np.uint64]) -> FloatArray:
+    """Return unsigned numbers of several 64-bit words, lowest first, as floats."""
     with np.errstate(over="ignore"):
         return np.asarray(words.astype(np.float64) @ np.ldexp(1.0, 64 * np.arange(words.shape[1])), dtype=np.float64)
 
 
-def fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[Field], int]:
-    """The variables of one valuation class, and how many bytes an entry takes."""
+def _fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[_Field], int]:
+    """Return the variables of one valuation class, and how many bytes an entry takes.
+
+    declared: the JSON list of variables and paddings, one after the other without gaps; where: its path, for errors.
+    """
     if not isinstance(declared, list):
         archive.fail(INDEX, f"{where}: a list of variables is expected")
-    fields: list[Field] = []
+    fields: list[_Field] = []
     bit = 0
     for position, entry in enumerate(declared):
         if not isinstance(entry, dict):
@@ -254,7 +286,7 @@ def fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[Field],
         offset = entry.get("offset", 0)
         if type(offset) is not int or abs(offset) > 2**63:
             archive.fail(INDEX, f"{where}[{position}].offset: {offset!r} is not a 64-bit number")
-        fields.append(Field(name, kind, bit + optional, offset, optional))
+        fields.append(_Field(name, kind, bit + optional, offset, optional))
         bit += kind.bits + optional
     if bit % 8 or bit > 8 * _MAX_BITS:
         archive.fail(INDEX, f"{where}: the variables take {bit} bits, not a whole number of bytes")
@@ -262,29 +294,31 @@ def fields_of(archive: Archive, declared: Any, where: str) -> tuple[list[Field],
 
 
 def _whole(archive: Archive, value: Any, where: str) -> int:
+    """Return a number of bits; anything else is refused."""
     if type(value) is not int or not 0 <= value <= _MAX_BITS:
         archive.fail(INDEX, f"{where}: {value!r} is not a number of bits")
     return value
 
 
-def readable(field: Field) -> bool:
-    """Whether the variable is of a type that NumPy can hold."""
+def _is_readable(field: _Field) -> bool:
+    """Return whether the variable is of a type that NumPy can hold."""
     return field.kind == NumberType("double", 64) or (
         field.kind.name in ("bool", "int", "uint") and field.kind.bits <= 64
     )
 
 
-def variable(entries: NDArray[np.uint8], field: Field) -> NDArray[Any]:
-    """The value of one variable in every entry; one that is not there is NaN."""
+def variable(entries: NDArray[np.uint8], field: _Field) -> NDArray[Any]:
+    """Return the value of one variable in every entry; one that is not there is NaN."""
     raw = _bits(entries, field.first_bit, field.kind.bits)
-    value = _read_typed(raw, field)
+    value = _convert_type(raw, field)
     if not field.optional:
         return value
     there = _bits(entries, field.first_bit - 1, 1) == 1
     return value if there.all() else np.where(there, value.astype(np.float64), np.nan)
 
 
-def _read_typed(raw: NDArray[np.uint64], field: Field) -> NDArray[Any]:
+def _convert_type(raw: NDArray[np.uint64], field: _Field) -> NDArray[Any]:
+    """Return raw bits as values of the declared type."""
     if field.kind.name == "double":
         return raw.view(np.float64)
     if field.kind.name == "bool":
@@ -296,17 +330,17 @@ def _read_typed(raw: NDArray[np.uint64], field: Field) -> NDArray[Any]:
 
 
 def _bits(entries: NDArray[np.uint8], first: int, width: int) -> NDArray[np.uint64]:
-    """Bits first .. first + width - 1 of every entry, the lowest bit of the lowest byte first."""
+    """Return bits first .. first + width - 1 of every entry, the lowest bit of the lowest byte first."""
     byte, shift = divmod(first, 8)
     value = np.zeros(len(entries), dtype=np.uint64)
     for position in range((shift + width + 7) // 8):
         part = entries[:, byte + position].astype(np.uint64)
-        place = 8 * position - shift
-        value |= part << np.uint64(place) if place >= 0 else part >> np.uint64(-place)
+        offset = 8 * position - shift
+        value |= part << np.uint64(offset) if offset >= 0 else part >> np.uint64(-offset)
     return value if width == 64 else value & np.uint64((1 << width) - 1)
 
 
-MAX_STATES = 5_000_000
+_MAX_STATES = 5_000_000
 _MAX_INDEX = 8 << 20
 _VERSIONS = (0, 1)
 _MAX_COUNT = 1 << 40
@@ -316,7 +350,10 @@ _HELPERS = {"_OutOfBoundsBit"}  # not a variable of the model
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An archive, its index, and the warnings so far."""
+    """An archive, its index, and the warnings so far.
+
+    system: the description of the transition system; counts: the declared numbers of states, choices and so on.
+    """
 
     archive: Archive
     index: Mapping[str, Any]
@@ -326,7 +363,7 @@ class Reading:
 
 
 def open_index(archive: Archive) -> Reading:
-    """The index of an archive; refused unless it declares a model that can be read."""
+    """Return the index of an archive. Raises InputError unless it declares a model that can be read."""
     content = archive.bytes(INDEX)
     if len(content) > _MAX_INDEX:
         archive.fail(INDEX, f"has {len(content):,} bytes; the limit is {_MAX_INDEX:,}")
@@ -347,12 +384,13 @@ def open_index(archive: Archive) -> Reading:
         archive.fail(INDEX, f"the model is a game of {counts['players']} players", "at most one player can be read")
     if not counts["states"]:
         archive.fail(INDEX, "the model has no states")
-    if counts["states"] > MAX_STATES:
-        archive.fail(INDEX, f"the model has {counts['states']:,} states", f"at most {MAX_STATES:,} can be read")
+    if counts["states"] > _MAX_STATES:
+        archive.fail(INDEX, f"the model has {counts['states']:,} states", f"at most {_MAX_STATES:,} can be read")
     return Reading(archive, index, system, counts)
 
 
 def _count(archive: Archive, system: Mapping[str, Any], name: str) -> int:
+    """Return a declared count, which must be a whole number that is not absurd."""
     value = system.get(f"#{name}", 0)
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
         archive.fail(INDEX, f"transition-system.#{name} is {value!r}, not a count")
@@ -360,7 +398,10 @@ def _count(archive: Archive, system: Mapping[str, Any], name: str) -> int:
 
 
 def valuations(reading: Reading, entity: str, count: int) -> dict[str, NDArray[Any]]:
-    """Variable -> its value for every state (or observation)."""
+    """Return variable -> its value for every state (or observation).
+
+    Variables of other types are left out with a warning.
+    """
     declared = mapping(reading, mapping(reading, reading.index, "valuations"), entity)
     if not declared:
         return {}
@@ -369,16 +410,16 @@ def valuations(reading: Reading, entity: str, count: int) -> dict[str, NDArray[A
     if not isinstance(classes, list) or len(classes) != 1 or not isinstance(classes[0], dict):
         reading.faults.warn(where, "valuations of several classes are not read", "the entries are named by number")
         return {}
-    fields, size = fields_of(reading.archive, classes[0].get("variables"), f"{where}.classes[0].variables")
+    fields, size = _fields_of(reading.archive, classes[0].get("variables"), f"{where}.classes[0].variables")
     entries = reading.archive.array(member, "u1", count * size).reshape(count, size)
-    for skipped in [entry.name for entry in fields if not readable(entry)]:
+    for skipped in [entry.name for entry in fields if not _is_readable(entry)]:
         reading.faults.warn(f"{where}.{skipped}", "variables of this type are not read")
-    kept = [entry for entry in fields if readable(entry) and entry.name not in _HELPERS]
+    kept = [entry for entry in fields if _is_readable(entry) and entry.name not in _HELPERS]
     return {entry.name: frozen(variable(entries, entry)) for entry in kept}
 
 
 def mapping(reading: Reading, holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """A JSON object inside another; nothing is as good as an empty one."""
+    """Return a JSON object inside another; nothing is as good as an empty one."""
     value = holder.get(key)
     if value is None:
         return {}

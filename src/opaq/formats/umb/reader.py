@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opaq.errors import Faults, check_numbers, check_path, check_types, list_names
+from opaq.formats.format import model_format
 from opaq.formats.names import distinct, entry_names
 from opaq.formats.umb.archive import (
     INDEX,
@@ -23,45 +24,46 @@ from opaq.formats.umb.archive import (
     read_archive,
     valuations,
 )
-from opaq.formats.umb.writer import induced_chain, unfold_observer, write_umb
+from opaq.formats.umb.writer import induced_chain, unfold_observer, write_model, write_problem, write_umb
 from opaq.model.arrays import SLACK, FloatArray, IntArray, SparseRows, floats, frozen, ints, normalise_rows
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
 from opaq.model.observer import Observer
-from opaq.spec.transitions import ActionTable
+from opaq.spec.model_part import ActionTable
 
 _SHOWN = 5
 
 
-def read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
-    """The first choice of every state, and the branches of every choice as they are stored."""
+def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
+    """Return the first choice of every state, and the branches of every choice as they are stored."""
     archive, counts, member = reading.archive, reading.counts, "branch-to-probability.bin"
     states, choices, branches = counts["states"], counts["choices"], counts["branches"]
     targets = archive.indices("branch-to-target.bin", "<u8", branches, below=states)
-    starts = _starts(archive, "choice-to-branches.bin", choices, branches)
-    choice_start = _starts(archive, "state-to-choices.bin", states, choices)
+    starts = _read_starts(archive, "choice-to-branches.bin", choices, branches)
+    choice_start = _read_starts(archive, "state-to-choices.bin", states, choices)
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
 
-    def place(choice: int) -> str:
+    def describe(choice: int) -> str:
         state = int(state_of[choice])
         return f"state {state}, choice {choice - int(choice_start[state])}"
 
-    rows = SparseRows(starts, targets, _chances(reading), states)
-    scaled, missed, gap = _check_rows(reading, rows, member, place)
+    rows = SparseRows(starts, targets, _read_probabilities(reading), states)
+    scaled, missed, gap = _check_rows(reading, rows, member, describe)
     if missed:
-        found = f"the probabilities of {missed:,} choices miss 1 by up to {gap:.1g}: they were scaled to sum to 1"
-        reading.faults.warn(member, found)
+        finding = f"the probabilities of {missed:,} choices miss 1 by up to {gap:.1g}: they were scaled to sum to 1"
+        reading.faults.warn(member, finding)
     return choice_start, scaled
 
 
-def _starts(archive: Archive, member: str, rows: int, entries: int) -> IntArray:
-    """Where rows start; the member may be left out where every row has one entry."""
+def _read_starts(archive: Archive, member: str, rows: int, entries: int) -> IntArray:
+    """Return the first entry of every row; the member may be left out where every row has one entry."""
     if member not in archive.members and rows == entries:
         return np.arange(rows + 1)
     return archive.offsets(member, rows, entries)
 
 
-def _chances(reading: Reading) -> FloatArray:
+def _read_probabilities(reading: Reading) -> FloatArray:
+    """Return the probability of every branch; 1 where the file declares none."""
     declared, branches = reading.system.get("branch-probability-type"), reading.counts["branches"]
     if declared is None:
         return np.ones(branches)  # a choice of several branches is then refused by its sum
@@ -70,24 +72,27 @@ def _chances(reading: Reading) -> FloatArray:
 
 
 def _check_rows(
-    reading: Reading, rows: SparseRows, member: str, place: Callable[[int], str]
+    reading: Reading, rows: SparseRows, member: str, describe: Callable[[int], str]
 ) -> tuple[SparseRows, int, float]:
-    """Rows that sum to 1, how many were scaled, and by how much at most; others are refused."""
+    """Return rows that sum to 1, how many were scaled, and by how much at most.
+
+    describe: what messages call a row. Raises InputError for rows that are no distributions.
+    """
     values, row_of = rows.values, rows.row_of_entry()
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    faults = [f"{place(int(row_of[entry]))}: {values[entry]} is not a probability" for entry in wrong[:_SHOWN]]
+    faults = [f"{describe(int(row_of[entry]))}: {values[entry]} is not a probability" for entry in wrong[:_SHOWN]]
     if not wrong.size:
         done = normalise_rows(row_of, values, rows.num_rows)
         wrong = done.off
-        faults = [f"{place(int(row))}: probabilities sum to {done.sums[row]:.6g}, not 1" for row in wrong[:_SHOWN]]
-    for found in [*faults, *([f"{wrong.size - _SHOWN:,} more of the kind"] if wrong.size > _SHOWN else [])]:
-        reading.faults.error(member, found)
+        faults = [f"{describe(int(row))}: probabilities sum to {done.sums[row]:.6g}, not 1" for row in wrong[:_SHOWN]]
+    for finding in [*faults, *([f"{wrong.size - _SHOWN:,} more of the kind"] if wrong.size > _SHOWN else [])]:
+        reading.faults.error(member, finding)
     reading.faults.raise_if_any(reading.archive.source)
     return SparseRows(rows.starts, rows.columns, done.values, rows.num_columns), done.scaled.size, done.worst_gap()
 
 
-def merge_columns(rows: SparseRows) -> SparseRows:
-    """Columns ascending in every row, none twice and none zero; usually a file has them so already."""
+def _merge_columns(rows: SparseRows) -> SparseRows:
+    """Return rows with ascending columns, none twice and none zero; usually a file has them so already."""
     rising = rows.columns[1:] > rows.columns[:-1]
     first_of_row = np.zeros(rows.columns.size + 1, dtype=bool)
     first_of_row[rows.starts] = True
@@ -97,10 +102,13 @@ def merge_columns(rows: SparseRows) -> SparseRows:
     return SparseRows.from_entries(rows.row_of_entry(), rows.columns, rows.values, shape=shape)
 
 
-def without_deadlocks(
+def _add_stay(
     choices: ActionTable, states: Sequence[str], actions: tuple[str, ...], faults: Faults
 ) -> tuple[ActionTable, tuple[str, ...]]:
-    """States without a choice stay where they are for ever, by an action of its own."""
+    """Return the choices and actions with one more where a state has none: to stay there for ever.
+
+    states: their names, for the warning that is noted in `faults`.
+    """
     stuck = np.flatnonzero(np.diff(choices.choice_start) == 0)
     if not stuck.size:
         return choices, actions
@@ -120,7 +128,7 @@ def without_deadlocks(
 
 
 def deadlock_warning(states: Sequence[str]) -> str:
-    """What is done about states in which nothing can happen."""
+    """Return the warning about states in which nothing can happen."""
     count = "1 state has" if len(states) == 1 else f"{len(states):,} states have"
     stay = "stays" if len(states) == 1 else "stay"
     return (
@@ -128,8 +136,11 @@ def deadlock_warning(states: Sequence[str]) -> str:
     )
 
 
-def read_emission(reading: Reading, states: int, count: int) -> SparseRows:
-    """What is seen in every state, for sure or by chance."""
+def _read_emission(reading: Reading, states: int, count: int) -> SparseRows:
+    """Return what is seen in every state, [state, observation].
+
+    One observation, or a distribution where one is declared.
+    """
     archive, folder = reading.archive, "observations/states"
     declared = reading.system.get("observation-probability-type")
     if declared is None:
@@ -142,18 +153,18 @@ def read_emission(reading: Reading, states: int, count: int) -> SparseRows:
     chances = numbers(archive, f"{folder}/probabilities.bin", kind, entries)
     member = f"{folder}/probabilities.bin"
     scaled, _, _ = _check_rows(reading, SparseRows(starts, seen, chances, count), member, lambda row: f"state {row}")
-    return merge_columns(scaled)
+    return _merge_columns(scaled)
 
 
 __all__ = ["induced_chain", "read_umb", "unfold_observer", "write_umb"]
 
-MAX_NAMES = 1 << 30  # characters of all state names together
+_MAX_NAMES = 1 << 30  # characters of all state names together
 MAX_MARKED = 50_000_000  # states that labels mark, and likewise choices that rewards are given for
 _MAX_UNSEEN = 1 << 16  # observations that no state shows
 
 
 def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_bytes: int = MAX_BYTES) -> Imported:
-    """Read a discrete-time UMB model with at most one player; a Markov chain becomes an MDP of one choice a state.
+    """Read a discrete-time UMB model with at most one player; a Markov chain becomes an MDP of one choice per state.
 
     path: the file.
     reward: the reward structure that becomes MDP.rewards; the first if it is None.
@@ -165,14 +176,14 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
     check_types({"reward": (reward, str, "the name of a reward structure")}, optional=("reward",))
     archive = read_archive(path, max_bytes=max_bytes)
     reading = open_index(archive)
-    choice_start, transitions = read_transitions(reading)  # first: it holds the declared sizes against real bytes
+    choice_start, transitions = _read_transitions(reading)  # first: it holds the declared sizes against real bytes
     variables = valuations(reading, "states", reading.counts["states"])
     states = _state_names(reading, variables)
-    actions, choice_action = _actions(reading, choice_start)
-    rewards = _rewards(reading, choice_start, transitions)
-    choices = ActionTable(ints(choice_start), ints(choice_action), merge_columns(transitions))
-    start, labels = _start(reading), _labels(reading)
-    choices, actions = without_deadlocks(choices, states, actions, reading.faults)
+    actions, choice_action = _read_actions(reading, choice_start)
+    rewards = _read_rewards(reading, choice_start, transitions)
+    choices = ActionTable(ints(choice_start), ints(choice_action), _merge_columns(transitions))
+    start, labels = _read_start(reading), _read_labels(reading)
+    choices, actions = _add_stay(choices, states, actions, reading.faults)
     mdp = MDP(
         states=states,
         actions=actions,
@@ -188,16 +199,18 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
 
 
 def _state_names(reading: Reading, variables: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
+    """Return the names of states: those that opaq wrote, else made of their variables."""
     if "opaq/states/string-mapping.bin" in reading.archive.members:
         return distinct(reading.archive.strings("opaq/states", reading.counts["states"]))
     count, longest = reading.counts["states"], sum(len(name) + 22 for name in variables)
-    if count * longest > MAX_NAMES:
-        found = f"the names of {count:,} states, one by {len(variables):,} variables, would take {count * longest:,}"
-        reading.archive.fail("valuations.states", f"{found} characters; the limit is {MAX_NAMES:,}")
+    if count * longest > _MAX_NAMES:
+        finding = f"the names of {count:,} states, one by {len(variables):,} variables, would take {count * longest:,}"
+        reading.archive.fail("valuations.states", f"{finding} characters; the limit is {_MAX_NAMES:,}")
     return entry_names(variables, count, prefix="s")
 
 
-def _start(reading: Reading) -> FloatArray:
+def _read_start(reading: Reading) -> FloatArray:
+    """Return the start: the distribution that opaq wrote, else every initial state as likely."""
     archive, counts = reading.archive, reading.counts
     if not counts["initial-states"]:
         archive.fail(INDEX, "the model has no initial state")
@@ -211,13 +224,13 @@ def _start(reading: Reading) -> FloatArray:
             archive.fail(member, "is not a distribution over the states")
         return floats(start)
     if counts["initial-states"] > 1:
-        found = f"{counts['initial-states']} initial states: each is taken to be equally likely"
-        reading.faults.warn("start", found, "the problem file can state another start")
+        finding = f"{counts['initial-states']} initial states: each is taken to be equally likely"
+        reading.faults.warn("start", finding, "the problem file can state another start")
     return floats(initial / initial.sum())
 
 
-def _actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, ...], IntArray]:
-    """The action names, and the action of every choice; no state has two choices of one action."""
+def _read_actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, ...], IntArray]:
+    """Return the action names, and the action of every choice; no state has two choices of one action."""
     position = np.arange(choice_start[-1]) - np.repeat(choice_start[:-1], np.diff(choice_start))
     count, folder = reading.counts["choice-actions"], "actions/choices"
     if not count or f"{folder}/values.bin" not in reading.archive.members:
@@ -226,14 +239,19 @@ def _actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, ...],
     named = f"{folder}/string-mapping.bin" in reading.archive.members
     used, chosen = np.unique(chosen, return_inverse=True)
     if not named:
-        return _apart(tuple(f"a{action}" for action in used), chosen, choice_start)
+        return _separate_choices(tuple(f"a{action}" for action in used), chosen, choice_start)
     names = [name or "tau" for name in reading.archive.strings(folder, count)]  # tau: a step without a name
     every = distinct(names)
-    return _apart(tuple(every[action] for action in used), chosen, choice_start)
+    return _separate_choices(tuple(every[action] for action in used), chosen, choice_start)
 
 
-def _apart(names: tuple[str, ...], chosen: IntArray, choice_start: IntArray) -> tuple[tuple[str, ...], IntArray]:
-    """Rename the second, third, ... choice of the same action in a state to "name.2", "name.3", ..."""
+def _separate_choices(
+    names: tuple[str, ...], chosen: IntArray, choice_start: IntArray
+) -> tuple[tuple[str, ...], IntArray]:
+    """Rename the second, third, ... choice of the same action in a state to "name.2", "name.3", ...
+
+    names: of the actions; chosen: [choice] -> action. Returns the new names and actions.
+    """
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
     key = state_of * len(names) + chosen
     order = np.argsort(key, kind="stable")
@@ -247,7 +265,7 @@ def _apart(names: tuple[str, ...], chosen: IntArray, choice_start: IntArray) -> 
 
 
 def _annotations(reading: Reading, group: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """The folder, the name and the description of every annotation of a group."""
+    """Yield the folder, the name and the description of every annotation of a group."""
     for key, declared in mapping(reading, mapping(reading, reading.index, "annotations"), group).items():
         if not isinstance(declared, dict) or not isinstance(declared.get("applies-to"), list):
             reading.archive.fail(INDEX, f"annotations.{group}.{key} does not say what it applies to")
@@ -257,7 +275,8 @@ def _annotations(reading: Reading, group: str) -> Iterator[tuple[str, str, Mappi
         yield f"annotations/{group}/{key}", name if isinstance(name, str) else key, declared
 
 
-def _labels(reading: Reading) -> dict[str, IntArray]:
+def _read_labels(reading: Reading) -> dict[str, IntArray]:
+    """Return label -> states."""
     labels: dict[str, IntArray] = {}
     total = 0
     for folder, name, declared in _annotations(reading, "aps"):
@@ -274,8 +293,8 @@ def _labels(reading: Reading) -> dict[str, IntArray]:
     return labels
 
 
-def _rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict[str, FloatArray]:
-    """Reward -> [choice]: what the state gives, what the choice gives, and what its branches give on average.
+def _read_rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict[str, FloatArray]:
+    """Return reward -> [choice]: what the state gives, what the choice gives, and what its branches give on average.
 
     States without a choice have one here: to stay.
     """
@@ -283,10 +302,10 @@ def _rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict
     num_choices = int(choice_start[-1])
     for folder, name, declared in _annotations(reading, "rewards"):
         if (len(rewards) + 1) * num_choices > MAX_MARKED:
-            found = f"{len(rewards) + 1:,} rewards for {num_choices:,} choices"
+            finding = f"{len(rewards) + 1:,} rewards for {num_choices:,} choices"
             reading.archive.fail(
                 folder,
-                f"{found} are {(len(rewards) + 1) * num_choices:,} numbers",
+                f"{finding} are {(len(rewards) + 1) * num_choices:,} numbers",
                 f"at most {MAX_MARKED:,} can be read",
             )
         total, of_state = np.zeros(num_choices), np.zeros(choice_start.size - 1)
@@ -298,21 +317,25 @@ def _rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict
             values = numbers(reading.archive, member, kind, reading.counts[entity])
             wrong = np.flatnonzero(~(np.abs(values) <= MAX_REWARD))  # NaN too
             if wrong.size:
-                found = f"entry {int(wrong[0])} is {values[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
-                reading.archive.fail(member, found, "scale the rewards down")
+                finding = f"entry {int(wrong[0])} is {values[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
+                reading.archive.fail(member, finding, "scale the rewards down")
             total += _per_choice(values, entity, choice_start, rows)
             of_state = values if entity == "states" else of_state
-        rewards[name] = _with_stay(total, of_state, choice_start)
+        rewards[name] = _insert_stay(total, of_state, choice_start)
     return rewards
 
 
-def _with_stay(values: FloatArray, of_state: FloatArray, choice_start: IntArray) -> FloatArray:
-    """A reward with what states without a choice earn for staying there: their own reward."""
+def _insert_stay(values: FloatArray, of_state: FloatArray, choice_start: IntArray) -> FloatArray:
+    """Return a reward with what states without a choice earn for staying there: their own reward."""
     stuck = np.flatnonzero(np.diff(choice_start) == 0)
     return floats(np.insert(values, choice_start[stuck], of_state[stuck])) if stuck.size else frozen(values)
 
 
 def _per_choice(values: FloatArray, entity: str, choice_start: IntArray, rows: SparseRows) -> FloatArray:
+    """Return the reward of every choice from values of states, choices or branches (`entity`).
+
+    rows: the branches of the choices; values of branches are averaged by their probabilities.
+    """
     if entity == "states":
         return np.repeat(values, np.diff(choice_start))
     if entity == "choices":
@@ -322,6 +345,7 @@ def _per_choice(values: FloatArray, entity: str, choice_start: IntArray, rows: S
 
 
 def _choose_rewards(archive: Archive, rewards: Mapping[str, FloatArray], name: str | None, choices: int) -> FloatArray:
+    """Return the rewards that become those of the model: by name, the first, or zeros."""
     if name is None:
         return floats(next(iter(rewards.values()), np.zeros(choices)))
     if name not in rewards:
@@ -331,23 +355,30 @@ def _choose_rewards(archive: Archive, rewards: Mapping[str, FloatArray], name: s
 
 
 def _observer(reading: Reading) -> Observer | None:
+    """Return the observer of the file's observations; None when it has none of states."""
     count, states = reading.counts["observations"], reading.counts["states"]
     if not count:
         return None
     if reading.system.get("observations-apply-to") != "states":
-        found = "observations of transitions are not read"
-        reading.faults.warn("observations", found, "the problem file must state the observer")
+        finding = "observations of transitions are not read"
+        reading.faults.warn("observations", finding, "the problem file must state the observer")
         return None
-    emission = read_emission(reading, states, count)
+    emission = _read_emission(reading, states, count)
     if count > _MAX_UNSEEN + emission.columns.size:
         reading.archive.fail(INDEX, f"{count:,} observations are declared for {states:,} states")
     return Observer(observations=_observation_names(reading, count), emission=emission)
 
 
 def _observation_names(reading: Reading, count: int) -> tuple[str, ...]:
+    """Return the names of observations: those that opaq wrote, else made of their variables."""
     if "opaq/observations/string-mapping.bin" in reading.archive.members:
         return distinct(reading.archive.strings("opaq/observations", count))
     # Storm 2.0 writes wrong values of observables: what it says is not taken for a name.
     if mapping(reading, reading.index, "file-data").get("tool") == "Storm":
         return entry_names({}, count, prefix="o")
     return entry_names(valuations(reading, "observations", count), count, prefix="o")
+
+
+UMB = model_format(
+    "umb", ".umb", reader=read_umb, writers={"problem": write_problem, "model": write_model}, options=("reward",)
+)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from opaq.errors import Fault, InputError
 from opaq.files import write_bytes
+from opaq.formats.format import Export
 from opaq.formats.names import distinct, entry_names
-from opaq.formats.registry import Export
-from opaq.formats.umb.archive import archive_bytes
+from opaq.formats.umb.archive import pack_archive
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, ints
 from opaq.model.mdp import MDP, Imported
 from opaq.model.observer import Observer, require_tables
@@ -25,7 +25,10 @@ from opaq.version import __version__
 
 
 def induced_chain(mdp: MDP, policy: Any) -> MDP:
-    """The Markov chain of a policy that gives every choice its probability, as an MDP of one choice a state."""
+    """Return the Markov chain of a policy, as an MDP of one choice per state.
+
+    policy: [choice] -> its probability in its state.
+    """
     policy = np.asarray(policy, dtype=np.float64)
     rows = mdp.transitions
     state_of = mdp.choice_state()
@@ -38,34 +41,35 @@ def induced_chain(mdp: MDP, policy: Any) -> MDP:
         choice_start=ints(np.arange(mdp.num_states + 1)),
         choice_action=ints(np.zeros(mdp.num_states)),
         transitions=SparseRows.from_entries(state_of[choice_of], rows.columns, weights, shape=shape),
-        rewards=floats(expected_rewards(mdp, policy, mdp.rewards)),
+        rewards=floats(_expected_rewards(mdp, policy, mdp.rewards)),
         named_rewards={},
     )
 
 
-def expected_rewards(mdp: MDP, policy: Any, values: Any) -> FloatArray:
-    """What a policy earns in every state, from what its choices earn."""
+def _expected_rewards(mdp: MDP, policy: Any, values: Any) -> FloatArray:
+    """Return [state] -> what a policy earns there, from what its choices earn."""
     weighted = np.bincount(mdp.choice_state(), weights=np.multiply(policy, values), minlength=mdp.num_states)
     return weighted.astype(np.float64)
 
 
 def unfold_observer(mdp: MDP, observer: Observer) -> tuple[MDP, Observer]:
-    """The same model for tools that know neither noisy sensors nor a start distribution.
+    """Return the same model for tools that know neither noisy sensors nor a start distribution.
 
     A state becomes one state for each observation it may show, and a first step from the new state "start", which
     is seen as "start" and rewards nothing, draws where to begin: all times move by one.
+    Raises InputError for an observer that sees actions.
     """
-    refuse_watching_actions(observer)
+    _refuse_action_observers(observer)
     pairs = observer.emission
     base, seen = pairs.row_of_entry(), pairs.columns
-    places = zip(base, seen, strict=True)
-    states = distinct([f"{mdp.states[state]}~{observer.observations[sign]}" for state, sign in places])
+    pairs_of = zip(base, seen, strict=True)
+    states = distinct([f"{mdp.states[state]}~{observer.observations[sign]}" for state, sign in pairs_of])
     counts = np.diff(mdp.choice_start)[base]
     _, choices = expand_rows(mdp.choice_start, base)
     rows = _with_observations(mdp.transitions, pairs, choices)
     first = _with_observations(SparseRows.from_dense(mdp.start[None, :]), pairs, np.zeros(1, dtype=np.int64))
     start_name = distinct([*states, "start"])[-1]
-    shown = distinct([*observer.observations, "start"])[-1]
+    start_observation = distinct([*observer.observations, "start"])[-1]
     size = base.size
     grown = MDP(
         states=(*states, start_name),
@@ -79,18 +83,21 @@ def unfold_observer(mdp: MDP, observer: Observer) -> tuple[MDP, Observer]:
     )
     signs = ints([*seen, len(observer.observations)])
     emission = SparseRows(ints(np.arange(size + 2)), signs, floats(np.ones(size + 1)), len(observer.observations) + 1)
-    return grown, Observer(observations=(*observer.observations, shown), emission=emission)
+    return grown, Observer(observations=(*observer.observations, start_observation), emission=emission)
 
 
-def refuse_watching_actions(observer: Observer, source: str = "") -> None:
-    """What depends on more than the state would be lost in silence."""
+def _refuse_action_observers(observer: Observer, source: str = "") -> None:
+    """Raise InputError for what depends on more than the state: it would be lost in silence."""
     if observer.action_emission is not None or observer.after_action is not None:
-        found = "what is seen depends on actions, and UMB knows observations of states only"
-        raise InputError([Fault("observer", found, "write the model without its observer")], source)
+        finding = "what is seen depends on actions, and UMB knows observations of states only"
+        raise InputError([Fault("observer", finding, "write the model without its observer")], source)
 
 
 def _with_observations(rows: SparseRows, pairs: SparseRows, chosen: IntArray) -> SparseRows:
-    """The chosen rows over states, spread over the observations each state may show."""
+    """Return the chosen rows over states, expanded over the observations each state may show.
+
+    pairs: [state, observation]; its entries are the new states. chosen: the rows to take.
+    """
     owner, entry = expand_rows(rows.starts, chosen)
     target = rows.columns[entry]
     which, pair = expand_rows(pairs.starts, target)
@@ -99,6 +106,7 @@ def _with_observations(rows: SparseRows, pairs: SparseRows, chosen: IntArray) ->
 
 
 def _stack_rows(upper: SparseRows, lower: SparseRows, num_columns: int) -> SparseRows:
+    """Return two tables, one below the other."""
     return SparseRows(
         ints(np.concatenate((upper.starts, upper.starts[-1] + lower.starts[1:]))),
         ints(np.concatenate((upper.columns, lower.columns))),
@@ -113,22 +121,23 @@ _DOUBLE = {"type": "double", "size": 64}
 _NUMBERED = {"aps": "label", "rewards": "reward"}  # group -> what names that make no folder are called
 
 
-def umb_of_problem(problem: Problem, export: Export) -> bytes:
-    """The model and the observer of a problem."""
+def write_problem(problem: Problem, export: Export) -> bytes:
+    """Return the UMB file of the model and the observer of a problem."""
     export.notes.append("UMB holds the model and the observer; secret, horizon, task and policy class are left out")
     rewards = {"reward": problem.mdp.rewards, **problem.mdp.named_rewards}
     observer = require_tables(problem.observer, needed_by="UMB")
-    return umb_bytes(problem.mdp, observer=_of_states(observer, export), rewards=rewards)
+    return _umb_bytes(problem.mdp, observer=_keep_states_only(observer, export), rewards=rewards)
 
 
-def umb_of_model(imported: Imported, export: Export) -> bytes:
-    """A model that was read from any other format."""
-    observer = None if imported.observer is None else _of_states(imported.observer, export)
+def write_model(imported: Imported, export: Export) -> bytes:
+    """Return the UMB file of a model that was read from any other format."""
+    observer = None if imported.observer is None else _keep_states_only(imported.observer, export)
     rewards = dict(imported.rewards) or None
-    return umb_bytes(imported.mdp, observer=observer, variables=imported.variables, rewards=rewards)
+    return _umb_bytes(imported.mdp, observer=observer, variables=imported.variables, rewards=rewards)
 
 
-def _of_states(observer: Observer, export: Export) -> Observer | None:
+def _keep_states_only(observer: Observer, export: Export) -> Observer | None:
+    """Return the observer, or None with a note when it sees something of the actions."""
     if observer.after_action is None and observer.action_emission is None:
         return observer
     export.notes.append("the observer sees something of the actions, which UMB cannot hold: it is left out")
@@ -146,14 +155,18 @@ def write_umb(
     overwrite: bool = False,
     compressed: bool = True,
 ) -> None:
-    """Write a model as a UMB file in one step; the arguments are those of `umb_bytes`."""
+    """Write a model as a UMB file in one step; the arguments are those of `_umb_bytes`.
+
+    overwrite: whether an existing file is replaced.
+    compressed: whether the archive is compressed with gzip.
+    """
     if observer is not None:
-        refuse_watching_actions(observer, os.fspath(path))
+        _refuse_action_observers(observer, os.fspath(path))
     given = {"observer": observer, "variables": variables, "rewards": rewards, "policy": policy}
-    write_bytes(path, umb_bytes(mdp, **given, compressed=compressed), overwrite=overwrite)
+    write_bytes(path, _umb_bytes(mdp, **given, compressed=compressed), overwrite=overwrite)
 
 
-def umb_bytes(
+def _umb_bytes(
     mdp: MDP,
     *,
     observer: Observer | None = None,
@@ -162,25 +175,31 @@ def umb_bytes(
     policy: Any = None,
     compressed: bool = True,
 ) -> bytes:
-    """The content of the UMB file of a model.
+    """Return the content of the UMB file of a model.
 
-    `policy` holds the probability of every choice in its state: then the induced Markov chain is written. `rewards`
-    ([choice] each) default to the model's own under the name "reward". UMB has a set of initial states: a start
-    that is not uniform is kept in a member which only opaq reads; see `unfolded` for other tools.
+    observer, variables: what is written beside the model; variables are [state] each.
+    rewards: [choice] each; by default the model's own under the name "reward".
+    policy: the probability of every choice in its state: then the induced Markov chain is written.
+    UMB has a set of initial states: a start that is not uniform is kept in a member which only opaq reads; see
+    `unfold_observer` for other tools.
     """
     if observer is not None:
-        refuse_watching_actions(observer)
+        _refuse_action_observers(observer)
     rewards = {"reward": mdp.rewards} if rewards is None else rewards
     if policy is not None:
-        rewards = {name: expected_rewards(mdp, policy, values) for name, values in rewards.items()}
+        rewards = {name: _expected_rewards(mdp, policy, values) for name, values in rewards.items()}
         mdp = induced_chain(mdp, policy)
     members = _members(mdp, observer, variables or {}, rewards, players=0 if policy is not None else 1)
-    return archive_bytes(members, compressed=compressed)
+    return pack_archive(members, compressed=compressed)
 
 
 def _members(
     mdp: MDP, observer: Observer | None, variables: Mapping[str, Any], rewards: Mapping[str, Any], *, players: int
 ) -> dict[str, bytes]:
+    """Return the members of the archive; the index is the first.
+
+    players: 1 for a decision process, 0 for a Markov chain.
+    """
     members: dict[str, bytes] = {
         "index.json": b"",  # the first member, filled in last
         "state-is-initial.bin": _pack_bits(mdp.start > 0),
@@ -190,7 +209,7 @@ def _members(
         "branch-to-probability.bin": _doubles(mdp.transitions.values),
         "actions/choices/values.bin": np.asarray(mdp.choice_action, dtype="<u4").tobytes(),
         **_text("actions/choices", mdp.actions),
-        **_own(mdp, variables),
+        **_extra_members(mdp, variables),
     }
     marked = {label: _pack_bits(mdp.mask(states)) for label, states in mdp.labels.items()}
     labels, label_members = _annotation("aps", "states", _BOOL, marked)
@@ -212,6 +231,7 @@ def _members(
 
 
 def _system(mdp: MDP, players: int) -> dict[str, Any]:
+    """Return the description of the transition system: its sizes and number types."""
     return {
         "time": "discrete",
         "#players": players,
@@ -227,32 +247,38 @@ def _system(mdp: MDP, players: int) -> dict[str, Any]:
 
 
 def _words(values: NDArray[Any]) -> bytes:
+    """Return whole numbers as 64-bit words."""
     return np.asarray(values, dtype="<u8").tobytes()
 
 
 def _doubles(values: Any) -> bytes:
+    """Return numbers as 64-bit floats."""
     return np.asarray(values, dtype="<f8").tobytes()
 
 
 def _pack_bits(marked: NDArray[np.bool_]) -> bytes:
-    """Bits, the lowest of a byte first, filled up to 8-byte words."""
+    """Return truth values as bits, the lowest of a byte first, filled up to 8-byte words."""
     content = np.packbits(marked, bitorder="little").tobytes()
     return content + bytes(-len(content) % 8)
 
 
 def _text(folder: str, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the members of some texts: their offsets, and the texts end to end."""
     encoded = [name.encode() for name in names]
     ends = np.cumsum([0, *map(len, encoded)])
     return {f"{folder}/string-mapping.bin": _words(ends), f"{folder}/strings.bin": b"".join(encoded)}
 
 
 def _keys(names: Sequence[str], other: str) -> list[str]:
-    """A folder name for each name: its own where it is plain, else a number."""
-    return [name if _PLAIN.fullmatch(name) else f"{other}.{place}" for place, name in enumerate(names)]
+    """Return a folder name for each name: its own where it is plain, else a number."""
+    return [name if _PLAIN.fullmatch(name) else f"{other}.{number}" for number, name in enumerate(names)]
 
 
 def _annotation(group: str, entity: str, type: dict[str, Any], values: Mapping[str, bytes]) -> tuple[Any, Any]:
-    """The description and the members of one group of annotations."""
+    """Return the description and the members of one group of annotations.
+
+    group: "aps" or "rewards"; entity: what they apply to; type: of their values; values: name -> content.
+    """
     described, members = {}, {}
     for key, (name, content) in zip(_keys(list(values), _NUMBERED[group]), values.items(), strict=True):
         described[key] = {"alias": name, "applies-to": [entity], "type": type}
@@ -260,8 +286,8 @@ def _annotation(group: str, entity: str, type: dict[str, Any], values: Mapping[s
     return described, members
 
 
-def _own(mdp: MDP, variables: Mapping[str, Any]) -> dict[str, bytes]:
-    """What the format lacks: names of states that are not their variables, and the start distribution."""
+def _extra_members(mdp: MDP, variables: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return what the format lacks: names of states that are not their variables, and the start distribution."""
     arrays = {name: np.asarray(values) for name, values in variables.items()}
     named_so = mdp.states == entry_names(arrays, mdp.num_states, prefix="s")
     members = {} if named_so else _text("opaq/states", mdp.states)
@@ -270,7 +296,7 @@ def _own(mdp: MDP, variables: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def _add_variables(index: dict[str, Any], members: dict[str, bytes], variables: Mapping[str, Any]) -> None:
-    """Every variable takes whole bytes: one for true or false, eight for a number."""
+    """Add the state variables; each takes whole bytes: one for true or false, eight for a number."""
     declared: list[dict[str, Any]] = []
     columns: list[NDArray[np.uint8]] = []
     for name, given in variables.items():
@@ -289,6 +315,7 @@ def _add_variables(index: dict[str, Any], members: dict[str, bytes], variables: 
 
 
 def _add_observer(index: dict[str, Any], members: dict[str, bytes], observer: Observer) -> None:
+    """Add the observations of every state, as distributions where a state may show several."""
     system, rows, folder = index["transition-system"], observer.emission, "observations/states"
     system |= {"#observations": len(observer.observations), "observations-apply-to": "states"}
     members[f"{folder}/values.bin"] = _words(rows.columns)

@@ -21,11 +21,21 @@ from opaq.load import problem_text, scenario_names
 from opaq.model.problem import Problem
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.registry import SOLVERS
-from opaq.spec.cursor import Cursor, read_with_faults
-from opaq.spec.grammar import Fields, Key, Plain, Record, ValueType
-from opaq.spec.names import Names
+from opaq.spec.cursor import Cursor, Scope, read_with_faults
+from opaq.spec.grammar import (
+    FLAG,
+    Fields,
+    Key,
+    Plain,
+    Record,
+    ValueType,
+    all_or_none,
+    list_schema,
+    mapping_schema,
+    number,
+    raw_value,
+)
 from opaq.spec.problem_part import problem_to_dict
-from opaq.spec.shapes import FLAG, complete, mapping_to, number, several, unread
 from opaq.spec.yaml import Document, load_yaml, locate_faults, parse_yaml
 
 _INDEX = re.compile(r"\[(\d+)\]")
@@ -220,7 +230,7 @@ def _read(document: Document, source: str, folder: Path, faults: Faults | None) 
         return None if fields is None else _make(fields, folder, document.lines, source)
 
     with locate_faults(document, source, faults) as noted:
-        return read_with_faults(read, Names().at_start(document.data, ""), noted)
+        return read_with_faults(read, Scope().cursor(document.data, ""), noted)
 
 
 def _make(fields: Fields, folder: Path, lines: Mapping[str, int], source: str) -> SweepPlan | None:
@@ -289,7 +299,7 @@ def _values(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
     entries = cursor.entries()
     if entries is None:
         return None
-    lists = complete([_distinct(entry) for entry in entries.values()])
+    lists = all_or_none([_distinct(entry) for entry in entries.values()])
     return None if lists is None else dict(zip(entries, lists, strict=True))
 
 
@@ -334,7 +344,7 @@ def _read_list(cursor: Cursor) -> list[dict[str, Any]] | None:
         if entries is not None and not entries:
             item.error("is empty", "give at least one path and its value")
         points.append(None if not entries else {path: entry.value for path, entry in entries.items()})
-    return complete(points)
+    return all_or_none(points)
 
 
 def _solve(cursor: Cursor) -> dict[str, Any] | None:
@@ -388,11 +398,13 @@ def _check_paths(fields: Fields) -> None:
             cursor.error(f"changes what '{one}' changes", "keep one of them")
 
 
-_ANY: ValueType[Any] = unread("any value", {})
+_ANY: ValueType[Any] = raw_value("any value", {})
 _LISTS: ValueType[Any] = ValueType(
-    "a mapping from paths to lists of values", _values, mapping_to(several({}) | {"minItems": 1, "uniqueItems": True})
+    "a mapping from paths to lists of values",
+    _values,
+    mapping_schema(list_schema({}) | {"minItems": 1, "uniqueItems": True}),
 )
-_CHANGES = several(({"enum": [KEEP, None]}, {"type": "object"})) | {"minItems": 1}
+_CHANGES = list_schema(({"enum": [KEEP, None]}, {"type": "object"})) | {"minItems": 1}
 _SECONDS = ({"type": "boolean"}, {"type": "number", "minimum": 0})
 _PATHS = "Paths into the problem file, `seed`, or `solve.OPTION`, each with its values; all combinations are solved."
 PLAN: Record[Any] = Record(
@@ -400,20 +412,25 @@ PLAN: Record[Any] = Record(
     "A problem, and what is varied in it.",
     (
         Key(
-            "opaq-sweep", unread(f"`{_VERSION}`", {"const": _VERSION}), "The version of the format.", required="write 1"
+            "opaq-sweep",
+            raw_value(f"`{_VERSION}`", {"const": _VERSION}),
+            "The version of the format.",
+            required="write 1",
         ),
         Key("problem", _ANY, "A problem file, relative to the plan, or a scenario.", required="name a problem"),
         Key("over", _LISTS, _PATHS, default={}),
         Key(
             "sensors",
-            ValueType("a mapping from sensors to lists of changes", _sensor_changes, mapping_to(_CHANGES)),
+            ValueType("a mapping from sensors to lists of changes", _sensor_changes, mapping_schema(_CHANGES)),
             "Sensors by name: `keep`, null (without it), or keys that change, all of them for a new one.",
             default={},
         ),
         Key(
             "points",
             ValueType(
-                "a list of mappings from paths to values", _read_list, several({"type": "object", "minProperties": 1})
+                "a list of mappings from paths to values",
+                _read_list,
+                list_schema({"type": "object", "minProperties": 1}),
             ),
             "Further points, each with its own paths and values.",
             default=(),

@@ -1,0 +1,84 @@
+"""What a file format is: its endings, what it holds, and the functions that read and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from opaq.model.automaton import Automaton
+from opaq.model.mdp import Imported
+from opaq.model.problem import Problem
+
+Content = Literal["problem", "model", "automaton", "policy", "table", "other"]
+AUTOMATON_EXAMPLE = "secret: {automaton: {file: FILE}}"
+
+
+@dataclass(slots=True)
+class Export:
+    """What a writer gets beside the thing to write.
+
+    problem: the problem that a policy is for; None for anything else.
+    notes: the writer appends one sentence for each thing that the format cannot hold.
+    """
+
+    problem: Problem | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+Reader = Callable[..., Imported] | Callable[..., Automaton]
+Writer = Callable[[Any, Export], str | bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One file format.
+
+    name: its name, also the key of a problem file that names such a model.
+    title: as in "is a PRISM model, not a problem".
+    holds: what a file of this format holds.
+    endings: of its file names, in lower case, with the dot.
+    reader: called as reader(path, **options), or with an id where `is_file` is false; returns an Imported for a model
+        and an Automaton for an automaton. Problems and policies have no reader here: `opaq.load` reads them.
+    writers: for each kind of thing it can hold (problem, model, automaton or policy) the function that is called as
+        writer(thing, export) and returns the content; it writes no file.
+    options: the keys that a problem file may put beside the name of a model, keyword arguments of the reader.
+    extra: the extra of opaq that must be installed to read it.
+    example: a problem file that uses a file of this format, called FILE here.
+    """
+
+    name: str
+    title: str
+    holds: Content
+    endings: tuple[str, ...] = ()
+    reader: Reader | None = None
+    writers: Mapping[str, Writer] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    extra: str = ""
+    example: str = ""
+    is_file: bool = True
+
+    def read(self, source: str, **options: Any) -> Imported | Automaton:
+        """Read a file (or the environment of this id). Raises InputError as the reader does, TypeError without one."""
+        if self.reader is None:
+            raise TypeError(f"{self.title} is not read")
+        return self.reader(source, **options)
+
+    @property
+    def how_to_install(self) -> str:
+        """The advice for when what the reader needs is not there."""
+        return f'install it with: pip install "opaq[{self.extra}]"'
+
+
+def model_format(name: str, *endings: str, reader: Reader, **others: Any) -> Format:
+    """Return the format of a model of another tool, with an example of a problem file that names one.
+
+    others: further fields of Format.
+    """
+    example = f"""opaq: 1
+{name}: FILE
+observer: {{variables: [x]}}               # the observer sees the state variable x
+secret: {{last_state: {{where: "x = 1"}}}}
+horizon: 10"""
+    fields = {"example": example} | others
+    return Format(name, f"a {name.upper()} model", "model", endings, reader, **fields)
