@@ -11,7 +11,7 @@ import re
 from array import array
 from dataclasses import dataclass
 
-from opaq.errors import Fault, InputError
+from opaq.errors import Fault, InputError, escape_invisible
 
 MAX_LINE = 20_000  # characters of a guard, a formula or an expression
 _MAX_FILE = 5_000_000  # characters of a file

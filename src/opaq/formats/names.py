@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opaq.errors import escape_invisible
+
 
 def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: str) -> tuple[str, ...]:
     """Return the name of every state or observation.

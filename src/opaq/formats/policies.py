@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from opaq.errors import Faults, escape_invisible, spreadsheet_cell
+from opaq.errors import Faults, escape_invisible, escape_separator, spreadsheet_cell
 from opaq.formats.format import Export, Format
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.mdp import MDP

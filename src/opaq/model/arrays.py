@@ -76,7 +76,7 @@ def _brief(value: Any) -> str:
 
 
 def _names(value: Any) -> list[str]:
-    """Return the names of the fields that make up the content of a dataclass instance: those with compare=False do not."""
+    """Return the names of the fields that make up the content of an instance: those with compare=False do not."""
     return [field.name for field in fields(value) if field.compare]
 
 

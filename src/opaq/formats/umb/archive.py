@@ -23,7 +23,7 @@ from typing import IO, Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.errors import Fault, Faults, InputError
+from opaq.errors import Fault, Faults, InputError, escape_invisible
 from opaq.files import read_bytes
 from opaq.model.arrays import FloatArray, frozen
 
