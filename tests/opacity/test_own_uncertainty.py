@@ -85,7 +85,7 @@ def test_measured_as_enumerated(of: Uncertainty, oracle: Oracle) -> None:
         measured = opaq.measure(problem, policy, mode="exact", sequences=0)
         assert measured.uncertainty.value == pytest.approx(oracle(joint), abs=1e-10)
         assert measured.secret_uncertainty == pytest.approx(oracle(oracles.without_observing(joint)), abs=1e-10)
-        cut = opaq.measure(problem, policy, mode="interval", nodes=2, width=0.0, sequences=0).uncertainty
+        cut = opaq.measure(problem, policy, mode="interval", max_beliefs=2, width=0.0, sequences=0).uncertainty
         assert cut.lower - 1e-10 <= oracle(joint) <= cut.upper + 1e-10
 
 
@@ -154,9 +154,9 @@ def test_no_policy_is_below_the_solution_or_above_the_bound(of: Uncertainty, ora
         return oracle(oracles.joint(problem, Policy(PolicyClass(("state",)), rows)))
 
     best = max(value(*point) for point in product(np.linspace(0.0, 1.0, 41), repeat=2))
-    solution = opaq.solve(problem, num_starts=2)
+    solution = opaq.solve(problem, starts=2)
     assert solution.measurement.uncertainty.value >= best - 1e-5
-    certificate = certify(problem, solution.policy, gap=1e-4, time=5.0, machines=(ObservationTree(),))
+    certificate = certify(problem, solution.policy, gap=1e-4, time_limit=5.0, machines=(ObservationTree(),))
     assert certificate.of == of.name
     assert best <= certificate.upper_bound <= solution.measurement.uncertainty.value + 1e-2
 
@@ -166,7 +166,7 @@ def test_no_policy_is_below_the_solution_or_above_the_bound(of: Uncertainty, ora
 def test_no_policy_of_a_random_problem_exceeds_the_bound(seed: int, of: Uncertainty, oracle: Oracle) -> None:
     rng = np.random.default_rng([seed, 9])
     problem = replace(random_problem(rng, budget=800), task=Task(of=of))
-    bound = certify(problem, gap=0.01, time=1.0).upper_bound
+    bound = certify(problem, gap=0.01, time_limit=1.0).upper_bound
     values = [oracle(oracles.joint(problem, random_policy(rng, problem))) for _ in range(4)]
     assert bound >= max(values) - 1e-12
 

@@ -195,7 +195,7 @@ def test_nothing_is_overwritten_and_nothing_is_run_before_saying_so(tmp_path: Pa
 
 def test_the_command_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    given = ["reproduce", "two-sink", "--quick", "--to", "made", "--json"]
+    given = ["reproduce", "two-sink", "--quick", "--output", "made", "--json"]
     first = opaq_command(*given)
     told = json.loads(first.stdout)
     assert json.loads((tmp_path / "made" / "results.json").read_text()) == told

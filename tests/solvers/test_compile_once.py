@@ -46,8 +46,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.parametrize("conditions", ["state,time", "state"])
 def test_solve_certify_and_report_compile_each_class_once_and_measure_once(counted, conditions: str) -> None:
     problem = opaq.load_problem("grid-last-state-4")
-    solution = opaq.solve(problem, conditions=conditions, num_starts=1)
-    certificate = opaq.certify(problem, solution, time=2.0)
+    solution = opaq.solve(problem, conditions=conditions, starts=1)
+    certificate = opaq.certify(problem, solution, time_limit=2.0)
     opaq.report(problem, solution=solution, certificate=certificate)
     assert certificate.measurement is solution.measurement
     assert counted.pop("measured") == 1
@@ -57,7 +57,7 @@ def test_solve_certify_and_report_compile_each_class_once_and_measure_once(count
 
 def test_a_solution_is_certified_as_its_policy_is() -> None:
     problem = opaq.load_problem("two-sink")
-    solution = opaq.solve(problem, num_starts=2)
+    solution = opaq.solve(problem, starts=2)
     one, other = (opaq.certify(problem, policy) for policy in (solution, solution.policy))
     assert one.upper_bound == pytest.approx(other.upper_bound, abs=1e-12)
     assert one.given
@@ -66,27 +66,27 @@ def test_a_solution_is_certified_as_its_policy_is() -> None:
 
 def test_a_solution_of_another_problem_is_refused() -> None:
     problem = opaq.load_problem("two-sink")
-    solution = opaq.solve(problem, num_starts=1)
+    solution = opaq.solve(problem, starts=1)
     with pytest.raises(opaq.InputError, match="give the problem that was solved"):
         opaq.certify(replace(problem, task=Task()), solution)
 
 
 def test_a_measurement_that_is_not_exact_is_made_again(counted) -> None:
     problem = opaq.load_problem("two-sink")
-    solution = opaq.solve(problem, num_starts=1)
+    solution = opaq.solve(problem, starts=1)
     wide = opaq.Amount.between(0.1, 0.6)
     solution = replace(solution, measurement=measuring.with_opacity(solution.measurement, wide))
     counted.clear()
-    assert opaq.certify(problem, solution, time=2.0).measurement.opacity.method == "exact"
+    assert opaq.certify(problem, solution, time_limit=2.0).measurement.opacity.method == "exact"
     assert counted["measured"] >= 1
 
 
 def test_nothing_is_hashed_without_a_run_folder(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     hashed = []
     monkeypatch.setattr(solving, "problem_parts", lambda *_: hashed.append("problem") or {})
-    opaq.solve("two-sink", num_starts=1)
+    opaq.solve("two-sink", starts=1)
     assert not hashed
-    opaq.solve("two-sink", num_starts=1, folder=tmp_path / "run")
+    opaq.solve("two-sink", starts=1, run_folder=tmp_path / "run")
     assert hashed == ["problem"]
 
 

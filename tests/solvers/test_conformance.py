@@ -66,7 +66,7 @@ def test_sampled_gradients_are_used_or_refused(name: str) -> None:
 
 def test_the_same_seed_gives_the_same_bits(name: str) -> None:
     problem = opaq.load_problem("graph-published")
-    one, two = (run(problem, name, seed=7, processes=count) for count in (1, 2))
+    one, two = (run(problem, name, seed=7, workers=count) for count in (1, 2))
     assert np.array_equal(one.pi, two.pi)
     assert one.measurement.opacity == two.measurement.opacity
     assert [result.best.score for result in one.starts] == [result.best.score for result in two.starts]

@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     sweep.add_argument("--pause", type=float, default=3.0, help="the most seconds between two of them")
     sweep.add_argument("--every", type=float, default=10.0, help="seconds between two kills of Ray workers")
     sweep.add_argument("--drivers", type=float, nargs="*", default=[0.25, 0.6], help="shares done")
-    sweep.add_argument("--on", choices=("local", "ray", "both"), default="both")
+    sweep.add_argument("--executor", choices=("local", "ray", "both"), default="both")
     sweep.add_argument("--audit", type=Path, help="only look at the journal in this folder")
     for each in (kill, sweep):
         each.add_argument("--seed", type=int, default=0, help="which instants")

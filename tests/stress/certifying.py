@@ -26,7 +26,7 @@ def try_certificate(number: int) -> Outcome:
     rng = np.random.default_rng(number)
     problem = random_problem(rng, budget=1000)
     machines = (ObservationWindow(2, len(problem.observer.seen_names)), ObservationTree()) if number % 2 else None
-    certificate = opaq.certify(problem, gap=0.01, time=SECONDS, machines=machines)
+    certificate = opaq.certify(problem, gap=0.01, time_limit=SECONDS, machines=machines)
     wrong = ["not a number"] if math.isnan(certificate.upper_bound) else []
     for _ in range(POLICIES):
         policy = random_policy(rng, problem)

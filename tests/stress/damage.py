@@ -31,7 +31,7 @@ from opaq.automata.translate import language_automaton
 from opaq.errors import BudgetError, Fault, InputError
 from opaq.formats.dot import automaton_from_dot, automaton_to_dot
 from opaq.formats.hoa import automaton_from_hoa, automaton_to_hoa
-from opaq.formats.umb.archive import archive_bytes
+from opaq.formats.umb.archive import pack_archive
 from opaq.formats.umb.reader import write_umb
 from opaq.model.automaton import GuardError, parse_guard
 from opaq.spec.policy_table import policy_to_dict
@@ -138,7 +138,7 @@ def _damage_index(data: bytes, other: bytes, rng: Random) -> bytes:
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
     members["index.json"] = json.dumps(_mutate(json.loads(members["index.json"]), rng)).encode()
-    return archive_bytes(members, compressed=False)
+    return pack_archive(members, compressed=False)
 
 
 def _mutate(data: Any, rng: Random) -> Any:
@@ -238,7 +238,7 @@ problem: two-sink
 over:
   task.return_at_least: [0.0, 0.2]
   horizon: [1, 2]
-solve: {num_starts: 1}
+solve: {starts: 1}
 """
 
 
@@ -338,7 +338,7 @@ def _texts(folder: Path) -> list[Target]:
 def _runs(folder: Path) -> list[Target]:
     """Every file of a run of `solve`, and of the same run before it ended; `solve --resume` reads them."""
     run, begun, copied = folder / "run", folder / "begun", folder / "copy"
-    _run_command("solve", "two-sink", "--starts", "2", "--run", run, "--json")
+    _run_command("solve", "two-sink", "--starts", "2", "--run-folder", run, "--json")
     shutil.copytree(run, begun)
     (begun / "result.json").unlink()
 
@@ -355,7 +355,7 @@ def _runs(folder: Path) -> list[Target]:
 def _measured(folder: Path) -> list[Target]:
     """A policy file and an archive beside a problem, as the command reads them."""
     archive, problem = folder / "model.umb", folder / "umb.yaml"
-    policy = json.dumps(policy_to_dict(opaq.solve("two-sink", num_starts=1).policy)).encode()
+    policy = json.dumps(policy_to_dict(opaq.solve("two-sink", starts=1).policy)).encode()
     read = _in_file(
         folder / "policy.json", lambda file: _run_command("measure", "two-sink", "--policy", file, "--json")
     )
@@ -372,7 +372,7 @@ def _journals(folder: Path) -> list[Target]:
     """The journal of a sweep, by itself: what is done is neither lost nor changed, and a bad file is left alone."""
     study, file = folder / "study", folder / "damaged" / "journal.sqlite"
     file.parent.mkdir()
-    opaq.sweep(parse_yaml(_PLAN.decode()).data, to=study, on=InlineExecutor())
+    opaq.sweep(parse_yaml(_PLAN.decode()).data, output=study, executor=InlineExecutor())
 
     def read(data: bytes) -> object:
         file.write_bytes(data)
@@ -395,7 +395,7 @@ def _answers(folder: Path) -> list[Target]:
     def plot(what: str, file: Path) -> object:
         figure = folder / "figure.svg"
         figure.unlink(missing_ok=True)
-        return _run_command("plot", what, "--from", file, "-o", figure)
+        return _run_command("plot", what, "--answer", file, "-o", figure)
 
     return [
         Target(

@@ -82,7 +82,7 @@ def test_the_points_are_the_product_and_the_list() -> None:
         {"horizon": 5},
     ]
     assert [options_with({}, point.parameters).get("seed") for point in points] == [0, 1, 0, 1, None]
-    assert options_with({"starts": 1}, points[0].parameters) == {"num_starts": 1, "seed": 0}
+    assert options_with({"starts": 1}, points[0].parameters) == {"starts": 1, "seed": 0}
     assert len({point.fingerprint for point in points}) == 5
 
 
