@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One finding: where it is, what was found there, what to do about it."""
+    """One finding: where it is, what was found there, what to do about it.
+
+    option: the argument that would allow it, such as "overwrite", where the advice names one; a command line, whose
+        options are written otherwise, then gives the advice in its own words.
+    """
 
     where: str
     found: str
     advice: str = ""
     line: int | None = None
+    option: str = ""
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
@@ -73,9 +78,9 @@ class Faults:
     errors: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
 
-    def error(self, where: str, found: str, advice: str = "") -> None:
-        """Note something that makes the input unusable."""
-        self.errors.append(Fault(where, found, advice))
+    def error(self, where: str, found: str, advice: str = "", *, option: str = "") -> None:
+        """Note something that makes the input unusable; `option` is the argument that would allow it."""
+        self.errors.append(Fault(where, found, advice, option=option))
 
     def warn(self, where: str, found: str, advice: str = "") -> None:
         """Note something the user should know and that does not stop the work."""

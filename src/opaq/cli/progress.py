@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from threading import Event, Lock, Thread
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TextIO
 
 from opaq.cli.shell import print_note
 from opaq.errors import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from opaq.certificates.decoder.search import BoundStep
     from opaq.model.problem import Problem
     from opaq.solvers.judge import Candidate
     from opaq.solvers.loop import Progress
@@ -25,6 +30,8 @@ _ERASE = "\r\x1b[2K"
 _LEAST_SHARE = 0.02  # of the work done, before it is used to foretell the rest
 _BAR_AFTER = 1.0  # seconds: shorter work does not wait for what draws the bar
 _BAR_FROM = 60  # columns: on a narrower terminal words are worth more
+BAR_WIDTH = 20  # columns
+_LOOKS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class ProgressPrinter:
@@ -54,11 +61,11 @@ class ProgressPrinter:
 
     @property
     def seconds(self) -> float:
-        """How long it has been at work."""
+        """The time that it has been at work."""
         return monotonic() - self._begun
 
     def share_done(self, share: float = 0.0) -> float:
-        """How much of the work is done now: the share that is known, or that of the time if that is more."""
+        """Return how much of the work is done now: the share that is known, or that of the time if that is more."""
         return min(share if self._limit is None else max(share, self.seconds / self._limit), 1.0)
 
     def show(self, text: str, *, label: str | None = None, share: float = 0.0) -> None:
@@ -107,15 +114,38 @@ class ProgressPrinter:
         if share < _LEAST_SHARE or columns < _BAR_FROM or self.seconds < _BAR_AFTER:
             _write(f"{_ERASE}{_join_parts(head, _percent(share), text)[:columns]}")
             return
-        from opaq.cli import progress_bar
-
-        drawn = progress_bar.bar(share, sys.stderr)
-        words = _join_parts(_percent(share).rjust(4), text)[: max(columns - len(head) - progress_bar.WIDTH - 2, 0)]
-        _write(f"{_ERASE}{head} {drawn} {words}")
+        words = _join_parts(_percent(share).rjust(4), text)[: max(columns - len(head) - BAR_WIDTH - 2, 0)]
+        _write(f"{_ERASE}{head} {draw_bar(share, sys.stderr)} {words}")
 
     def _erase(self) -> None:
         if self._live:
             _write(_ERASE)
+
+
+def draw_bar(share: float, stream: TextIO) -> str:
+    """Return a bar of BAR_WIDTH columns as the stream's terminal shows it: in ASCII or without looks where it must be.
+
+    share: how much of it is full, from 0 to 1. Rich is imported here, for it takes longer than short work.
+    """
+    from rich.progress_bar import ProgressBar
+
+    style = "" if os.environ.get("NO_COLOR") else "bold"
+    bar = ProgressBar(
+        total=1.0, completed=share, width=BAR_WIDTH, style="dim", complete_style=style, finished_style=style
+    )
+    console = _console(stream)
+    with console.capture() as captured:
+        console.print(bar, end="")
+    text: str = captured.get()
+    return text + " " * (BAR_WIDTH - len(_LOOKS.sub("", text)))
+
+
+@lru_cache(maxsize=1)
+def _console(stream: TextIO) -> Console:
+    """Return rich's picture of the terminal; it writes nothing, for everything is captured."""
+    from rich.console import Console
+
+    return Console(file=stream, force_terminal=True, highlight=False, width=BAR_WIDTH)
 
 
 def _join_parts(*words: str) -> str:
@@ -123,12 +153,12 @@ def _join_parts(*words: str) -> str:
 
 
 def _percent(share: float) -> str:
-    """Nothing while so little is done that the share says nothing."""
+    """Write a share as a percentage; nothing while so little is done that it says nothing."""
     return "" if share < _LEAST_SHARE else f"{share:.0%}"
 
 
 def _columns() -> int:
-    """The width of the terminal now: users resize it. One that does not know its width says 0."""
+    """Return the width of the terminal now: users resize it. One that does not know its width says 0."""
     try:
         return max(os.get_terminal_size(sys.stderr.fileno()).columns or 80, 2)
     except (OSError, ValueError):
@@ -143,7 +173,9 @@ def _write(text: str) -> None:
 
 
 def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Progress], None]:
-    """What a solver calls after every step: the printer shows the step and the best policy so far."""
+    """Return what a solver calls after every step: the printer shows the step and the best policy so far."""
+    of = problem.task.of
+    title = of.title if of.name in ("opacity", "guess_error", "guesswork") else "score"  # losses: divided by their span
     best: list[Candidate] = []
     unstored: set[str] = set()
 
@@ -159,7 +191,7 @@ def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Pro
                 replace(progress, share=share),
                 threshold=problem.task.return_at_least,
                 best=abs(best[0].score) if best and best[0].feasible else None,
-                title=score_title(problem),
+                title=title,
                 seconds=printer.seconds,
             ),
             share=share,
@@ -168,15 +200,19 @@ def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Pro
     return show
 
 
-def score_title(problem: Problem) -> str:
-    """What a solver's scores are called; those of losses are divided by their span."""
-    return problem.task.of.title if problem.task.of.name in ("opacity", "guess_error", "guesswork") else "score"
+def bound_progress(printer: ProgressPrinter) -> Callable[[BoundStep], None]:
+    """Return what the search for a bound calls after every step: the printer shows the bound so far."""
+    return lambda step: printer.show(f"bound {step.bound:.5f}, {step.machine}, round {step.rounds:,}")
 
 
 def progress_line(
     progress: Progress, *, threshold: float | None, best: float | None, seconds: float, title: str = "opacity"
 ) -> str:
-    """One step of a solver in words; `best` is the score of the best feasible policy, `seconds` the time so far."""
+    """Describe one step of a solver.
+
+    threshold: of the return, None if there is none; best: the score of the best feasible policy so far, None if there
+    is none; seconds: the time so far; title: what scores are called.
+    """
     trace = progress.trace
     words = [f"start {progress.place + 1}, step {trace.iteration}", f"{title} {abs(trace.score):.4f}"]
     if best is not None:

@@ -9,16 +9,12 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TextIO
+from dataclasses import replace
+from typing import TextIO
 
 from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError, printable
-from opaq.files import OVERWRITE
 from opaq.stop import INTERRUPTED as STOPPED_BY_SIGNAL
 from opaq.stop import StoppedError
-
-if TYPE_CHECKING:
-    from opaq.solvers.compare import Comparison
-    from opaq.solvers.strategy import Status
 
 DONE = 0
 MISSES_TASK = 1
@@ -27,29 +23,16 @@ NOT_CONVERGED = 3
 INTERNAL_ERROR = 70
 OUTPUT_ERROR = 74
 INTERRUPTED = 130  # by whatever signal; the process ends with 143 after SIGTERM
-_UNFINISHED = ("SETTLED", "STOPPED", "EDGE", "TIME_LIMIT")  # names of Status
-_MISSED = ("INFEASIBLE", "NOT_FOUND")
 MOST_FAULTS = 200  # shown of one input
 
 _WIDTH = 100  # columns of a page where stdout is no terminal
 _NARROWEST = 40
 
-
-def code_of_status(status: Status) -> int:
-    """The exit code of a solve that ended in some way."""
-    if status.name == "INTERRUPTED":
-        return INTERRUPTED
-    return NOT_CONVERGED if status.name in _UNFINISHED else MISSES_TASK if status.name in _MISSED else DONE
-
-
-def code_of_comparison(comparison: Comparison) -> int:
-    """130 interrupted, 1 no class meets the task, 3 not every class has a policy known to be done, 0 otherwise."""
-    if comparison.interrupted:
-        return INTERRUPTED
-    if not any(rung.measurement.feasible for rung in comparison.rungs):
-        return MISSES_TASK
-    unfinished = comparison.unreached or any(code_of_status(rung.status) for rung in comparison.rungs)
-    return NOT_CONVERGED if unfinished else DONE
+# The advice of faults whose option is written otherwise on a command line.
+_ADVICE = {
+    "overwrite": "use --overwrite to overwrite it",
+    "resume": "use --resume to go on with it, or another folder",
+}
 
 
 class OutputError(OpaqError):
@@ -57,10 +40,14 @@ class OutputError(OpaqError):
 
 
 def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> int:
-    """Run a command line and turn every way it can end into an exit code, and words where words help."""
-    debug, arguments = _taken_out(arguments, "--debug")
+    """Run a command line and turn every way it can end into an exit code, and words where words help.
+
+    command: called with the arguments; `--debug`, which may stand anywhere before `--`, is not among them.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    kept = [argument for argument in arguments[:end] if argument != "--debug"]
     _open_streams()
-    code = _run(command, arguments, debug)
+    code = _run(command, [*kept, *arguments[end:]], debug=len(kept) < end)
     try:
         _flush_stdout()
     except OutputError as error:
@@ -68,7 +55,7 @@ def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[
     return code
 
 
-def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], debug: bool) -> int:
+def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], *, debug: bool) -> int:
     try:
         command(arguments)
     except SystemExit as end:
@@ -101,7 +88,7 @@ def expect_answer() -> None:
 
 
 def page_width() -> int:
-    """The columns of the terminal that stdout is, or of a page where it is none."""
+    """Return the columns of the terminal that stdout is, or of a page where it is none."""
     return max(shutil.get_terminal_size((_WIDTH, 24)).columns, _NARROWEST)
 
 
@@ -123,11 +110,12 @@ def warn(faults: Iterable[Fault], source: str) -> None:
 
 def print_faults(error: InputError) -> None:
     """Show the faults of an input, one line each, and the example if there is one."""
-    lines = [line.replace(OVERWRITE, "use --overwrite to overwrite it") for line in error.lines()]
-    for line in lines[:MOST_FAULTS]:
-        print_note(line)
-    if len(lines) > MOST_FAULTS:
-        print_note(f"and {len(lines) - MOST_FAULTS:,} more faults")
+    prefix = f"{error.source}: " if error.source else ""
+    for fault in error.faults[:MOST_FAULTS]:
+        worded = replace(fault, advice=_ADVICE[fault.option]) if fault.option in _ADVICE else fault
+        print_note(f"{prefix}{worded}")
+    if len(error.faults) > MOST_FAULTS:
+        print_note(f"and {len(error.faults) - MOST_FAULTS:,} more faults")
     for line in error.example.splitlines():
         print(f"  {printable(line)}", file=sys.stderr)
 
@@ -142,6 +130,7 @@ def faults_in(source: str) -> Iterator[None]:
 
 
 def _explain(error: Exception) -> int:
+    """Say what went wrong, and return the exit code for it."""
     if isinstance(error, InputError):
         print_faults(error)
         return BAD_INPUT
@@ -171,13 +160,6 @@ def _explain(error: Exception) -> int:
         f"unexpected {type(error).__name__}: {error} (a fault of opaq itself; run again with --debug for details)"
     )
     return INTERNAL_ERROR
-
-
-def _taken_out(arguments: Sequence[str], flag: str) -> tuple[bool, list[str]]:
-    """Whether the flag stands anywhere before `--`, and the arguments without it."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    kept = [argument for argument in arguments[:end] if argument != flag]
-    return len(kept) < end, [*kept, *arguments[end:]]
 
 
 def _open_streams() -> None:

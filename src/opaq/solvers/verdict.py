@@ -21,6 +21,7 @@ _CHEAP_POLISH = 1_000_000  # evaluations x beliefs that take about a second, up 
 _CHEAP_EVALUATIONS = 500
 _FEWEST_STEPS = 5  # a quarter of the steps of a search, these at least, say how far it still moves
 _MANY_OPTIMA = "policies with such a memory often have other local optima that are better"
+_CERTIFIED = "the certificate says how good"
 _NOTHING_SECRET = (
     "nothing is secret under this policy: its runs have one value of the secret, so it has nothing to hide"
 )
@@ -122,15 +123,28 @@ def status_text(
 ) -> str:
     """The sentence for people, with the figures it rests on."""
     ended = _ended(verdict, measurement, attainable, minimise=minimise)
-    return ended if measurement.secret_entropy > NO_SECRET else f"{ended}; {_NOTHING_SECRET}"
+    return _add_empty_secret(ended, measurement)
+
+
+def certified_text(found: Optimality, measurement: Measurement, *, many_optima: bool, minimise: bool) -> str:
+    """Return the sentence of a converged solve that is shown beside a certificate, which says how good the policy is.
+
+    found: the evidence for a local optimum; many_optima, minimise: as in the verdict and the task.
+    """
+    text = _converged_text(found, measurement.of, minimise=minimise, many_optima=many_optima, proof=_CERTIFIED)
+    return _add_empty_secret(text, measurement)
+
+
+def _add_empty_secret(text: str, measurement: Measurement) -> str:
+    return text if measurement.secret_entropy > NO_SECRET else f"{text}; {_NOTHING_SECRET}"
 
 
 def _ended(verdict: Verdict, measurement: Measurement, attainable: tuple[Attainable, ...], *, minimise: bool) -> str:
     status, found = verdict.status, verdict.optimality
     sentence: str = status.value
     if status is Status.CONVERGED and found is not None:
-        many = f"; {_MANY_OPTIMA}" if verdict.many_optima else ""
-        return _converged_text(found, measurement.of, "downwards" if minimise else "upwards", many)
+        many = verdict.many_optima
+        return _converged_text(found, measurement.of, minimise=minimise, many_optima=many, proof=UNPROVEN)
     if status in (Status.SETTLED, Status.STOPPED) and found is not None:
         return f"{sentence} ({_remaining_gain(found, measurement.of)})"
     if status in (Status.COMPLETED, Status.STOPPED) and verdict.untested:
@@ -143,13 +157,15 @@ def _ended(verdict: Verdict, measurement: Measurement, attainable: tuple[Attaina
     return sentence
 
 
-def _converged_text(found: Optimality, of: Uncertainty, better: str, many: str) -> str:
+def _converged_text(found: Optimality, of: Uncertainty, *, minimise: bool, many_optima: bool, proof: str) -> str:
+    """Return the sentence for a local optimum; `proof` says what is known beyond that."""
+    better, many = "downwards" if minimise else "upwards", f"; {_MANY_OPTIMA}" if many_optima else ""
     gain = f"moving probability to another action gains at most {found.residual:.1e} {_unit(of)} per unit"
     if found.curvature is None and of.name != Shannon.name:
         return f"converged: {gain} (a stationary point; its curvature is not tested{many})"
     if found.curvature is None:
         return f"converged: {gain} (a stationary point; too large a problem to test its curvature{many})"
-    return f"converged: {gain} and no direction curves {better} (a local optimum{many}; {UNPROVEN})"
+    return f"converged: {gain} and no direction curves {better} (a local optimum{many}; {proof})"
 
 
 def _unit(of: Uncertainty) -> str:

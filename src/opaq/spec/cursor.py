@@ -42,9 +42,9 @@ class Cursor:
         """The same place, with more names known."""
         return replace(self, names=replace(self.names, **names))
 
-    def error(self, finding: str, advice: str = "") -> None:
-        """Note something that makes the input unusable."""
-        self.faults.error(self.path, finding, advice)
+    def error(self, finding: str, advice: str = "", *, option: str = "") -> None:
+        """Note something that makes the input unusable; `option` is the argument that would allow it."""
+        self.faults.error(self.path, finding, advice, option=option)
 
     def warn(self, finding: str, advice: str = "") -> None:
         """Note something the user should know and that does not stop the work."""
