@@ -142,7 +142,7 @@ def test_ctrl_c_while_comparing_leaves_the_comparison_out(
 
 def test_what_there_is_no_time_for_is_left_out() -> None:
     with ProgressPrinter("testing", quiet=True) as progress:
-        further = FurtherAnswers(load_problem("two-sink"), None, time=0.0, stop=Stop(), progress=progress)
+        further = FurtherAnswers(load_problem("two-sink"), None, time_limit=0.0, stop=Stop(), progress=progress)
         assert further.computed(["certificate", "comparison"]) == {}
     assert further.left_out == [
         f"the {kind} is left out: the time limit was reached" for kind in ("certificate", "comparison")

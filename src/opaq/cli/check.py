@@ -11,7 +11,6 @@ from opaq.cli.progress import ProgressPrinter
 from opaq.cli.session import note_known_secret
 from opaq.cli.shell import BAD_INPUT, faults_in, page_width, print_answer, print_faults, print_note, warn
 from opaq.errors import BudgetError, Faults, InputError, printable
-from opaq.reports.layout import wrap_lines
 
 if TYPE_CHECKING:
     from opaq.product.compile import Product
@@ -56,6 +55,7 @@ def _check(source: str) -> bool:
 def _summary(product: Product) -> str:
     """Return the sizes and names of a problem, a line each."""
     from opaq.model.secret import Language
+    from opaq.reports.layout import wrap_lines
 
     problem = product.problem
     secret, threshold = problem.secret, problem.task.return_at_least

@@ -1,4 +1,4 @@
-"""The `opaq` command. Heavy imports stay inside the commands, so that --help is quick."""
+"""Find the command that a command line names and run it. Heavy imports stay inside commands: --help is quick."""
 
 from __future__ import annotations
 

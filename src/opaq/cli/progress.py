@@ -1,4 +1,4 @@
-"""Live progress on stderr: one line that renews itself on a terminal, a quiet line now and then elsewhere."""
+"""Show progress on stderr: one line that renews itself on a terminal, a quiet line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ class ProgressPrinter:
     def __init__(
         self, label: str, *, quiet: bool = False, since: float | None = None, limit: float | None = None
     ) -> None:
-        """since: when the user began to wait, if that was before now (a reading of the monotonic clock).
+        """Take what is shown; nothing is printed before the block of `with` begins.
 
-        limit: seconds after which the work ends in any case.
+        label: what is done, such as "reading"; quiet: show nothing; since: when the user began to wait, if that was
+        before now (a reading of the monotonic clock); limit: seconds after which the work ends in any case.
         """
         self._label = label
         self._text = ""
@@ -97,6 +98,7 @@ class ProgressPrinter:
             self._erase()
 
     def _run(self) -> None:
+        """Print now and then until the work ends; in a thread of its own."""
         pause = _REFRESH if self._live else max(_FIRST - (self._begun - self._since), 0.05)
         while not self._ended.wait(pause):
             with self._printing:
@@ -105,6 +107,7 @@ class ProgressPrinter:
             pause = _REFRESH if self._live else _PAUSE
 
     def _print(self) -> None:
+        """Print the phase, the time, the share that is done and the latest message, as far as there is room."""
         head, text = printable(f"{self._label} {self.seconds:.0f} s"), self._text
         share = self.share_done(self._share)
         if not self._live:

@@ -1,4 +1,4 @@
-"""Where a command meets the terminal: answers on stdout, all else on stderr, and an exit code for every end."""
+"""Print answers on stdout and all else on stderr, and turn every way a command can end into an exit code."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[
 
 
 def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], *, debug: bool) -> int:
+    """Call the command and return its exit code, whatever it raises; debug: show where an error came from."""
     try:
         command(arguments)
     except SystemExit as end:
@@ -70,7 +71,10 @@ def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], *
 
 
 def print_answer(text: str) -> None:
-    """Print what the user asked for; OutputError when it cannot be written."""
+    """Print what the user asked for, and nothing else, on stdout.
+
+    A reader that has gone (`| head`) is no error. Raises OutputError when the answer cannot be written.
+    """
     expect_answer()
     try:
         print(text.removesuffix("\n"), flush=True)
@@ -93,7 +97,7 @@ def page_width() -> int:
 
 
 def print_note(text: str) -> None:
-    """Say something beside the answer; where stderr is closed or full, nothing is said."""
+    """Say something beside the answer, on stderr; where that is closed or full, nothing is said."""
     if sys.stderr is None or sys.stderr.closed:
         return
     try:
@@ -103,13 +107,16 @@ def print_note(text: str) -> None:
 
 
 def warn(faults: Iterable[Fault], source: str) -> None:
-    """Show warnings, one line each."""
+    """Show warnings, one line each; source: the file that they are about."""
     for fault in faults:
         print_note(f"{source}: warning: {fault}")
 
 
 def print_faults(error: InputError) -> None:
-    """Show the faults of an input, one line each, and the example if there is one."""
+    """Show the faults of an input, one line each, and the example if there is one.
+
+    Advice that names an argument of the library is given in the words of the command line. At most MOST_FAULTS lines.
+    """
     prefix = f"{error.source}: " if error.source else ""
     for fault in error.faults[:MOST_FAULTS]:
         worded = replace(fault, advice=_ADVICE[fault.option]) if fault.option in _ADVICE else fault

@@ -60,7 +60,6 @@ def command(
     130 interrupted, 143 by SIGTERM.
     """
     workers, time_limit = options.pop("workers"), options.pop("time_limit")  # these may differ when a run goes on
-    options = {name: options[name] for name in OPTIONS if name in options}
     options["initial_policy"] = None if initial_policy is None else str(initial_policy.absolute())
     if (source is None) == (resume is None):
         raise InputError([Fault("PROBLEM", "give a problem, or --resume a run, not both or neither")])
