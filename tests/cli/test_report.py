@@ -61,8 +61,8 @@ def test_runs_seed_and_json(opaq, tmp_path: Path) -> None:
 
 def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
     solved = opaq(
-        "solve", "two-sink", "--starts", "2", "--certify", "--json", "-q", "--save-policy", "p.json", "--run-folder", "run",
-        "--report", "solved.html",
+        "solve", "two-sink", "--starts", "2", "--certify", "--json", "-q", "--save-policy", "p.json",
+        "--run-folder", "run", "--report", "solved.html",
     )  # fmt: skip
     assert solved.returncode == 0
     (tmp_path / "s.json").write_text(solved.stdout)
@@ -147,7 +147,7 @@ def test_what_there_is_no_time_for_is_left_out() -> None:
     assert further.left_out == [
         f"the {kind} is left out: the time limit was reached" for kind in ("certificate", "comparison")
     ]
-    assert FurtherAnswers(further.problem, None, time=None, stop=Stop(), progress=progress).share(3) is None
+    assert FurtherAnswers(further.problem, None, time_limit=None, stop=Stop(), progress=progress).share(3) is None
 
 
 def test_the_page_does_not_go_to_stdout(opaq, tmp_path: Path) -> None:

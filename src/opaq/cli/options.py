@@ -32,7 +32,11 @@ def _declare_option(name: str) -> Any:
 
 
 def takes_solve_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the named options of a solve; it receives them as keywords, None where not given."""
+    """Give a command options of a solve; it receives them as keywords, None where not given.
+
+    names: fields of SolveOptions, in the order of the help. They stand before those that the help of every command
+        lists last.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
@@ -69,7 +73,7 @@ GridTime = Annotated[int | None, typer.Option(min=0, help="Draw the arrows of th
 
 
 def time_limit(text: str) -> Any:
-    """Return an option for a time limit, whose end a command describes."""
+    """Return the option for a time limit; text: what happens when it is over."""
     return typer.Option(min=_LEAST, help=text)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.options import drop_unset, flag
+from opaq.cli.options import drop_unset, find_idle_options
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.session import read_inputs
 from opaq.cli.shell import expect_answer, faults_in, print_answer
@@ -121,11 +121,7 @@ def command(
 def _check(what: What, source: str | None, options: Mapping[str, Any]) -> None:
     """Refuse options that the figure ignores, and ask for those that it needs."""
     users = {name: ", ".join(each for each, used in _USED.items() if name in used) for name in options}
-    faults = [
-        Fault(flag(name), f"has no effect with {what}", f"it belongs to {users[name]}")
-        for name, value in options.items()
-        if value is not None and name not in _USED[what]
-    ]
+    faults = find_idle_options(options, belongs_to=users, chosen=what, used=_USED[what])
     if what in _SOURCE and options["answer"] is None:
         faults.append(
             Fault("--answer", "is missing", f"make the file first: opaq {_SOURCE[what]} PROBLEM --json > answer.json")
