@@ -23,7 +23,8 @@ from opaq.cli.shell import (
 )
 
 if TYPE_CHECKING:
-    from opaq.cli.progress import ProgressPrinter
+    from collections.abc import Callable
+
     from opaq.model.problem import Problem
     from opaq.solvers.compare import Comparison
     from opaq.solvers.loop import Progress
@@ -66,6 +67,7 @@ def command(
     problem = read_problem(source, quiet=quiet)
     with prepare(derivatives=True, quiet=quiet):
         from opaq.cli.next_step import after_compare, print_next_command
+        from opaq.cli.progress import solver_progress
         from opaq.load import save_policy
         from opaq.reports.answer_pages import comparison_page
         from opaq.reports.comparison_text import comparison_to_dict
@@ -96,11 +98,18 @@ def command(
         else:
             unwritten[rung.name] = policy_to_dict(rung.policy, problem=problem)
 
+    steps: dict[str, Callable[[Progress], None]] = {}  # class -> what shows the steps of its search
+
+    def show_step(name: str, progress: Progress) -> None:
+        if name not in steps:
+            steps[name] = solver_progress(work.progress, problem, part=name, parts=names)
+        steps[name](progress)
+
     with compute("comparing", source, quiet=quiet) as work:
         comparison = compare(
             problem,
             classes=chosen,
-            on_step=_ClassProgress(work.progress, problem, names),
+            on_step=show_step,
             on_rung=write_policy,
             stop=work.stop,
             time_limit=None if time_limit is None else time_limit * (1.0 - _LAST_SHARE * certify),
@@ -151,30 +160,3 @@ def code_of_comparison(comparison: Comparison) -> int:
         return MISSES_TASK
     unfinished = comparison.unreached or any(code_of_status(rung.status) for rung in comparison.rungs)
     return NOT_CONVERGED if unfinished else DONE
-
-
-class _ClassProgress:
-    """Shows which class is searched, and how far the search is."""
-
-    def __init__(self, printer: ProgressPrinter, problem: Problem, names: list[str]) -> None:
-        self._printer, self._problem, self._names = printer, problem, names
-        self._name, self._start = "", 0.0
-        self._best: float | None = None
-
-    def __call__(self, name: str, progress: Progress) -> None:
-        from opaq.cli.progress import progress_line
-
-        if name != self._name:
-            self._name, self._start, self._best = name, self._printer.seconds, None
-        best = progress.best
-        if best is not None and best.feasible and (self._best is None or best.score > self._best):
-            self._best = best.score
-        line = progress_line(
-            progress,
-            threshold=self._problem.task.return_at_least,
-            best=None if self._best is None else abs(self._best),
-            seconds=self._printer.seconds - self._start,
-        )
-        index = self._names.index(name)
-        share = (index + min(progress.share, 1.0)) / len(self._names)
-        self._printer.show(line, label=f"{name} ({index + 1} of {len(self._names)})", share=share)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from threading import Event, Lock, Thread
@@ -175,30 +175,38 @@ def _write(text: str) -> None:
         return  # the terminal has gone; the work goes on
 
 
-def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Progress], None]:
-    """Return what a solver calls after every step: the printer shows the step and the best policy so far."""
+def solver_progress(
+    printer: ProgressPrinter, problem: Problem, *, part: str = "", parts: Sequence[str] = ()
+) -> Callable[[Progress], None]:
+    """Return what a solver calls after every step: the printer shows the step and the best policy so far.
+
+    part, parts: the name of this search and those of all, where there are several one after the other; the time and
+        the best policy are then those of this one.
+    """
     of = problem.task.of
     title = of.title if of.name in ("opacity", "guess_error", "guesswork") else "score"  # losses: divided by their span
-    best: list[Candidate] = []
-    unstored: set[str] = set()
+    index = parts.index(part) if parts else 0
+    label = f"{part} ({index + 1} of {len(parts)})" if parts else None
+    start = printer.seconds if parts else 0.0
+    best: Candidate | None = None
+    unstored = ""
 
     def show(progress: Progress) -> None:
+        nonlocal best, unstored
         if progress.unstored and not unstored:
-            unstored.add(progress.unstored)
-            printer.note(f"{progress.unstored}; the search goes on, but could not be resumed from here")
-        if progress.best is not None and progress.best.beats(best[-1] if best else None):
-            best[:] = [progress.best]
+            unstored = progress.unstored
+            printer.note(f"{unstored}; the search goes on, but could not be resumed from here")
+        if progress.best is not None and progress.best.beats(best):
+            best = progress.best
         share = printer.share_done(progress.share)
-        printer.show(
-            progress_line(
-                replace(progress, share=share),
-                threshold=problem.task.return_at_least,
-                best=abs(best[0].score) if best and best[0].feasible else None,
-                title=title,
-                seconds=printer.seconds,
-            ),
-            share=share,
+        line = progress_line(
+            replace(progress, share=share),
+            threshold=problem.task.return_at_least,
+            best=abs(best.score) if best is not None and best.feasible else None,
+            title=title,
+            seconds=printer.seconds - start,
         )
+        printer.show(line, label=label, share=(index + share) / max(len(parts), 1))
 
     return show
 
