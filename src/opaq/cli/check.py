@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opaq.cli.interrupts import BEGUN
+from opaq.cli.interrupts import PROCESS_START
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.session import note_known_secret
 from opaq.cli.shell import BAD_INPUT, faults_in, page_width, print_answer, print_faults, print_note, warn
@@ -33,7 +33,7 @@ def _check(source: str) -> bool:
 
     faults = Faults()
     try:
-        with faults_in(source), ProgressPrinter("reading", since=BEGUN) as progress:
+        with faults_in(source), ProgressPrinter("reading", since=PROCESS_START) as progress:
             problem = load_problem(source, faults=faults)
             progress.show("", label="compiling")
             from opaq.product.compile import compile_problem

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.interrupts import BEGUN
+from opaq.cli.interrupts import PROCESS_START
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.shell import print_note, warn
 from opaq.errors import Faults
@@ -34,7 +34,7 @@ def command(
         raise typer.BadParameter("only PRISM and JANI models have constants", param_hint="--constant")
     check_writable(target, overwrite=overwrite)
     faults = Faults()
-    with ProgressPrinter("converting", since=BEGUN):
+    with ProgressPrinter("converting", since=PROCESS_START):
         problem = None if problem_file is None else load_problem(problem_file)
         notes = convert(source, target, problem=problem, constants=constants, overwrite=overwrite, faults=faults)
     warn(faults.warnings, source)

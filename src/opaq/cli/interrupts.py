@@ -15,7 +15,7 @@ from time import monotonic
 
 from opaq.stop import Stop, exit_now, listen
 
-BEGUN = monotonic()  # when the process began to run opaq
+PROCESS_START = monotonic()  # when the process began to run opaq
 INTERRUPTED = 128 + signal.SIGINT  # what commands end with after any signal
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

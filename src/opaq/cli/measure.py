@@ -83,7 +83,7 @@ def command(
     check_grid(problem, source, grid=grid, time=grid_time, as_json=as_json)
     with prepare(quiet=quiet):
         from opaq.cli.next_step import after_measure, print_next_command
-        from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
+        from opaq.opacity.measure import measure  # slow to import: a fault in a file is shown before
         from opaq.product.compile import compile_problem
         from opaq.reports.answer_pages import measurement_page
         from opaq.reports.measurement_text import constant_secret, measurement_to_dict

@@ -54,8 +54,8 @@ class ProgressPrinter:
         self._limit = limit
         self._quiet = quiet or sys.stderr is None
         self._live = not self._quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._begun = monotonic()
-        self._since = self._begun if since is None else since
+        self._start = monotonic()
+        self._since = self._start if since is None else since
         self._ended = Event()
         self._printing = Lock()
         self._thread = Thread(target=self._run, name="opaq-progress", daemon=True)
@@ -63,7 +63,7 @@ class ProgressPrinter:
     @property
     def seconds(self) -> float:
         """The time that it has been at work."""
-        return monotonic() - self._begun
+        return monotonic() - self._start
 
     def share_done(self, share: float = 0.0) -> float:
         """Return how much of the work is done now: the share that is known, or that of the time if that is more."""
@@ -99,7 +99,7 @@ class ProgressPrinter:
 
     def _run(self) -> None:
         """Print now and then until the work ends; in a thread of its own."""
-        pause = _REFRESH if self._live else max(_FIRST - (self._begun - self._since), 0.05)
+        pause = _REFRESH if self._live else max(_FIRST - (self._start - self._since), 0.05)
         while not self._ended.wait(pause):
             with self._printing:
                 if not self._ended.is_set():

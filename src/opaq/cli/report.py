@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli.interrupts import PROCESS_START, interrupts
 from opaq.cli.options import drop_unset
 from opaq.cli.shell import INTERRUPTED, expect_answer, faults_in, print_answer, print_note
 from opaq.errors import Fault, InputError
@@ -99,7 +99,7 @@ def command(
     if output is None:
         output = Path(default_name(stated.name))
         check_writable(output, overwrite=overwrite)
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
         from opaq.cli.further_answers import FurtherAnswers
         from opaq.load import problem_text
         from opaq.opacity.kernel_warmup import compile_kernels

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli.interrupts import PROCESS_START, interrupts
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.shell import faults_in, warn
 from opaq.errors import Faults, InputError
@@ -29,7 +29,7 @@ def read_problem(source: str, *, quiet: bool) -> Problem:
 
     faults = Faults()
     try:
-        with ProgressPrinter("reading", quiet=quiet, since=BEGUN):
+        with ProgressPrinter("reading", quiet=quiet, since=PROCESS_START):
             return load_problem(source, faults=faults)
     finally:
         warn(faults.warnings, source)
@@ -50,7 +50,7 @@ def read_inputs(
         return problem, None
     faults = Faults()
     try:
-        with ProgressPrinter("reading", quiet=quiet, since=BEGUN):
+        with ProgressPrinter("reading", quiet=quiet, since=PROCESS_START):
             ignore = ignore_model_mismatch or False
             return problem, load_policy(policy_file, problem, ignore_model_mismatch=ignore, faults=faults)
     except InputError as error:
@@ -72,7 +72,7 @@ def prepare(*, derivatives: bool = False, quiet: bool) -> Iterator[None]:
 
     derivatives: load those of gradients, too.
     """
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
         yield
         from opaq.opacity.kernel_warmup import compile_kernels
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.interrupts import BEGUN
+from opaq.cli.interrupts import PROCESS_START
 from opaq.cli.output import check_grid, print_page
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.session import read_inputs
@@ -29,7 +29,7 @@ def command(
     expect_answer()
     problem, policy = read_inputs(source, policy_file, quiet=quiet)
     check_grid(problem, source, grid=grid, as_json=as_json)
-    with ProgressPrinter("simulating", quiet=quiet, since=BEGUN), faults_in(str(policy_file or source)):
+    with ProgressPrinter("simulating", quiet=quiet, since=PROCESS_START), faults_in(str(policy_file or source)):
         from opaq.cli.next_step import after_simulate, print_next_command
         from opaq.reports.answer_pages import paths_page, runs_page
         from opaq.reports.run_text import runs_to_dict

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli.interrupts import PROCESS_START, interrupts
 from opaq.cli.output import print_json
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.shell import DONE, INTERRUPTED, NOT_CONVERGED, expect_answer, page_width, print_answer, print_note, warn
@@ -47,7 +47,7 @@ def command(
     """
     expect_answer()
     faults = Faults()
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN) as progress:
+    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START) as progress:
         from opaq.study.sweep.run import sweep
 
         try:
