@@ -173,7 +173,7 @@ def policy_file(data: bytes, folder: Path) -> None:
     file = folder / "policy.json"
     file.write_bytes(data)
     problem = opaq.load_problem("graph")
-    policy = opaq.load_policy(file, problem, any_model=True)
+    policy = opaq.load_policy(file, problem, ignore_model_mismatch=True)
     opaq.compile_problem(problem, policy.policy_class).policy_vector(policy)
 
 
