@@ -179,7 +179,7 @@ def check_faults(faults: Sequence[Fault], expected: Sequence[tuple[str, str]]) -
     """Assert that faults stand at these paths, in this order, and that each says the words that tell its kind."""
     assert [fault.where for fault in faults] == [path for path, _ in expected]
     for fault, (_, kind) in zip(faults, expected, strict=True):
-        assert kind in fault.found
+        assert kind in fault.message
 
 
 def alike(one: Any, other: Any) -> bool:

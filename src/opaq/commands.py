@@ -19,7 +19,7 @@ COMMANDS: dict[str, Command] = {
     "plot": "opaq.cli.plot:command",
     "sweep": "opaq.cli.sweep:command",
     "frontier": "opaq.cli.frontier:command",
-    "sensors": "opaq.cli.rank_sensors:command",
+    "sensors": "opaq.cli.sensors:command",
     "simulate": "opaq.cli.simulate:command",
     "check": "opaq.cli.check:command",
     "convert": "opaq.cli.convert:command",

@@ -22,12 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: the path where it is, what is wrong there, what to do about it, and the line in the file if known."""
+    """One fault: the path where it is, what is wrong there, what to do about it, and the line in the file if known.
+
+    option: the argument that would allow it, such as "overwrite", where the advice names one; a command line, whose
+        options are written otherwise, then gives the advice in its own words.
+    """
 
     where: str
     message: str
     advice: str = ""
     line: int | None = None
+    option: str = ""
 
     def __str__(self) -> str:
         where = f"{self.where}: " if self.where else ""
@@ -83,9 +88,9 @@ class Faults:
     errors: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
 
-    def error(self, where: str, message: str, advice: str = "") -> None:
-        """Note something that makes the input unusable: its path, what is wrong, what to do."""
-        self.errors.append(Fault(where, message, advice))
+    def error(self, where: str, message: str, advice: str = "", *, option: str = "") -> None:
+        """Note something that makes the input unusable; `option` is the argument that would allow it."""
+        self.errors.append(Fault(where, message, advice, option=option))
 
     def warn(self, where: str, message: str, advice: str = "") -> None:
         """Note something the user should know and that does not stop the work."""

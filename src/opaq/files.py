@@ -18,7 +18,6 @@ from pathlib import Path
 
 from opaq.errors import Fault, InputError
 
-OVERWRITE = "give overwrite=True to overwrite it"  # an advice; commands name their option instead
 _PROBE = 4096  # bytes written to find out whether a disk is full
 _PIECE = 16 << 20
 
@@ -150,7 +149,8 @@ def _plan_replacement(target: Path, path: str | os.PathLike[str], overwrite: boo
     """
     mode = _existing_mode(target)
     if mode is not None and not overwrite:
-        raise InputError([Fault("", "exists already", OVERWRITE)], os.fspath(path))
+        advice = "give overwrite=True to overwrite it"
+        raise InputError([Fault("", "exists already", advice, option="overwrite")], os.fspath(path))
     return target.with_name(f".opaq-{secrets.token_hex(8)}.tmp"), mode
 
 

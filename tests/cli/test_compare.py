@@ -14,7 +14,7 @@ from time import sleep
 import pytest
 
 from opaq.cli import main
-from opaq.cli.next_step import with_a_clock
+from opaq.cli.next_step import suggest_clock
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
 from opaq.reports.answer_pages import comparison_page
@@ -216,8 +216,8 @@ def test_solve_names_the_commands_that_try_a_clock(opaq) -> None:
 
 
 def test_the_hint_can_be_run() -> None:
-    assert with_a_clock("my file.yaml", 3, PolicyClass(("state", "automaton"))).endswith(
+    assert suggest_clock("my file.yaml", 3, PolicyClass(("state", "automaton"))).endswith(
         "opaq compare 'my file.yaml', or opaq solve 'my file.yaml' --conditions state,automaton,time"
     )
-    assert with_a_clock("x", 3, PolicyClass(("last_states",), last_states=2)) == "a clock may help: opaq compare x"
-    assert with_a_clock("x", 0, PolicyClass()) == ""
+    assert suggest_clock("x", 3, PolicyClass(("last_states",), last_states=2)) == "a clock may help: opaq compare x"
+    assert suggest_clock("x", 0, PolicyClass()) == ""

@@ -75,7 +75,7 @@ COMMANDS = [("solve", "two-sink", "--starts", "1", "--certify"), ("compare", "tw
 def test_an_interrupt_while_certifying_is_told_with_the_bound_so_far(
     command: tuple[str, ...], opaq, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opaq.cli.certify.rung_progress", with_a_bound)
+    monkeypatch.setattr("opaq.cli.progress.bound_progress", with_a_bound)
     done = opaq(*command, "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["interrupted"]) == (130, True)
@@ -89,7 +89,7 @@ def test_an_interrupt_while_certifying_is_told_with_the_bound_so_far(
 def test_an_interrupt_before_there_is_a_bound_keeps_the_policies(
     command: tuple[str, ...], opaq, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opaq.cli.certify.rung_progress", at_once)
+    monkeypatch.setattr("opaq.cli.progress.bound_progress", at_once)
     done = opaq(*command, "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["interrupted"], found.get("bound")) == (130, True, None)

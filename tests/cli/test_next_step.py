@@ -41,7 +41,7 @@ def test_one_command_leads_to_the_next(opaq, tmp_path: Path) -> None:
 def test_own_arguments_are_kept(opaq) -> None:
     given = ["--conditions", "state,time", "--solver", "lagrangian", "--starts", "2", "--max-memory", "0.5"]
     words = following(opaq("solve", "two-sink", *given).stderr)
-    assert words == ["solve", "two-sink", *given[:6], *given[6:], "--save-policy", "policy.json", "--certify"]
+    assert words == ["solve", "two-sink", *given, "--save-policy", "policy.json", "--certify"]
     words = following(opaq("solve", "two-sink", *FEW, "--run-folder", "a run").stderr)
     assert words == ["solve", "--resume", "a run", "--save-policy", "policy.json", "--certify"]
     assert opaq(*words, "-q").returncode == 0
@@ -49,7 +49,7 @@ def test_own_arguments_are_kept(opaq) -> None:
 
 def test_policies_in_a_folder(opaq) -> None:
     given = ["compare", "two-sink", "--classes", "state; memory:2", *FEW, "--no-certify"]
-    words = following(opaq(*given, "--save-policy", "out").stderr)
+    words = following(opaq(*given, "--save-policies", "out").stderr)
     assert words == ["certify", "two-sink", "--policy", "out/state-memory-2.json"]
     words = following(opaq(*given).stderr)
     assert words == ["compare", "two-sink", "--classes", "state,memory:2", "--save-policies", "policies"]
@@ -74,7 +74,7 @@ def test_tasks_that_have_no_certificate(opaq, tmp_path: Path) -> None:
 def test_odd_names_are_quoted() -> None:
     assert command_line("measure", "a'b.yaml", policy=None) == """opaq measure 'a'"'"'b.yaml'"""
     assert (
-        command_line("measure", "-x.yaml", any_model=True, quiet=False)
+        command_line("measure", "-x.yaml", ignore_model_mismatch=True, quiet=False)
         == "opaq measure ./-x.yaml --ignore-model-mismatch"
     )
 

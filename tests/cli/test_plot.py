@@ -34,7 +34,7 @@ def test_a_policy_file_and_the_options_of_the_page(opaq, tmp_path: Path) -> None
 
 
 def test_answers_of_other_commands(opaq, tmp_path: Path) -> None:
-    solved = opaq("solve", "two-sink", "--starts", "1", "--run", "kept", "--json", "-q")
+    solved = opaq("solve", "two-sink", "--starts", "1", "--run-folder", "kept", "--json", "-q")
     (tmp_path / "solve.json").write_text(solved.stdout)
     compared = opaq("compare", "two-sink", "--classes", "state; state,time", "--starts", "1", "--json", "-q")
     (tmp_path / "compare.json").write_text(compared.stdout)

@@ -208,16 +208,16 @@ def test_a_bar_without_colours_or_beyond_the_encoding(
 ) -> None:
     from io import BytesIO, TextIOWrapper
 
-    from opaq.cli.progress_bar import WIDTH, bar
+    from opaq.cli.progress import BAR_WIDTH, draw_bar
 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     if not colours:
         monkeypatch.setenv("NO_COLOR", "1")
     stream = TextIOWrapper(BytesIO(), encoding=encoding)
-    drawn = bar(0.25, stream)
+    drawn = draw_bar(0.25, stream)
     assert re.sub(r"\x1b\[[0-9;]*m", "", drawn).startswith(text)
-    assert len(re.sub(r"\x1b\[[0-9;]*m", "", drawn)) == WIDTH
+    assert len(re.sub(r"\x1b\[[0-9;]*m", "", drawn)) == BAR_WIDTH
     assert ("\x1b" in drawn) == colours
     drawn.encode(encoding)
     assert stream.tell() == 0  # nothing was written

@@ -170,15 +170,15 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_answer(opaq, tmp_path
     early = opaq("solve", "two-sink", "--starts", "1", "--json", "-q", "--report", "there.html")
     assert (early.returncode, early.stdout) == (2, "")  # said before the work, not after it
     (tmp_path / "gone").mkdir()
-    from opaq.cli import delivery
+    from opaq.cli import solve
 
     def report_into_nowhere(*arguments: object, **options: object) -> None:
         (tmp_path / "gone").rmdir()
         real(*arguments, **options)
 
-    real = delivery._report
+    real = solve._write_report
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delivery, "_report", report_into_nowhere)
+        patch.setattr(solve, "_write_report", report_into_nowhere)
         late = opaq("solve", "two-sink", "--starts", "1", "--json", "-q", "--report", "gone/r.html")
     assert late.returncode == 2
     assert json.loads(late.stdout)["status"] == "converged"

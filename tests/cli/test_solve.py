@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from opaq.cli import main, progress
-from opaq.cli.shell import code_of_status
+from opaq.cli.output import code_of_status
 from opaq.solvers.options import default_of
 from opaq.solvers.registry import SOLVERS
 from opaq.solvers.runs import RECORD_FILE, RunRecord

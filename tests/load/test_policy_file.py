@@ -50,7 +50,7 @@ def test_a_saved_policy_says_its_model(tmp_path) -> None:
     other = opaq.load_problem(tmp_path / "other.yaml")
     with pytest.raises(opaq.InputError, match=r"another model.*\(line 4\)"):
         opaq.load_policy(file, other)
-    assert dict(opaq.load_policy(file, other, any_model=True).rows) == dict(policy.rows)
+    assert dict(opaq.load_policy(file, other, ignore_model_mismatch=True).rows) == dict(policy.rows)
 
 
 def test_a_policy_for_another_model_is_one_fault(tmp_path) -> None:
@@ -60,7 +60,7 @@ def test_a_policy_for_another_model_is_one_fault(tmp_path) -> None:
     for problem, any_model in ((grid, False), (None, False), (None, True)):
         opaq.save_policy(policy, file, problem=problem, overwrite=True)
         with pytest.raises(opaq.InputError) as caught:
-            opaq.load_policy(file, graph, any_model=any_model)
+            opaq.load_policy(file, graph, ignore_model_mismatch=any_model)
         (line,) = caught.value.lines()
         assert "another model" in line
         assert "unknown states ((0,0), (1,0), " in line

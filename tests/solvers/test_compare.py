@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import opaq
-from opaq.cli.shell import code_of_comparison
+from opaq.cli.compare import code_of_comparison
 from opaq.errors import InputError
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Task

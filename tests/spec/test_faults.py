@@ -239,7 +239,7 @@ ONE_FAULT: list[Case] = [
 def test_one_fault(edits: dict[str, Any], path: str, kind: str) -> None:
     [fault], _ = findings(edited(TWO_SINK, edits))
     assert fault.where == path
-    assert kind in fault.found
+    assert kind in fault.message
 
 
 WARNED: list[Case] = [
@@ -256,7 +256,7 @@ WARNED: list[Case] = [
 def test_warnings(edits: dict[str, Any], path: str, kind: str) -> None:
     errors, [warning] = findings(edited(TWO_SINK, edits))
     assert (errors, warning.where) == ([], path)
-    assert kind in warning.found
+    assert kind in warning.message
 
 
 def test_sentences(golden: Callable[[str, Iterable[str]], None]) -> None:

@@ -171,7 +171,7 @@ def test_a_policy_knows_its_model() -> None:
     other = build_problem(edited(TWO_SINK, {"model/rewards": {"q1": 2}}))
     with pytest.raises(InputError, match="model: the policy was made for another model"):
         policy_from_dict(told, other)
-    assert policy_from_dict(told, other, any_model=True).rows == {("q0",): {"a": 1.0}}
+    assert policy_from_dict(told, other, ignore_model_mismatch=True).rows == {("q0",): {"a": 1.0}}
 
 
 def test_actions_with_an_arrow_in_their_name() -> None:

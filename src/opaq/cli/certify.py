@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shared_options import drop_unset
-from opaq.cli.shell import INTERRUPTED, MISSES_TASK, expect_answer, faults_in, page_width, print_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from opaq.certificates.decoder.search import BoundStep
-    from opaq.cli.progress import ProgressPrinter
+from opaq.cli import options as shared
+from opaq.cli.options import drop_unset
+from opaq.cli.output import print_json, print_page
+from opaq.cli.session import compute, prepare, read_inputs
+from opaq.cli.shell import INTERRUPTED, MISSES_TASK, expect_answer, page_width
 
 
 def command(
-    problem: shared.ProblemName,
-    policy: Annotated[Path | None, typer.Option(help="A policy file, to be compared with the bound.")] = None,
+    source: shared.ProblemName,
+    policy_file: Annotated[
+        Path | None, typer.Option("--policy", help="A policy file, to be compared with the bound.")
+    ] = None,
     gap: Annotated[
         float | None,
         typer.Option(min=0, help="Stop when bound and policy are this close (default: 0.01)."),
@@ -43,48 +40,31 @@ def command(
     when it is over, end the work with the best bound so far.
     Exit codes: 0 done, 1 no policy meets the task, 2 bad input, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
-    import json
-
-    from opaq.cli.inputs import read_inputs
-    from opaq.cli.next_step import after_certify, print_next_command
-    from opaq.cli.progress import ProgressPrinter
-    from opaq.cli.terminal_tables import render_page
-
     expect_answer()
-    stated, chosen = read_inputs(problem, policy, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+    problem, policy = read_inputs(source, policy_file, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
+    with prepare(quiet=quiet):
         from opaq.certificates.certify import DEFAULT_TIME, certify
-        from opaq.opacity.kernel_warmup import compile_kernels
+        from opaq.cli.next_step import after_certify, print_next_command
+        from opaq.cli.progress import bound_progress
         from opaq.reports.answer_pages import certificate_page
         from opaq.reports.certificate_text import certificate_to_dict
-
-        compile_kernels()
     limit = DEFAULT_TIME if time_limit is None else time_limit
-    with (
-        interrupts.computing() as stop,
-        ProgressPrinter("certifying", quiet=quiet, limit=limit) as progress,
-        faults_in(problem),
-    ):
+    with compute("certifying", source, limit=limit, quiet=quiet) as work:
         certificate = certify(
-            stated,
-            chosen,
+            problem,
+            policy,
             observation_aware=observation_aware,
-            stop=stop,
-            on_progress=rung_progress(progress),
+            stop=work.stop,
+            on_progress=bound_progress(work.progress),
             **drop_unset({"gap": gap, "time_limit": time_limit, "max_memory": max_memory}),
         )
     if as_json:
-        print_answer(json.dumps(certificate_to_dict(certificate), indent=2))
+        print_json(certificate_to_dict(certificate))
     else:
-        print_answer(render_page(certificate_page(certificate, width=page_width())))
-    if stop.interrupted:
+        print_page(certificate_page(certificate, width=page_width()))
+    if work.stop.interrupted:
         raise typer.Exit(INTERRUPTED)
     if certificate.status.name == "INFEASIBLE":
         raise typer.Exit(MISSES_TASK)
     if not (quiet or as_json):
-        print_next_command(after_certify(problem, certificate, policy=policy))
-
-
-def rung_progress(printer: ProgressPrinter) -> Callable[[BoundStep], None]:
-    """Shows where the search for a bound is."""
-    return lambda rung: printer.show(f"bound {rung.bound:.5f}, {rung.machine}, round {rung.rounds:,}")
+        print_next_command(after_certify(source, certificate, policy=policy_file))

@@ -6,32 +6,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opaq.cli.inputs import note_known_secret
-from opaq.cli.interrupts import BEGUN
+from opaq.cli.interrupts import PROCESS_START
+from opaq.cli.progress import ProgressPrinter
+from opaq.cli.session import note_known_secret
 from opaq.cli.shell import BAD_INPUT, faults_in, page_width, print_answer, print_faults, print_note, warn
 from opaq.errors import BudgetError, Faults, InputError, escape_invisible
-from opaq.reports.layout import wrap_lines
 
 if TYPE_CHECKING:
     from opaq.product.compile import Product
 
+_LONGEST = 24  # characters of a name in the summary
+
 
 def command(
-    problems: Annotated[list[str], typer.Argument(metavar="FILE...", help="Problem files or scenario names.")],
+    sources: Annotated[list[str], typer.Argument(metavar="FILE...", help="Problem files or scenario names.")],
 ) -> None:
     """Read problem files, report everything wrong with them, and sum up those that are fine."""
-    fine = [_check(problem) for problem in problems]
+    fine = [_check(source) for source in sources]
     if not all(fine):
         raise typer.Exit(BAD_INPUT)
 
 
 def _check(source: str) -> bool:
-    from opaq.cli.progress import ProgressPrinter
+    """Sum up one problem, or show its faults; return whether it is fine."""
     from opaq.load import load_problem
 
     faults = Faults()
     try:
-        with faults_in(source), ProgressPrinter("reading", since=BEGUN) as progress:
+        with faults_in(source), ProgressPrinter("reading", since=PROCESS_START) as progress:
             problem = load_problem(source, faults=faults)
             progress.show("", label="compiling")
             from opaq.product.compile import compile_problem
@@ -51,7 +53,9 @@ def _check(source: str) -> bool:
 
 
 def _summary(product: Product) -> str:
+    """Return the sizes and names of a problem, a line each."""
     from opaq.model.secret import Language
+    from opaq.reports.layout import wrap_lines
 
     problem = product.problem
     secret, threshold = problem.secret, problem.task.return_at_least
@@ -76,12 +80,9 @@ def _summary(product: Product) -> str:
 
 
 def _count_names(names: tuple[str, ...], *, most: int = 6) -> str:
-    """How many, and the first few, unless they look alike when cut short."""
-    short = [_short(escape_invisible(name)) for name in names[:most]]
+    """Return how many names there are, and the first few, unless they look alike when cut short."""
+    first = [escape_invisible(name) for name in names[:most]]
+    short = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..." for name in first]
     if len(set(short)) < len(short):
         return f"{len(names):,}"
     return f"{len(names):,}: {', '.join(short)}{', ...' if len(names) > most else ''}"
-
-
-def _short(name: str, *, most: int = 24) -> str:
-    return name if len(name) <= most else f"{name[: most - 3]}..."

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.interrupts import interrupts
-from opaq.cli.shell import expect_answer, faults_in, print_note, warn
-from opaq.errors import Faults
+from opaq.cli import options as shared
+from opaq.cli.output import OutputFiles, check_folder, code_of_status, name_policy_file, print_json, print_page
+from opaq.cli.session import compute, prepare, read_problem
+from opaq.cli.shell import (
+    DONE,
+    INTERRUPTED,
+    MISSES_TASK,
+    NOT_CONVERGED,
+    expect_answer,
+    page_width,
+    print_answer,
+    print_note,
+)
 
 if TYPE_CHECKING:
-    from opaq.cli.progress import ProgressPrinter
+    from collections.abc import Callable
+
     from opaq.model.problem import Problem
     from opaq.solvers.compare import Comparison
     from opaq.solvers.loop import Progress
@@ -25,13 +36,14 @@ _LAST_SECONDS, _LAST_SHARE = 20.0, 0.2  # for the certificate; of the time where
     "solver", "gradients", "samples", "starts", "start", "seed", "max_beliefs", "max_memory", "workers"
 )
 def command(
-    problem: shared.ProblemName,
+    source: shared.ProblemName,
     classes: Annotated[
         str | None,
         typer.Option(help='The classes to compare, e.g. "state; state,time; memory:2" (default: all that apply).'),
     ] = None,
-    save_policies: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write the policy of every class to this folder.")
+    folder: Annotated[
+        Path | None,
+        typer.Option("--save-policies", metavar="FOLDER", help="Write the policy of every class to this folder."),
     ] = None,
     time_limit: Annotated[
         float | None, shared.time_limit("Seconds for all classes together, shared among them.")
@@ -51,100 +63,100 @@ def command(
     Exit codes: 0 done, 1 no class meets the task, 2 bad input, 3 not all converged, 74 no stdout,
     130 interrupted, 143 by SIGTERM.
     """
-    from opaq.cli.progress import ProgressPrinter
-    from opaq.load import load_problem
-
     expect_answer()
-    faults = Faults()
-    try:
-        with ProgressPrinter("reading", quiet=quiet):
-            stated = load_problem(problem, faults=faults)
-    finally:
-        warn(faults.warnings, problem)
-    with ProgressPrinter("preparing", quiet=quiet):
-        from opaq.cli.comparing import PolicyFolder, deliver
+    problem = read_problem(source, quiet=quiet)
+    with prepare(derivatives=True, quiet=quiet):
         from opaq.cli.next_step import after_compare, print_next_command
-        from opaq.opacity.kernel_warmup import compile_kernels
+        from opaq.cli.progress import solver_progress
+        from opaq.load import save_policy
+        from opaq.reports.answer_pages import comparison_page
+        from opaq.reports.comparison_text import comparison_to_dict
         from opaq.solvers.compare import ClassResult, compare
         from opaq.solvers.policy_classes import class_name, default_classes, parse_classes
+        from opaq.spec.policy_table import policy_to_dict
 
-        chosen = default_classes(stated) if classes is None else parse_classes(_split_classes(classes), stated)
+        if classes is None:
+            chosen = default_classes(problem)
+        else:  # a semicolon after the last may be left out
+            chosen = parse_classes([part.strip() for part in classes.strip().removesuffix(";").split(";")], problem)
         names = [class_name(policy_class) for policy_class in chosen]
-        folder = PolicyFolder.prepare(save_policies, names, stated, overwrite=overwrite)
-        compile_kernels(derivatives=True)
+        if folder is not None:
+            check_folder(folder, map(name_policy_file, names), overwrite=overwrite)
 
-    def done(rung: ClassResult) -> None:
+    files, written = OutputFiles(), 0
+    unwritten: dict[str, dict[str, Any]] = {}  # class -> its policy as the file's content
+
+    def write_policy(rung: ClassResult) -> None:
         if not quiet:
-            progress.note(f"{rung.name}: {rung.measurement.opacity.value:.4f} bits, {rung.seconds:.1f} s")
-        folder.write(rung)
+            work.progress.note(f"{rung.name}: {rung.measurement.opacity.value:.4f} bits, {rung.seconds:.1f} s")
+        if folder is None:
+            return
+        nonlocal written
+        file = folder / name_policy_file(rung.name)
+        if files.write(save_policy, rung.policy, file, problem=problem, overwrite=overwrite):
+            written += 1
+        else:
+            unwritten[rung.name] = policy_to_dict(rung.policy, problem=problem)
 
-    with (
-        interrupts.computing() as stop,
-        ProgressPrinter("comparing", quiet=quiet) as progress,
-        faults_in(problem),
-    ):
+    steps: dict[str, Callable[[Progress], None]] = {}  # class -> what shows the steps of its search
+
+    def show_step(name: str, progress: Progress) -> None:
+        if name not in steps:
+            steps[name] = solver_progress(work.progress, problem, part=name, parts=names)
+        steps[name](progress)
+
+    with compute("comparing", source, quiet=quiet) as work:
         comparison = compare(
-            stated,
+            problem,
             classes=chosen,
-            on_step=_ClassProgress(progress, stated, names),
-            on_rung=done,
-            stop=stop,
+            on_step=show_step,
+            on_rung=write_policy,
+            stop=work.stop,
             time_limit=None if time_limit is None else time_limit * (1.0 - _LAST_SHARE * certify),
             **options,
         )
     if certify and not comparison.interrupted:
-        comparison = _add_bound(comparison, stated, time_limit, quiet=quiet)
-    if save_policies is not None and folder.written:
-        print_note(f"wrote {len(folder.written)} of {len(comparison.rungs)} policies to {save_policies}")
-    code = deliver(comparison, folder, problem_file=problem, as_json=as_json)
-    if not (quiet or as_json or comparison.interrupted):
-        written = save_policies if save_policies is not None and not folder.unwritten else None
-        print_next_command(after_compare(problem, stated, comparison, folder=written))
-    raise typer.Exit(code)
+        comparison = _add_bound(comparison, problem, source, time_limit, quiet=quiet)
+    if folder is not None and written:
+        print_note(f"wrote {written} of {len(comparison.rungs)} policies to {folder}")
+    if as_json:
+        answer = comparison_to_dict(comparison, problem_file=source)
+        for rung in answer["classes"]:
+            if rung["class"] in unwritten:
+                rung["policy"] = unwritten[rung["class"]]
+        print_json(answer)
+    else:
+        print_page(comparison_page(comparison, width=page_width()))
+        for policy in unwritten.values():
+            print_answer(json.dumps(policy))
+        if not (quiet or comparison.interrupted):
+            kept = None if unwritten else folder
+            print_next_command(after_compare(source, problem, comparison, folder=kept))
+    raise typer.Exit(files.exit_code(code_of_comparison(comparison)))
 
 
-def _add_bound(comparison: Comparison, problem: Problem, time: float | None, *, quiet: bool) -> Comparison:
-    """The comparison with its last line; Ctrl-C gives the best bound so far, if there is one."""
+def _add_bound(
+    comparison: Comparison, problem: Problem, source: str, time_limit: float | None, *, quiet: bool
+) -> Comparison:
+    """Return the comparison with its last line; Ctrl-C gives the best bound so far, if there is one."""
     from opaq.certificates.certify import with_bound
-    from opaq.cli.certify import rung_progress
-    from opaq.cli.progress import ProgressPrinter
+    from opaq.cli.progress import bound_progress
 
-    seconds = _LAST_SECONDS if time is None else time * _LAST_SHARE
-    with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet, limit=seconds) as progress:
-        bounded = with_bound(comparison, problem, time=seconds, stop=stop, on_progress=rung_progress(progress))
+    seconds = _LAST_SECONDS if time_limit is None else time_limit * _LAST_SHARE
+    with compute("certifying", source, limit=seconds, quiet=quiet) as work:
+        bounded = with_bound(
+            comparison, problem, time=seconds, stop=work.stop, on_progress=bound_progress(work.progress)
+        )
         if bounded.interrupted and bounded.bound is None:
-            progress.note("the bound is left out: interrupted")
+            work.progress.note("the bound is left out: interrupted")
         return bounded
 
 
-def _split_classes(classes: str) -> list[str]:
-    """The classes between semicolons; one after the last may be left out."""
-    return [part.strip() for part in classes.strip().removesuffix(";").split(";")]
-
-
-class _ClassProgress:
-    """Shows which class is searched, and how far the search is."""
-
-    def __init__(self, printer: ProgressPrinter, problem: Problem, names: list[str]) -> None:
-        self._printer, self._problem, self._names = printer, problem, names
-        self._name, self._begun = "", 0.0
-        self._best: float | None = None
-
-    def __call__(self, name: str, progress: Progress) -> None:
-        from opaq.cli.progress import progress_line
-
-        if name != self._name:
-            self._name, self._begun, self._best = name, self._printer.seconds, None
-        found = progress.best
-        if found is not None and found.feasible:
-            better = self._best is None or found.score > self._best
-            self._best = found.score if better else self._best
-        line = progress_line(
-            progress,
-            threshold=self._problem.task.return_at_least,
-            best=None if self._best is None else abs(self._best),
-            seconds=self._printer.seconds - self._begun,
-        )
-        place = self._names.index(name) + 1
-        share = (place - 1 + min(progress.share, 1.0)) / len(self._names)
-        self._printer.show(line, label=f"{name} ({place} of {len(self._names)})", share=share)
+def code_of_comparison(comparison: Comparison) -> int:
+    """Return 130 if interrupted, 1 if no class meets the task, 3 if not all are known to be done, 0 otherwise."""
+    if comparison.interrupted:
+        return INTERRUPTED
+    if not any(rung.measurement.feasible for rung in comparison.rungs):
+        return MISSES_TASK
+    unfinished = comparison.unreached or any(code_of_status(rung.status) for rung in comparison.rungs)
+    return NOT_CONVERGED if unfinished else DONE

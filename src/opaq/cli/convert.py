@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.interrupts import BEGUN
+from opaq.cli import options as shared
+from opaq.cli.interrupts import PROCESS_START
+from opaq.cli.progress import ProgressPrinter
 from opaq.cli.shell import print_note, warn
 from opaq.errors import Faults
 
@@ -16,33 +17,33 @@ from opaq.errors import Faults
 def command(
     source: Annotated[str, typer.Argument(metavar="IN", help="A problem, model, automaton or policy.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its ending names the format.")],
-    problem: Annotated[str | None, typer.Option(help="The problem a policy is for.")] = None,
+    problem_file: Annotated[str | None, typer.Option("--problem", help="The problem a policy is for.")] = None,
     constant: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A constant of a PRISM or JANI model.")
     ] = None,
     overwrite: shared.Overwrite = False,
 ) -> None:
     """Turn files into other formats: yaml, json, umb, dot, hoa; policies into csv, txt, storm.json, drn."""
-    from opaq.cli.progress import ProgressPrinter
     from opaq.files import check_writable
     from opaq.formats.registry import format_of
     from opaq.load import convert, load_problem
 
-    constants = dict(_constant(text) for text in constant or [])
+    constants = dict(_parse_constant(text) for text in constant or [])
     format = format_of(source)
     if constants and (format is None or "constants" not in format.options):
         raise typer.BadParameter("only PRISM and JANI models have constants", param_hint="--constant")
     check_writable(target, overwrite=overwrite)
     faults = Faults()
-    with ProgressPrinter("converting", since=BEGUN):
-        stated = None if problem is None else load_problem(problem)
-        notes = convert(source, target, problem=stated, constants=constants, overwrite=overwrite, faults=faults)
+    with ProgressPrinter("converting", since=PROCESS_START):
+        problem = None if problem_file is None else load_problem(problem_file)
+        notes = convert(source, target, problem=problem, constants=constants, overwrite=overwrite, faults=faults)
     warn(faults.warnings, source)
     for line in (*notes, f"wrote {target}"):
         print_note(line)
 
 
-def _constant(text: str) -> tuple[str, bool | int | float]:
+def _parse_constant(text: str) -> tuple[str, bool | int | float]:
+    """Return the name and the value of a constant that is written as NAME=VALUE."""
     name, _, value = text.partition("=")
     if value in ("true", "false"):
         return name, value == "true"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli import shared_options as shared
+from opaq.cli import options as shared
 from opaq.cli.shell import print_answer, print_note
 from opaq.cli.terminal_tables import on_terminal, table
 
@@ -28,7 +28,12 @@ def command(
     if name is None:
         if output is not None:
             raise typer.BadParameter("name the scenario to copy", param_hint="--output")
-        print_answer(_listing({known: load.describe_scenario(known) for known in load.scenario_names()}))
+        descriptions = {known: load.describe_scenario(known) for known in load.scenario_names()}
+        if on_terminal():
+            print_answer(table(("scenario", "what it is about"), list(descriptions.items())))
+        else:
+            width = max(map(len, descriptions))
+            print_answer("\n".join(f"{known:<{width}}  {text}" for known, text in descriptions.items()))
         return
     text = load.scenario_text(name)
     if output is None:
@@ -37,10 +42,3 @@ def command(
     target = output / f"{name}.yaml" if output.is_dir() else output
     write_text(target, text, overwrite=overwrite)
     print_note(f"wrote {target}")
-
-
-def _listing(descriptions: dict[str, str]) -> str:
-    if on_terminal():
-        return table(("scenario", "what it is about"), list(descriptions.items()))
-    width = max(map(len, descriptions))
-    return "\n".join(f"{name:<{width}}  {description}" for name, description in descriptions.items())

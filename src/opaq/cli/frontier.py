@@ -7,17 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shell import expect_answer, faults_in, print_note
+from opaq.cli import options as shared
+from opaq.cli.output import OutputFiles, check_figure, check_folder, code_of_status, print_json
+from opaq.cli.session import compute, prepare, read_problem
+from opaq.cli.shell import (
+    DONE,
+    INTERRUPTED,
+    MISSES_TASK,
+    NOT_CONVERGED,
+    expect_answer,
+    page_width,
+    print_answer,
+    print_note,
+)
 
 if TYPE_CHECKING:
-    from opaq.study.front.frontier import FrontierPoint
+    from opaq.study.front.frontier import Frontier, FrontierPoint
 
 
 @shared.takes_solve_options("conditions", "seed")
 def command(
-    problem: shared.ProblemName,
+    source: shared.ProblemName,
     against: Annotated[
         str | None, typer.Option(help="The requirement whose threshold varies (default: the return).")
     ] = None,
@@ -30,8 +40,9 @@ def command(
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="At most so many points at a time.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the front to this file (.pdf, .svg or .png).")] = None,
-    save_policies: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write the policy of every point to this folder.")
+    folder: Annotated[
+        Path | None,
+        typer.Option("--save-policies", metavar="FOLDER", help="Write the policy of every point to this folder."),
     ] = None,
     overwrite: shared.Overwrite = False,
     as_json: shared.AsJson = False,
@@ -44,39 +55,75 @@ def command(
     Exit codes: 0 done, 1 no policy meets the other requirements, 2 bad input, 3 not all points are there and
     converged, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
-    from opaq.cli.inputs import read_inputs
-    from opaq.cli.progress import ProgressPrinter
-
     expect_answer()
-    stated, _ = read_inputs(problem, None, quiet=quiet)
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
-        from opaq.cli.front_files import FrontFiles, deliver
-        from opaq.opacity.kernel_warmup import compile_kernels
+    problem = read_problem(source, quiet=quiet)
+    with prepare(derivatives=True, quiet=quiet):
+        from opaq.load import save_policy
+        from opaq.reports import frontier_text as text
         from opaq.reports.layout import with_objective_unit
         from opaq.study.front.frontier import frontier
+        from opaq.study.front_json import policy_file_name
 
-        files = FrontFiles.prepare(plot, save_policies, stated, source=problem, count=points, overwrite=overwrite)
-        compile_kernels(derivatives=True)
+        if plot is not None:
+            check_figure(plot, overwrite=overwrite)
+        if folder is not None:
+            check_folder(folder, map(policy_file_name, range(1, points + 1)), overwrite=overwrite)
 
-    def done(point: FrontierPoint) -> None:
+    def note_point(point: FrontierPoint) -> None:
         if not quiet:
-            hidden = with_objective_unit(f"{point.measurement.uncertainty.value:.4f}", stated.task.of.name)
-            progress.note(f"{point.value:.4g}: {hidden}, {point.seconds:.1f} s")
+            hidden = with_objective_unit(f"{point.measurement.uncertainty.value:.4f}", problem.task.of.name)
+            work.progress.note(f"{point.value:.4g}: {hidden}, {point.seconds:.1f} s")
 
-    with interrupts.computing() as stop, ProgressPrinter("the front", quiet=quiet) as progress, faults_in(problem):
+    with compute("the front", source, quiet=quiet) as work:
         front = frontier(
-            stated,
+            problem,
             against=against or "return",
             points=points,
             certify=certify,
             **options,
             time_limit=time_limit,
             workers=workers,
-            stop=stop,
-            on_point=done,
-            on_progress=progress.show,
+            stop=work.stop,
+            on_point=note_point,
+            on_progress=work.progress.show,
         )
-    files.write(front)
-    for line in files.notes:
-        print_note(line)
-    raise typer.Exit(deliver(front, files, as_json=as_json))
+    files = OutputFiles()
+    policy_files: list[Path] = []
+    if folder is not None:
+        for number, point in enumerate(front.points, start=1):
+            policy_files.append(folder / policy_file_name(number))
+            files.write(save_policy, point.policy, policy_files[-1], problem=problem, overwrite=overwrite)
+    if plot is not None and front.points:
+        files.write(_draw, front, plot, overwrite=overwrite)
+    if folder is not None:
+        print_note(f"wrote {len(front.points)} policies to {folder}")
+    if plot is not None and front.points:
+        print_note(f"drew the front to {plot}")
+
+    from opaq.cli.terminal_tables import on_terminal, table
+
+    if as_json:
+        print_json(text.frontier_to_dict(front, problem_file=source, policy_files=[str(file) for file in policy_files]))
+    elif front.points and on_terminal():
+        rows = table(text.frontier_head(front), text.frontier_rows(front), numbers=text.number_columns(front))
+        print_answer("\n".join([rows, *text.frontier_notes(front, width=page_width())]))
+    else:
+        print_answer(text.render_frontier(front, width=page_width()))
+    raise typer.Exit(files.exit_code(_exit_code(front)))
+
+
+def _draw(front: Frontier, path: Path, *, overwrite: bool) -> None:
+    """Draw the front to a file."""
+    from opaq.reports.figures.frontier import plot_frontier
+    from opaq.reports.figures.style import save_figure
+
+    save_figure(plot_frontier(front), path, overwrite=overwrite)
+
+
+def _exit_code(front: Frontier) -> int:
+    if front.interrupted:
+        return INTERRUPTED
+    if not front.points:
+        return MISSES_TASK
+    codes = {code_of_status(point.status) for point in front.points}
+    return DONE if front.complete and codes <= {DONE} else NOT_CONVERGED

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opaq.certificates.certify import DEFAULT_TIME, certify, check_certifiable
-from opaq.cli.certify import rung_progress
-from opaq.cli.progress import ProgressPrinter
+from opaq.cli.progress import ProgressPrinter, bound_progress
 from opaq.errors import BudgetError
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
@@ -55,7 +54,7 @@ class FurtherAnswers:
         with self.stop.part() as stop:  # its time limit must not end what comes next
             time = DEFAULT_TIME if seconds is None else seconds
             return certify(
-                self.problem, self.policy, time_limit=time, stop=stop, on_progress=rung_progress(self.progress)
+                self.problem, self.policy, time_limit=time, stop=stop, on_progress=bound_progress(self.progress)
             )
 
     def _compare(self, seconds: float | None) -> Any:

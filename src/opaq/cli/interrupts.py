@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: at once while there is nothing to lose, in order while there is.
+"""Handle Ctrl-C and SIGTERM: at once while there is nothing to lose, in order while there is.
 
 Signals are handled in a thread of their own, so that neither imports nor compiled code are torn in the middle. This
 module is imported first of all and imports nothing heavy.
@@ -15,13 +15,17 @@ from time import monotonic
 
 from opaq.stop import Stop, exit_now, listen
 
-BEGUN = monotonic()  # when the process began to run opaq
+PROCESS_START = monotonic()  # when the process began to run opaq
 INTERRUPTED = 128 + signal.SIGINT  # what commands end with after any signal
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """What a signal does now: end the process, or ask the work to end and tell what it has."""
+    """Decides what a signal does now: end the process, or ask the work to end and tell what it has.
+
+    Before any work a signal ends the process. While something is computed the first asks the work to end, the second
+    says that this is under way, the third ends the process. While an answer is written signals wait.
+    """
 
     def __init__(self) -> None:
         self._stop: Stop | None = None
@@ -36,7 +40,7 @@ class Interrupts:
         return 128 + self._number
 
     def act(self, number: int) -> None:
-        """In the listening thread: one signal came."""
+        """Do what a signal asks for; called in the listening thread. number: of the signal."""
         self._number = number
         if self._answering:
             self._waiting = True
@@ -54,21 +58,22 @@ class Interrupts:
 
     @contextmanager
     def computing(self) -> Iterator[Stop]:
-        """While the work can be asked to end; after it a signal waits for the answer to be written, or for more work.
+        """Give work the `Stop` by which a signal asks it to end.
 
-        Work that begins after a signal has come is asked to end at once.
+        After the block a signal waits for the answer to be written, or for more work: work that begins after a signal
+        has come is asked to end at once. A command may have several parts, a block each.
         """
         stop = Stop()
         if self._waiting:
             stop.request()
-        self._stop, self._answering, self._count, self._waiting = stop, False, 0, False  # there may be several parts
+        self._stop, self._answering, self._count, self._waiting = stop, False, 0, False
         try:
             yield stop
         finally:
             self.answering()
 
     def answering(self) -> None:
-        """From now on a signal waits for the answer to be written."""
+        """Let signals wait from now on until the answer is written."""
         self._answering = True
 
     def _end(self, text: str) -> None:
@@ -80,14 +85,14 @@ interrupts = Interrupts()  # signals belong to the process, and so does this
 
 
 def print_line(text: str) -> None:
-    """On stderr at once, whatever the main thread does; a live progress line is wiped first."""
+    """Print a line on stderr at once, whatever the main thread does; a live progress line is wiped first."""
     wipe = "\r\x1b[2K" if os.isatty(2) else ""
     with suppress(OSError):
         os.write(2, f"{wipe}opaq: {text}\n".encode())
 
 
 def run() -> None:
-    """The command line, its exit code included: signals are handled before anything else is imported."""
+    """Run the command line and exit with its code: signals are handled before anything else is imported."""
     listen(interrupts.act, SIGNALS)
     from opaq.cli.main import main
 

@@ -1,8 +1,8 @@
-"""The `opaq` command. Heavy imports stay inside the commands, so that --help is quick."""
+"""Find the command that a command line names and run it. Heavy imports stay inside commands: --help is quick."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from opaq.cli.shell import print_answer, run_guarded
-from opaq.commands import COMMANDS, Command
+from opaq.commands import COMMANDS
 from opaq.version import __version__
 
 # Plain help: the same text in a terminal, a pipe and a log, and no colour codes in any of them.
@@ -21,25 +21,20 @@ class _Commands(TyperGroup):
     """The commands, each loaded when it is needed: to run it, or to list what there is."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, in the order of the help."""
+        """Return their names, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """One of them, or None."""
-        if cmd_name not in COMMANDS:
+        """Import one of them and return it; None if there is no such command."""
+        command = COMMANDS.get(cmd_name)
+        if command is None:
             return None
+        if isinstance(command, str):
+            module, _, name = command.partition(":")
+            command = getattr(import_module(module), name)
         alone = typer.Typer(**_STYLE)
-        alone.command(name=cmd_name)(_function(COMMANDS[cmd_name]))
+        alone.command(name=cmd_name)(command)
         return typer.main.get_command(alone)
-
-
-def _function(command: Command) -> Callable[..., Any]:
-    """The function of a command, imported now."""
-    if not isinstance(command, str):
-        return command
-    module, _, name = command.partition(":")
-    function: Callable[..., Any] = getattr(import_module(module), name)
-    return function
 
 
 app = typer.Typer(
@@ -71,5 +66,5 @@ def options(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line; its exit code."""
+    """Run the command line and return its exit code; `arguments` are those after the program's name."""
     return run_guarded(lambda kept: app(args=kept, prog_name="opaq"), arguments)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.grid_option import Grid, GridTime, check_grid, with_grid
-from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shared_options import drop_unset, without_effect
-from opaq.cli.shell import INTERRUPTED, expect_answer, faults_in, page_width, print_answer
+from opaq.cli import options as shared
+from opaq.cli.options import drop_unset, find_idle_options
+from opaq.cli.output import add_grid, check_grid, print_json, print_page
+from opaq.cli.session import compute, prepare, read_inputs, warn_of_known_secret
+from opaq.cli.shell import INTERRUPTED, expect_answer, page_width
 from opaq.errors import InputError
 
 
@@ -40,8 +39,8 @@ _USED: dict[Mode, set[str]] = {
 
 
 def command(
-    problem: shared.ProblemName,
-    policy: shared.PolicyFile = None,
+    source: shared.ProblemName,
+    policy_file: shared.PolicyFile = None,
     mode: Annotated[
         Mode | None, typer.Option(help="How to measure; auto (the default) takes exact if it is affordable.")
     ] = None,
@@ -56,8 +55,8 @@ def command(
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
     ignore_model_mismatch: shared.IgnoreModelMismatch = False,
-    grid: Grid = False,
-    grid_time: GridTime = None,
+    grid: shared.Grid = False,
+    grid_time: shared.GridTime = None,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -66,13 +65,6 @@ def command(
     Ctrl-C, and --time-limit when it is over, end the work with what is certain by then: an interval, or an estimate
     from fewer runs.
     """
-    import json
-
-    from opaq.cli.inputs import read_inputs, warn_of_known_secret
-    from opaq.cli.next_step import after_measure, print_next_command
-    from opaq.cli.progress import ProgressPrinter
-    from opaq.cli.terminal_tables import render_page
-
     options = {
         "width": width,
         "samples": samples,
@@ -80,47 +72,37 @@ def command(
         "mass": mass,
         "seed": seed,
         "sequences": sequences,
+        "max_memory": max_memory,
+        "time_limit": time_limit,
     }
-    options |= {"max_memory": max_memory, "time_limit": time_limit}
-    _check(mode, options)
+    used = _USED[mode or Mode.AUTO]
+    if idle := find_idle_options(options, belongs_to=_BELONGS_TO, chosen=f"--mode {mode}", used=used):
+        raise InputError(idle)
     expect_answer()
-    stated, chosen = read_inputs(problem, policy, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
-    check_grid(stated, problem, grid=grid, time=grid_time, as_json=as_json)
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
-        from opaq.opacity.kernel_warmup import compile_kernels
-        from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
+    problem, policy = read_inputs(source, policy_file, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
+    check_grid(problem, source, grid=grid, time=grid_time, as_json=as_json)
+    with prepare(quiet=quiet):
+        from opaq.cli.next_step import after_measure, print_next_command
+        from opaq.opacity.measure import measure  # slow to import: a fault in a file is shown before
         from opaq.reports.answer_pages import measurement_page
         from opaq.reports.measurement_text import constant_secret, measurement_to_dict
-
-        compile_kernels()
-    with (
-        interrupts.computing() as stop,
-        ProgressPrinter("measuring", quiet=quiet, limit=time_limit) as progress,
-        faults_in(problem if policy is None else str(policy)),
-    ):
+    with compute("measuring", str(policy_file or source), limit=time_limit, quiet=quiet) as work:
         measurement = measure(
-            stated, chosen, stop=stop, on_progress=progress.show, **drop_unset({"mode": mode, **options})
+            problem, policy, stop=work.stop, on_progress=work.progress.show, **drop_unset({"mode": mode, **options})
         )
     assert measurement.compiled is not None  # by `measure`
     product, pi = measurement.compiled
     if constant_secret(measurement) is not None:
-        warn_of_known_secret(product, problem)
+        warn_of_known_secret(product, source)
     if as_json:
-        print_answer(json.dumps(measurement_to_dict(measurement), indent=2))
+        print_json(measurement_to_dict(measurement))
     else:
         page = measurement_page(measurement, width=page_width())
         drawn = grid or grid_time is not None
-        print_answer(render_page(with_grid(page, product, pi, time=grid_time) if drawn else page))
-    if stop.interrupted:
+        print_page(add_grid(page, product, pi, time=grid_time) if drawn else page)
+    if work.stop.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not (quiet or as_json):
         print_next_command(
-            after_measure(problem, stated, measurement, policy=policy, ignore_model_mismatch=ignore_model_mismatch)
+            after_measure(source, problem, measurement, policy=policy_file, ignore_model_mismatch=ignore_model_mismatch)
         )
-
-
-def _check(mode: Mode | None, options: Mapping[str, Any]) -> None:
-    """Options that the mode ignores are refused."""
-    idle = without_effect(options, belongs_to=_BELONGS_TO, chosen=f"--mode {mode}", used=_USED[mode or Mode.AUTO])
-    if idle:
-        raise InputError(idle)

@@ -1,4 +1,4 @@
-"""The next useful command after an answer, ready to be copied: on stderr, so that pipes get the answer alone."""
+"""Name the next useful command after an answer, ready to be copied: on stderr, so that pipes get the answer alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opaq.cli.shared_options import drop_unset, flag
+from opaq.cli.options import drop_unset, flag
 from opaq.cli.shell import print_note
 from opaq.commands import COMMANDS
 
@@ -33,7 +33,10 @@ def print_next_command(command: str) -> None:
 def after_measure(
     source: str, problem: Problem, measurement: Measurement, *, policy: Path | None, ignore_model_mismatch: bool
 ) -> str:
-    """Look for a better policy, or prove how good this one is."""
+    """Return a command that looks for a better policy, or that proves how good this one is.
+
+    source: the problem as the user named it; policy: the file that was measured; ignore_model_mismatch: as given.
+    """
     if problem.task.over == "forever":
         return _simulate(source, policy)
     if policy is None:
@@ -49,23 +52,24 @@ def after_solve(
     *,
     policy_file: Path | None,
     run: Path | None,
-    asked: Mapping[str, Any],
+    options: Mapping[str, Any],
     certificate: Certificate | None,
 ) -> str:
-    """Keep the policy, prove how good it is, or look at it.
+    """Return a command that keeps the policy, proves how good it is, or looks at it.
 
-    run: the folder of the run, if it is kept; asked: the options that decided the answer.
+    policy_file: where the policy was written to, if anywhere; run: the folder of the run, if it is kept;
+    options: those that decided the answer, None where not given.
     """
     certify = certificate is None and certifiable(problem)
     if policy_file is not None:
         return command_line("certify", source, policy=policy_file) if certify else _look(source, policy_file)
     if run is not None:
         return command_line("solve", None, resume=run, save_policy=free_name(), certify=certify)
-    return command_line("solve", source, **drop_unset(asked), save_policy=free_name(), certify=certify)
+    return command_line("solve", source, **drop_unset(options), save_policy=free_name(), certify=certify)
 
 
 def after_certify(source: str, certificate: Certificate, *, policy: Path | None) -> str:
-    """Look for a policy that comes closer to the bound, or look at the one that is close."""
+    """Return a command that looks for a policy closer to the bound, or looks at the one that is close."""
     if policy is None:
         return command_line("solve", source, save_policy=free_name())
     gap = certificate.relative_gap
@@ -75,15 +79,15 @@ def after_certify(source: str, certificate: Certificate, *, policy: Path | None)
 
 
 def after_compare(source: str, problem: Problem, comparison: Comparison, *, folder: Path | None) -> str:
-    """Go on with the class that comes furthest."""
-    from opaq.cli.comparing import file_name
+    """Return a command that goes on with the class that comes furthest; `folder` holds the policies, if any does."""
+    from opaq.cli.output import name_policy_file
     from opaq.reports.comparison_text import best_rung
 
     best = best_rung(comparison)
     if best is None:
         return ""
     if folder is not None:
-        policy = folder / file_name(best.name)
+        policy = folder / name_policy_file(best.name)
         known = comparison.bound is not None or not certifiable(problem)
         return _look(source, policy) if known else command_line("certify", source, policy=policy)
     if _WITHOUT_NUMBER in best.name:
@@ -92,12 +96,12 @@ def after_compare(source: str, problem: Problem, comparison: Comparison, *, fold
 
 
 def after_simulate(source: str, *, policy: Path | None) -> str:
-    """The figures behind the runs."""
+    """Return the command that gives the figures behind the runs."""
     return command_line("measure", source, policy=policy)
 
 
-def with_a_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
-    """The commands that would try policies that also look at the time; nothing where they do, or there is no time."""
+def suggest_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
+    """Return commands that try policies that also look at the time; nothing where they do, or there is no time."""
     conditions = policy_class.conditions_on
     if "time" in conditions or horizon == 0:
         return ""
@@ -108,7 +112,7 @@ def with_a_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
 
 
 def cannot_improve(problem: Problem, measurement: Measurement) -> bool:
-    """Whether all of the secret is hidden, or none where as little as possible is asked for, or nothing can differ."""
+    """Return whether all of the secret is hidden, or none where that is the aim, or no policy differs from another."""
     if problem.mdp.num_states == 1:
         return True
     if problem.task.minimise:
@@ -117,8 +121,10 @@ def cannot_improve(problem: Problem, measurement: Measurement) -> bool:
 
 
 def command_line(command: str, source: str | None, **options: Any) -> str:
-    """A command as a shell reads it; options that are None or False are left out."""
-    words: list[str] = ["opaq", command, *_argument(source)]
+    """Return a command as a shell reads it; options that are None or False are left out."""
+    words = ["opaq", command]
+    if source is not None:
+        words.append(f"./{source}" if source.startswith("-") else source)  # a file called -x is no option
     for name, value in options.items():
         if value is True:
             words.append(flag(name))
@@ -128,7 +134,7 @@ def command_line(command: str, source: str | None, **options: Any) -> str:
 
 
 def certifiable(problem: Problem) -> bool:
-    """Whether the problem can have a certificate."""
+    """Return whether the problem can have a certificate."""
     from opaq.certificates.certify import check_certifiable
     from opaq.errors import InputError
 
@@ -140,18 +146,13 @@ def certifiable(problem: Problem) -> bool:
 
 
 def free_name() -> str:
-    """A file for a policy that does not exist yet in this folder."""
+    """Return the name of a file for a policy that does not exist yet in this folder."""
     names = chain(["policy.json"], (f"policy-{number}.json" for number in count(2)))
     return next(name for name in names if not Path(name).exists())
 
 
-def _argument(source: str | None) -> list[str]:
-    """The problem, if there is one; a file called -x is no option."""
-    return [] if source is None else [f"./{source}" if source.startswith("-") else source]
-
-
 def _look(source: str, policy: Path) -> str:
-    """See what the policy does."""
+    """Return a command that shows what the policy does."""
     if "report" in COMMANDS:
         return command_line("report", source, policy=policy)
     return _simulate(source, policy)

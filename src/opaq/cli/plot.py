@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.shared_options import drop_unset, flag
+from opaq.cli import options as shared
+from opaq.cli.options import drop_unset, find_idle_options
+from opaq.cli.progress import ProgressPrinter
+from opaq.cli.session import read_inputs
 from opaq.cli.shell import expect_answer, faults_in, print_answer
 from opaq.errors import Fault, InputError
 
@@ -56,7 +58,7 @@ _SOURCE = {What.TRACE: "solve", What.LADDER: "compare", What.FRONTIER: "frontier
 
 def command(
     what: Annotated[What, typer.Argument(metavar="WHAT", help="policy, beliefs, trace, ladder or frontier.")],
-    problem: Annotated[
+    source: Annotated[
         str | None,
         typer.Argument(
             metavar="PROBLEM",
@@ -67,7 +69,7 @@ def command(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .pdf, .svg or .png.")
     ] = ...,  # type: ignore[assignment]  # required
-    policy: shared.PolicyFile = None,
+    policy_file: shared.PolicyFile = None,
     answer: Annotated[
         Path | None,
         typer.Option(
@@ -95,12 +97,11 @@ def command(
     policy: what it does, as arrows on a grid or as a table. beliefs: what the observer believes during one run.
     trace, ladder, frontier: the answer of solve, compare or frontier, from the file that --json was sent to.
     """
-    from opaq.cli.progress import ProgressPrinter
     from opaq.files import check_writable
     from opaq.reports.figures.style import ending_of, save_figure
 
-    options = {"policy": policy, "answer": answer, "time": time, "run": run, "seed": seed, "over": over}
-    _check(what, problem, options)
+    options = {"policy": policy_file, "answer": answer, "time": time, "run": run, "seed": seed, "over": over}
+    _check(what, source, options)
     expect_answer()
     ending = ending_of(output)
     if dpi is not None and ending != ".png":
@@ -108,54 +109,47 @@ def command(
     check_writable(output, overwrite=overwrite)
     shape = {"column": column.value, "title": title}
     if answer is not None:
-        figure = _of_answer(what, answer, problem, shape)
+        figure = _draw_answer(what, answer, source, shape)
     else:
-        figure = _of_problem(what, str(problem), policy, drop_unset(options | {"policy": None}), shape, quiet=quiet)
+        given = drop_unset(options | {"policy": None})
+        figure = _draw_policy(what, str(source), policy_file, given, shape, quiet=quiet)
     with ProgressPrinter("drawing", quiet=quiet):
         save_figure(figure, output, dpi=dpi, overwrite=overwrite)
     print_answer(str(output))
 
 
-def _check(what: What, problem: str | None, options: Mapping[str, Any]) -> None:
-    """Options that the figure ignores are refused, and those it needs are asked for."""
+def _check(what: What, source: str | None, options: Mapping[str, Any]) -> None:
+    """Refuse options that the figure ignores, and ask for those that it needs."""
     users = {name: ", ".join(each for each, used in _USED.items() if name in used) for name in options}
-    faults = [
-        Fault(flag(name), f"has no effect with {what}", f"it belongs to {users[name]}")
-        for name, value in options.items()
-        if value is not None and name not in _USED[what]
-    ]
+    faults = find_idle_options(options, belongs_to=users, chosen=what, used=_USED[what])
     if what in _SOURCE and options["answer"] is None:
         faults.append(
             Fault("--answer", "is missing", f"make the file first: opaq {_SOURCE[what]} PROBLEM --json > answer.json")
         )
-    if what not in _SOURCE and problem is None:
+    if what not in _SOURCE and source is None:
         faults.append(Fault("PROBLEM", "is missing", "give a problem file or the name of a scenario"))
     if faults:
         raise InputError(faults)
 
 
-def _of_problem(
-    what: What, problem: str, policy: Path | None, options: dict[str, Any], shape: Mapping[str, Any], *, quiet: bool
+def _draw_policy(
+    what: What, source: str, policy_file: Path | None, options: dict[str, Any], shape: Mapping[str, Any], *, quiet: bool
 ) -> Figure:
-    """A figure that the problem and the policy give."""
-    from opaq.cli.inputs import read_inputs
-    from opaq.cli.progress import ProgressPrinter
-
+    """Draw what the policy does, or what the observer believes; `options` are those given for it."""
     if "time" in options:
-        options["time"] = _times(options["time"])
-    stated, chosen = read_inputs(problem, policy, quiet=quiet)
-    source = problem if policy is None else str(policy)
-    with ProgressPrinter("drawing", quiet=quiet), _naming_times(), faults_in(source):
+        options["time"] = _parse_times(options["time"])
+    problem, policy = read_inputs(source, policy_file, quiet=quiet)
+    with ProgressPrinter("drawing", quiet=quiet), _name_times(), faults_in(str(policy_file or source)):
         from opaq.reports.figures.beliefs import plot_beliefs
         from opaq.reports.figures.policy import plot_policy
 
         draw = plot_policy if what is What.POLICY else plot_beliefs
-        return draw(stated, chosen, **options, **shape)
+        return draw(problem, policy, **options, **shape)
 
 
 @contextmanager
-def _naming_times() -> Iterator[None]:
-    """Times that do not fit are a fault of the option, not of a file."""
+def _name_times() -> Iterator[None]:
+    """Name the option where times do not fit: they are a fault of it, not of a file."""
     try:
         yield
     except InputError as error:
@@ -164,8 +158,8 @@ def _naming_times() -> Iterator[None]:
         raise InputError([replace(fault, where="--time") for fault in error.faults]) from None
 
 
-def _of_answer(what: What, path: Path, problem: str | None, shape: dict[str, Any]) -> Figure:
-    """A figure of an answer; the problem, where it is named, gives the title."""
+def _draw_answer(what: What, path: Path, source: str | None, shape: dict[str, Any]) -> Figure:
+    """Draw an answer from its file; the problem, where it is named, gives the title."""
     from opaq.load import load_problem
     from opaq.reports.answer_data import read_answer
     from opaq.reports.figures.comparison import plot_comparison
@@ -173,26 +167,22 @@ def _of_answer(what: What, path: Path, problem: str | None, shape: dict[str, Any
     from opaq.reports.figures.trace import plot_trace
     from opaq.reports.given_answers import printed_by
 
-    if problem is not None:
-        name = load_problem(problem).name
+    if source is not None:
+        name = load_problem(source).name
         shape = shape | {"title": shape["title"] or name}
-    stated = read_answer(path)
+    answer = read_answer(path)
     draw: Any = {What.TRACE: plot_trace, What.LADDER: plot_comparison, What.FRONTIER: plot_frontier}[what]
     with faults_in(str(path)):
-        _refuse_other(what, printed_by(stated))
-        figure: Figure = draw(stated, **shape)
+        printer, wanted = printed_by(answer), _SOURCE[what]
+        if printer is not None and printer != wanted:
+            finding = f"is the answer of {printer}, not of {wanted}"
+            raise InputError([Fault("", finding, f"make the file with opaq {wanted} PROBLEM --json")])
+        figure: Figure = draw(answer, **shape)
     return figure
 
 
-def _refuse_other(what: What, command: str | None) -> None:
-    """The answer of another command, where it is known to be one."""
-    if command is not None and command != _SOURCE[what]:
-        found, advice = f"is the answer of {command}, not of {_SOURCE[what]}", f"opaq {_SOURCE[what]} PROBLEM --json"
-        raise InputError([Fault("", found, f"make the file with {advice}")])
-
-
-def _times(text: str) -> list[int]:
-    """Times between commas."""
+def _parse_times(text: str) -> list[int]:
+    """Return the times between commas."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:

@@ -1,20 +1,25 @@
-"""Live progress on stderr: one line that renews itself on a terminal, a quiet line now and then elsewhere."""
+"""Show progress on stderr: one line that renews itself on a terminal, a quiet line now and then elsewhere."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from threading import Event, Lock, Thread
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TextIO
 
 from opaq.cli.shell import print_note
 from opaq.errors import escape_invisible
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from opaq.certificates.decoder.search import BoundStep
     from opaq.model.problem import Problem
     from opaq.solvers.loop import Candidate, Progress
 
@@ -24,6 +29,8 @@ _ERASE = "\r\x1b[2K"
 _LEAST_SHARE = 0.02  # of the work done, before it is used to foretell the rest
 _BAR_AFTER = 1.0  # seconds: shorter work does not wait for what draws the bar
 _BAR_FROM = 60  # columns: on a narrower terminal words are worth more
+BAR_WIDTH = 20  # columns
+_LOOKS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class ProgressPrinter:
@@ -35,9 +42,10 @@ class ProgressPrinter:
     def __init__(
         self, label: str, *, quiet: bool = False, since: float | None = None, limit: float | None = None
     ) -> None:
-        """since: when the user began to wait, if that was before now (a reading of the monotonic clock).
+        """Take what is shown; nothing is printed before the block of `with` begins.
 
-        limit: seconds after which the work ends in any case.
+        label: what is done, such as "reading"; quiet: show nothing; since: when the user began to wait, if that was
+        before now (a reading of the monotonic clock); limit: seconds after which the work ends in any case.
         """
         self._label = label
         self._text = ""
@@ -45,19 +53,19 @@ class ProgressPrinter:
         self._limit = limit
         self._quiet = quiet or sys.stderr is None
         self._live = not self._quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._begun = monotonic()
-        self._since = self._begun if since is None else since
+        self._start = monotonic()
+        self._since = self._start if since is None else since
         self._ended = Event()
         self._printing = Lock()
         self._thread = Thread(target=self._run, name="opaq-progress", daemon=True)
 
     @property
     def seconds(self) -> float:
-        """How long it has been at work."""
-        return monotonic() - self._begun
+        """The time that it has been at work."""
+        return monotonic() - self._start
 
     def share_done(self, share: float = 0.0) -> float:
-        """How much of the work is done now: the share that is known, or that of the time if that is more."""
+        """Return how much of the work is done now: the share that is known, or that of the time if that is more."""
         return min(share if self._limit is None else max(share, self.seconds / self._limit), 1.0)
 
     def show(self, text: str, *, label: str | None = None, share: float = 0.0) -> None:
@@ -89,7 +97,8 @@ class ProgressPrinter:
             self._erase()
 
     def _run(self) -> None:
-        pause = _REFRESH if self._live else max(_FIRST - (self._begun - self._since), 0.05)
+        """Print now and then until the work ends; in a thread of its own."""
+        pause = _REFRESH if self._live else max(_FIRST - (self._start - self._since), 0.05)
         while not self._ended.wait(pause):
             with self._printing:
                 if not self._ended.is_set():
@@ -97,6 +106,7 @@ class ProgressPrinter:
             pause = _REFRESH if self._live else _PAUSE
 
     def _print(self) -> None:
+        """Print the phase, the time, the share that is done and the latest message, as far as there is room."""
         head, text = escape_invisible(f"{self._label} {self.seconds:.0f} s"), self._text
         share = self.share_done(self._share)
         if not self._live:
@@ -106,15 +116,38 @@ class ProgressPrinter:
         if share < _LEAST_SHARE or columns < _BAR_FROM or self.seconds < _BAR_AFTER:
             _write(f"{_ERASE}{_join_parts(head, _percent(share), text)[:columns]}")
             return
-        from opaq.cli import progress_bar
-
-        drawn = progress_bar.bar(share, sys.stderr)
-        words = _join_parts(_percent(share).rjust(4), text)[: max(columns - len(head) - progress_bar.WIDTH - 2, 0)]
-        _write(f"{_ERASE}{head} {drawn} {words}")
+        words = _join_parts(_percent(share).rjust(4), text)[: max(columns - len(head) - BAR_WIDTH - 2, 0)]
+        _write(f"{_ERASE}{head} {draw_bar(share, sys.stderr)} {words}")
 
     def _erase(self) -> None:
         if self._live:
             _write(_ERASE)
+
+
+def draw_bar(share: float, stream: TextIO) -> str:
+    """Return a bar of BAR_WIDTH columns as the stream's terminal shows it: in ASCII or without looks where it must be.
+
+    share: how much of it is full, from 0 to 1. Rich is imported here, for it takes longer than short work.
+    """
+    from rich.progress_bar import ProgressBar
+
+    style = "" if os.environ.get("NO_COLOR") else "bold"
+    bar = ProgressBar(
+        total=1.0, completed=share, width=BAR_WIDTH, style="dim", complete_style=style, finished_style=style
+    )
+    console = _console(stream)
+    with console.capture() as captured:
+        console.print(bar, end="")
+    text: str = captured.get()
+    return text + " " * (BAR_WIDTH - len(_LOOKS.sub("", text)))
+
+
+@lru_cache(maxsize=1)
+def _console(stream: TextIO) -> Console:
+    """Return rich's picture of the terminal; it writes nothing, for everything is captured."""
+    from rich.console import Console
+
+    return Console(file=stream, force_terminal=True, highlight=False, width=BAR_WIDTH)
 
 
 def _join_parts(*words: str) -> str:
@@ -122,12 +155,12 @@ def _join_parts(*words: str) -> str:
 
 
 def _percent(share: float) -> str:
-    """Nothing while so little is done that the share says nothing."""
+    """Write a share as a percentage; nothing while so little is done that it says nothing."""
     return "" if share < _LEAST_SHARE else f"{share:.0%}"
 
 
 def _columns() -> int:
-    """The width of the terminal now: users resize it. One that does not know its width says 0."""
+    """Return the width of the terminal now: users resize it. One that does not know its width says 0."""
     try:
         return max(os.get_terminal_size(sys.stderr.fileno()).columns or 80, 2)
     except (OSError, ValueError):
@@ -141,41 +174,55 @@ def _write(text: str) -> None:
         return  # the terminal has gone; the work goes on
 
 
-def solver_progress(printer: ProgressPrinter, problem: Problem) -> Callable[[Progress], None]:
-    """What a solver calls after every step: the printer shows the step and the best policy so far."""
-    best: list[Candidate] = []
-    unstored: set[str] = set()
+def solver_progress(
+    printer: ProgressPrinter, problem: Problem, *, part: str = "", parts: Sequence[str] = ()
+) -> Callable[[Progress], None]:
+    """Return what a solver calls after every step: the printer shows the step and the best policy so far.
+
+    part, parts: the name of this search and those of all, where there are several one after the other; the time and
+        the best policy are then those of this one.
+    """
+    of = problem.task.of
+    title = of.title if of.name in ("opacity", "guess_error", "guesswork") else "score"  # losses: divided by their span
+    index = parts.index(part) if parts else 0
+    label = f"{part} ({index + 1} of {len(parts)})" if parts else None
+    start = printer.seconds if parts else 0.0
+    best: Candidate | None = None
+    unstored = ""
 
     def show(progress: Progress) -> None:
+        nonlocal best, unstored
         if progress.unstored and not unstored:
-            unstored.add(progress.unstored)
-            printer.note(f"{progress.unstored}; the search goes on, but could not be resumed from here")
-        if progress.best is not None and progress.best.beats(best[-1] if best else None):
-            best[:] = [progress.best]
+            unstored = progress.unstored
+            printer.note(f"{unstored}; the search goes on, but could not be resumed from here")
+        if progress.best is not None and progress.best.beats(best):
+            best = progress.best
         share = printer.share_done(progress.share)
-        printer.show(
-            progress_line(
-                replace(progress, share=share),
-                threshold=problem.task.return_at_least,
-                best=abs(best[0].score) if best and best[0].feasible else None,
-                title=score_title(problem),
-                seconds=printer.seconds,
-            ),
-            share=share,
+        line = progress_line(
+            replace(progress, share=share),
+            threshold=problem.task.return_at_least,
+            best=abs(best.score) if best is not None and best.feasible else None,
+            title=title,
+            seconds=printer.seconds - start,
         )
+        printer.show(line, label=label, share=(index + share) / max(len(parts), 1))
 
     return show
 
 
-def score_title(problem: Problem) -> str:
-    """What a solver's scores are called; those of losses are divided by their span."""
-    return problem.task.of.title if problem.task.of.name in ("opacity", "guess_error", "guesswork") else "score"
+def bound_progress(printer: ProgressPrinter) -> Callable[[BoundStep], None]:
+    """Return what the search for a bound calls after every step: the printer shows the bound so far."""
+    return lambda step: printer.show(f"bound {step.bound:.5f}, {step.machine}, round {step.rounds:,}")
 
 
 def progress_line(
     progress: Progress, *, threshold: float | None, best: float | None, seconds: float, title: str = "opacity"
 ) -> str:
-    """One step of a solver in words; `best` is the score of the best feasible policy, `seconds` the time so far."""
+    """Describe one step of a solver.
+
+    threshold: of the return, None if there is none; best: the score of the best feasible policy so far, None if there
+    is none; seconds: the time so far; title: what scores are called.
+    """
     trace = progress.trace
     words = [f"start {progress.index + 1}, step {trace.iteration}", f"{title} {abs(trace.score):.4f}"]
     if best is not None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shared_options import drop_unset
+from opaq.cli import options as shared
+from opaq.cli.interrupts import PROCESS_START, interrupts
+from opaq.cli.options import drop_unset
 from opaq.cli.shell import INTERRUPTED, expect_answer, faults_in, print_answer, print_note
 from opaq.errors import Fault, InputError
 
@@ -63,8 +63,8 @@ def command(
     Ctrl-C, and --time-limit when it is over, end the work with what is known by then.
     Exit codes: 0 done, 2 bad input, 3 no time for anything, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
-    from opaq.cli.inputs import read_inputs
     from opaq.cli.progress import ProgressPrinter
+    from opaq.cli.session import read_inputs
     from opaq.files import check_writable
 
     expect_answer()
@@ -99,7 +99,7 @@ def command(
     if output is None:
         output = Path(default_name(stated.name))
         check_writable(output, overwrite=overwrite)
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
         from opaq.cli.further_answers import FurtherAnswers
         from opaq.load import problem_text
         from opaq.opacity.kernel_warmup import compile_kernels

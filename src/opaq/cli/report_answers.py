@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from opaq.cli.run_folder import ANSWER_FILE, POLICY_FILE
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import read_bytes
 from opaq.reports.given_answers import certificate_in, kind_of_answer
+from opaq.solvers.runs import POLICY_FILE, RESULT_FILE
 
 _LIMIT = 64 << 20
 
@@ -26,7 +26,7 @@ def read_answers(paths: Sequence[Path]) -> tuple[dict[str, Any], dict[str, Path]
     faults = Faults()
     for path in paths:
         try:
-            answer = _read(path / ANSWER_FILE if path.is_dir() else path)
+            answer = _read(path / RESULT_FILE if path.is_dir() else path)
         except InputError as error:
             faults.errors += [Fault(error.source, fault.message, fault.advice) for fault in error.faults]
             continue

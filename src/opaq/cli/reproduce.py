@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.shell import BAD_INPUT, expect_answer, print_answer, print_faults, print_note
+from opaq.cli import options as shared
+from opaq.cli.shell import BAD_INPUT, DONE, expect_answer, print_answer, print_faults, print_note
 from opaq.errors import InputError
 
 
@@ -37,15 +37,15 @@ def command(
     from opaq.paper.reproduce import choose_experiments, reproduce_into, results_json
 
     expect_answer()
-    lost: list[InputError] = []
+    code = DONE
 
-    def tell_failure(error: InputError) -> None:
-        lost.append(error)
+    def note_failure(error: InputError) -> None:
+        nonlocal code
+        code = BAD_INPUT
         print_faults(error)
 
     settings = ReproductionSettings(seed=seed, quick=quick, on_progress=print_note)
-    outcomes = reproduce_into(output, choose_experiments(name), settings, overwrite=overwrite, on_failure=tell_failure)
-    print_note("not all results could be written" if lost else f"wrote results and pictures to {output}")
+    outcomes = reproduce_into(output, choose_experiments(name), settings, overwrite=overwrite, on_failure=note_failure)
+    print_note(f"wrote results and pictures to {output}" if code == DONE else "not all results could be written")
     print_answer(results_json(outcomes, settings) if as_json else render_outcomes(outcomes))
-    if lost:
-        raise typer.Exit(BAD_INPUT)
+    raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""Where a command meets the terminal: answers on stdout, all else on stderr, and an exit code for every end."""
+"""Print answers on stdout and all else on stderr, and turn every way a command can end into an exit code."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TextIO
+from dataclasses import replace
+from typing import TextIO
 
 from opaq.errors import BudgetError, Fault, InputError, InvariantError, OpaqError, escape_invisible
-from opaq.files import OVERWRITE
 from opaq.stop import INTERRUPTED as STOPPED_BY_SIGNAL
 from opaq.stop import StoppedError
-
-if TYPE_CHECKING:
-    from opaq.solvers.compare import Comparison
-    from opaq.solvers.strategy import Status
 
 DONE = 0
 MISSES_TASK = 1
@@ -27,29 +23,16 @@ NOT_CONVERGED = 3
 INTERNAL_ERROR = 70
 OUTPUT_ERROR = 74
 INTERRUPTED = 130  # by whatever signal; the process ends with 143 after SIGTERM
-_UNFINISHED = ("SETTLED", "STOPPED", "EDGE", "TIME_LIMIT")  # names of Status
-_MISSED = ("INFEASIBLE", "NOT_FOUND")
 MOST_FAULTS = 200  # shown of one input
 
 _WIDTH = 100  # columns of a page where stdout is no terminal
 _NARROWEST = 40
 
-
-def code_of_status(status: Status) -> int:
-    """The exit code of a solve that ended in some way."""
-    if status.name == "INTERRUPTED":
-        return INTERRUPTED
-    return NOT_CONVERGED if status.name in _UNFINISHED else MISSES_TASK if status.name in _MISSED else DONE
-
-
-def code_of_comparison(comparison: Comparison) -> int:
-    """130 interrupted, 1 no class meets the task, 3 not every class has a policy known to be done, 0 otherwise."""
-    if comparison.interrupted:
-        return INTERRUPTED
-    if not any(rung.measurement.feasible for rung in comparison.rungs):
-        return MISSES_TASK
-    unfinished = comparison.unreached or any(code_of_status(rung.status) for rung in comparison.rungs)
-    return NOT_CONVERGED if unfinished else DONE
+# The advice of faults whose option is written otherwise on a command line.
+_ADVICE = {
+    "overwrite": "use --overwrite to overwrite it",
+    "resume": "use --resume to go on with it, or another folder",
+}
 
 
 class OutputError(OpaqError):
@@ -57,10 +40,14 @@ class OutputError(OpaqError):
 
 
 def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> int:
-    """Run a command line and turn every way it can end into an exit code, and words where words help."""
-    debug, arguments = _taken_out(arguments, "--debug")
+    """Run a command line and turn every way it can end into an exit code, and words where words help.
+
+    command: called with the arguments; `--debug`, which may stand anywhere before `--`, is not among them.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    kept = [argument for argument in arguments[:end] if argument != "--debug"]
     _open_streams()
-    code = _run(command, arguments, debug)
+    code = _run(command, [*kept, *arguments[end:]], debug=len(kept) < end)
     try:
         _flush_stdout()
     except OutputError as error:
@@ -68,7 +55,8 @@ def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[
     return code
 
 
-def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], debug: bool) -> int:
+def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], *, debug: bool) -> int:
+    """Call the command and return its exit code, whatever it raises; debug: show where an error came from."""
     try:
         command(arguments)
     except SystemExit as end:
@@ -83,7 +71,10 @@ def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], d
 
 
 def print_answer(text: str) -> None:
-    """Print what the user asked for; OutputError when it cannot be written."""
+    """Print what the user asked for, and nothing else, on stdout.
+
+    A reader that has gone (`| head`) is no error. Raises OutputError when the answer cannot be written.
+    """
     expect_answer()
     try:
         print(text.removesuffix("\n"), flush=True)
@@ -101,12 +92,12 @@ def expect_answer() -> None:
 
 
 def page_width() -> int:
-    """The columns of the terminal that stdout is, or of a page where it is none."""
+    """Return the columns of the terminal that stdout is, or of a page where it is none."""
     return max(shutil.get_terminal_size((_WIDTH, 24)).columns, _NARROWEST)
 
 
 def print_note(text: str) -> None:
-    """Say something beside the answer; where stderr is closed or full, nothing is said."""
+    """Say something beside the answer, on stderr; where that is closed or full, nothing is said."""
     if sys.stderr is None or sys.stderr.closed:
         return
     try:
@@ -116,18 +107,22 @@ def print_note(text: str) -> None:
 
 
 def warn(faults: Iterable[Fault], source: str) -> None:
-    """Show warnings, one line each."""
+    """Show warnings, one line each; source: the file that they are about."""
     for fault in faults:
         print_note(f"{source}: warning: {fault}")
 
 
 def print_faults(error: InputError) -> None:
-    """Show the faults of an input, one line each, and the example if there is one."""
-    lines = [line.replace(OVERWRITE, "use --overwrite to overwrite it") for line in error.lines()]
-    for line in lines[:MOST_FAULTS]:
-        print_note(line)
-    if len(lines) > MOST_FAULTS:
-        print_note(f"and {len(lines) - MOST_FAULTS:,} more faults")
+    """Show the faults of an input, one line each, and the example if there is one.
+
+    Advice that names an argument of the library is given in the words of the command line. At most MOST_FAULTS lines.
+    """
+    prefix = f"{error.source}: " if error.source else ""
+    for fault in error.faults[:MOST_FAULTS]:
+        worded = replace(fault, advice=_ADVICE[fault.option]) if fault.option in _ADVICE else fault
+        print_note(f"{prefix}{worded}")
+    if len(error.faults) > MOST_FAULTS:
+        print_note(f"and {len(error.faults) - MOST_FAULTS:,} more faults")
     for line in error.example.splitlines():
         print(f"  {escape_invisible(line)}", file=sys.stderr)
 
@@ -142,6 +137,7 @@ def faults_in(source: str) -> Iterator[None]:
 
 
 def _explain(error: Exception) -> int:
+    """Say what went wrong, and return the exit code for it."""
     if isinstance(error, InputError):
         print_faults(error)
         return BAD_INPUT
@@ -171,13 +167,6 @@ def _explain(error: Exception) -> int:
         f"unexpected {type(error).__name__}: {error} (a fault of opaq itself; run again with --debug for details)"
     )
     return INTERNAL_ERROR
-
-
-def _taken_out(arguments: Sequence[str], flag: str) -> tuple[bool, list[str]]:
-    """Whether the flag stands anywhere before `--`, and the arguments without it."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    kept = [argument for argument in arguments[:end] if argument != flag]
-    return len(kept) < end, [*kept, *arguments[end:]]
 
 
 def _open_streams() -> None:

@@ -6,15 +6,17 @@ from typing import Annotated
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.grid_option import check_grid
-from opaq.cli.interrupts import BEGUN
+from opaq.cli import options as shared
+from opaq.cli.interrupts import PROCESS_START
+from opaq.cli.output import check_grid, print_page
+from opaq.cli.progress import ProgressPrinter
+from opaq.cli.session import read_inputs
 from opaq.cli.shell import expect_answer, faults_in, page_width, print_answer
 
 
 def command(
-    problem: shared.ProblemName,
-    policy: shared.PolicyFile = None,
+    source: shared.ProblemName,
+    policy_file: shared.PolicyFile = None,
     runs: Annotated[int, typer.Option(min=1, max=100_000, help="How many runs.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Makes the runs repeatable.")] = 0,
     grid: Annotated[bool, typer.Option("--grid", help="Draw the path of every run on the grid.")] = False,
@@ -24,27 +26,20 @@ def command(
     """Sample runs, with what the observer sees and comes to believe."""
     import json
 
-    from opaq.cli.inputs import read_inputs
-    from opaq.cli.progress import ProgressPrinter
-
     expect_answer()
-    stated, chosen = read_inputs(problem, policy, quiet=quiet)
-    check_grid(stated, problem, grid=grid, time=None, as_json=as_json)
-    with (
-        ProgressPrinter("simulating", quiet=quiet, since=BEGUN),
-        faults_in(problem if policy is None else str(policy)),
-    ):
+    problem, policy = read_inputs(source, policy_file, quiet=quiet)
+    check_grid(problem, source, grid=grid, as_json=as_json)
+    with ProgressPrinter("simulating", quiet=quiet, since=PROCESS_START), faults_in(str(policy_file or source)):
         from opaq.cli.next_step import after_simulate, print_next_command
-        from opaq.cli.terminal_tables import render_page
         from opaq.reports.answer_pages import paths_page, runs_page
         from opaq.reports.run_text import runs_to_dict
         from opaq.simulation.replay import replay
 
-        replays = replay(stated, chosen, runs=runs, seed=seed)
+        replays = replay(problem, policy, runs=runs, seed=seed)
     if as_json:
         print_answer(json.dumps(runs_to_dict(replays), indent=1))
         return
     width = page_width()
-    print_answer(render_page(paths_page(stated, replays, width=width) if grid else runs_page(replays, width=width)))
+    print_page(paths_page(problem, replays, width=width) if grid else runs_page(replays, width=width))
     if not quiet:
-        print_next_command(after_simulate(problem, policy=policy))
+        print_next_command(after_simulate(source, policy=policy_file))

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.grid_option import Grid, GridTime, check_grid
-from opaq.cli.interrupts import BEGUN, interrupts
-from opaq.cli.shell import INTERRUPTED, MISSES_TASK, code_of_status, expect_answer, faults_in, print_note, warn
-from opaq.errors import BudgetError, Fault, Faults, InputError
+from opaq.cli import options as shared
+from opaq.cli.options import drop_unset, find_idle_options, flag
+from opaq.cli.output import OutputFiles, add_grid, check_grid, code_of_status, print_json, print_page
+from opaq.cli.session import compute, prepare, read_problem, warn_of_known_secret
+from opaq.cli.shell import INTERRUPTED, MISSES_TASK, expect_answer, page_width, print_answer, print_note
+from opaq.errors import BudgetError, Fault, InputError, OpaqError
+from opaq.solvers.options import OPTIONS, default_of
 
 if TYPE_CHECKING:
     from opaq.certificates.certify import Certificate
-    from opaq.cli.run_folder import RunFolder
     from opaq.model.problem import Problem
     from opaq.solvers.solve import Solution
+
+_REPORT_SECONDS = 60.0  # after which a report leaves out what is not done
 
 
 @shared.takes_solve_options(
@@ -26,10 +31,12 @@ if TYPE_CHECKING:
     "exponent", "seed", "time_limit", "max_beliefs", "max_memory", "workers",
 )  # fmt: skip
 def command(
-    problem: Annotated[
+    source: Annotated[
         str | None, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")
     ] = None,
-    save_policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the policy to this file.")] = None,
+    policy_out: Annotated[
+        Path | None, typer.Option("--save-policy", metavar="FILE", help="Write the policy to this file.")
+    ] = None,
     report_out: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write a report of the policy to this HTML file.")
     ] = None,
@@ -40,8 +47,8 @@ def command(
     run_folder: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep checkpoints in this folder.")] = None,
     resume: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Go on with the run in this folder.")] = None,
     overwrite: shared.Overwrite = False,
-    grid: Grid = False,
-    grid_time: GridTime = None,
+    grid: shared.Grid = False,
+    grid_time: shared.GridTime = None,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
     **options: Any,
@@ -52,168 +59,229 @@ def command(
     Exit codes: 0 done, 1 the task is infeasible, 2 bad input, 3 not converged, 74 no stdout,
     130 interrupted, 143 by SIGTERM.
     """
-    from opaq.cli.solving import asked_options
+    workers, time_limit = options.pop("workers"), options.pop("time_limit")  # these may differ when a run goes on
+    options["initial_policy"] = None if initial_policy is None else str(initial_policy.absolute())
+    if (source is None) == (resume is None):
+        raise InputError([Fault("PROBLEM", "give a problem, or --resume a run, not both or neither")])
+    if resume is None:
+        _refuse_idle_options(options)
+    expect_answer()
+
     from opaq.files import check_writable
 
-    asked = asked_options(options, initial_policy)
-    _check(problem, resume, asked)
-    expect_answer()
-    if save_policy is not None:
-        check_writable(save_policy, overwrite=overwrite)
-    if report_out is not None:
-        check_writable(report_out, overwrite=overwrite)
-    folder = _folder(problem, run_folder, resume, asked)
-    stated = _read(folder, quiet=quiet)
-    check_grid(stated, folder.source, grid=grid, time=grid_time, as_json=as_json)
+    for file in (policy_out, report_out):
+        if file is not None:
+            check_writable(file, overwrite=overwrite)
+    if resume is not None:
+        if run_folder is not None and run_folder.absolute() != resume.absolute():
+            raise InputError([Fault("--run-folder", "a resumed run keeps its own folder", "leave --run-folder out")])
+        run_folder = resume
+        source, options = _open_run(resume, options)
+    assert source is not None
+    problem = _read_problem(source, resume, quiet=quiet)
+    check_grid(problem, source, grid=grid, time=grid_time, as_json=as_json)
     if certify:
         from opaq.certificates.certify import check_certifiable
 
-        check_certifiable(stated)
-    folder.begin()
-    for line in folder.notes:
-        print_note(line)
-    solution = _solve(stated, folder, workers=options["workers"], time_limit=options["time_limit"], quiet=quiet)
-    _warn(solution, folder.source)
-    certificate, interrupted = _certify(stated, solution, folder.source, quiet=quiet) if certify else (None, False)
+        check_certifiable(problem)
+    if run_folder is not None and resume is None:
+        from opaq.solvers.runs import begin_run
 
-    from opaq.cli.delivery import deliver
+        begin_run(run_folder, source, options)
 
-    code = deliver(
-        solution,
-        stated,
-        certificate=certificate,
-        interrupted=interrupted,
-        folder=folder,
-        policy_out=save_policy,
-        report_out=report_out,
-        overwrite=overwrite,
-        as_json=as_json,
-        grid=grid,
-        grid_time=grid_time,
-        quiet=quiet,
-    )
-    ended_early = interrupted or code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED)
-    if not (quiet or as_json or ended_early):
-        _hint(folder, stated, solution, certificate, save_policy)
-    raise typer.Exit(code)
+    from opaq.cli.progress import solver_progress
 
-
-def _warn(solution: Solution, source: str) -> None:
-    """Say where there is nothing to hide."""
-    from opaq.cli.inputs import warn_of_known_secret
-    from opaq.reports.measurement_text import constant_secret
-
-    if constant_secret(solution.measurement) is not None:
-        warn_of_known_secret(solution.product, source)
-
-
-def _hint(
-    folder: RunFolder,
-    problem: Problem,
-    solution: Solution,
-    certificate: Certificate | None,
-    policy_file: Path | None,
-) -> None:
-    """What to do next, and that a clock may help."""
-    from opaq.cli.next_step import after_solve, cannot_improve, print_next_command, with_a_clock
-
-    clock = with_a_clock(folder.source, problem.horizon, solution.policy.policy_class)
-    if clock and not cannot_improve(problem, solution.measurement):
-        print_note(clock)
-    print_next_command(
-        after_solve(
-            folder.source,
+    with prepare(derivatives=True, quiet=quiet):
+        from opaq.reports.measurement_text import constant_secret
+        from opaq.solvers.runs import finish_run, options_of_record
+        from opaq.solvers.solve import solve
+    with compute("solving", source, limit=time_limit, quiet=quiet) as work:
+        solution = solve(
             problem,
-            policy_file=policy_file,
-            run=folder.path,
-            asked=folder.options,
-            certificate=certificate,
-        )
-    )
-
-
-def _check(problem: str | None, resume: Path | None, asked: Mapping[str, Any]) -> None:
-    """There is one thing to solve, and every option has an effect on it."""
-    from opaq.cli.solving import refuse_idle_options
-
-    if (problem is None) == (resume is None):
-        raise InputError([Fault("PROBLEM", "give a problem, or --resume a run, not both or neither")])
-    if resume is None:
-        refuse_idle_options(asked)
-
-
-def _folder(problem: str | None, run: Path | None, resume: Path | None, asked: Mapping[str, Any]) -> RunFolder:
-    from opaq.cli.run_folder import RunFolder
-
-    if resume is None:
-        return RunFolder.create(run, problem or "", asked)
-    if run is not None and run.absolute() != resume.absolute():
-        raise InputError([Fault("--run-folder", "a resumed run keeps its own folder", "leave --run-folder out")])
-    return RunFolder.open(resume, asked)
-
-
-def _read(folder: RunFolder, *, quiet: bool) -> Problem:
-    from opaq.cli.progress import ProgressPrinter
-
-    faults = Faults()
-    try:
-        with ProgressPrinter("reading", quiet=quiet, since=BEGUN):
-            return folder.problem(faults)
-    finally:
-        warn(faults.warnings, folder.source)
-
-
-def _solve(
-    problem: Problem,
-    folder: RunFolder,
-    *,
-    workers: int | None,
-    time_limit: float | None,
-    quiet: bool,
-) -> Solution:
-    from opaq.cli.progress import ProgressPrinter, solver_progress
-
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
-        from opaq.cli.solving import solve_as_asked
-        from opaq.opacity.kernel_warmup import compile_kernels
-
-        compile_kernels(derivatives=True)
-    with (
-        interrupts.computing() as stop,
-        ProgressPrinter("solving", quiet=quiet, limit=time_limit) as progress,
-        faults_in(folder.source),
-    ):
-        return solve_as_asked(
-            problem,
-            folder.options,
-            folder=folder.path,
+            options=options_of_record(options),
+            initial_policy=options["initial_policy"],
             workers=workers,
             time_limit=time_limit,
-            on_step=solver_progress(progress, problem),
-            stop=stop,
+            run_folder=run_folder,
+            on_step=solver_progress(work.progress, problem),
+            stop=work.stop,
         )
+    if constant_secret(solution.measurement) is not None:
+        warn_of_known_secret(solution.product, source)
+    code = code_of_status(solution.status)
+    certificate, interrupted = None, False
+    if certify and code not in (MISSES_TASK, INTERRUPTED):
+        solution, certificate, interrupted = _certify(problem, solution, source, quiet=quiet)
+        code = INTERRUPTED if interrupted else code
+
+    from opaq.load import save_policy
+    from opaq.reports.answer_pages import solution_page
+    from opaq.reports.certificate_text import certificate_figures
+    from opaq.reports.solution_text import solution_to_dict
+    from opaq.spec.policy_table import policy_to_dict
+
+    answer = solution_to_dict(solution) | ({} if certificate is None else certificate_figures(certificate))
+    answer["interrupted"] = answer["interrupted"] or interrupted
+    files, unwritten = OutputFiles(), {}
+    if policy_out is not None and not files.write(
+        save_policy, solution.policy, policy_out, problem=problem, overwrite=overwrite
+    ):
+        unwritten = {"policy": policy_to_dict(solution.policy, problem=problem)}
+    kept = run_folder is not None and files.write(finish_run, run_folder, answer, solution.policy, problem=problem)
+    if policy_out is not None:
+        written = f"wrote the policy to {policy_out}"
+        print_note("the policy could not be written; it is printed with the answer" if unwritten else written)
+    if kept:
+        print_note(f"the run is kept in {run_folder}")
+    if as_json:
+        print_json(answer | unwritten)
+    else:
+        page = solution_page(solution, certificate, width=page_width())
+        drawn = grid or grid_time is not None
+        print_page(add_grid(page, solution.product, solution.pi, time=grid_time) if drawn else page)
+        if unwritten:
+            print_answer(json.dumps(unwritten["policy"]))
+    if report_out is not None:
+        files.write(_write_report, solution, problem, certificate, source, report_out, overwrite=overwrite, quiet=quiet)
+    if not (quiet or as_json or code in (MISSES_TASK, INTERRUPTED)):
+        from opaq.cli.next_step import after_solve, cannot_improve, print_next_command, suggest_clock
+
+        clock = suggest_clock(source, problem.horizon, solution.policy.policy_class)
+        if clock and not cannot_improve(problem, solution.measurement):
+            print_note(clock)
+        print_next_command(
+            after_solve(
+                source, problem, policy_file=policy_out, run=run_folder, options=options, certificate=certificate
+            )
+        )
+    raise typer.Exit(files.exit_code(code))
 
 
-def _certify(problem: Problem, solution: Solution, source: str, *, quiet: bool) -> tuple[Certificate | None, bool]:
-    """How good the policy is, as far as is known, and whether that work was interrupted.
+def _refuse_idle_options(options: Mapping[str, Any]) -> None:
+    """Refuse options that the solver ignores or cannot use, as they are written on the command line."""
+    from opaq.solvers.registry import SOLVERS, factory_of
 
-    There is no certificate where the policy misses the task, the search was interrupted, or no bound is known yet.
+    chosen = factory_of(options["solver"] or default_of("solver"))
+    gradients = options["gradients"] or default_of("gradients")
+    faults: list[Fault] = []
+    for other in SOLVERS.values():
+        if other.name != chosen.name:
+            belongs_to = dict.fromkeys(other.options, f"--solver {other.name}")
+            faults += find_idle_options(options, belongs_to=belongs_to, chosen=f"--solver {chosen.name}")
+    if gradients == "sampled" and chosen.needs_exact:
+        finding = f"sampled gradients do not suit --solver {chosen.name}, which needs exact ones"
+        able = " or ".join(each.name for each in SOLVERS.values() if not each.needs_exact)
+        faults.append(Fault(flag("gradients"), finding, f"use --solver {able}"))
+    if gradients == "exact" or (gradients == "auto" and not chosen.samples_if_large):
+        belongs_to = {"samples": "--gradients sampled"}
+        faults += find_idle_options(options, belongs_to=belongs_to, chosen="exact gradients")
+    if faults:
+        raise InputError(faults)
+
+
+def _open_run(folder: Path, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the problem's source and the options of a run; those given on the command line must be the same."""
+    from opaq.solvers.runs import RECORDED_OPTIONS, read_run
+    from opaq.version import __version__
+
+    source, recorded, version = read_run(folder)
+    defaults = {name: default_of(name) for name in RECORDED_OPTIONS if name in OPTIONS}
+    before = defaults | drop_unset(recorded)
+
+    def word(value: object) -> str:
+        return "not given" if value is None else str(value)
+
+    faults = [
+        Fault(
+            flag(name),
+            f"{word(before.get(name))} in the run, {word(value)} now",
+            "leave it out to go on with the run, or begin a new one with --run-folder",
+        )
+        for name, value in drop_unset(given).items()
+        if before.get(name) != value
+    ]
+    if faults:
+        raise InputError(faults, str(folder))
+    if version != __version__:
+        print_note(f"{folder}: the run was begun with opaq {version}, this is {__version__}")
+    return source, dict(recorded)
+
+
+def _read_problem(source: str, resumed: Path | None, *, quiet: bool) -> Problem:
+    """Read the problem; where it is that of a run and cannot be read any more, name the copy in the run's folder."""
+    try:
+        return read_problem(source, quiet=quiet)
+    except InputError as error:
+        from opaq.solvers.runs import PROBLEM_FILE
+
+        if resumed is None or not (resumed / PROBLEM_FILE).exists():
+            raise
+        kept = Fault("", "the run needs the problem as it was", f"a copy is in {resumed / PROBLEM_FILE}")
+        raise InputError([*error.faults, kept], error.source) from None
+
+
+def _certify(
+    problem: Problem, solution: Solution, source: str, *, quiet: bool
+) -> tuple[Solution, Certificate | None, bool]:
+    """Return the solution, whose status then says so, its certificate, and whether that work was interrupted.
+
+    There is no certificate where no bound is known yet.
     """
     from opaq.certificates.certify import DEFAULT_TIME, certify
-    from opaq.cli.certify import rung_progress
-    from opaq.cli.progress import ProgressPrinter
+    from opaq.cli.progress import bound_progress
+    from opaq.solvers.policy_classes import has_many_optima
+    from opaq.solvers.strategy import Status
+    from opaq.solvers.verdict import describe_certified
     from opaq.stop import StoppedError
 
-    if code_of_status(solution.status) in (MISSES_TASK, INTERRUPTED):
-        return None, False
-    with (
-        interrupts.computing() as stop,
-        ProgressPrinter("certifying", quiet=quiet, limit=DEFAULT_TIME) as progress,
-        faults_in(source),
-    ):
-        certificate = None
+    certificate = None
+    with compute("certifying", source, limit=DEFAULT_TIME, quiet=quiet) as work:
         try:
-            certificate = certify(problem, solution, stop=stop, on_progress=rung_progress(progress))
+            certificate = certify(problem, solution, stop=work.stop, on_progress=bound_progress(work.progress))
         except (BudgetError, StoppedError) as error:  # the policy is worth showing without
-            progress.note(f"the certificate is left out: {error}")
-    return certificate, stop.interrupted
+            work.progress.note(f"the certificate is left out: {error}")
+    if certificate is not None and solution.status is Status.CONVERGED and solution.optimality is not None:
+        text = describe_certified(
+            solution.optimality,
+            solution.measurement,
+            many_optima=has_many_optima(solution.product.policy_class),
+            minimise=problem.task.minimise,
+        )
+        solution = replace(solution, status_text=text)
+    return solution, certificate, work.stop.interrupted
+
+
+def _write_report(
+    solution: Solution,
+    problem: Problem,
+    certificate: Certificate | None,
+    source: str,
+    path: Path,
+    *,
+    overwrite: bool,
+    quiet: bool,
+) -> None:
+    """Write the report of a solution; Ctrl-C and the time limit leave out what takes long."""
+    from opaq.load import problem_text
+    from opaq.reports.report_page import make_report
+
+    try:
+        text = problem_text(source)
+    except InputError:
+        text = None  # the file has gone meanwhile
+    try:
+        with compute("reporting", source, quiet=quiet) as work:
+            report = make_report(
+                problem,
+                text=text,
+                solution=solution,
+                certificate=certificate,
+                time_limit=_REPORT_SECONDS,
+                stop=work.stop,
+            )
+        report.save(path, overwrite=overwrite)
+    except InputError:
+        raise
+    except (OpaqError, MemoryError, OSError) as error:
+        raise InputError([Fault("", f"the report could not be made: {error}")], str(path)) from error
+    print_note(f"wrote the report to {path}")

@@ -55,11 +55,11 @@ def write_study(
     name: str, to: Path, *, points: Any, policies: Path | None, overwrite: bool, quiet: bool, **options: Any
 ) -> tuple[Mapping[str, Any], bool]:
     """Write the pages; the data of the first, and whether the work was interrupted."""
-    from opaq.cli.interrupts import BEGUN, interrupts
+    from opaq.cli.interrupts import PROCESS_START, interrupts
     from opaq.cli.progress import ProgressPrinter
     from opaq.cli.shell import faults_in, print_note
 
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
+    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
         from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.study.study_report import study_report
         from opaq.study.study_sources import source_of

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli import options as shared
+from opaq.cli.interrupts import PROCESS_START, interrupts
+from opaq.cli.output import print_json
+from opaq.cli.progress import ProgressPrinter
 from opaq.cli.shell import DONE, INTERRUPTED, NOT_CONVERGED, expect_answer, page_width, print_answer, print_note, warn
 from opaq.errors import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from opaq.cli.progress import ProgressPrinter
     from opaq.study.sweep.run import SweepProgress
-    from opaq.study.sweep.study import Study
 
 
 def command(
@@ -45,11 +45,9 @@ def command(
     A point whose task is infeasible is done. FOLDER gets results.csv, the policies and one journal.
     Exit codes: 0 done, 2 bad input, 3 some points failed, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
-    from opaq.cli.progress import ProgressPrinter
-
     expect_answer()
     faults = Faults()
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN) as progress:
+    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START) as progress:
         from opaq.study.sweep.run import sweep
 
         try:
@@ -67,15 +65,27 @@ def command(
                 )
         finally:
             warn(faults.warnings, str(plan))
-    _deliver(study, as_json=as_json)
+
+    from opaq.cli.terminal_tables import on_terminal, table
+    from opaq.reports.study_text import render_study, study_summary, study_table, study_to_dict
+
+    if as_json:
+        print_json(study_to_dict(study))
+    elif on_terminal():
+        print_answer(table(*study_table(study, width=page_width())))
+        print_answer("\n" + study_summary(study))
+    else:
+        print_answer(render_study(study, width=page_width()))
     if study.interrupted:
-        print_note(_left(len(study.unfinished)))
+        left = len(study.unfinished)
+        points = "1 point is" if left == 1 else f"{left:,} points are"
+        print_note(f"{points} left; the same command goes on with {'it' if left == 1 else 'them'}")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(NOT_CONVERGED if study.failed or study.unfinished else DONE)
 
 
 def _sweep_progress(printer: ProgressPrinter) -> Callable[[SweepProgress], None]:
-    """What a sweep calls when something has happened; failed points get a line that stays."""
+    """Return what a sweep calls when something has happened; failed points get a line that stays."""
 
     def show(progress: SweepProgress) -> None:
         if progress.message:
@@ -88,29 +98,8 @@ def _sweep_progress(printer: ProgressPrinter) -> Callable[[SweepProgress], None]
     return show
 
 
-def _left(count: int) -> str:
-    """Return the sentence about points without a result."""
-    if count == 1:
-        return "1 point is left; the same command goes on with it"
-    return f"{count:,} points are left; the same command goes on with them"
-
-
 def _duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def _deliver(study: Study, *, as_json: bool) -> None:
-    import json
-
-    from opaq.cli.terminal_tables import on_terminal, table
-    from opaq.reports.study_text import render_study, study_summary, study_table, study_to_dict
-
-    if as_json:
-        print_answer(json.dumps(study_to_dict(study), indent=2))
-    elif on_terminal():
-        print_answer(table(*study_table(study, width=page_width())))
-        print_answer("\n" + study_summary(study))
-    else:
-        print_answer(render_study(study, width=page_width()))

@@ -1,7 +1,8 @@
 """Run folders: the record of a run and one checkpoint per start, so that kill -9 loses nothing.
 
 A folder holds `run.json`, which says by digests which problem is solved with which options, and files
-`start-INDEX-ROUND.npz` with the state of every start. Nothing that is read back is believed: a file is checked against
+`start-INDEX-ROUND.npz` with the state of every start; a command also keeps the problem's text and, in the end,
+`result.json` and `policy.json`. Nothing that is read back is believed: a file is checked against
 its checksum and against the shapes that this run would write.
 """
 
@@ -23,11 +24,14 @@ import numpy as np
 
 from opaq.errors import Fault, InputError
 from opaq.files import lock_folder, read_bytes, write_bytes, write_text
+from opaq.load import problem_text, save_policy
 from opaq.model.arrays import FloatArray
 from opaq.model.fingerprint import Parts, digest
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
 from opaq.solvers.loop import Candidate, SolverCheckpoint
 from opaq.solvers.objective import Objective
-from opaq.solvers.options import SolveOptions
+from opaq.solvers.options import OPTIONS, SolveOptions
 from opaq.solvers.strategy import Solver, Trace
 from opaq.version import __version__
 
@@ -202,6 +206,14 @@ def _outline(state: Any) -> Any:
 
 
 RECORD_FILE = "run.json"
+PROBLEM_FILE = "problem.yaml"
+RESULT_FILE = "result.json"
+POLICY_FILE = "policy.json"
+
+# What of the options is recorded: those that decide the answer, and the file of the policy to begin from.
+_UNRECORDED = ("time_limit", "workers", "mass", "sequences")
+RECORDED_OPTIONS = (*(name for name in OPTIONS if name not in _UNRECORDED), "initial_policy")
+
 _FORMAT, _VERSION = "opaq-run", 2
 _MAX_RECORD_BYTES = 1 << 20
 _NEW_FOLDER = "restore what was changed, or use another folder for a new run"
@@ -321,18 +333,62 @@ def record_run(folder: Path, *, problem: Parts, options: Parts) -> Iterator[None
         yield
 
 
-def begin_run(folder: Path, asked: Mapping[str, Any]) -> None:
-    """Record what a command asks, in a folder that holds no run yet.
+def begin_run(folder: Path, source: str, options: Mapping[str, Any]) -> None:
+    """Record what is to be solved in a folder that holds no run yet, and copy the problem's text there.
 
-    asked: {"problem": source, "options": {...}} in the command's words. Raises InputError when there is a run.
+    source: a problem file or the name of a scenario; options: a value, or None, for each of RECORDED_OPTIONS.
+    `read_run` gives them back. Raises InputError when the folder holds a run, or cannot be written.
     """
+    _refuse_run(folder)  # before it is locked: who works on a run also holds one
     _make_folder(folder)
     with lock_folder(folder):
-        if (folder / RECORD_FILE).exists():
-            finding = "holds a run already"
-            raise InputError([Fault("", finding, "go on with it, or use another folder")], str(folder))
+        _refuse_run(folder)
         _refuse_stray_checkpoints(folder)
-        _write(folder, RunRecord(asked=asked))
+        path = str(Path(source).absolute()) if Path(source).exists() else source
+        _write(folder, RunRecord(asked={"problem": path, "options": dict(options)}))
+    write_text(folder / PROBLEM_FILE, problem_text(source), overwrite=True)
+
+
+def _refuse_run(folder: Path) -> None:
+    if (folder / RECORD_FILE).exists():
+        advice = "go on with it, or use another folder"
+        raise InputError([Fault("", "holds a run already", advice, option="resume")], str(folder))
+
+
+def read_run(folder: Path) -> tuple[str, Mapping[str, Any], str]:
+    """Return the problem's source and the options that `begin_run` recorded, and the version that last worked on it.
+
+    Raises InputError when there is no such run, when `solve` alone began it (its record then has no options in words),
+    or when the options are not all there and valid.
+    """
+    record = RunRecord.read(folder)
+    if record.asked is None:
+        advice = "go on with it as it was begun: opaq.solve(..., run_folder=...)"
+        raise InputError([Fault("", "was begun by a program, not by this command", advice)], str(folder))
+    options = record.asked["options"]
+    wrong = sorted(set(options) ^ set(RECORDED_OPTIONS))
+    if not isinstance(options.get("initial_policy"), str | None):
+        wrong.append("initial_policy")
+    try:
+        options_of_record(options)
+    except InputError as error:
+        wrong += [fault.where for fault in error.faults]
+    if wrong:
+        finding = f"its record does not hold the options of this version ({', '.join(wrong)})"
+        raise InputError([Fault("", finding, "begin the run again in another folder")], str(folder))
+    return record.asked["problem"], options, record.opaq[-1]
+
+
+def options_of_record(options: Mapping[str, Any]) -> SolveOptions:
+    """Return recorded options as those of a solve; None stands for the default. Raises InputError with every fault."""
+    given = {name: value for name, value in options.items() if name in OPTIONS and value is not None}
+    return SolveOptions.from_dict(given)
+
+
+def finish_run(folder: Path, answer: Mapping[str, Any], policy: Policy, *, problem: Problem) -> None:
+    """Keep the answer of a run, as plain data, and the policy that it is about. Raises InputError if it cannot."""
+    save_policy(policy, folder / POLICY_FILE, problem=problem, overwrite=True)
+    write_text(folder / RESULT_FILE, json.dumps(answer, indent=1) + "\n", overwrite=True)
 
 
 def _make_folder(folder: Path) -> None:

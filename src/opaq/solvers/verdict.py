@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from opaq.beliefs.graph import STEP
 from opaq.beliefs.returns import expected_return, return_gradient
 from opaq.model.arrays import ContentEq, FloatArray
-from opaq.model.uncertainty import Shannon
+from opaq.model.uncertainty import Shannon, Uncertainty
 from opaq.opacity import exact
 from opaq.opacity.measure import Measurement
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
@@ -379,6 +379,7 @@ _CHEAP_EVALUATIONS = 500
 _FEWEST_STEPS = 5  # a quarter of the steps of a search, these at least, say how far it still moves
 _TOO_LARGE = "too large a problem to test its curvature"
 _MANY_OPTIMA = "policies with such a memory often have other local optima that are better"
+_CERTIFIED = "the certificate says how good"
 _NOTHING_SECRET = (
     "nothing is secret under this policy: its runs have one value of the secret, so it has nothing to hide"
 )
@@ -475,6 +476,21 @@ def describe_verdict(
     minimise: whether the task asks for as little as possible.
     """
     sentence = _describe_end(verdict, measurement, attainable, minimise=minimise)
+    return _add_empty_secret(sentence, measurement)
+
+
+def describe_certified(measures: Optimality, measurement: Measurement, *, many_optima: bool, minimise: bool) -> str:
+    """Return the sentence of a converged solve that is shown beside a certificate, which says how good the policy is.
+
+    measures: the evidence for a local optimum. measurement: of the policy. many_optima, minimise: as in the verdict and
+        the task.
+    """
+    sentence = _describe_optimum(measures, measurement.of, minimise=minimise, many_optima=many_optima, proof=_CERTIFIED)
+    return _add_empty_secret(sentence, measurement)
+
+
+def _add_empty_secret(sentence: str, measurement: Measurement) -> str:
+    """Return the sentence and, where the secret has one value, that there is nothing to hide."""
     return sentence if measurement.secret_entropy > NO_SECRET else f"{sentence}; {_NOTHING_SECRET}"
 
 
@@ -486,13 +502,8 @@ def _describe_end(
     sentence: str = status.value
     unit = of.unit or f"of {of.title}"
     if status is Status.CONVERGED and measures is not None:
-        many = f"; {_MANY_OPTIMA}" if verdict.many_optima else ""
-        gain = f"moving probability to another action gains at most {measures.residual:.1e} {unit} per unit"
-        if measures.curvature is None:
-            why = "its curvature is not tested" if of.name != Shannon.name else _TOO_LARGE
-            return f"converged: {gain} (a stationary point; {why}{many})"
-        better = "downwards" if minimise else "upwards"
-        return f"converged: {gain} and no direction curves {better} (a local optimum{many}; {UNPROVEN})"
+        many = verdict.many_optima
+        return _describe_optimum(measures, of, minimise=minimise, many_optima=many, proof=UNPROVEN)
     if status in (Status.SETTLED, Status.STOPPED) and measures is not None:
         limit = f"converged would be {measures.tolerance:.1e}"
         if measures.stationary:
@@ -507,6 +518,17 @@ def _describe_end(
         when = "interrupted" if status is Status.INTERRUPTED else "the time limit was reached"
         return f"{when}: no policy that meets the task was found yet; this one comes closest"
     return sentence
+
+
+def _describe_optimum(measures: Optimality, of: Uncertainty, *, minimise: bool, many_optima: bool, proof: str) -> str:
+    """Return the sentence for a local optimum; `proof` says what is known beyond that."""
+    unit, many = of.unit or f"of {of.title}", f"; {_MANY_OPTIMA}" if many_optima else ""
+    gain = f"moving probability to another action gains at most {measures.residual:.1e} {unit} per unit"
+    if measures.curvature is None:
+        why = "its curvature is not tested" if of.name != Shannon.name else _TOO_LARGE
+        return f"converged: {gain} (a stationary point; {why}{many})"
+    better = "downwards" if minimise else "upwards"
+    return f"converged: {gain} and no direction curves {better} (a local optimum{many}; {proof})"
 
 
 def _describe_closest(measurement: Measurement, attainable: tuple[Attainable, ...]) -> str:

@@ -190,9 +190,9 @@ class Cursor:
         """Return the cursor of the same value in another scope."""
         return Cursor(self.value, self.path, self.faults, scope)
 
-    def error(self, finding: str, advice: str = "") -> None:
-        """Note something that makes the input unusable, and what to do about it."""
-        self.faults.error(self.path, finding, advice)
+    def error(self, finding: str, advice: str = "", *, option: str = "") -> None:
+        """Note something that makes the input unusable; `option` is the argument that would allow it."""
+        self.faults.error(self.path, finding, advice, option=option)
 
     def warn(self, finding: str, advice: str = "") -> None:
         """Note something the user should know and that does not stop the work."""

@@ -35,7 +35,6 @@ from opaq.spec.rows import distribution_of, read_distribution
 FORMAT = "opaq-policy"
 VERSION = 1
 _LISTS: dict[type[Condition], int] = {LastStates: MAX_LAST_STATES, Observations: MAX_OBSERVATIONS}
-ANY_MODEL = ", or allow any model"  # part of an advice; commands name their option instead
 _MOST_MISSPELT = 3  # unknown names; with more of them the policy is for another model
 
 
@@ -244,7 +243,8 @@ def _is_of_another_model(cursor: Cursor, problem: Problem, *, ignore_model_misma
     if not ignore_model_mismatch and data.get("model") is not None and data["model"] != model_fingerprint(problem.mdp):
         known = "its names are those of this problem: start, transitions, rewards or labels differ"
         finding = f"the policy was made for another model: {f'it names {listed}' if listed else known}"
-        cursor.child("model", None).error(finding, f"use its own problem{ANY_MODEL}")
+        advice = "use its own problem, or allow any model"
+        cursor.child("model", None).error(finding, advice, option="ignore_model_mismatch")
         return True
     if max(map(len, unknown.values())) <= _MOST_MISSPELT:
         return False

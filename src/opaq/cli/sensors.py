@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opaq.cli import shared_options as shared
-from opaq.cli.interrupts import BEGUN, interrupts
+from opaq.cli import options as shared
+from opaq.cli.output import OutputFiles, check_figure, print_json
+from opaq.cli.session import compute, prepare, read_inputs
 from opaq.cli.shell import (
-    BAD_INPUT,
     DONE,
     INTERRUPTED,
     MISSES_TASK,
     NOT_CONVERGED,
     expect_answer,
-    faults_in,
     page_width,
     print_answer,
-    print_faults,
     print_note,
 )
 from opaq.errors import Fault, InputError
@@ -31,9 +29,9 @@ if TYPE_CHECKING:
 
 @shared.takes_solve_options("conditions", "seed")
 def command(
-    problem: shared.ProblemName,
-    policy: Annotated[
-        Path | None, typer.Option(help="A policy file: the fixed one, or where the search begins.")
+    source: shared.ProblemName,
+    policy_file: Annotated[
+        Path | None, typer.Option("--policy", help="A policy file: the fixed one, or where the search begins.")
     ] = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Measure the same policy (uniform without a file) with every change.")
@@ -63,84 +61,61 @@ def command(
     Exit codes: 0 done, 1 the task is infeasible, 2 bad input, 3 trials are missing, 74 no stdout,
     130 interrupted, 143 by SIGTERM.
     """
-    from opaq.cli.inputs import read_inputs
-    from opaq.cli.progress import ProgressPrinter
-
     expect_answer()
     if fixed and options["conditions"] is not None:
         raise InputError([Fault("--conditions", "has no effect with --fixed", "it belongs to a search")])
     if plot is not None:
-        _check_plot(plot, overwrite=overwrite)
-    stated, chosen = read_inputs(problem, policy, quiet=quiet)
-    with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
-        from opaq.opacity.kernel_warmup import compile_kernels
+        check_figure(plot, overwrite=overwrite)
+    problem, policy = read_inputs(source, policy_file, quiet=quiet)
+    with prepare(derivatives=True, quiet=quiet):
+        from opaq.reports import sensor_text as text
         from opaq.reports.layout import short_difference
         from opaq.study.sensors import CHANGES, sensors
 
-        compile_kernels(derivatives=True)
-
-    def done(trial: SensorTrial) -> None:
+    def note_trial(trial: SensorTrial) -> None:
         if not (quiet or fixed):
-            progress.note(f"{trial.sensor} {trial.change}: {short_difference(trial.gain)} ({trial.seconds:.1f} s)")
+            gain = short_difference(trial.gain)
+            work.progress.note(f"{trial.sensor} {trial.change}: {gain} ({trial.seconds:.1f} s)")
 
-    with interrupts.computing() as stop, ProgressPrinter("the sensors", quiet=quiet) as progress, faults_in(problem):
+    with compute("the sensors", source, quiet=quiet) as work:
         ranking = sensors(
-            stated,
-            chosen,
+            problem,
+            policy,
             fixed=fixed,
             changes=CHANGES if change is None else [word for word in change.split(",") if word.strip()],
             null=null,
             **options,
             time_limit=time_limit,
             workers=workers,
-            stop=stop,
-            on_trial=done,
-            on_progress=progress.show,
+            stop=work.stop,
+            on_trial=note_trial,
+            on_progress=work.progress.show,
         )
-    failed = plot is not None and not _draw_figure(ranking, stated, plot, overwrite=overwrite)
-    _show(ranking, as_json=as_json)
-    raise typer.Exit(BAD_INPUT if failed else _code(ranking))
+    files = OutputFiles()
+    if plot is not None and files.write(_draw, ranking, problem, plot, overwrite=overwrite):
+        print_note(f"drew the costs to {plot}")
+
+    from opaq.cli.terminal_tables import on_terminal, table
+
+    if as_json:
+        print_json(text.ranking_to_dict(ranking))
+    elif on_terminal():
+        rows = table(text.ranking_head(ranking), text.ranking_rows(ranking), numbers=text.NUMBERS)
+        print_answer("\n".join([rows, *text.ranking_notes(ranking, width=page_width())]))
+    else:
+        print_answer(text.render_ranking(ranking, width=page_width()))
+    raise typer.Exit(files.exit_code(_exit_code(ranking)))
 
 
-def _check_plot(path: Path, *, overwrite: bool) -> None:
-    from opaq.files import check_writable
-    from opaq.reports.figures.style import ending_of, require_matplotlib
-
-    require_matplotlib()
-    ending_of(path)
-    check_writable(path, overwrite=overwrite)
-
-
-def _draw_figure(ranking: SensorRanking, problem: Problem, path: Path, *, overwrite: bool) -> bool:
-    """Whether the picture could be written; what went wrong is said."""
+def _draw(ranking: SensorRanking, problem: Problem, path: Path, *, overwrite: bool) -> None:
+    """Draw the costs to a file."""
     from opaq.reports.figures.sensors import plot_sensors
     from opaq.reports.figures.style import save_figure
 
-    try:
-        save_figure(plot_sensors(ranking, problem), path, overwrite=overwrite)
-    except InputError as error:
-        print_faults(error)
-        return False
-    print_note(f"drew the costs to {path}")
-    return True
+    save_figure(plot_sensors(ranking, problem), path, overwrite=overwrite)
 
 
-def _show(ranking: SensorRanking, *, as_json: bool) -> None:
-    import json
-
-    from opaq.cli.terminal_tables import on_terminal, table
-    from opaq.reports import sensor_text as text
-
-    if as_json:
-        print_answer(json.dumps(text.ranking_to_dict(ranking), indent=2))
-    elif on_terminal():
-        shown = table(text.ranking_head(ranking), text.ranking_rows(ranking), numbers=text.NUMBERS)
-        print_answer("\n".join([shown, *text.ranking_notes(ranking, width=page_width())]))
-    else:
-        print_answer(text.render_ranking(ranking, width=page_width()))
-
-
-def _code(ranking: SensorRanking) -> int:
+def _exit_code(ranking: SensorRanking) -> int:
     if ranking.interrupted:
         return INTERRUPTED
     if not ranking.base.feasible and not ranking.fixed:

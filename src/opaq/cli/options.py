@@ -1,4 +1,4 @@
-"""Options that several commands share, declared once; and whether given ones have an effect beside the others."""
+"""Declare the options that several commands share, once; and find given ones without an effect beside the others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LARGEST_SHOWN = 10_000  # larger limits are left to the library: in the help th
 _LEAST = 0.001  # seconds, or GiB
 
 
-def _option_of_solve(name: str) -> Any:
-    """Return the type and the option of one field of SolveOptions: its limits, its help and its default.
+def _declare_option(name: str) -> Any:
+    """Return the type and the option of one field of SolveOptions, with its limits, its help and its default.
 
     None stands for "not given", so that the default stays the library's.
     """
@@ -32,18 +32,22 @@ def _option_of_solve(name: str) -> Any:
 
 
 def takes_solve_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the named options of a solve; it receives them as keywords, None where not given."""
+    """Give a command options of a solve; it receives them as keywords, None where not given.
+
+    names: fields of SolveOptions, in the order of the help. They stand before those that the help of every command
+        lists last.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
         own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         added = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option_of_solve(name))
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_declare_option(name))
             for name in names
         ]
-        shown_last = [each for each in own if each.name in _LAST]
         first = [each for each in own if each.name not in _LAST]
-        ordered = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *added, *shown_last)]
+        last = [each for each in own if each.name in _LAST]
+        ordered = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *added, *last)]
         command.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
         return command
 
@@ -55,7 +59,7 @@ _LAST = ("overwrite", "grid", "grid_time", "as_json", "quiet")  # options that t
 
 # Of every command that computes.
 ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")]
-PolicyFile = Annotated[Path | None, typer.Option(help="A policy file; uniform without it.")]
+PolicyFile = Annotated[Path | None, typer.Option("--policy", help="A policy file; uniform without it.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite files that exist.")]
 IgnoreModelMismatch = Annotated[
@@ -64,24 +68,27 @@ IgnoreModelMismatch = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress, and no next command.")]
 MaxBeliefs = Annotated[int | None, typer.Option(min=1, help="The most beliefs to keep at a time.")]
 MaxMemory = Annotated[float | None, typer.Option(min=_LEAST, help="The most memory for beliefs, in GiB.")]
+Grid = Annotated[bool, typer.Option("--grid", help="Draw the policy on the grid, as arrows.")]
+GridTime = Annotated[int | None, typer.Option(min=0, help="Draw the arrows of this time, not of the whole run.")]
 
 
 def time_limit(text: str) -> Any:
-    """Return an option for a time limit, whose end a command describes."""
+    """Return the option for a time limit; text: what happens when it is over."""
     return typer.Option(min=_LEAST, help=text)
 
 
 def drop_unset(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given; the others are left to the library, where their defaults are."""
+    """Return the options that were given; the others are left to the library, where their defaults are."""
     return {name: value for name, value in options.items() if value is not None}
 
 
-def without_effect(
+def find_idle_options(
     options: Mapping[str, Any], *, belongs_to: Mapping[str, str], chosen: str, used: Collection[str] = ()
 ) -> list[Fault]:
-    """A fault for every option that was given but has no effect beside what was chosen.
+    """Return a fault for every option that was given but has no effect beside what was chosen.
 
-    belongs_to: option -> what it is for; chosen: the choice that makes options idle; used: those that it does use.
+    options: option -> its value, None where not given; belongs_to: option -> what it is for;
+    chosen: the choice that makes options idle, in words; used: those that it does use.
     """
     return [
         Fault(flag(name), f"has no effect with {chosen}", f"it belongs to {purpose}")
@@ -91,5 +98,5 @@ def without_effect(
 
 
 def flag(name: str) -> str:
-    """An option as it is written on the command line."""
+    """Return an option as it is written on the command line."""
     return f"--{name.replace('_', '-')}"

@@ -1,0 +1,141 @@
+"""How a command ends: files first, then a page or JSON, then an exit code.
+
+An answer is never lost to a file that cannot be written: the fault is shown, and the exit code tells of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec
+
+from opaq.cli.shell import (
+    BAD_INPUT,
+    DONE,
+    INTERRUPTED,
+    MISSES_TASK,
+    NOT_CONVERGED,
+    page_width,
+    print_answer,
+    print_faults,
+)
+from opaq.errors import Fault, Faults, InputError
+
+if TYPE_CHECKING:
+    from opaq.model.arrays import FloatArray
+    from opaq.model.problem import Problem
+    from opaq.product.compile import Product
+    from opaq.reports.layout import Page
+    from opaq.solvers.strategy import Status
+
+_P = ParamSpec("_P")
+_UNFINISHED = ("SETTLED", "STOPPED", "EDGE", "TIME_LIMIT")  # names of Status
+_MISSED = ("INFEASIBLE", "NOT_FOUND")
+
+
+@dataclass(slots=True)
+class OutputFiles:
+    """The files of one answer, and whether one of them could not be written."""
+
+    failed: bool = False
+
+    def write(self, write: Callable[_P, None], *arguments: _P.args, **options: _P.kwargs) -> bool:
+        """Call a function that writes a file, and return whether it could; its faults are shown.
+
+        arguments, options: what the function is called with.
+        """
+        try:
+            write(*arguments, **options)
+        except InputError as error:
+            print_faults(error)
+            self.failed = True
+            return False
+        return True
+
+    def exit_code(self, code: int) -> int:
+        """Return the exit code of a command that would end with `code` had all files been written."""
+        return BAD_INPUT if self.failed else code
+
+
+def check_folder(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
+    """Make a folder and try every file that is to go there; InputError lists all that cannot be written."""
+    from opaq.files import check_writable
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError([Fault("", f"cannot be made a folder ({error.strerror})")], str(folder)) from None
+    faults = Faults()
+    for name in names:
+        try:
+            check_writable(folder / name, overwrite=overwrite)
+        except InputError as error:
+            faults.errors += [replace(fault, where=name) for fault in error.faults]
+    faults.raise_if_any(str(folder))
+
+
+def check_figure(path: Path, *, overwrite: bool) -> None:
+    """Raise InputError unless a figure can be drawn to the file: its ending, the folder, and matplotlib."""
+    from opaq.files import check_writable
+    from opaq.reports.figures.style import ending_of, require_matplotlib
+
+    require_matplotlib()
+    ending_of(path)
+    check_writable(path, overwrite=overwrite)
+
+
+def check_grid(problem: Problem, source: str, *, grid: bool, time: int | None = None, as_json: bool) -> None:
+    """Refuse what `--grid` and `--grid-time` cannot draw, before any work.
+
+    grid, time: the two options. Raises InputError where there is no grid, for a time after the horizon, and for a
+    picture in JSON.
+    """
+    option = "--grid" if grid else "--grid-time"
+    if not grid and time is None:
+        return
+    if as_json:
+        raise InputError([Fault(option, "has no effect with --json", "leave one of them out")])
+    from opaq.reports.grid import GridView
+
+    if GridView.of(problem) is None:
+        finding = "the problem is no grid: its states are not cells called (column,row)"
+        raise InputError([Fault(option, finding, f"leave {option} out")], source)
+    if time is not None and time > problem.horizon:
+        raise InputError([Fault("--grid-time", f"is {time}", f"give a time up to {problem.horizon}")], source)
+
+
+def add_grid(page: Page, product: Product, pi: FloatArray, *, time: int | None) -> Page:
+    """Return the page with the policy as arrows on the grid as its last part; time None: of the whole run."""
+    from opaq.reports.grid import PolicyView, Symbols, policy_lines
+
+    symbols = Symbols.for_encoding(sys.stdout.encoding)
+    lines = policy_lines(PolicyView(product, pi), time=time, symbols=symbols, width=page_width())
+    return replace(page, parts=(*page.parts, lines))
+
+
+def print_page(page: Page) -> None:
+    """Print a page as it suits stdout: with looks on a terminal, plain elsewhere."""
+    from opaq.cli.terminal_tables import render_page
+
+    print_answer(render_page(page))
+
+
+def print_json(data: object) -> None:
+    """Print one JSON object."""
+    print_answer(json.dumps(data, indent=2))
+
+
+def code_of_status(status: Status) -> int:
+    """Return the exit code of a solve that ended in some way."""
+    if status.name == "INTERRUPTED":
+        return INTERRUPTED
+    return NOT_CONVERGED if status.name in _UNFINISHED else MISSES_TASK if status.name in _MISSED else DONE
+
+
+def name_policy_file(class_name: str) -> str:
+    """Return the file for the policy of a class: "state, memory:2" goes to state-memory-2.json."""
+    return re.sub(r"[^a-z0-9_]+", "-", class_name) + ".json"

@@ -1,0 +1,118 @@
+"""How a command reads its inputs, prepares and computes: warnings, progress and a way to stop are handled here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from opaq.cli.interrupts import PROCESS_START, interrupts
+from opaq.cli.progress import ProgressPrinter
+from opaq.cli.shell import faults_in, warn
+from opaq.errors import Faults, InputError
+
+if TYPE_CHECKING:
+    from opaq.model.policy import Policy
+    from opaq.model.problem import Problem
+    from opaq.product.compile import Product
+    from opaq.stop import Stop
+
+
+def read_problem(source: str, *, quiet: bool) -> Problem:
+    """Read the problem named on the command line, and show its warnings, also where there are faults beside them.
+
+    source: a file or the name of a scenario; quiet: show no progress. Raises InputError with every fault.
+    """
+    from opaq.load import load_problem
+
+    faults = Faults()
+    try:
+        with ProgressPrinter("reading", quiet=quiet, since=PROCESS_START):
+            return load_problem(source, faults=faults)
+    finally:
+        warn(faults.warnings, source)
+
+
+def read_inputs(
+    source: str, policy_file: Path | None, *, ignore_model_mismatch: bool | None = None, quiet: bool
+) -> tuple[Problem, Policy | None]:
+    """Read the problem, and the policy if one is named; warnings of both are shown.
+
+    ignore_model_mismatch: take a policy of another model; None where the command has no option for that, so that no
+        message may name it. Raises InputError with every fault of one file.
+    """
+    from opaq.load import load_policy
+
+    problem = read_problem(source, quiet=quiet)
+    if policy_file is None:
+        return problem, None
+    faults = Faults()
+    try:
+        with ProgressPrinter("reading", quiet=quiet, since=PROCESS_START):
+            ignore = ignore_model_mismatch or False
+            return problem, load_policy(policy_file, problem, ignore_model_mismatch=ignore, faults=faults)
+    except InputError as error:
+        advice = "use its own problem"
+        if ignore_model_mismatch is not None:
+            advice = f"{advice}, or give --ignore-model-mismatch"
+        worded = [
+            replace(fault, advice=advice) if fault.option == "ignore_model_mismatch" else fault
+            for fault in error.faults
+        ]
+        raise InputError(worded, error.source, example=error.example) from None
+    finally:
+        warn(faults.warnings, str(policy_file))
+
+
+@contextmanager
+def prepare(*, derivatives: bool = False, quiet: bool) -> Iterator[None]:
+    """Show that the command is preparing while the block imports what it needs; then load the compiled kernels.
+
+    derivatives: load those of gradients, too.
+    """
+    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
+        yield
+        from opaq.opacity.kernel_warmup import compile_kernels
+
+        compile_kernels(derivatives=derivatives)
+
+
+class Work(NamedTuple):
+    """Long work under way: what ends it, and what shows how far it is."""
+
+    stop: Stop
+    progress: ProgressPrinter
+
+
+@contextmanager
+def compute(label: str, source: str, *, limit: float | None = None, quiet: bool) -> Iterator[Work]:
+    """Show progress while the block computes, and let Ctrl-C end it in order.
+
+    label: what is done, such as "solving"; limit: seconds after which it ends in any case.
+    source: the file that faults are in, where they do not say which.
+    """
+    with (
+        interrupts.computing() as stop,
+        ProgressPrinter(label, quiet=quiet, limit=limit) as progress,
+        faults_in(source),
+    ):
+        yield Work(stop, progress)
+
+
+def note_known_secret(product: Product, faults: Faults) -> None:
+    """Warn of a secret that every observer knows."""
+    from opaq.product.compile import possible_secrets
+
+    values = possible_secrets(product)
+    if len(values) == 1:
+        taken = f"can take one value only, '{values[0]}', whatever the policy does"
+        faults.warn("secret", taken, "there is nothing to hide")
+
+
+def warn_of_known_secret(product: Product, source: str) -> None:
+    """Show that warning beside an answer about such a secret."""
+    faults = Faults()
+    note_known_secret(product, faults)
+    warn(faults.warnings, source)
