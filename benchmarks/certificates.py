@@ -154,7 +154,7 @@ def small_calls(problem: opaq.Problem, policy: opaq.Policy) -> tuple[Callable[[]
         return close(opaq.certify(problem, policy, gap=GAP, time_limit=60.0, machines=ladder).upper_bound)
 
     def histories() -> float:
-        optimum = opaq.history_program(problem, gap=GAP, time=60.0).value
+        optimum = opaq.history_program(problem, gap=GAP, time_limit=60.0).value
         assert optimum is not None
         return close(optimum.upper)
 

@@ -32,7 +32,7 @@ TREE = (ObservationTree(),)
 
 def quick(problem: Problem, **options: object) -> Certificate:
     """On the full observation tree, for a second at most."""
-    return certify(problem, **{"gap": 1e-3, "time": 2.0, "machines": TREE, **options})
+    return certify(problem, **{"gap": 1e-3, "time_limit": 2.0, "machines": TREE, **options})
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -130,7 +130,7 @@ def test_the_full_tree_gives_the_optimum_of_policies_that_see_the_observations(s
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, horizon=1, watches_actions=False, conditions=("state",), budget=300)
     problem = replace(problem, task=Task())
-    certificate = quick(problem, aware=True, time=30.0)
+    certificate = quick(problem, observation_aware=True, time_limit=30.0)
     best = best_aware_opacity(problem)
     assert certificate.upper_bound >= best
     assert certificate.upper_bound == pytest.approx(best, abs=1e-4)
@@ -296,7 +296,7 @@ def test_bounds_of_other_uncertainties_come_close_to_what_policies_reach(kind: s
         "guesswork": (opaq.Guesswork(), (np.sort(masses, axis=1)[:, ::-1] * np.arange(1, size + 1)).sum()),
         "loss": (losses_of(problem, loss), (masses @ loss.T).min(axis=1).sum()),
     }[kind]
-    certificate = quick(replace(problem, task=Task(of=of)), gap=1e-4, time=5.0)
+    certificate = quick(replace(problem, task=Task(of=of)), gap=1e-4, time_limit=5.0)
     assert value <= certificate.upper_bound <= value + 2e-3
     assert certificate.reached.value == pytest.approx(value, abs=1e-9)
 
@@ -358,7 +358,7 @@ def test_bound_history_optimum_and_solved_policy_come_in_this_order(first: int) 
         problem = binding_problem(seed)
         optimum = opaq.history_program(problem)
         solved = opaq.solve(problem, starts=1, workers=1, sequences=0)
-        bound = quick(problem, time=0.05).upper_bound
+        bound = quick(problem, time_limit=0.05).upper_bound
         assert optimum.value is not None, seed
         assert optimum.value.upper - optimum.value.lower < 1e-5, seed
         assert bound >= optimum.value.lower, seed

@@ -89,7 +89,7 @@ def test_extreme_probabilities_and_payments_that_cancel(number: int) -> None:
     problem, policy = bounded_model(number)
     try:
         with np.errstate(invalid="raise", divide="raise", over="raise"):
-            optimum = history_program(problem, max_histories=300, time=0.2)
+            optimum = history_program(problem, max_histories=300, time_limit=0.2)
     except (opaq.BudgetError, StoppedError):
         return
     asked = problem.task.return_at_least
@@ -105,7 +105,7 @@ def test_a_share_too_small_for_a_number_hides_nothing() -> None:
     emission = SparseRows.from_dense([[1.0, 0.0], [1e-320, 1.0], [1e-320, 1.0]])
     problem = opaq.load_problem("two-sink")
     seen = replace(problem.observer, observations=("N", "R"), emission=emission)
-    optimum = history_program(replace(problem, observer=seen, task=Task()), time=5.0)
+    optimum = history_program(replace(problem, observer=seen, task=Task()), time_limit=5.0)
     assert 0.0 <= optimum.value.lower <= optimum.value.upper <= 1.001
 
 
@@ -289,7 +289,7 @@ def test_clarabel_ends_when_asked_and_its_numbers_are_only_candidates(monkeypatc
 
 
 def test_with_a_time_limit_the_answer_is_the_same() -> None:
-    limited, free = (history_program(opaq.load_problem("graph"), time=one) for one in (600.0, None))
+    limited, free = (history_program(opaq.load_problem("graph"), time_limit=one) for one in (600.0, None))
     assert limited.status is HistoryStatus.OPTIMAL
     assert limited.value.value == pytest.approx(free.value.value, abs=1e-4)
 

@@ -63,10 +63,10 @@ RIGHT: dict[str, dict[str, tuple[Any, ...]]] = {
     "SolveOptions": {
         "conditions": ("x",),
         "seed": (10**9,),
-        "nodes": (10**9,),
-        "memory": (10**9,),
+        "max_beliefs": (10**9,),
+        "max_memory": (2.5, 10**9),
         "samples": (10**9,),
-        "time": (2.5, 10**9),
+        "time_limit": (2.5, 10**9),
     },
 }
 

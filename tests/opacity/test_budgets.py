@@ -65,10 +65,10 @@ def test_auto_uses_the_memory_and_the_time_that_are_allowed() -> None:
 @pytest.mark.parametrize(
     ("limits", "limit"),
     [
-        ({"nodes": 1000}, "beliefs"),
-        ({"memory": 1 << 20}, "memory"),
+        ({"max_beliefs": 1000}, "beliefs"),
+        ({"max_memory": 2**-10}, "memory"),
         ({"mode": "sampled"}, "mode"),
-        ({"mode": "interval", "nodes": 10}, "mode"),
+        ({"mode": "interval", "max_beliefs": 10}, "mode"),
     ],
 )
 def test_what_kept_an_answer_from_being_exact_is_said(limits: dict[str, Any], limit: str) -> None:

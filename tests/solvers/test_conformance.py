@@ -119,9 +119,9 @@ def test_a_stopped_run_goes_on_to_the_same_bits(name: str, tmp_path: Path) -> No
             if len(seen) == count:
                 stop.request()
 
-        stopped = run(problem, name, **options, folder=tmp_path, stop=stop, on_step=step)
+        stopped = run(problem, name, **options, run_folder=tmp_path, stop=stop, on_step=step)
         assert stopped.status in (Status.INTERRUPTED, whole.status)
-    resumed = run(problem, name, **options, folder=tmp_path)
+    resumed = run(problem, name, **options, run_folder=tmp_path)
     assert np.array_equal(resumed.pi, whole.pi)
     assert resumed.status is whole.status
     assert resumed.measurement.opacity == whole.measurement.opacity

@@ -38,7 +38,7 @@ from opaq.spec.policy_table import policy_to_dict
 from opaq.spec.variables import ExpressionError, evaluate
 from opaq.spec.yaml import parse_yaml
 from opaq.study.sweep.plan import read_plan
-from opaq.study.sweep.points import sweep_points
+from opaq.study.sweep.points import check_points
 from stress.interrupts import bits
 from stress.runner import Outcome
 from stress.sweep_audit import results
@@ -243,7 +243,7 @@ solve: {starts: 1}
 
 
 def _plans(damage: Damage, folder: Path) -> list[Target]:
-    return [Target(_PLAN, _in_file(folder / "plan.yaml", lambda file: sweep_points(read_plan(file))), damage)]
+    return [Target(_PLAN, _in_file(folder / "plan.yaml", lambda file: check_points(read_plan(file))), damage)]
 
 
 def _archives(folder: Path, damage: Damage = damage_bytes) -> list[Target]:
