@@ -94,7 +94,7 @@ def test_runs_and_replays() -> None:
     assert beliefs[table.columns].equals(table)
     one = replays[1].to_dataframe()
     assert one["time"].tolist() == list(range(6))
-    assert one["P(q3)"].tolist() == [moment.posterior["q3"] for moment in replays[1].moments]
+    assert one["P(q3)"].tolist() == [moment.belief["q3"] for moment in replays[1].steps]
     assert opaq.runs_to_dataframe([]).columns.tolist() == list(table.columns)
 
 

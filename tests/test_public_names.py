@@ -113,7 +113,7 @@ def objects() -> list[Any]:
     found += [measurement, measurement.opacity, *measurement.requirements, *measurement.revealing]
     found += [solution, solution.policy, solution.optimality, solution.trace[0], solution.starts[0], solution.product]
     found += [solution.product.process, *solution.attainable, solution.starts[0].best]
-    found += [comparison, *comparison.rungs, *replayed, replayed[0].moments[0], *opaq.simulate("graph", runs=1)]
+    found += [comparison, *comparison.rungs, *replayed, replayed[0].steps[0], *opaq.simulate("graph", runs=1)]
     return [*found, opaq.SolveOptions(), opaq.Budget(), opaq.NaturalGradient(), opaq.PrimalDual(), opaq.Status.EDGE]
 
 

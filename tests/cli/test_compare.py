@@ -18,7 +18,7 @@ from opaq.cli.next_step import with_a_clock
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
 from opaq.reports.answer_pages import comparison_page
-from opaq.reports.comparison_text import comparison_to_dict
+from opaq.reports.text.comparison import comparison_to_dict
 from opaq.solvers.compare import Unreached, compare
 
 TWO = ("--classes", "state; state,time")

@@ -9,7 +9,7 @@ import pytest
 
 import opaq as library
 from commands import opaq_command
-from opaq.reports.frontier_text import frontier_to_dict, render_frontier
+from opaq.reports.text.frontier import frontier_to_dict, render_frontier
 
 POINT = {
     "threshold", "value", "return", "opacity", "guess_error", "uncertainty", "slope", "status", "status_text",

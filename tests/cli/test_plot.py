@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import opaq as library
-from opaq.reports.comparison_text import comparison_to_dict
+from opaq.reports.text.comparison import comparison_to_dict
 from opaq.reports.figures.style import figure_bytes
-from opaq.reports.solution_text import solution_to_dict
+from opaq.reports.text.solution import solution_to_dict
 
 
 def test_a_figure_is_the_librarys_and_its_path_is_the_answer(opaq, tmp_path: Path) -> None:

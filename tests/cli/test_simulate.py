@@ -26,8 +26,8 @@ def test_runs_as_json_are_those_of_the_library(opaq) -> None:
     runs = library.replay("graph", runs=3, seed=5)
     for shown, run in zip(told, runs, strict=True):
         assert shown["secret"] == run.secret
-        assert [moment["state"] for moment in shown["moments"]] == [moment.state for moment in run.moments]
-        assert shown["moments"][-1]["posterior"] == pytest.approx(run.moments[-1].posterior)
+        assert [moment["state"] for moment in shown["moments"]] == [moment.state for moment in run.steps]
+        assert shown["moments"][-1]["posterior"] == pytest.approx(run.steps[-1].belief)
 
 
 def test_a_policy_file(opaq) -> None:

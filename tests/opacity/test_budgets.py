@@ -17,7 +17,7 @@ from opaq.errors import BudgetError, InputError
 from opaq.model.problem import Problem
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
-from opaq.reports.measurement_text import measurement_rows, measurement_to_dict
+from opaq.reports.text.measurement import measurement_rows, measurement_to_dict
 from opaq.stop import INTERRUPTED, TIME_IS_UP, Stop, StoppedError
 
 GRID = opaq.load_problem("grid-last-state")

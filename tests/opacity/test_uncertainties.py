@@ -36,7 +36,7 @@ from opaq.opacity.amount import Amount, bounded_leaf
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
 from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
-from opaq.reports.measurement_text import measurement_to_dict
+from opaq.reports.text.measurement import measurement_to_dict
 from opaq.spec import problem_to_dict
 from random_problems import SECRETS, random_policy, random_problem
 from toys import Collisions

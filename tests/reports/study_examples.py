@@ -12,7 +12,7 @@ from typing import Any
 
 import opaq
 from opaq.opacity.amount import Amount
-from opaq.reports.study_data import sweep_page_data
+from opaq.reports.study_page import sweep_page_data
 from opaq.study.sweep.study import Study, StudyPoint
 from study.inline_executor import InlineExecutor
 

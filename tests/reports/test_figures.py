@@ -19,11 +19,11 @@ from matplotlib.quiver import Quiver
 from matplotlib.text import Text
 
 import opaq
-from opaq.reports.comparison_text import comparison_to_dict
+from opaq.reports.text.comparison import comparison_to_dict
 from opaq.reports.figures.axes import Chart, LevelLine, Line, directions, plot_charts
 from opaq.reports.figures.style import ENDINGS, figure_bytes, figure_text
 from opaq.reports.grid import GridView
-from opaq.reports.solution_text import solution_to_dict
+from opaq.reports.text.solution import solution_to_dict
 
 GRID = "grid-last-state-4"
 ODD = [
@@ -275,17 +275,17 @@ def test_beliefs_are_those_of_the_replay() -> None:
     run = opaq.replay("graph", runs=4, seed=7)[3]
     figure = opaq.plot_beliefs("graph", run=4, seed=7)
     (mesh,) = [each for each in artists(figure, QuadMesh) if each.axes is figure.axes[0]]
-    values = list(run.moments[0].posterior)
-    expected = [[moment.posterior[value] for moment in run.moments] for value in values]
+    values = list(run.steps[0].belief)
+    expected = [[moment.belief[value] for moment in run.steps] for value in values]
     assert np.asarray(mesh.get_array()) == pytest.approx(np.array(expected))
     above = figure.axes[0].child_axes[0]
-    assert [label.get_text() for label in above.get_xticklabels()] == [moment.observation for moment in run.moments]
+    assert [label.get_text() for label in above.get_xticklabels()] == [moment.observation for moment in run.steps]
     (frame,) = figure.axes[0].patches
-    assert (frame.get_y(), frame.get_width()) == (values.index(run.secret), len(run.moments))
+    assert (frame.get_y(), frame.get_width()) == (values.index(run.secret), len(run.steps))
 
 
 def test_beliefs_of_what_was_seen_mark_nothing_as_true() -> None:
-    seen = [moment.observation for moment in opaq.replay("graph", runs=1)[0].moments[:3]]
+    seen = [moment.observation for moment in opaq.replay("graph", runs=1)[0].steps[:3]]
     figure = opaq.plot_beliefs("graph", observations=seen)
     assert len(figure.axes[0].patches) == 0
     assert figure.axes[0].get_xlabel() == "time"
@@ -306,11 +306,11 @@ def test_beliefs_over_cells_follow_the_agent() -> None:
         (mesh,) = [each for each in axes.collections if type(each) is QuadMesh]
         board = np.asarray(mesh.get_array().filled(0))
         assert board.sum() == pytest.approx(1.0)
-        column, row = view.cells[problem.mdp.state_index()[run.moments[time].state]]
+        column, row = view.cells[problem.mdp.state_index()[run.steps[time].state]]
         assert board[row, column] > 0
         agent = axes.get_lines()[-1]
         assert (agent.get_xdata()[0], agent.get_ydata()[0]) == (column, row)
-        assert run.moments[time].observation in axes.get_title()
+        assert run.steps[time].observation in axes.get_title()
     start = boards[0].collections[0].get_array().filled(0)
     assert np.flatnonzero(start[:, 0]).size == np.count_nonzero(start)  # runs begin in the first column
 

@@ -16,12 +16,12 @@ import opaq
 from opaq.opacity import over_time
 from opaq.opacity.measure import measure_product
 from opaq.reports import report_page
-from opaq.reports.certificate_text import certificate_to_dict
-from opaq.reports.comparison_text import comparison_to_dict
-from opaq.reports.measurement_text import amount_to_dict
+from opaq.reports.text.certificate import certificate_to_dict
+from opaq.reports.text.comparison import comparison_to_dict
+from opaq.reports.text.measurement import amount_to_dict
 from opaq.reports.model_picture import graph_layout
-from opaq.reports.report_limits import ReportLimits
-from opaq.reports.solution_text import solution_to_dict
+from opaq.reports.limits import ReportLimits
+from opaq.reports.text.solution import solution_to_dict
 
 
 class _Embedded(HTMLParser):

@@ -9,12 +9,12 @@ import pytest
 
 import opaq
 from opaq.opacity.amount import Amount
-from opaq.reports.certificate_text import certificate_sentence, certificate_to_dict
-from opaq.reports.comparison_text import comparison_sentence
-from opaq.reports.measurement_text import measurement_rows, measurement_to_dict
+from opaq.reports.text.certificate import certificate_sentence, certificate_to_dict
+from opaq.reports.text.comparison import comparison_sentence
+from opaq.reports.text.measurement import measurement_rows, measurement_to_dict
 from opaq.reports.notebook import certificate_html
 from opaq.reports.page.cards import cards
-from opaq.reports.sentences import answer_sentence, question_sentence, secret_label
+from opaq.reports.text.sentences import answer_sentence, question_sentence, secret_label
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import opaq
 from opaq.reports.page.render import render_study
-from opaq.reports.study_data import front_page_data
+from opaq.reports.study_page import front_page_data
 from reports.study_examples import (
     HOSTILE,
     example_study,

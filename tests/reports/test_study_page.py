@@ -12,12 +12,12 @@ import pytest
 import opaq
 from opaq.errors import InputError
 from opaq.opacity.amount import Amount
-from opaq.reports.frontier_text import frontier_to_dict
+from opaq.reports.text.frontier import frontier_to_dict
 from opaq.reports.page.cards import study_cards
 from opaq.reports.page.render import render_study
-from opaq.reports.study_data import front_page_data
-from opaq.reports.study_text import render_study as render_table
-from opaq.reports.study_text import short_names, study_to_dict
+from opaq.reports.study_page import front_page_data
+from opaq.reports.text.study import render_study as render_table
+from opaq.reports.text.study import short_names, study_to_dict
 from opaq.study.sweep.study import StudyPoint
 from reports.study_examples import PLAN, example_study, front_of, hostile_data, unsure_front
 from study.inline_executor import InlineExecutor

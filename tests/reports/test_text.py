@@ -13,8 +13,8 @@ from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.answer_pages import measurement_page, runs_page, solution_page
 from opaq.reports.layout import Changes, ShortNames, number
-from opaq.reports.measurement_text import measurement_to_dict
-from opaq.reports.solution_text import search_rows, solution_to_dict
+from opaq.reports.text.measurement import measurement_to_dict
+from opaq.reports.text.solution import search_rows, solution_to_dict
 from opaq.simulation.replay import replay
 
 EVIL = "a\x1b[31m\n\u202eb"

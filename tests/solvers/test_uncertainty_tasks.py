@@ -12,7 +12,7 @@ from opaq.errors import InputError
 from opaq.model.problem import Problem
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
 from opaq.reports.answer_pages import solution_page
-from opaq.reports.solution_text import solution_to_dict
+from opaq.reports.text.solution import solution_to_dict
 from opaq.solvers.primal_dual import PrimalDual
 from opaq.solvers.registry import SOLVERS
 from opaq.solvers.solve import solve

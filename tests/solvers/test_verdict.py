@@ -13,7 +13,7 @@ from opaq.model.policy import PolicyClass
 from opaq.model.problem import Reach, Task
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
-from opaq.reports.solution_text import search_rows
+from opaq.reports.text.solution import search_rows
 from opaq.solvers.feasible import feasible_policy, return_seeking_policy, row_visits
 from opaq.solvers.judge import judge
 from opaq.solvers.objective import Objective

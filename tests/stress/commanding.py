@@ -25,19 +25,19 @@ from opaq.model.uncertainty import ExpectedLoss, GuessError, Guesswork, Shannon,
 from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
 from opaq.reports.answer_pages import certificate_page, measurement_page, runs_page, solution_page
-from opaq.reports.certificate_text import certificate_to_dict
-from opaq.reports.frontier_text import frontier_to_dict, render_frontier
+from opaq.reports.text.certificate import certificate_to_dict
+from opaq.reports.text.frontier import frontier_to_dict, render_frontier
 from opaq.reports.layout import Page
-from opaq.reports.measurement_text import measurement_to_dict
-from opaq.reports.run_text import runs_to_dict
-from opaq.reports.sensor_text import ranking_to_dict, render_ranking
-from opaq.reports.solution_text import solution_to_dict
+from opaq.reports.text.measurement import measurement_to_dict
+from opaq.reports.text.runs import runs_to_dict
+from opaq.reports.text.sensors import ranking_to_dict, render_ranking
+from opaq.reports.text.solution import solution_to_dict
 from opaq.simulation.replay import replay
 from opaq.simulation.runs import simulate
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.solve import solve
 from opaq.stop import StoppedError
-from opaq.study.any_report import report
+from opaq.reports.report import report
 from opaq.study.front.frontier import frontier
 from opaq.study.sensors import sensors
 from random_problems import Rng
@@ -178,7 +178,7 @@ def _replay(problem: Problem, policy: Policy | None) -> None:
     simulate(problem, policy, runs=20)
     replays = replay(problem, policy, runs=5)
     _print(runs_to_dict(replays), runs_page(replays))
-    replay(problem, policy, observations=[moment.observation for moment in replays[0].moments])
+    replay(problem, policy, observations=[moment.observation for moment in replays[0].steps])
 
 
 def _frontier(problem: Problem, policy: Policy | None) -> None:

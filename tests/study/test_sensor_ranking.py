@@ -14,7 +14,7 @@ from opaq.load import problem_text
 from opaq.model.conditions import CurrentState, Observations
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
-from opaq.reports.sensor_text import ranking_to_dict, render_ranking
+from opaq.reports.text.sensors import ranking_to_dict, render_ranking
 from opaq.study.sensors import Change, SensorRanking, _gain, _in_order, sensors_of
 from random_problems import random_policy, random_problem
 

@@ -54,8 +54,7 @@ def command(
         from opaq.beliefs.graph import Budget
         from opaq.certificates.certify import DEFAULT_TIME, certify
         from opaq.opacity.kernel_warmup import compile_kernels
-        from opaq.reports.answer_pages import certificate_page
-        from opaq.reports.certificate_text import certificate_to_dict
+        from opaq.reports.text.certificate import certificate_page
 
         compile_kernels()
     budget = None if memory is None else Budget(memory=in_bytes(memory))
@@ -74,7 +73,7 @@ def command(
             **drop_unset({"gap": gap, "time": time, "budget": budget}),
         )
     if as_json:
-        print_answer(json.dumps(certificate_to_dict(certificate), indent=2))
+        print_answer(json.dumps(certificate.to_dict(), indent=2))
     else:
         print_answer(render_page(certificate_page(certificate, width=page_width())))
     if stop.interrupted:

@@ -111,7 +111,7 @@ def _add_bound(comparison: Comparison, problem: Problem, time: float | None, *, 
     seconds = _LAST_SECONDS if time is None else time * _LAST_SHARE
     with interrupts.computing() as stop, ProgressPrinter("certifying", quiet=quiet, limit=seconds) as progress:
         bounded = with_bound(comparison, problem, time=seconds, stop=stop, on_progress=rung_progress(progress))
-        if bounded.interrupted and bounded.bound is None:
+        if bounded.interrupted and bounded.upper_bound is None:
             progress.note("the bound is left out: interrupted")
         return bounded
 

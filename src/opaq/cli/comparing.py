@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from opaq.cli.shell import BAD_INPUT, code_of_comparison, page_width, print_answer, print_faults
+from opaq.cli.shell import BAD_INPUT, code_of_comparison, print_answer, print_faults
 from opaq.cli.terminal_tables import render_page
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import check_writable
 from opaq.load import save_policy
 from opaq.model.problem import Problem
-from opaq.reports.answer_pages import comparison_page
-from opaq.reports.comparison_text import comparison_to_dict
+from opaq.reports.text.comparison import comparison_page
 from opaq.solvers.compare import ClassResult, Comparison
 from opaq.spec.policy_table import policy_to_dict
 
@@ -71,13 +70,13 @@ def file_name(class_name: str) -> str:
 def deliver(comparison: Comparison, folder: PolicyFolder, *, problem_file: str, as_json: bool) -> int:
     """Print the answer, with the policies that could not be written; the exit code."""
     if as_json:
-        found = comparison_to_dict(comparison, problem_file=problem_file)
-        for rung in found["classes"]:
+        answer = replace(comparison, problem_file=problem_file).to_dict()
+        for rung in answer["classes"]:
             if rung["class"] in folder.unwritten:
                 rung["policy"] = folder.unwritten[rung["class"]]
-        print_answer(json.dumps(found, indent=2))
+        print_answer(json.dumps(answer, indent=2))
     else:
-        print_answer(render_page(comparison_page(comparison, width=page_width())))
+        print_answer(render_page(comparison_page(comparison)))
         for policy in folder.unwritten.values():
             print_answer(json.dumps(policy))
     return BAD_INPUT if folder.unwritten else code_of_comparison(comparison)

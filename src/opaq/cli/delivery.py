@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from opaq.certificates.certify import Certificate
+from opaq.certificates.certify import Certificate, CertifiedSolution
 from opaq.cli.grid_option import with_grid
 from opaq.cli.interrupts import interrupts
 from opaq.cli.progress import ProgressPrinter
@@ -17,9 +17,7 @@ from opaq.cli.terminal_tables import render_page
 from opaq.errors import Fault, InputError, OpaqError
 from opaq.load import problem_text, save_policy
 from opaq.model.problem import Problem
-from opaq.reports.answer_pages import solution_page
-from opaq.reports.certificate_text import certificate_figures
-from opaq.reports.solution_text import solution_to_dict
+from opaq.reports.text.solution import solution_page
 from opaq.solvers.solve import Solution
 from opaq.solvers.strategy import UNPROVEN
 from opaq.spec.policy_table import policy_to_dict
@@ -51,12 +49,13 @@ def deliver(
     """
     if certificate is not None:
         solution = replace(solution, status_text=solution.status_text.replace(UNPROVEN, _CERTIFIED))
-    found = solution_to_dict(solution) | ({} if certificate is None else certificate_figures(certificate))
-    found["interrupted"] = found["interrupted"] or interrupted
+    result = solution if certificate is None else CertifiedSolution(solution, certificate)
+    answer = result.to_dict()
+    answer["interrupted"] = answer["interrupted"] or interrupted
     unwritten = policy_out is not None and _write_failed(
         lambda: save_policy(solution.policy, policy_out, problem=problem, overwrite=overwrite)
     )
-    unkept = _write_failed(lambda: folder.finish(found, solution.policy, problem))
+    unkept = _write_failed(lambda: folder.finish(answer, solution.policy, problem))
     if policy_out is not None:
         wrote = f"wrote the policy to {policy_out}"
         print_note("the policy could not be written; it is printed with the answer" if unwritten else wrote)
@@ -64,7 +63,7 @@ def deliver(
         print_note(f"the run is kept in {folder.path}")
     policy = {"policy": policy_to_dict(solution.policy, problem=problem)} if unwritten else {}
     if as_json:
-        print_answer(json.dumps(found | policy, indent=2))
+        print_answer(json.dumps(answer | policy, indent=2))
     else:
         page = solution_page(solution, certificate, width=page_width())
         drawn = grid or grid_time is not None
@@ -90,7 +89,7 @@ def _report(
     quiet: bool,
 ) -> None:
     """Write the report of a solution; Ctrl-C and the time limit leave out what takes long."""
-    from opaq.reports.report_page import make_report
+    from opaq.reports.policy_report import make_report
 
     try:
         with interrupts.computing() as stop, ProgressPrinter("reporting", quiet=quiet):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from opaq.cli.shell import print_answer, print_note
-from opaq.cli.terminal_tables import on_terminal, table
+from opaq.cli.terminal_tables import on_terminal, render_page
 
 
 def command(
@@ -38,6 +38,8 @@ def command(
 
 def _listing(descriptions: dict[str, str]) -> str:
     if on_terminal():
-        return table(("scenario", "what it is about"), list(descriptions.items()))
+        from opaq.reports.layout import Page, TextTable
+
+        return render_page(Page("", (TextTable(("scenario", "what it is about"), tuple(descriptions.items())),)))
     width = max(map(len, descriptions))
     return "\n".join(f"{name:<{width}}  {description}" for name, description in descriptions.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +15,16 @@ from opaq.cli.shell import (
     MISSES_TASK,
     NOT_CONVERGED,
     code_of_status,
-    page_width,
     print_answer,
     print_faults,
 )
-from opaq.cli.terminal_tables import on_terminal, table
+from opaq.cli.terminal_tables import render_page
 from opaq.errors import Fault, Faults, InputError
 from opaq.files import check_writable
 from opaq.load import save_policy
 from opaq.model.problem import Problem
-from opaq.reports.frontier_text import (
-    frontier_head,
-    frontier_notes,
-    frontier_rows,
-    frontier_to_dict,
-    number_columns,
-    render_frontier,
-)
-from opaq.study.front.frontier import Frontier
-from opaq.study.front_json import policy_file_name
+from opaq.reports.text.frontier import frontier_page
+from opaq.study.front.frontier import Frontier, policy_file_name
 
 
 @dataclass(slots=True)
@@ -79,8 +70,11 @@ class FrontFiles:
     def to_dict(self, front: Frontier) -> dict[str, Any]:
         """The front as plain data, with the files that it came from and went to."""
         folder = self.policies
-        files = [] if folder is None else [str(folder / policy_file_name(at + 1)) for at in range(len(front.points))]
-        return frontier_to_dict(front, problem_file=self.source, policy_files=files)
+        points = tuple(
+            point if folder is None else replace(point, policy_file=str(folder / policy_file_name(number)))
+            for number, point in enumerate(front.points, start=1)
+        )
+        return replace(front, points=points, problem_file=self.source).to_dict()
 
     def _try(self, write: Callable[[], None]) -> None:
         try:
@@ -116,11 +110,8 @@ def deliver(front: Frontier, files: FrontFiles, *, as_json: bool) -> int:
     """Print the answer; the exit code."""
     if as_json:
         print_answer(json.dumps(files.to_dict(front), indent=2))
-    elif front.points and on_terminal():
-        shown = table(frontier_head(front), frontier_rows(front), numbers=number_columns(front))
-        print_answer("\n".join([shown, *frontier_notes(front, width=page_width())]))
     else:
-        print_answer(render_frontier(front, width=page_width()))
+        print_answer(render_page(frontier_page(front)))
     return BAD_INPUT if files.failed else _code(front)
 
 

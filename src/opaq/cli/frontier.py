@@ -50,7 +50,6 @@ def command(
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.cli.front_files import FrontFiles, deliver
         from opaq.opacity.kernel_warmup import compile_kernels
-        from opaq.reports.layout import with_objective_unit
         from opaq.study.front.frontier import frontier
 
         files = FrontFiles.prepare(plot, policies, stated, source=problem, count=points, overwrite=force)
@@ -58,7 +57,7 @@ def command(
 
     def done(point: FrontierPoint) -> None:
         if not quiet:
-            hidden = with_objective_unit(f"{point.measurement.uncertainty.value:.4f}", stated.task.of.name)
+            hidden = f"{point.measurement.uncertainty.value:.4f} {stated.task.of.unit}".rstrip()
             progress.note(f"{point.value:.4g}: {hidden}, {point.seconds:.1f} s")
 
     with interrupts.computing() as stop, ProgressPrinter("the front", quiet=quiet) as progress, faults_in(problem):

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from opaq.certificates.certify import DEFAULT_TIME, certify, check_certifiable
+from opaq.certificates.certify import DEFAULT_TIME, Certificate, certify, check_certifiable
 from opaq.cli.certify import rung_progress
 from opaq.cli.progress import ProgressPrinter
 from opaq.errors import BudgetError
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.solvers.compare import compare
+from opaq.reports.answers import GivenAnswers
+from opaq.solvers.compare import Comparison, compare
 from opaq.stop import TIME_IS_UP, Stop, StoppedError
 
 
@@ -39,30 +40,35 @@ class FurtherAnswers:
         """The seconds for the next of so many parts: what the others did not use is shared by those to come."""
         return None if self.time is None else max(self.time - (perf_counter() - self.begun), 0.0) / parts
 
-    def computed(self, kinds: Sequence[str]) -> dict[str, Any]:
-        """Kind -> the answer."""
-        ways: Mapping[str, Callable[[float | None], Any]] = {"certificate": self._certify, "comparison": self._compare}
-        answers = {}
+    def computed(self, kinds: Sequence[str]) -> GivenAnswers:
+        """Return the answers of these kinds."""
+        ways: Mapping[str, Callable[[float | None], Certificate | Comparison]] = {
+            "certificate": self._certify,
+            "comparison": self._compare,
+        }
+        answers: dict[str, Any] = {}
         for index, kind in enumerate(kinds):
             try:
                 answers[kind] = self._within(ways[kind], self.share(len(kinds) - index))
             except (StoppedError, BudgetError) as error:
                 self.left_out.append(f"the {kind} is left out: {error}")
-        return answers
+        return GivenAnswers(**answers)
 
-    def _within(self, way: Callable[[float | None], Any], seconds: float | None) -> Any:
+    def _within(
+        self, way: Callable[[float | None], Certificate | Comparison], seconds: float | None
+    ) -> Certificate | Comparison:
         self.stop.check()
         if seconds == 0.0:
             raise StoppedError(TIME_IS_UP)
         return way(seconds)
 
-    def _certify(self, seconds: float | None) -> Any:
+    def _certify(self, seconds: float | None) -> Certificate:
         self.progress.show("", label="certifying")
         with self.stop.part() as stop:  # its time limit must not end what comes next
             time = DEFAULT_TIME if seconds is None else seconds
             return certify(self.problem, self.policy, time=time, stop=stop, on_progress=rung_progress(self.progress))
 
-    def _compare(self, seconds: float | None) -> Any:
+    def _compare(self, seconds: float | None) -> Comparison:
         self.progress.show("", label="comparing")
         with self.stop.part() as stop:
             return compare(

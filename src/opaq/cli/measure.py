@@ -81,8 +81,7 @@ def command(
         from opaq.opacity.kernel_warmup import compile_kernels
         from opaq.opacity.measure import measure  # slow to import: a fault in a file is told before
         from opaq.product.compile import compile_problem
-        from opaq.reports.answer_pages import measurement_page
-        from opaq.reports.measurement_text import constant_secret, measurement_to_dict
+        from opaq.reports.text.measurement import measurement_page
         from opaq.simulation.runs import compile_for_policy
 
         compile_kernels()
@@ -94,10 +93,10 @@ def command(
         measurement = measure(
             stated, chosen, stop=stop, on_progress=progress.show, **drop_unset({"mode": mode, **options})
         )
-    if constant_secret(measurement) is not None:
+    if measurement.constant_secret is not None:
         warn_of_known_secret(compile_problem(stated), problem)
     if as_json:
-        print_answer(json.dumps(measurement_to_dict(measurement), indent=2))
+        print_answer(json.dumps(measurement.to_dict(), indent=2))
     else:
         page = measurement_page(measurement, width=page_width())
         drawn = grid or grid_time is not None

@@ -164,29 +164,30 @@ def _naming_times() -> Iterator[None]:
 
 def _of_answer(what: What, path: Path, problem: str | None, shape: dict[str, Any]) -> Figure:
     """A figure of an answer; the problem, where it is named, gives the title."""
+    from opaq.certificates.certify import CertifiedSolution
     from opaq.load import load_problem
-    from opaq.reports.answer_data import read_answer
+    from opaq.reports.answers import read_answer
     from opaq.reports.figures.comparison import plot_comparison
     from opaq.reports.figures.frontier import plot_frontier
     from opaq.reports.figures.trace import plot_trace
-    from opaq.reports.given_answers import printed_by
+    from opaq.solvers.compare import Comparison
+    from opaq.solvers.solve import Solution
+    from opaq.study.front.frontier import Frontier
 
     if problem is not None:
         name = load_problem(problem).name
         shape = shape | {"title": shape["title"] or name}
-    stated = read_answer(path)
-    draw: Any = {What.TRACE: plot_trace, What.LADDER: plot_comparison, What.FRONTIER: plot_frontier}[what]
+    answer = read_answer(path)
+    answer = answer.solution if isinstance(answer, CertifiedSolution) else answer
     with faults_in(str(path)):
-        _refuse_other(what, printed_by(stated))
-        figure: Figure = draw(stated, **shape)
-    return figure
-
-
-def _refuse_other(what: What, command: str | None) -> None:
-    """The answer of another command, where it is known to be one."""
-    if command is not None and command != _SOURCE[what]:
-        found, advice = f"is the answer of {command}, not of {_SOURCE[what]}", f"opaq {_SOURCE[what]} PROBLEM --json"
-        raise InputError([Fault("", found, f"make the file with {advice}")])
+        if what is What.TRACE and isinstance(answer, Solution):
+            return plot_trace(answer, **shape)
+        if what is What.LADDER and isinstance(answer, Comparison):
+            return plot_comparison(answer, **shape)
+        if what is What.FRONTIER and isinstance(answer, Frontier):
+            return plot_frontier(answer, **shape)
+        finding = f"is the answer of {answer.PRINTED_BY}, not of {_SOURCE[what]}"
+        raise InputError([Fault("", finding, f"make the file with opaq {_SOURCE[what]} PROBLEM --json")])
 
 
 def _times(text: str) -> list[int]:

@@ -17,7 +17,6 @@ from opaq.cli.shell import (
     NOT_CONVERGED,
     expect_answer,
     faults_in,
-    page_width,
     print_answer,
     print_faults,
     print_note,
@@ -72,14 +71,14 @@ def command(
     stated, chosen = read_inputs(problem, policy, quiet=quiet)
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.kernel_warmup import compile_kernels
-        from opaq.reports.layout import short_difference
+        from opaq.reports.numbers import amount_cell
         from opaq.study.sensors import CHANGES, sensors
 
         compile_kernels(derivatives=True)
 
     def done(trial: SensorTrial) -> None:
         if not (quiet or fixed):
-            progress.note(f"{trial.sensor} {trial.change}: {short_difference(trial.gain)} ({trial.seconds:.1f} s)")
+            progress.note(f"{trial.sensor} {trial.change}: {amount_cell(trial.gain, sign='+')} ({trial.seconds:.1f} s)")
 
     with interrupts.computing() as stop, ProgressPrinter("the sensors", quiet=quiet) as progress, faults_in(problem):
         ranking = sensors(
@@ -127,16 +126,10 @@ def _draw_figure(ranking: SensorRanking, problem: Problem, path: Path, *, overwr
 def _show(ranking: SensorRanking, *, as_json: bool) -> None:
     import json
 
-    from opaq.cli.terminal_tables import on_terminal, table
-    from opaq.reports import sensor_text as text
+    from opaq.cli.terminal_tables import render_page
+    from opaq.reports.text.sensors import ranking_page
 
-    if as_json:
-        print_answer(json.dumps(text.ranking_to_dict(ranking), indent=2))
-    elif on_terminal():
-        shown = table(text.ranking_head(ranking), text.ranking_rows(ranking), numbers=text.NUMBERS)
-        print_answer("\n".join([shown, *text.ranking_notes(ranking, width=page_width())]))
-    else:
-        print_answer(text.render_ranking(ranking, width=page_width()))
+    print_answer(json.dumps(ranking.to_dict(), indent=2) if as_json else render_page(ranking_page(ranking)))
 
 
 def _code(ranking: SensorRanking) -> int:

@@ -36,13 +36,12 @@ def command(
     ):
         from opaq.cli.next_step import after_simulate, print_next_command
         from opaq.cli.terminal_tables import render_page
-        from opaq.reports.answer_pages import paths_page, runs_page
-        from opaq.reports.run_text import runs_to_dict
+        from opaq.reports.text.runs import paths_page, runs_page
         from opaq.simulation.replay import replay
 
         replays = replay(stated, chosen, runs=runs, seed=seed)
     if as_json:
-        print_answer(json.dumps(runs_to_dict(replays), indent=1))
+        print_answer(json.dumps([replay.to_dict() for replay in replays], indent=1))
         return
     width = page_width()
     print_answer(render_page(paths_page(stated, replays, width=width) if grid else runs_page(replays, width=width)))

@@ -115,9 +115,8 @@ def command(
 def _warn(solution: Solution, source: str) -> None:
     """Say where there is nothing to hide."""
     from opaq.cli.inputs import warn_of_known_secret
-    from opaq.reports.measurement_text import constant_secret
 
-    if constant_secret(solution.measurement) is not None:
+    if solution.measurement.constant_secret is not None:
         warn_of_known_secret(solution.product, source)
 
 

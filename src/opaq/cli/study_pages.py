@@ -15,9 +15,9 @@ KEPT = ("title", "problem", "question", "answer", "counts", "reports")
 def is_study(name: str) -> bool:
     """Whether a name is that of a folder, or of a file that holds a front."""
     from opaq.load import scenario_names
-    from opaq.study.front_json import Front
+    from opaq.reports.study_sources import front_in_file
 
-    return name not in scenario_names() and (os.path.isdir(name) or Front.in_file(name) is not None)
+    return name not in scenario_names() and (os.path.isdir(name) or front_in_file(name) is not None)
 
 
 def refuse(options: Mapping[str, object], *, chosen: str, advice: str) -> None:
@@ -61,8 +61,8 @@ def write_study(
 
     with ProgressPrinter("preparing", quiet=quiet, since=BEGUN):
         from opaq.opacity.kernel_warmup import compile_kernels
-        from opaq.study.study_report import study_report
-        from opaq.study.study_sources import source_of
+        from opaq.reports.study_report import study_report
+        from opaq.reports.study_sources import source_of
 
         source = source_of(name, policies=policies)
         assert source is not None  # it is a study

@@ -97,13 +97,8 @@ def _duration(seconds: float) -> str:
 def _deliver(study: Study, *, as_json: bool) -> None:
     import json
 
-    from opaq.cli.terminal_tables import on_terminal, table
-    from opaq.reports.study_text import render_study, study_summary, study_table, study_to_dict
+    from opaq.cli.terminal_tables import render_page
+    from opaq.reports.text.study import study_page
 
-    if as_json:
-        print_answer(json.dumps(study_to_dict(study), indent=2))
-    elif on_terminal():
-        print_answer(table(*study_table(study, width=page_width())))
-        print_answer("\n" + study_summary(study))
-    else:
-        print_answer(render_study(study, width=page_width()))
+    page = study_page(study, width=page_width())
+    print_answer(json.dumps(study.to_dict(), indent=2) if as_json else render_page(page))

@@ -45,13 +45,13 @@ def run(experiment: Experiment, effort: ReproductionSettings) -> ExperimentResul
 def rows_of(source: str, solution: Solution) -> list[Finding]:
     """Return the row of what a solver ended with, and one of the policy made for the task where that misses it."""
     starts, effort = solution.starts, _effort(solution)
-    if not starts or any(start.best is not None and start.best.feasible for start in starts):
+    if not starts or any(start.feasible for start in starts):
         status = solution.status.name.lower()
         return [row_of_measurement(source, solution.measurement, seconds=solution.seconds, note=effort, status=status)]
-    closest = starts[0]
+    closest = starts[0].result
     for start in starts[1:]:
-        if start.best is not None and start.best.beats(closest.best):
-            closest = start
+        if start.result.best is not None and start.result.best.beats(closest.best):
+            closest = start.result
     assert closest.best is not None  # a start without a policy is not among the results
     own, status = _measure(solution, closest.best.theta), closest.status.name.lower()
     return [
@@ -63,12 +63,12 @@ def rows_of(source: str, solution: Solution) -> list[Finding]:
 def paper_rows(solution: Solution) -> list[Finding]:
     """Return the row of the last policy of the paper's algorithm, and one of what opaq keeps in its place."""
     source, (start,) = "paper's algorithm", solution.starts
-    last = start.end.state.theta
+    last = start.result.end.state.theta
     note, status = f"the last policy of {_effort(solution)}", start.status.name.lower()
     rows = [row_of_measurement(source, _measure(solution, last), seconds=solution.seconds, note=note, status=status)]
-    if start.best is None or not start.best.feasible:
+    if start.result.best is None or not start.feasible:
         return [*rows, _fallback(source, solution)]
-    if np.array_equal(start.best.theta, last):
+    if np.array_equal(start.result.best.theta, last):
         return rows
     note = "of the policies judged on the way, moved a little if need be, the best by estimates that meets the task"
     return [*rows, row_of_measurement(f"{source}: kept on the way", solution.measurement, note=note)]
@@ -105,7 +105,7 @@ def _convergence(experiment: Experiment, problem: Problem, by_paper: Solution, b
     """What the paper's algorithm estimates on its way, beside where the default solver ends."""
     threshold = float(problem.task.return_at_least or 0.0)
     reported, found = experiment.published, by_default.measurement
-    opacity = [(float(trace.iteration), trace.score) for trace in by_paper.trace]
+    opacity = [(float(trace.iteration), trace.value) for trace in by_paper.trace]
     earned = [(float(trace.iteration), float(trace.slack[0]) + threshold) for trace in by_paper.trace]
     estimate = f"paper's algorithm, from {experiment.settings.samples:,} runs"
     return [

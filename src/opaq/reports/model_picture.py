@@ -11,8 +11,8 @@ from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.secret import Language, Secret
 from opaq.product.compile import Product
 from opaq.reports.grid import GridView, Shares, coverage, has_stated_sensors, traps
-from opaq.reports.report_limits import LIMITS, ReportLimits
-from opaq.reports.sentences import secret_label
+from opaq.reports.limits import LIMITS, ReportLimits
+from opaq.reports.text.sentences import secret_label
 
 _ROUNDS = 300
 _SETTLED = 1e-5  # movement per round, as a share of an edge, below which the picture is done

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from opaq.codec import encode
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy
 from opaq.opacity.entropies import entropy
@@ -17,12 +17,11 @@ from opaq.opacity.measure import Measurement
 from opaq.opacity.over_time import Confidences, OpacityOverTime, knowledge_over_time
 from opaq.opacity.sequences import ObservedSequence
 from opaq.product.compile import Product
-from opaq.reports.given_answers import GivenAnswers
+from opaq.reports.answers import GivenAnswers
 from opaq.reports.grid import PolicyView, Shares
-from opaq.reports.measurement_text import amount_to_dict, measurement_to_dict
+from opaq.reports.limits import LIMITS, ReportLimits
 from opaq.reports.model_picture import model_to_dict
-from opaq.reports.report_limits import LIMITS, ReportLimits
-from opaq.reports.sentences import answer_sentence, question_sentence
+from opaq.reports.text.sentences import answer_sentence, question_sentence
 from opaq.simulation.belief_trace import BeliefTrace, conditioned_runs, trace_beliefs
 from opaq.simulation.runs import Run, simulate_product
 from opaq.spec.policy_table import policy_to_dict
@@ -214,7 +213,7 @@ def report_data(
         "kind": "problem",
         "title": measurement.problem or "problem",
         "problem": measurement.problem,
-        "opacity": amount_to_dict(measurement.opacity),
+        "opacity": encode(measurement.opacity),
         "question": question_sentence(product.problem),
         "answer": "",  # this and the next three: `with_answers`
         "measurement": _measurement(measurement, limits),
@@ -230,8 +229,7 @@ def report_data(
         "how": _how(measurement, over, confidences),
         **_texts(inputs, limits),
     }
-    plain: dict[str, Any] = _plain(data)
-    return with_answers(plain, measurement, answers, limits=limits)
+    return with_answers(encode(data), measurement, answers, limits=limits)
 
 
 def with_answers(
@@ -239,36 +237,24 @@ def with_answers(
 ) -> dict[str, Any]:
     """The data of a report that shows these answers beside the measurement. Raises InputError where they do not fit."""
     answers.check(measurement)
-    answers = _agreeing(answers)
-    certificate = answers.shown_certificate(measurement)
-    shown = {
+    answers, text = answers.agree()
+    certificate = answers.certificate
+    how = [row for row in data["how"] if row["number"] != _BOUND]
+    if certificate is not None:
+        how.append({"number": _BOUND, "text": f"{text}; holds for {certificate.scope}"})
+    given = {
         "answer": answer_sentence(measurement, certificate),
-        "solution": answers.shown_solution(measurement, limits),
-        "certificate": certificate,
-        "comparison": answers.shown_comparison(),
-        "how": [*(row for row in data["how"] if row["number"] != _BOUND), *_how_bounded(certificate)],
+        "solution": answers.solution_data(most_steps=limits.trace_points),
+        "certificate": answers.certificate_data(measurement, text),
+        "comparison": answers.comparison_data(),
+        "how": how,
     }
-    return {**data, **_plain(shown)}
-
-
-def _agreeing(answers: GivenAnswers) -> GivenAnswers:
-    """Both bounds of a certificate and a comparison that bound the same become the tighter one."""
-    certificate, comparison = answers.certificate, answers.comparison
-    if certificate is None or comparison is None:
-        return answers
-    proven, compared = certificate["upper_bound"], comparison.get("bound")
-    same = (certificate["of"], certificate["scope"]) == (comparison.get("of"), comparison.get("bound_scope"))
-    if not same or proven is None or compared is None or proven == compared:
-        return answers
-    if proven < compared:
-        return replace(answers, comparison={**comparison, "bound": proven})
-    text = f"the bound is that of the comparison of classes; the certificate's own: {certificate['status_text']}"
-    return replace(answers, certificate={**certificate, "upper_bound": compared, "status_text": text})
+    return {**data, **given}
 
 
 def _measurement(measurement: Measurement, limits: ReportLimits) -> dict[str, Any]:
     """As `measure` prints it; posteriors of very many values are cut to the likeliest."""
-    data = measurement_to_dict(measurement)
+    data = measurement.to_dict()
     for sequence in (*data["revealing"], *data["confusing"]):
         posterior = sequence["posterior"]
         if len(posterior) > limits.all_secrets:
@@ -343,12 +329,6 @@ def _how(
     return [{"number": number, "text": text} for number, text in rows]
 
 
-def _how_bounded(certificate: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    if certificate is None:
-        return []
-    return [{"number": _BOUND, "text": f"{certificate.get('status_text', '')}; holds for {certificate['scope']}"}]
-
-
 def _texts(inputs: ReportInputs, limits: ReportLimits) -> dict[str, Any]:
     """The files, where they are short enough to be read."""
     length, problem, left_out = len(inputs.problem_text), inputs.problem_text or None, None
@@ -362,14 +342,3 @@ def _texts(inputs: ReportInputs, limits: ReportLimits) -> dict[str, Any]:
         policy = json.dumps(table, indent=1, ensure_ascii=False)
         policy = policy if len(policy) <= limits.policy_text else None
     return {"problem_text": problem, "problem_text_left_out": left_out, "policy_text": policy}
-
-
-def _plain(value: Any) -> Any:
-    """Numbers that JSON does not know become null; everything else stays."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_plain(part) for part in value]
-    return value

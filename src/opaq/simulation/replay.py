@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
+from opaq.codec import Result
 from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import Fault, InputError, check_numbers, check_types
 from opaq.model.arrays import ContentEq, FloatArray
@@ -38,7 +39,7 @@ def runs_to_dataframe(runs: Sequence[Run | Replay]) -> DataFrame:
     lines: list[dict[str, Any]] = []
     posteriors: list[Mapping[str, float]] = []
     for number, run in enumerate(runs):
-        for time, (state, action, observation, posterior) in enumerate(_moments(run)):
+        for time, (state, action, observation, posterior) in enumerate(_steps(run)):
             cells = (number, time, state, action, observation, run.secret)
             lines.append(dict(zip(_COLUMNS, cells, strict=True)))
             posteriors.append(posterior)
@@ -49,15 +50,15 @@ def runs_to_dataframe(runs: Sequence[Run | Replay]) -> DataFrame:
 
 
 def _is_run(run: object) -> bool:
-    return isinstance(run, Run) or hasattr(run, "moments")
+    return isinstance(run, Run | Replay)
 
 
-def _moments(run: Run | Replay) -> Iterator[tuple[str, str, str, Mapping[str, float]]]:
+def _steps(run: Run | Replay) -> Iterator[tuple[str, str, str, Mapping[str, float]]]:
     """State, action, observation and what is believed at every time; of a plain run no belief is known."""
     if isinstance(run, Run):
         yield from ((*moment, {}) for moment in zip(run.states, run.actions, run.observations, strict=True))
     else:
-        yield from ((each.state, each.action, each.observation, each.posterior) for each in run.moments)
+        yield from ((each.state, each.action, each.observation, each.belief) for each in run.steps)
 
 
 _FEW_RUNS = 3  # replayed where it is not said how many
@@ -65,20 +66,34 @@ _FEW_RUNS = 3  # replayed where it is not said how many
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplayStep(ContentEq):
-    """One time of a run; state and action are empty where only the observations are known."""
+    """One time of a run; state and action are empty where only the observations are known.
+
+    time: 0 .. horizon.
+    state: the state at that time.
+    action: the action taken then.
+    observation: what the observer sees then.
+    belief: secret value -> P(value | observations so far), of the secret of the whole run.
+    """
 
     time: int
     state: str
     action: str
     observation: str
-    posterior: Mapping[str, float]  # P(Z = z | observations so far)
+    belief: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Replay(NotebookView, ContentEq):
-    """One run, time by time, and its secret (empty where it is not known)."""
+class Replay(NotebookView, ContentEq, Result):
+    """One run, time by time.
 
-    moments: tuple[ReplayStep, ...]
+    steps: one per time.
+    secret: the value of the secret; empty where it is not known.
+    """
+
+    RESULT: ClassVar[str] = "run"
+    PRINTED_BY: ClassVar[str] = "simulate"
+
+    steps: tuple[ReplayStep, ...]
     secret: str
 
     def to_dataframe(self) -> DataFrame:

@@ -24,13 +24,20 @@ MAX_HESSIAN = 400  # parameters; beyond this the full Hessian is not formed
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Optimality(ContentEq):
-    """At a local maximum gradient norm and residual are 0 and the curvature is not positive."""
+    """At a local maximum gradient norm and residual are 0 and the curvature is not positive.
 
-    gradient_norm: float  # largest entry of the Lagrangian's gradient with respect to logits
-    residual: float  # bits gained per unit of probability moved to the best other action; also what unused slack costs
-    multipliers: FloatArray  # [requirement]: what one more unit of threshold would cost, in bits
-    curvature: float | None  # largest eigenvalue of the Lagrangian's Hessian along the active requirements
-    tolerance: float = TOLERANCE  # what counts as none of these
+    gradient_norm: the largest entry of the Lagrangian's gradient with respect to logits.
+    residual: bits gained per unit of probability moved to the best other action; also what unused slack costs.
+    multipliers: what one more unit of each threshold would cost, in bits.
+    curvature: the largest eigenvalue of the Lagrangian's Hessian along the active requirements; null: not computed.
+    tolerance: what counts as none of these.
+    """
+
+    gradient_norm: float
+    residual: float
+    multipliers: FloatArray  # [requirement]
+    curvature: float | None
+    tolerance: float = TOLERANCE
 
     def in_units(self, scale: float) -> Optimality:
         """The same for scores multiplied by the scale."""

@@ -16,9 +16,19 @@ from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.opacity.filtering import filter_states
 from opaq.product.compile import Product
-from opaq.reports.answer_data import reading
 from opaq.reports.figures.axes import Chart, LevelLine, Line, draw_board, draw_heat, draw_table, name_ticks, plot_charts
-from opaq.reports.figures.style import COLOURS, HEAT, SMALL, WIDTHS, Column, add_title, figure_text, new_figure, panels
+from opaq.reports.figures.style import (
+    COLOURS,
+    HEAT,
+    SMALL,
+    WIDTHS,
+    Column,
+    add_title,
+    figure_text,
+    new_figure,
+    panels,
+    reading,
+)
 from opaq.reports.grid import GridView
 from opaq.simulation.replay import ReplayStep, replay_runs
 from opaq.simulation.runs import Run, compile_for_policy, simulate_product
@@ -42,7 +52,7 @@ class _BeliefRun:
     """One run as far as it is known, and the beliefs."""
 
     product: Product
-    moments: tuple[ReplayStep, ...]
+    steps: tuple[ReplayStep, ...]
     secret: str  # empty: not known
     states: FloatArray  # [time, state of the model]: P(s_t | o_0 .. o_t)
 
@@ -85,9 +95,9 @@ def plot_beliefs(
     course = _course(product, pi, seen or simulate_product(product, pi, count=run, rng=np.random.default_rng(seed))[-1])
     view = GridView.of(product.problem) if over == "states" else None
     if view is not None:
-        times = _times(time, len(course.moments), _MOST_PANELS[column])
+        times = _times(time, len(course.steps), _MOST_PANELS[column])
         return _boards(course, view, times, column=column, title=title)
-    times = _times(time, len(course.moments), len(course.moments))
+    times = _times(time, len(course.steps), len(course.steps))
     return _table(course, times, over=over, column=column, title=title)
 
 
@@ -96,7 +106,7 @@ def _course(product: Product, pi: FloatArray, run: Run) -> _BeliefRun:
     beliefs = [now for now, _ in filter_states(product, pi, run.observations)]
     size = product.problem.mdp.num_states
     by_state = np.array([np.bincount(product.state_of, weights=now, minlength=size) for now in beliefs])
-    return _BeliefRun(product, replay.moments, replay.secret, by_state)
+    return _BeliefRun(product, replay.steps, replay.secret, by_state)
 
 
 def _times(time: Any, count: int, most: int) -> list[int]:
@@ -115,7 +125,7 @@ def _table(course: _BeliefRun, times: list[int], *, over: Over, column: Column, 
     """Values by times."""
     names, values, true = _rows(course, over)
     values = values[:, times]
-    seen = [course.moments[time].observation for time in times]
+    seen = [course.steps[time].observation for time in times]
     above_it = min(_SEEN, 0.06 * max(map(len, seen)))
     height = 0.85 + above_it + max(0.8, 0.2 * len(names)) + (0.25 if title else 0.0)
     with new_figure(column, height=height) as figure:
@@ -138,11 +148,11 @@ def _rows(course: _BeliefRun, over: Over) -> tuple[list[str], FloatArray, list[s
     """Names, probabilities [row, time] and what is true at every time; the least likely rows are put together."""
     if over == "secret":
         names = list(course.product.secret_values)
-        values = np.array([[moment.posterior[name] for moment in course.moments] for name in names])
-        true = [course.secret] * len(course.moments)
+        values = np.array([[step.belief[name] for step in course.steps] for name in names])
+        true = [course.secret] * len(course.steps)
     else:
         names, values = list(course.product.problem.mdp.states), course.states.T
-        true = [moment.state for moment in course.moments]
+        true = [step.state for step in course.steps]
     if len(names) <= _MOST_ROWS:
         return names, values, true
     kept = np.sort(np.argsort(-values.max(axis=1), kind="stable")[: _MOST_ROWS - 1])
@@ -175,15 +185,15 @@ def _boards(course: _BeliefRun, view: GridView, times: list[int], *, column: Col
     with new_figure(column, height=height) as figure:
         areas = panels(figure, len(times), across=across)
         for area, time in zip(areas, times, strict=True):
-            moment = course.moments[time]
+            step = course.steps[time]
             mesh = draw_heat(area, view, course.states[time], largest=largest, cmap=HEAT)
             draw_board(area, view, points=72 * side / view.width)
-            if moment.state:
-                x, y = view.cells[place[moment.state]]
+            if step.state:
+                x, y = view.cells[place[step.state]]
                 size = max(3.0, 24 * side / view.width)  # points: seen on large boards as well
                 edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": size / 8}
                 area.plot(x, y, marker="o", color=COLOURS[1], markersize=size, zorder=5, **edge)
-            area.set_title(f"t = {time}: {figure_text(moment.observation, most=8)}", pad=2, fontsize="small")
+            area.set_title(f"t = {time}: {figure_text(step.observation, most=8)}", pad=2, fontsize="small")
         figure.colorbar(mesh, ax=areas, label="P(state | seen)", shrink=0.7, aspect=25, pad=0.02)
         if course.secret:
             figure.supxlabel("dot: where the agent is", fontsize=SMALL)

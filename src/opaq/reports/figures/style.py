@@ -67,6 +67,17 @@ _SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn what goes wrong while points are read into an InputError that says what was expected."""
+    try:
+        yield
+    except KeyError as missing:
+        raise InputError([Fault(str(missing.args[0]), "is missing", f"give {what}")]) from None
+    except (TypeError, ValueError, AttributeError, IndexError):
+        raise InputError([Fault("", f"does not read as {what}", f"give {what}")]) from None
+
+
+@contextmanager
 def figure_settings() -> Iterator[None]:
     """The settings of every figure, whatever the user's own are, and those again afterwards.
 

@@ -9,14 +9,20 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from opaq.reports.page.cards import cards, study_cards
+from opaq.certificates.certify import Certificate
+from opaq.codec import decode
+from opaq.errors import Faults
+from opaq.opacity.measure import Measurement
+from opaq.reports.page.cards import Card, cards, study_cards
+from opaq.reports.report_data import FORMAT, VERSION
+from opaq.reports.study_page import StudyPage
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-FORMAT, VERSION = "opaq-report", 1
+_Part = TypeVar("_Part")
 
 _STYLE = ("page.css", "report.css")
 _STUDY_STYLE = (*_STYLE, "study.css")
@@ -60,7 +66,7 @@ def render_report(data: Mapping[str, Any]) -> str:
         scripts=_SCRIPTS,
         data=data,
         fault=fault,
-        cards=[] if fault else cards(data),
+        cards=[] if fault else _cards(data),
         sections=sections,
         shown={section["id"] for section in sections},
     )
@@ -78,8 +84,26 @@ def render_study(data: Mapping[str, Any]) -> str:
         style=_STUDY_STYLE,
         data=data,
         fault=fault,
-        cards=[] if fault else study_cards(data),
+        cards=[] if fault else study_cards(_read(StudyPage, data)),
     )
+
+
+def _cards(data: Mapping[str, Any]) -> list[Card]:
+    """Return the figures at the head of the page of a policy."""
+    measured, proven = data["measurement"], data.get("certificate")
+    if proven is None:
+        return cards(_read(Measurement, measured), None)
+    certificate = _read(Certificate, {**measured, **proven})
+    return cards(_read(Measurement, measured), certificate, str(proven.get("status_text", "")))
+
+
+def _read(cls: type[_Part], data: Mapping[str, Any]) -> _Part:
+    """Return a part of the data as the object that it was made from. Raises InputError with all that does not fit."""
+    faults = Faults()
+    part = decode(cls, data, faults=faults)
+    faults.raise_if_any()
+    assert part is not None  # else there is a fault
+    return part
 
 
 def embed_json(data: Mapping[str, Any]) -> str:

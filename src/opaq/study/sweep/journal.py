@@ -43,7 +43,7 @@ BASE = "folder"  # the part of the plan that says what paths in the problem file
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class PointRecord:
     """What is recorded of one point: all but the policy and the full answer, which are asked for one by one."""
 
     point: int
@@ -110,10 +110,10 @@ class Journal:
         rows = self._rows("SELECT point, name, parameters, fingerprint, warm_from FROM points ORDER BY point")
         return [(point, name, json.loads(parameters), mark, warm) for point, name, parameters, mark, warm in rows]
 
-    def results(self) -> dict[int, Result]:
+    def results(self) -> dict[int, PointRecord]:
         """What is recorded, by point."""
         rows = self._rows("SELECT point, status, record FROM results ORDER BY point")
-        return {point: Result(point, status, json.loads(record)) for point, status, record in rows}
+        return {point: PointRecord(point, status, json.loads(record)) for point, status, record in rows}
 
     def policy(self, point: int) -> Any:
         """The policy of a point, as the content of a policy file; None if there is none."""

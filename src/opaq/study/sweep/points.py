@@ -276,8 +276,6 @@ def solve_point(task: Mapping[str, Any]) -> dict[str, Any]:
     Raises InputError when its problem is not the one that was checked before the sweep began.
     """
     from opaq.load import FolderSources
-    from opaq.reports.certificate_text import certificate_figures
-    from opaq.reports.solution_text import solution_to_dict
     from opaq.solvers.options import SolveOptions
     from opaq.solvers.solve import solve
     from opaq.spec.policy_table import policy_from_dict, policy_to_dict
@@ -289,12 +287,13 @@ def solve_point(task: Mapping[str, Any]) -> dict[str, Any]:
     refuse_changed(problem, options, task["fingerprint"])
     warm = None if task["warm"] is None else policy_from_dict(task["warm"], problem)
     solution = solve(problem, options=options, warm=warm, stop=Stop())
-    figures: dict[str, Any] = {}
+    answer = solution.to_dict()
     if task["certify"] > 0 and solution.measurement.feasible:
-        from opaq.certificates.certify import certify
+        from opaq.certificates.certify import CertifiedSolution, certify
 
-        figures = certificate_figures(certify(problem, solution.policy, time=task["certify"], stop=Stop()))
+        certificate = certify(problem, solution.policy, time=task["certify"], stop=Stop())
+        answer = CertifiedSolution(solution, certificate).to_dict()
     return {
-        "answer": solution_to_dict(solution) | figures,
+        "answer": answer,
         "policy": policy_to_dict(solution.policy, problem=problem),
     }

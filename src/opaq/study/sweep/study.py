@@ -4,39 +4,63 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from opaq.errors import Fault, InputError, check_path, check_types, some
-from opaq.opacity.amount import Amount
+from opaq.codec import Result, decode, key
+from opaq.display import NotebookView
+from opaq.errors import Fault, Faults, InputError, check_path, check_types, some
+from opaq.opacity.amount import Amount, Target
 from opaq.study.sweep.files import ANSWERS, POLICIES, dataframe
-from opaq.study.sweep.journal import FAILED, FILE, Journal, Result
+from opaq.study.sweep.journal import FAILED, FILE, Journal, PointRecord
 
 INFEASIBLE = ("infeasible", "not_found")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StudyPoint:
-    """One point of a study: what was varied, and the figures of the policy found there."""
+    """One point of a study: what was varied, and the figures of the policy found there.
 
-    name: str
-    parameters: Mapping[str, Any]  # path -> value
-    status: str  # that of the solve in lower case; "failed"; "" where there is no result yet
+    name: by which its files are called.
+    parameters: path -> value.
+    status: that of the solution, or "failed"; empty where there is no result yet.
+    opacity: as in a measurement; null where there is no answer.
+    objective: what the task is about, and what the policy reaches of it; null where there is no answer.
+    expected_return: as in a measurement; null where there is no answer.
+    guess_error: as in a measurement; null where there is no answer.
+    upper_bound: what no policy exceeds; null where no bound was asked for, or no policy meets the task.
+    gap: from the lower end of the policy's value to the bound; null as above.
+    feasible: whether the policy meets the task; null where there is no answer.
+    seconds: of the solve.
+    seed: of the solve.
+    warm_from: the point whose policy the search began from; null: none.
+    policy_file: relative to the folder of the study; null where there is no policy.
+    error: why it failed; else null.
+    versions: of opaq, Python and the numerical libraries.
+    """
+
+    name: str = field(metadata=key("point"))
+    parameters: Mapping[str, Any]
+    status: str
     opacity: Amount | None = None
-    of: str | None = None  # what the task is about: "opacity", "guess_error", ...
-    objective: Amount | None = None  # that figure
-    expected_return: float | None = None
-    guess_error: float | None = None
-    upper_bound: float | None = None  # where certificates were asked for
+    objective: Target | None = None
+    expected_return: float | None = field(default=None, metadata=key("return"))
+    guess_error: Amount | None = None
+    upper_bound: float | None = None
     gap: float | None = None
     feasible: bool | None = None
     seconds: float | None = None
     seed: int | None = None
-    warm_from: str | None = None  # the point whose policy the search began from
-    policy_file: str | None = None  # relative to the folder of the study
-    error: str = ""  # why it failed
-    versions: Mapping[str, str] | None = None  # of opaq, Python and the numerical libraries
+    warm_from: str | None = None
+    policy_file: str | None = None
+    error: str | None = None
+    versions: Mapping[str, str] | None = None
+
+    @property
+    def of(self) -> str | None:
+        """What the task is about, by name; None where there is no answer."""
+        return None if self.objective is None else self.objective.of.name
 
     def __repr__(self) -> str:
         return f"<StudyPoint {self.name}: {self.status or 'no result yet'}, opacity {self.opacity}>"[:200]
@@ -49,9 +73,9 @@ class StudyPoint:
             **self.parameters,
             **_cells("opacity", self.opacity),
             "of": self.of,
-            **_cells("objective", self.objective),
+            **_cells("objective", None if self.objective is None else self.objective.amount),
             "return": self.expected_return,
-            "guess_error": self.guess_error,
+            "guess_error": None if self.guess_error is None else self.guess_error.value,
             "upper_bound": self.upper_bound,
             "gap": self.gap,
             "feasible": self.feasible,
@@ -60,18 +84,42 @@ class StudyPoint:
             "warm_from": self.warm_from,
             "policy_file": self.policy_file,
             "version": (self.versions or {}).get("opaq"),
-            "error": self.error or None,
+            "error": self.error,
         }
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Study:
-    """A sweep and what has come out of it so far."""
+class Study(NotebookView, Result):
+    """A sweep and what has come out of it so far.
+
+    folder: where the results are.
+    problem: as the plan names it.
+    points: every point of the plan.
+    interrupted: whether the sweep was asked to stop before all points had a result.
+    """
+
+    RESULT: ClassVar[str] = "study"
+    PRINTED_BY: ClassVar[str] = "sweep"
+    DERIVED: ClassVar[tuple[str, ...]] = ("parameters", "counts")
 
     folder: Path
-    problem: str  # as the plan names it
+    problem: str
     points: tuple[StudyPoint, ...]
-    interrupted: bool = False  # whether it was asked to stop before all points had a result
+    interrupted: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many points there are, how many have an answer (`done`), of how many of these no policy meets the task or
+        none was found (`infeasible`), how many failed and how many are unfinished.
+        """
+        missing = len(self.failed) + len(self.unfinished)
+        return {
+            "points": len(self.points),
+            "done": len(self.points) - missing,
+            "infeasible": len(self.infeasible),
+            "failed": len(self.failed),
+            "unfinished": len(self.unfinished),
+        }
 
     @property
     def failed(self) -> tuple[StudyPoint, ...]:
@@ -90,7 +138,7 @@ class Study:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """All that is varied somewhere."""
+        """The paths that are varied somewhere."""
         return tuple(dict.fromkeys(path for point in self.points for path in point.parameters))
 
     @property
@@ -154,50 +202,37 @@ def study_of(folder: Path, journal: Journal, *, interrupted: bool = False) -> St
     return Study(folder, str(journal.plan()["problem"]), made, interrupted)
 
 
-def _objective(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """What is recorded of the objective in an answer."""
-    amount = {name: value for name, value in stated.items() if name not in ("direction", "of")}
-    return {"of": stated["of"], "objective": amount}
-
-
 def _cells(name: str, amount: Amount | None) -> dict[str, float | None]:
     """An amount in the table of results."""
     ends = (None, None, None) if amount is None else (amount.value, amount.lower, amount.upper)
     return dict(zip((name, f"{name}_lower", f"{name}_upper"), ends, strict=True))
 
 
-def _point(name: str, parameters: Mapping[str, Any], result: Result | None, names: Mapping[int, str]) -> StudyPoint:
+def _point(
+    name: str, parameters: Mapping[str, Any], result: PointRecord | None, names: Mapping[int, str]
+) -> StudyPoint:
     if result is None:
         return StudyPoint(name, parameters, "")
     record = dict(result.record)
-    opacity, objective, warm = (record.pop(name, None) for name in ("opacity", "objective", "warm_from"))
-    return StudyPoint(
-        name,
-        parameters,
-        opacity=None if opacity is None else Amount(**opacity),
-        objective=None if objective is None else Amount(**objective),
-        warm_from=None if warm is None else names[warm],
-        policy_file=None if result.status == FAILED else f"{POLICIES}/{name}.json",
-        **record,
-    )
+    warm = record.get("warm_from")
+    record |= {
+        "point": name,
+        "parameters": parameters,
+        "warm_from": None if warm is None else names[warm],
+        "policy_file": None if result.status == FAILED else f"{POLICIES}/{name}.json",
+    }
+    faults = Faults()
+    point = decode(StudyPoint, record, faults=faults, path=f"the record of point {name}", advice="run the sweep anew")
+    faults.raise_if_any()
+    assert point is not None  # else there is a fault
+    return point
 
 
 def record_of(answer: Mapping[str, Any], *, warm_from: int | None) -> dict[str, Any]:
-    """What is recorded of the answer of a worker."""
+    """What is recorded of the answer of a worker, by the keys of a `StudyPoint`."""
     stated = {name: answer[name] for name in ("seconds", "versions") if name in answer}
     if "error" in answer:
         return {"status": FAILED, "error": str(answer["error"]), **stated}
     full = answer["answer"]
-    return {
-        "status": full["status"],
-        "opacity": full["opacity"],
-        **_objective(full["objective"]),
-        "expected_return": full["return"],
-        "guess_error": full["guess_error"],
-        "upper_bound": full.get("upper_bound"),
-        "gap": full.get("gap"),
-        "feasible": full["feasible"],
-        "seed": full["seed"],
-        "warm_from": warm_from,
-        **stated,
-    }
+    kept = ("status", "opacity", "objective", "return", "guess_error", "upper_bound", "gap", "feasible", "seed")
+    return {**{name: full.get(name) for name in kept}, "warm_from": warm_from, **stated}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +15,10 @@ from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satis
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, RequirementResult
-from opaq.reports.certificate_text import TRIVIAL, certificate_to_dict, gap_words, rounded_up
-from opaq.reports.layout import NOISE, with_unit
-from opaq.reports.measurement_text import constant_secret
+from opaq.reports.numbers import TRIVIAL, amount_phrase, gap_words, number, round_up, with_unit
 
-Certificate = Any  # an opaq.certificates.certify.Certificate, or what certificate_to_dict makes of one
+if TYPE_CHECKING:
+    from opaq.certificates.certify import Certificate  # takes long to load, and most sentences need none
 
 _LONGEST = 40  # characters of a name in a sentence
 _SURE = 5e-6  # guess errors below are none, shares of a policy this close to a bound are all of it
@@ -36,7 +35,7 @@ def question_sentence(problem: Problem) -> str:
     return f"How well does the policy {verb} {secret_words(problem.secret, problem.mdp)} {whom} {seen}{meanwhile}?"
 
 
-def answer_sentence(measurement: Measurement, certificate: Certificate | Mapping[str, Any] | None = None) -> str:
+def answer_sentence(measurement: Measurement, certificate: Certificate | None = None) -> str:
     """What a policy hides, how often the best guess is wrong, what it earns, and what a certificate proves."""
     parts = [
         *_hidden(measurement),
@@ -161,27 +160,14 @@ def _join_clauses(clauses: list[str]) -> str:
     return " and ".join([", ".join(clauses[:-1]), clauses[-1]] if len(clauses) > 1 else clauses)
 
 
-def _amount(amount: Amount) -> str:
-    if amount.standard_error is not None:
-        return f"about {_digits(amount.value)} (± {amount.standard_error:.1g})"
-    if amount.method == "exact":
-        return _digits(amount.value)
-    return f"between {_digits(amount.lower)} and {_digits(amount.upper)}"
-
-
-def _digits(value: float) -> str:
-    """Four digits; rounding errors are shown as 0."""
-    return f"{value:.4g}" if abs(value) >= NOISE else "0"
-
-
 def _hidden(measurement: Measurement) -> list[str]:
     """What the policy hides and how often the best guess is wrong; that there is nothing to hide where that is so."""
-    constant = constant_secret(measurement)
+    constant = measurement.constant_secret
     if constant is not None:
         value, runs = constant
         return [f"There is nothing to hide: the secret is {quote_name(value)} in {runs} of this policy"]
     return [
-        f"This policy hides {_amount(measurement.opacity)} of {_bits(measurement.secret_entropy)} of the secret",
+        f"This policy hides {amount_phrase(measurement.opacity)} of {_bits(measurement.secret_entropy)} of the secret",
         _guess(measurement.guess_error),
     ]
 
@@ -194,7 +180,7 @@ def _guess(error: Amount) -> str:
 
 def _percent(share: Amount) -> str:
     """A share in percent: of an interval both ends, of an estimate its standard error too."""
-    value, lower, upper = (f"{100 * number:.3g}%" for number in (share.value, share.lower, share.upper))
+    value, lower, upper = (f"{100 * value:.3g}%" for value in (share.value, share.lower, share.upper))
     if share.standard_error is not None:
         return f"about {value} (± {100 * share.standard_error:.1g}%)"
     if share.method == "exact" or lower == upper:
@@ -207,32 +193,31 @@ def _own_uncertainty(measurement: Measurement) -> list[str]:
     of = measurement.of
     if of.name in ("opacity", "guess_error"):
         return []
-    amount = _amount(measurement.uncertainty)
+    amount = amount_phrase(measurement.uncertainty)
     words = with_unit(amount, of.unit) if of.unit else amount
-    return [f"{of.title} {words} ({_digits(measurement.secret_uncertainty)} unobserved)"]
+    return [f"{of.title} {words} ({number(measurement.secret_uncertainty, 4)} unobserved)"]
 
 
 def _requirement(met: RequirementResult) -> str:
     if met.threshold is None:
         return ""
-    verb = "meets" if met.holds else "misses"
-    return f"{printable(met.name)} {_digits(met.value)} {verb} the threshold {met.threshold:.4g}"
+    verb = "meets" if met.feasible else "misses"
+    return f"{printable(met.name)} {number(met.value, 4)} {verb} the threshold {met.threshold:.4g}"
 
 
-def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any] | None) -> list[str]:
+def _proof(measurement: Measurement, certificate: Certificate | None) -> list[str]:
     """What is proven: the bound, and how close to it the policy is where it meets the task."""
     if certificate is None:
         return []
-    figures = certificate if isinstance(certificate, Mapping) else certificate_to_dict(certificate)
-    if figures["status"] == "infeasible":
+    if certificate.status.name == "INFEASIBLE":
         return ["it is proven that no policy meets the task"]
-    of, bound = measurement.of, figures["upper_bound"]
-    if bound is None:
+    of, bound = measurement.of, certificate.upper_bound
+    if not math.isfinite(bound):
         return []
     unit = f" {of.unit}" if of.unit else ""
     asked = " that meets the task" if any(met.threshold is not None for met in measurement.requirements) else ""
-    trivial = f" ({TRIVIAL})" if figures.get("is_trivial") else ""
-    proven = f"no policy{asked} exceeds {rounded_up(bound)}{unit}{trivial}"
+    trivial = f" ({TRIVIAL})" if certificate.is_trivial else ""
+    proven = f"no policy{asked} exceeds {round_up(bound)}{unit}{trivial}"
     if not measurement.feasible:
         return [proven]
     gap = max(0.0, bound - measurement.uncertainty.lower)
@@ -243,4 +228,4 @@ def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any
 
 
 def _bits(value: float) -> str:
-    return with_unit(_digits(value), "bits")
+    return with_unit(number(value, 4), "bits")

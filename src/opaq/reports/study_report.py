@@ -6,19 +6,18 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Literal
 
 from opaq.errors import Fault, InputError, OpaqError, check_numbers
 from opaq.files import check_writable, write_text
-from opaq.reports.layout import objective_title
 from opaq.reports.page.render import render_study
-from opaq.reports.report_page import Report, make_report
-from opaq.reports.study_data import with_reports
-from opaq.reports.study_sentences import hidden_in, hidden_value
+from opaq.reports.policy_report import Report, make_report
+from opaq.reports.study_page import ReportCount, StudyPage
+from opaq.reports.study_sources import StudySource
 from opaq.stop import Stop, StoppedError, interruptible
-from opaq.study.study_sources import StudySource
 
 Points = Literal["all", "none"] | int | None
 
@@ -47,20 +46,20 @@ def study_report(
     """
     wanted = _number_of_reports(points)
     check_numbers({"time": (time, 0, math.inf)}, optional=("time",))
-    data = source.data()
+    page = source.page()
     if to is None:
-        return _page(data, {}, "")
-    page = Path(to)
-    check_writable(page, overwrite=overwrite)
-    chosen = _choose_points(data, source.with_policy(), wanted)
-    folder = points_folder(page)
+        return _make_page(page, {}, "")
+    file = Path(to)
+    check_writable(file, overwrite=overwrite)
+    chosen = _choose_points(page, source.with_policy(), wanted)
+    folder = points_folder(file)
     if chosen:
         _make_folder(folder, overwrite=overwrite)
     with interruptible(stop, keep_answer=False) as asked:
-        maker = _Reports(source, data, folder, runs, seed, asked, on_progress or (lambda words: None))
+        maker = _Reports(source, page, folder, runs, seed, asked, on_progress or (lambda words: None))
         files = maker.make(chosen, _USUAL_SECONDS if time is None else time)
-        made = _page(data, files, _words(data, source.with_policy(), chosen, files, maker.reasons))
-        made.save(page, overwrite=overwrite)
+        made = _make_page(page, files, _words(page, source.with_policy(), chosen, files, maker.reasons))
+        made.save(file, overwrite=overwrite)
     return made
 
 
@@ -75,14 +74,14 @@ class _Reports:
     def __init__(
         self,
         source: StudySource,
-        data: dict[str, Any],
+        page: StudyPage,
         folder: Path,
         runs: int | None,
         seed: int,
         stop: Stop,
         tell: Callable[[str], None],
     ) -> None:
-        self._source, self._points, self._folder = source, data["points"], folder
+        self._source, self._points, self._folder = source, page.points, folder
         self._runs, self._seed, self._stop, self._tell = runs, seed, stop, tell
         self.reasons: dict[int, str] = {}  # point -> why it has no report
 
@@ -96,7 +95,7 @@ class _Reports:
                 self.reasons |= dict.fromkeys(chosen[number:], why)
                 break
             self._tell(f"point {number + 1} of {len(chosen)}")
-            name = _file_name(self._points[index]["point"], index)
+            name = _file_name(self._points[index].name, index)
             if self._made(index, self._folder / name, left):
                 files[index] = f"{self._folder.name}/{name}"
         return files
@@ -127,9 +126,14 @@ class _Reports:
         return False
 
 
-def _page(data: dict[str, Any], files: dict[int, str], text: str) -> Report:
-    shown = with_reports(data, files, text=text)
-    return Report(shown, render_study(shown))
+def _make_page(page: StudyPage, files: dict[int, str], text: str) -> Report:
+    """Return the page with the links to the reports of single points.
+
+    files: index of a point -> its report, relative to the page. text: which points have none, and why.
+    """
+    points = tuple(replace(point, report=files.get(index)) for index, point in enumerate(page.points))
+    data = replace(page, points=points, reports=ReportCount(len(files), text)).to_dict()
+    return Report(data, render_study(data))
 
 
 def _number_of_reports(points: Points) -> float:
@@ -141,20 +145,16 @@ def _number_of_reports(points: Points) -> float:
     raise InputError([Fault("points", f"is {str(points)[:40]!r}", "give 'all', 'none', or how many")])
 
 
-def _choose_points(data: dict[str, Any], usable: Sequence[int], wanted: float) -> list[int]:
-    """The points with reports: all of them or, where they are too many, those that hide most and meet their task."""
+def _choose_points(page: StudyPage, usable: Sequence[int], wanted: float) -> list[int]:
+    """Return the points with reports: all or, where they are too many, those that meet their task and hide most."""
     if len(usable) <= wanted:
         return list(usable)
-
-    sign = 1.0 if data["minimise"] else -1.0
+    sign = 1.0 if page.minimise else -1.0
 
     def rank(index: int) -> tuple[bool, float, int]:
-        point = data["points"][index]
-        return (
-            point["outcome"] != "feasible",
-            sign * hidden_value(point, minimise=sign > 0) if hidden_in(point) else 0.0,
-            index,
-        )
+        point = page.points[index]
+        value = 0.0 if point.hidden is None else sign * point.hidden_value(minimise=page.minimise)
+        return point.outcome != "feasible", value, index
 
     return sorted(usable, key=rank)[: int(wanted)]
 
@@ -180,18 +180,18 @@ def _file_name(name: str, index: int) -> str:
 
 
 def _words(
-    data: dict[str, Any], usable: Sequence[int], chosen: Sequence[int], files: dict[int, str], reasons: dict[int, str]
+    page: StudyPage, usable: Sequence[int], chosen: Sequence[int], files: dict[int, str], reasons: dict[int, str]
 ) -> str:
-    """Which points have a report, and why the others have none."""
-    if len(files) == len(data["points"]):
+    """Return which points have a report, and why the others have none."""
+    if len(files) == len(page.points):
         return "Every point has a report of its own."
     if not chosen:
         return "" if usable else "No point has a report of its own: there are no policies to show."
-    parts = [f"{len(files):,} of {len(data['points']):,} points have a report of their own"]
-    kind = f"{'lowest' if data['minimise'] else 'highest'} {objective_title(data['of'])}"
+    parts = [f"{len(files):,} of {len(page.points):,} points have a report of their own"]
+    kind = f"{'lowest' if page.minimise else 'highest'} {page.objective.of.title}"
     if len(chosen) < len(usable):
         parts.append(f"those with the {kind} were chosen, {len(usable) - len(chosen):,} left out")
-    without = len(data["points"]) - len(usable)
+    without = len(page.points) - len(usable)
     parts += [f"{without:,} have no policy"] if without else []
     counted = {reason: list(reasons.values()).count(reason) for reason in reasons.values()}
     parts += [f"{times:,} could not be made ({reason})" for reason, times in list(counted.items())[:_MOST_REASONS]]

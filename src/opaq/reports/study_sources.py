@@ -1,35 +1,37 @@
-"""What a page of many points is made from: a sweep or a front, with the problem and the policy of every point."""
+"""What the pages of many points are made from: a sweep or a front, with the problem and the policy of every point."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from opaq.certificates.certify import Certificate
+from opaq.codec import kind_of
 from opaq.errors import Fault, InputError
 from opaq.files import read_bytes
 from opaq.formats.plain import yaml_text
 from opaq.load import FolderSources, load_policy, load_problem, scenario_names
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.reports.frontier_text import frontier_to_dict
-from opaq.reports.given_answers import certificate_in
-from opaq.reports.study_data import front_page_data, sweep_page_data
+from opaq.reports.study_page import StudyPage
 from opaq.solvers.options import SolveOptions
 from opaq.spec.policy_table import policy_from_dict
 from opaq.spec.problem_part import build_problem
 from opaq.spec.yaml import parse_yaml
-from opaq.study.front.frontier import Frontier
+from opaq.study.front.frontier import Frontier, policy_file_name
 from opaq.study.front.search import payoff_index, with_threshold
-from opaq.study.front_json import Front
 from opaq.study.sweep.files import PROBLEM_COPY
 from opaq.study.sweep.journal import BASE, Journal
 from opaq.study.sweep.points import options_with, refuse_changed, spec_with
 from opaq.study.sweep.study import Study, load_study
 
 _MAX_PROBLEM = 256 << 20
+_MAX_FRONT = 64 << 20
+_MARK = f'"{Frontier.RESULT}"'.encode()  # what holds no such text is not parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,15 @@ class PointInputs:
     problem: Problem
     policy: Policy
     text: str | None = None  # of its problem file
-    solution: Any = None
-    certificate: Any = None
+    solution: Mapping[str, Any] | None = None  # as JSON has it
+    certificate: Certificate | None = None
 
 
 class StudySource(Protocol):
     """A study as pages need it."""
 
-    def data(self) -> dict[str, Any]:
-        """What its page shows."""
+    def page(self) -> StudyPage:
+        """Return what its page shows."""
 
     def with_policy(self) -> list[int]:
         """The points of which reports can be made."""
@@ -62,13 +64,9 @@ class SweepSource:
 
     study: Study
 
-    def data(self) -> dict[str, Any]:
-        """What its page shows."""
-        usable = self.with_policy()
-        answer = self.study.answer(self.study.points[usable[0]]) if usable else None
-        objective = (answer or {}).get("objective", {})
-        minimise = objective.get("direction") == "minimise"
-        return sweep_page_data(self.study, minimise=minimise)
+    def page(self) -> StudyPage:
+        """Return what its page shows."""
+        return StudyPage.of_sweep(self.study)
 
     def with_policy(self) -> list[int]:
         """The points of which reports can be made."""
@@ -82,9 +80,7 @@ class SweepSource:
         problem = build_problem(spec, sources=FolderSources(folder))
         refuse_changed(problem, SolveOptions.from_dict(options_with(solve, point.parameters)), fingerprints[point.name])
         policy = policy_from_dict(self.study.policy(point), problem)
-        answer = self.study.answer(point)
-        certificate = None if answer is None else certificate_in(answer)
-        return PointInputs(problem, policy, yaml_text(spec), answer, certificate)
+        return PointInputs(problem, policy, yaml_text(spec), self.study.answer(point))
 
     def _stated(self) -> tuple[Mapping[str, Any], Path, Mapping[str, Any], dict[str, str]]:
         """Return what the sweep was begun with.
@@ -109,9 +105,9 @@ class FrontierSource:
 
     front: Frontier
 
-    def data(self) -> dict[str, Any]:
-        """What its page shows."""
-        return front_page_data(frontier_to_dict(self.front))
+    def page(self) -> StudyPage:
+        """Return what its page shows."""
+        return StudyPage.of_front(self.front)
 
     def with_policy(self) -> list[int]:
         """The points of which reports can be made."""
@@ -129,25 +125,60 @@ class FrontierSource:
 class FrontFileSource:
     """A front that a command has printed: problem and policies are in the files that it names."""
 
-    front: Front
+    front: Frontier
+    folder: Path  # of the file
+    policies: Path | None = None  # in place of what the file names
 
-    def data(self) -> dict[str, Any]:
-        """What its page shows."""
-        return front_page_data(self.front.data)
+    def page(self) -> StudyPage:
+        """Return what its page shows."""
+        return StudyPage.of_front(self.front)
 
     def with_policy(self) -> list[int]:
-        """The points of which reports can be made."""
-        if self.front.data.get("problem_file") is None:
+        """Return the points of which reports can be made."""
+        if self.front.problem_file is None:
             return []
-        return [index for index in range(len(self.front.data["points"])) if self.front.policy_file(index) is not None]
+        return [index for index in range(len(self.front.points)) if self._policy_file(index) is not None]
 
     def inputs(self, index: int) -> PointInputs:
-        """What the report of a point shows."""
-        data, point = self.front.data, self.front.data["points"][index]
-        stated = str(data["problem_file"])
-        problem = load_problem(stated if stated in scenario_names() else self.front.path_of(stated))
-        asked = with_threshold(problem, payoff_index(problem, data["against"]), point["threshold"])
-        return PointInputs(asked, load_policy(self.front.policy_file(index) or "", asked))
+        """Return what the report of a point shows."""
+        name = self.front.problem_file or ""
+        problem = load_problem(name if name in scenario_names() else self._path_of(name))
+        payoff = payoff_index(problem, self.front.against)
+        asked = with_threshold(problem, payoff, self.front.points[index].threshold)
+        return PointInputs(asked, load_policy(self._policy_file(index) or "", asked))
+
+    def _path_of(self, name: str) -> Path:
+        """Return a file that the front names: beside the front, else from here."""
+        beside = self.folder / name
+        return beside if beside.exists() else Path(name)
+
+    def _policy_file(self, index: int) -> Path | None:
+        """Return the file with the policy of a point, where there is one."""
+        named = self.front.points[index].policy_file
+        if self.policies is not None:
+            path = self.policies / policy_file_name(index + 1)
+        elif named is not None:
+            path = self._path_of(named)
+        else:
+            return None
+        return path if path.is_file() else None
+
+
+def front_in_file(path: str | os.PathLike[str]) -> Frontier | None:
+    """Return the front in a file; None where the file is not there or holds something else.
+
+    Raises InputError for a front that lacks what a front has.
+    """
+    if not os.path.isfile(path) or os.path.getsize(path) > _MAX_FRONT:
+        return None
+    content = read_bytes(path, max_bytes=_MAX_FRONT)
+    if _MARK not in content:
+        return None
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return Frontier.from_dict(data, source=os.fspath(path)) if kind_of(data) == Frontier.RESULT else None
 
 
 def source_of(
@@ -166,5 +197,7 @@ def source_of(
         return None
     if os.path.isdir(study):
         return SweepSource(load_study(study))
-    front = Front.in_file(study, policies=policies)
-    return None if front is None else FrontFileSource(front)
+    front = front_in_file(study)
+    if front is None:
+        return None
+    return FrontFileSource(front, Path(study).parent, None if policies is None else Path(policies))
