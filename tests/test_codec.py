@@ -65,10 +65,23 @@ def swept() -> opaq.Study:
     return opaq.sweep(plan, to=tempfile.mkdtemp() + "/study", on=InlineExecutor())
 
 
-NAMES = (
-    "measurement interval estimate solution sampled certificate unmeasured infeasible certified comparison least "
-    "frontier sensors study run"
-).split()
+NAMES = [
+    "measurement",
+    "interval",
+    "estimate",
+    "solution",
+    "sampled",
+    "certificate",
+    "unmeasured",
+    "infeasible",
+    "certified",
+    "comparison",
+    "least",
+    "frontier",
+    "sensors",
+    "study",
+    "run",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

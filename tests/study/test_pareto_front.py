@@ -16,7 +16,8 @@ from opaq.opacity.exact import evaluate
 from opaq.opacity.measure import evaluate_requirements
 from opaq.paper.two_sink import closed_form
 from opaq.product.compile import compile_problem
-from opaq.reports.text.frontier import render_frontier
+from opaq.reports.layout import render_text
+from opaq.reports.text.frontier import frontier_page
 from opaq.solvers.options import SolveOptions
 from opaq.study.front.placement import is_closed_under_mixing
 from opaq.study.front.search import FrontSearch, payoff_index
@@ -295,6 +296,6 @@ def test_the_least_opaque_policies_have_a_front_too() -> None:
     values = [point.opacity.value for point in front.points]
     assert values == sorted(values)
     assert values[0] == pytest.approx(0.0, abs=1e-6) or values[0] < 0.41
-    assert "not convex at" in render_frontier(front)
+    assert "not convex at" in render_text(frontier_page(front))
     smooth = [dataclasses.replace(point, shortfall=0.0) for point in front.points]
-    assert "\nconvex up to 1e-3" in render_frontier(dataclasses.replace(front, points=tuple(smooth)))
+    assert "\nconvex up to 1e-3" in render_text(frontier_page(dataclasses.replace(front, points=tuple(smooth))))
