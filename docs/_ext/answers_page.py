@@ -148,7 +148,7 @@ def _plain_words(hint: Any) -> str:
         return f"list: {_plain_words(parts[0]).removeprefix('object: ')}"
     if origin is dict or (isinstance(origin, type) and issubclass(origin, Mapping)):
         return f"mapping to {_plain_words(parts[1])}"
-    return _PLAIN[hint] if hint in _PLAIN else "list: number"  # an array
+    return _PLAIN.get(hint, "list: number")  # an array
 
 
 def _article(cls: Any) -> str:

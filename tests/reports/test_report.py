@@ -155,7 +155,6 @@ def test_what_is_known_exactly_is_not_estimated(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("tighter", ["certificate", "comparison"])
 def test_one_page_has_one_bound(tighter: str) -> None:
     problem = opaq.load_problem("graph-published")
-    scope = "any policy that does not see the observations, whatever it remembers"
     bounds = {"certificate": 1.6, "comparison": 1.6} | {tighter: 1.5}
     certificate = replace(opaq.certify(problem, time=0.5), upper_bound=bounds["certificate"])
     objective = opaq.Target("maximise", opaq.Shannon())

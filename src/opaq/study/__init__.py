@@ -1,5 +1,5 @@
-"""Many problems at once: the experiments of the paper, and sweeps over what is varied in a problem.
+"""Many solves at once: sweeps over what is varied in a problem, fronts, and rankings of sensors.
 
-A name or a plan comes in; tables, pictures and a journal of results go out. Imports: certificates, reports and what
-they import.
+A problem or a plan comes in; studies, fronts and rankings go out, a sweep's with a journal. Imports: certificates and
+what they import.
 """
