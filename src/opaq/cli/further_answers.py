@@ -31,13 +31,13 @@ class FurtherAnswers:
     left_out: list[str] = field(default_factory=list)  # what to say of those that are
 
     def wanted(self, *, certify: bool, compare: bool) -> list[str]:
-        """The kinds to compute, in order; InputError now where there can be no certificate."""
+        """Return the kinds to compute, in order; InputError now where there can be no certificate."""
         if certify:
             check_certifiable(self.problem)
         return [kind for kind, asked in {"certificate": certify, "comparison": compare}.items() if asked]
 
     def share(self, parts: int) -> float | None:
-        """The seconds for the next of so many parts: what the others did not use is shared by those to come."""
+        """Return the seconds for the next of so many parts: what the others did not use is shared by those to come."""
         return None if self.time is None else max(self.time - (perf_counter() - self.begun), 0.0) / parts
 
     def computed(self, kinds: Sequence[str]) -> GivenAnswers:

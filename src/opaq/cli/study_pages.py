@@ -13,7 +13,7 @@ KEPT = ("title", "problem", "question", "answer", "counts", "reports")
 
 
 def is_study(name: str) -> bool:
-    """Whether a name is that of a folder, or of a file that holds a front."""
+    """Return whether a name is that of a folder, or of a file that holds a front."""
     from opaq.load import scenario_names
     from opaq.reports.study_sources import front_in_file
 
@@ -43,7 +43,7 @@ def refuse_unknown(name: str) -> None:
 
 
 def number_of_points(text: str | None) -> Any:
-    """What `--points` says: all, none, or how many."""
+    """Return what `--points` says: all, none, or how many."""
     if text is None or text in ("all", "none"):
         return text
     if text.isdecimal() and len(text) < 10:

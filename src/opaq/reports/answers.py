@@ -101,17 +101,17 @@ class GivenAnswers:
         that is no such answer.
         """
         faults = Faults()
-        found: Solution | CertifiedSolution | None
+        solved: Solution | CertifiedSolution | None
         if isinstance(solution, CertifiedSolution) or (isinstance(solution, Mapping) and "certificate" in solution):
-            found = _read(CertifiedSolution, solution, "solution", faults)
+            solved = _read(CertifiedSolution, solution, "solution", faults)
         else:
-            found = _read(Solution, solution, "solution", faults)
+            solved = _read(Solution, solution, "solution", faults)
         given = _read(Certificate, certificate, "certificate", faults)
         compared = _read(Comparison, comparison, "comparison", faults)
         faults.raise_if_any()
-        if isinstance(found, CertifiedSolution):
-            return cls(found.solution, given or found.certificate, compared)
-        return cls(found, given, compared)
+        if isinstance(solved, CertifiedSolution):
+            return cls(solved.solution, given or solved.certificate, compared)
+        return cls(solved, given, compared)
 
     def check(self, measurement: Measurement) -> None:
         """Raise InputError where one of them is about another problem, or the solution about another policy."""

@@ -185,7 +185,7 @@ class _Terminal:
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
     def _columns(self, **looks: Any) -> RichTable:
-        """An empty table without lines."""
+        """Return an empty table without lines."""
         from rich.table import Table as RichTable
 
         return RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), **looks)

@@ -65,7 +65,7 @@ def _picture(problem: Problem, shares: Shares | None = None) -> str:
     view = GridView.of(problem)
     if view is None or view.width * view.height > _MOST_CELLS:
         return ""
-    return grid_svg(view, problem.mdp.actions, shares)
+    return _grid_svg(view, problem.mdp.actions, shares)
 
 
 _SIDE = 28  # pixels of a cell
@@ -74,8 +74,8 @@ _LEAST = 0.05  # an action less likely than this is not drawn
 _AIM: Mapping[str, tuple[int, int]] = {"north": (0, -1), "east": (1, 0), "south": (0, 1), "west": (-1, 0)}
 
 
-def grid_svg(view: GridView, actions: tuple[str, ...] = (), shares: Shares | None = None) -> str:
-    """The picture; `shares` are the arrows, state -> action -> probability.
+def _grid_svg(view: GridView, actions: tuple[str, ...] = (), shares: Shares | None = None) -> str:
+    """Return the picture; `shares` are the arrows, state -> action -> probability.
 
     It is drawn in the colour of the text around it, so that it suits light and dark pages.
     """

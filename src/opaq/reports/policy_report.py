@@ -71,7 +71,7 @@ def make_report(
     text: the problem's file, where there is one.
     further: called when all that `time` is for is done; gives a certificate, a comparison, both or none.
     """
-    begun = perf_counter()
+    start = perf_counter()
     limits = {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time": (time, 0, math.inf)}
     check_numbers(limits, whole=("runs", "seed"), optional=("runs", "time"))
     answers = GivenAnswers.of(solution, certificate, comparison)
@@ -80,12 +80,12 @@ def make_report(
         raise InputError([Fault("policy", "is not that of the solution", "leave it out, or leave the solution out")])
     chosen = policy if solved is None else solved.policy
     tell = on_progress or (lambda words: None)
-    with interruptible(stop, keep_answer=False) as asked:
-        with asked.part(time) as limited:
+    with interruptible(stop, keep_answer=False) as stopper:
+        with stopper.part(time) as limited:
             if solved is None:
                 product = compile_problem(problem, None if chosen is None else chosen.policy_class, stop=limited)
                 pi = product.policy_vector(chosen)
-                left = None if time is None else _MEASURING * (time - (perf_counter() - begun))
+                left = None if time is None else _MEASURING * (time - (perf_counter() - start))
                 rng = np.random.default_rng(0)
                 with limited.part(left) as measuring:  # ends before the time of the whole report does
                     measurement = measure_product(product, pi, rng=rng, time=left, stop=measuring, on_progress=tell)
@@ -95,8 +95,8 @@ def make_report(
                     raise InputError([Fault("solution", finding, "give the problem that was solved")])
                 product, pi, measurement = solved.product, solved.pi, solved.measurement
             tell("replaying runs")
-            stated = _problem_text(problem) if text is None else text
-            inputs = ReportInputs(product, pi, chosen, measurement, answers, stated)
+            problem_file = _problem_text(problem) if text is None else text
+            inputs = ReportInputs(product, pi, chosen, measurement, answers, problem_file)
             data = report_data(inputs, runs=runs, seed=seed, stop=limited)
         if further is not None:
             later = further()
@@ -111,7 +111,10 @@ def make_report(
 
 
 def _problem_text(problem: Problem) -> str:
-    """A problem made in Python as a file would state it; nothing where that would be long or cannot be written."""
+    """Return a problem made in Python as a file would state it.
+
+    Nothing where that would be long or cannot be written.
+    """
     import json
 
     from opaq.spec.problem_part import problem_to_dict

@@ -85,10 +85,10 @@ def report(
     assert not isinstance(problem, Study | Frontier)
     if to is not None:
         check_writable(to, overwrite=overwrite)
-    stated = as_problem(problem)
+    loaded = as_problem(problem)
     made = make_report(
-        stated,
-        None if policy is None else as_policy(policy, stated),
+        loaded,
+        None if policy is None else as_policy(policy, loaded),
         text=problem_text(problem) if isinstance(problem, str | os.PathLike) else None,
         solution=solution,
         certificate=certificate,

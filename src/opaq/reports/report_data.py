@@ -44,7 +44,7 @@ class _AnnotatedRun:
     bits: float | None = None
 
 
-def runs_of_report(
+def _runs_of_report(
     product: Product,
     pi: FloatArray,
     measurement: Measurement,
@@ -53,26 +53,26 @@ def runs_of_report(
     rng: np.random.Generator,
     limits: ReportLimits = LIMITS,
 ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
-    """The runs step by step, with what the observer believes, and what is to be said of each.
+    """Return the runs step by step, with what the observer believes, and what is to be said of each.
 
     runs: how many are sampled; None leaves that to the limits.
     """
-    told = [*_sample_runs(product, pi, limits.num_runs(runs, product.process.horizon), rng)]
-    told += _sequence_runs(product, pi, "revealing", measurement.revealing, rng)
-    told += _sequence_runs(product, pi, "confusing", measurement.confusing, rng)
-    told = [_shorten_run(one, limits.longest_run) for one in told]
-    steps = sum(len(one.run.observations) for one in told)
+    annotated = [*_sample_runs(product, pi, limits.num_runs(runs, product.process.horizon), rng)]
+    annotated += _sequence_runs(product, pi, "revealing", measurement.revealing, rng)
+    annotated += _sequence_runs(product, pi, "confusing", measurement.confusing, rng)
+    annotated = [_shorten_run(one, limits.longest_run) for one in annotated]
+    steps = sum(len(one.run.observations) for one in annotated)
     writer = _StepWriter(
         product,
         limits.states_per_step(steps),
         limits.secrets_per_step(steps, len(product.secret_values)),
     )
-    replays = [writer.steps(trace) for trace in _traces(product, pi, [one.run for one in told])]
-    return replays, [_info(one) for one in told]
+    replays = [writer.steps(trace) for trace in _traces(product, pi, [one.run for one in annotated])]
+    return replays, [_info(one) for one in annotated]
 
 
 def _traces(product: Product, pi: FloatArray, runs: Sequence[Run]) -> Iterator[BeliefTrace]:
-    """The beliefs along runs, as many runs at a time as memory allows."""
+    """Return the beliefs along runs, as many runs at a time as memory allows."""
     longest = max(len(run.observations) for run in runs)
     at_once = max(1, _CELLS_AT_ONCE // (longest * max(len(product.secret_values), product.problem.mdp.num_states)))
     for first in range(0, len(runs), at_once):
@@ -89,35 +89,35 @@ def _sample_runs(product: Product, pi: FloatArray, count: int, rng: np.random.Ge
 def _sequence_runs(
     product: Product, pi: FloatArray, kind: str, sequences: Sequence[ObservedSequence], rng: np.random.Generator
 ) -> list[_AnnotatedRun]:
-    told = []
+    annotated = []
     for number, sequence in enumerate(sequences, start=1):
         (run,) = conditioned_runs(product, pi, sequence.observations, count=1, rng=rng)
         ends = "" if sequence.complete else "; whatever follows, the secret is out"
         title = f"Most {kind} observations" if number == 1 else f"Most {kind} observations, no. {number}"
         probability = sequence.likeliest if sequence.probability is None else sequence.probability
-        told.append(_AnnotatedRun(run, kind, title, _DRAWN + ends, probability, sequence.bits))
-    return told
+        annotated.append(_AnnotatedRun(run, kind, title, _DRAWN + ends, probability, sequence.bits))
+    return annotated
 
 
-def _shorten_run(told: _AnnotatedRun, longest: int) -> _AnnotatedRun:
-    """A run that is too long to be shown as a whole: its beginning, and a word about it."""
-    run, length = told.run, len(told.run.observations)
+def _shorten_run(annotated: _AnnotatedRun, longest: int) -> _AnnotatedRun:
+    """Return a run that is too long to be shown as a whole: its beginning, and a word about it."""
+    run, length = annotated.run, len(annotated.run.observations)
     if length <= longest:
-        return told
+        return annotated
     short = replace(
         run, states=run.states[:longest], actions=run.actions[:longest], observations=run.observations[:longest]
     )
-    return replace(told, run=short, note=f"{told.note}; the first {longest:,} of {length:,} steps")
+    return replace(annotated, run=short, note=f"{annotated.note}; the first {longest:,} of {length:,} steps")
 
 
-def _info(told: _AnnotatedRun) -> dict[str, Any]:
+def _info(annotated: _AnnotatedRun) -> dict[str, Any]:
     return {
-        "kind": told.kind,
-        "title": told.title,
-        "secret": told.run.secret,
-        "probability": told.probability,
-        "bits": told.bits,
-        "note": told.note,
+        "kind": annotated.kind,
+        "title": annotated.title,
+        "secret": annotated.run.secret,
+        "probability": annotated.probability,
+        "bits": annotated.bits,
+        "note": annotated.note,
     }
 
 
@@ -130,7 +130,7 @@ class _StepWriter:
     most_secrets: int
 
     def steps(self, trace: BeliefTrace) -> list[dict[str, Any]]:
-        """Every step of one run."""
+        """Return every step of one run."""
         run = trace.run
         return [
             {
@@ -146,7 +146,7 @@ class _StepWriter:
         ]
 
     def _action(self, name: str) -> str:
-        """The model's action; with a free memory, rows choose pairs (action, next node)."""
+        """Return the model's action; with a free memory, rows choose pairs (action, next node)."""
         actions = self.product.problem.mdp.actions
         return actions[self.product.actions.index(name) * len(actions) // len(self.product.actions)]
 
@@ -192,7 +192,7 @@ def report_data(
     stop: Stop | None = None,
     limits: ReportLimits = LIMITS,
 ) -> dict[str, Any]:
-    """The object that the page shows, made of what JSON can hold; its keys are a promise (docs/answers.md).
+    """Return the object that the page shows, made of what JSON can hold; its keys are a promise (docs/answers.md).
 
     runs: how many sampled runs; None leaves that to the limits. Raises InputError where the answers do not fit.
     """
@@ -200,7 +200,7 @@ def report_data(
     answers.check(measurement)  # before the work
     view = PolicyView(product, pi)
     average = view.average()
-    replays, info = runs_of_report(
+    replays, info = _runs_of_report(
         product, pi, measurement, runs=runs, rng=np.random.default_rng([seed, 0]), limits=limits
     )
     over, confidences = knowledge_over_time(
@@ -317,7 +317,7 @@ def _how(
     over: OpacityOverTime | None,
     confidences: Confidences | None,
 ) -> list[dict[str, str]]:
-    """How every number but the bound came about, in words."""
+    """Return how every number but the bound came about, in words."""
     missing = "left out: the time was up, or the model is too large for it"
     rows = [
         ("opacity", measurement.explanation),
@@ -330,7 +330,7 @@ def _how(
 
 
 def _texts(inputs: ReportInputs, limits: ReportLimits) -> dict[str, Any]:
-    """The files, where they are short enough to be read."""
+    """Return the files, where they are short enough to be read."""
     length, problem, left_out = len(inputs.problem_text), inputs.problem_text or None, None
     if problem is None:
         left_out = "the problem was made in Python, and is too large for this page or cannot be written as a file"

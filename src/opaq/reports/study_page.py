@@ -32,7 +32,7 @@ _FIGURES = {  # key of a figure -> its title; the order is that of the table
     "seconds": "seconds",
     "status": "status",
 }
-Outcome = Literal["feasible", "infeasible", "failed", "unfinished"]
+_Outcome = Literal["feasible", "infeasible", "failed", "unfinished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class PagePoint:
     report: str | None = None
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> _Outcome:
         """What became of it, in one word."""
         if not self.status:
             return "unfinished"
@@ -320,7 +320,7 @@ class StudyPage:
         )
 
     def _answer_of_front(self) -> str:
-        """The ends of the front."""
+        """Return the ends of the front."""
         points = [point for point in self.points if point.hidden is not None]
         if not points:
             return "No policy was found that meets the other requirements."
@@ -386,8 +386,8 @@ def _front_point(point: FrontierPoint, name: str, front: Frontier) -> PagePoint:
 
 
 def _numeric(values: Iterable[object]) -> bool:
-    stated = [value for value in values if value is not None]
-    return bool(stated) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in stated)
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
 
 
 def _finite(value: float | None) -> float | None:

@@ -21,7 +21,7 @@ from opaq.stop import Stop, StoppedError, interruptible
 
 Points = Literal["all", "none"] | int | None
 
-USUAL_POINTS = 40  # reports of single points where nothing else is asked for
+_USUAL_POINTS = 40  # reports of single points where nothing else is asked for
 _USUAL_SECONDS = 600.0  # for all of them
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _MOST_REASONS = 3  # of reports that could not be made
@@ -39,7 +39,7 @@ def study_report(
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """The page of a study, written to a file together with the reports of its points.
+    """Return the page of a study, written to a file together with the reports of its points.
 
     The arguments are those of `report`. Reports of points go to a folder beside the file, NAME-points; without a file
     there are none. Those that are made count, whatever ends the work.
@@ -52,19 +52,19 @@ def study_report(
     file = Path(to)
     check_writable(file, overwrite=overwrite)
     chosen = _choose_points(page, source.with_policy(), wanted)
-    folder = points_folder(file)
+    folder = _points_folder(file)
     if chosen:
         _make_folder(folder, overwrite=overwrite)
-    with interruptible(stop, keep_answer=False) as asked:
-        maker = _Reports(source, page, folder, runs, seed, asked, on_progress or (lambda words: None))
+    with interruptible(stop, keep_answer=False) as stopper:
+        maker = _Reports(source, page, folder, runs, seed, stopper, on_progress or (lambda words: None))
         files = maker.make(chosen, _USUAL_SECONDS if time is None else time)
         made = _make_page(page, files, _words(page, source.with_policy(), chosen, files, maker.reasons))
         made.save(file, overwrite=overwrite)
     return made
 
 
-def points_folder(page: Path) -> Path:
-    """Where the reports of the points of a page are: study-points for study.html."""
+def _points_folder(page: Path) -> Path:
+    """Return where the reports of the points of a page are: study-points for study.html."""
     return page.with_name(f"{page.stem}-points")
 
 
@@ -87,9 +87,9 @@ class _Reports:
 
     def make(self, chosen: Sequence[int], seconds: float) -> dict[int, str]:
         """Write the reports; point -> its file, relative to the page."""
-        begun, files = perf_counter(), {}
+        start, files = perf_counter(), {}
         for number, index in enumerate(chosen):
-            left = seconds - (perf_counter() - begun)
+            left = seconds - (perf_counter() - start)
             if self._stop.requested or left <= 0:
                 why = "the work was interrupted" if self._stop.requested else "the time was up"
                 self.reasons |= dict.fromkeys(chosen[number:], why)
@@ -101,7 +101,7 @@ class _Reports:
         return files
 
     def _made(self, index: int, file: Path, left: float) -> bool:
-        """Whether the report of a point is there; what is wrong with one point does not stop the others."""
+        """Return whether the report of a point is there; what is wrong with one point does not stop the others."""
         try:
             with self._stop.part() as stop:
                 inputs = self._source.inputs(index)
@@ -137,9 +137,9 @@ def _make_page(page: StudyPage, files: dict[int, str], text: str) -> Report:
 
 
 def _number_of_reports(points: Points) -> float:
-    """How many reports of points at most."""
+    """Return how many reports of points at most."""
     if points is None or points in ("all", "none"):
-        return {"all": math.inf, "none": 0, None: USUAL_POINTS}[points]
+        return {"all": math.inf, "none": 0, None: _USUAL_POINTS}[points]
     if isinstance(points, int) and not isinstance(points, bool) and points >= 0:
         return points
     raise InputError([Fault("points", f"is {str(points)[:40]!r}", "give 'all', 'none', or how many")])
@@ -165,8 +165,8 @@ def _make_folder(folder: Path, *, overwrite: bool) -> None:
         folder.mkdir(exist_ok=True)
         filled = next(folder.iterdir(), None) is not None
     except OSError as error:
-        found = f"cannot be made a folder: {error.strerror or error}"
-        raise InputError([Fault("", found, "write the page elsewhere")], str(folder)) from None
+        finding = f"cannot be made a folder: {error.strerror or error}"
+        raise InputError([Fault("", finding, "write the page elsewhere")], str(folder)) from None
     if filled and not overwrite:
         raise InputError(
             [Fault("", "exists already and is not empty", "allow overwriting, or name another file")], str(folder)
@@ -175,7 +175,7 @@ def _make_folder(folder: Path, *, overwrite: bool) -> None:
 
 
 def _file_name(name: str, index: int) -> str:
-    """The file of a report: the name of the point, where that is safe in a path."""
+    """Return the file of a report: the name of the point, where that is safe in a path."""
     return f"{name if _PLAIN_NAME.fullmatch(name) else f'point-{index + 1}'}.html"
 
 

@@ -52,10 +52,10 @@ class StudySource(Protocol):
         """Return what its page shows."""
 
     def with_policy(self) -> list[int]:
-        """The points of which reports can be made."""
+        """Return the points of which reports can be made."""
 
     def inputs(self, index: int) -> PointInputs:
-        """What the report of a point shows. Raises InputError where files are missing or do not fit."""
+        """Return what the report of a point shows. Raises InputError where files are missing or do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class SweepSource:
         return StudyPage.of_sweep(self.study)
 
     def with_policy(self) -> list[int]:
-        """The points of which reports can be made."""
+        """Return the points of which reports can be made."""
         return [index for index, point in enumerate(self.study.points) if point.policy_file is not None]
 
     def inputs(self, index: int) -> PointInputs:
-        """What the report of a point shows."""
+        """Return what the report of a point shows."""
         point = self.study.points[index]
         spec, folder, solve, fingerprints = self._stated()
         spec = spec_with(spec, point.parameters)
@@ -100,7 +100,7 @@ class SweepSource:
 
 
 @dataclass(frozen=True, slots=True)
-class FrontierSource:
+class _FrontierSource:
     """A front in memory: problem and policies are there."""
 
     front: Frontier
@@ -110,19 +110,19 @@ class FrontierSource:
         return StudyPage.of_front(self.front)
 
     def with_policy(self) -> list[int]:
-        """The points of which reports can be made."""
+        """Return the points of which reports can be made."""
         return [] if self.front.stated is None else list(range(len(self.front.points)))
 
     def inputs(self, index: int) -> PointInputs:
-        """What the report of a point shows."""
+        """Return what the report of a point shows."""
         point, problem = self.front.points[index], self.front.stated
         assert problem is not None  # else no point has a report
-        asked = with_threshold(problem, payoff_index(problem, self.front.against), point.threshold)
-        return PointInputs(asked, point.policy, certificate=point.certificate)
+        varied = with_threshold(problem, payoff_index(problem, self.front.against), point.threshold)
+        return PointInputs(varied, point.policy, certificate=point.certificate)
 
 
 @dataclass(frozen=True, slots=True)
-class FrontFileSource:
+class _FrontFileSource:
     """A front that a command has printed: problem and policies are in the files that it names."""
 
     front: Frontier
@@ -144,8 +144,8 @@ class FrontFileSource:
         name = self.front.problem_file or ""
         problem = load_problem(name if name in scenario_names() else self._path_of(name))
         payoff = payoff_index(problem, self.front.against)
-        asked = with_threshold(problem, payoff, self.front.points[index].threshold)
-        return PointInputs(asked, load_policy(self._policy_file(index) or "", asked))
+        varied = with_threshold(problem, payoff, self.front.points[index].threshold)
+        return PointInputs(varied, load_policy(self._policy_file(index) or "", varied))
 
     def _path_of(self, name: str) -> Path:
         """Return a file that the front names: beside the front, else from here."""
@@ -183,8 +183,8 @@ def front_in_file(path: str | os.PathLike[str]) -> Frontier | None:
 
 def source_of(
     study: object, *, policies: str | os.PathLike[str] | None = None
-) -> SweepSource | FrontierSource | FrontFileSource | None:
-    """What a page of many points is made from; None for anything that is neither a sweep nor a front.
+) -> SweepSource | _FrontierSource | _FrontFileSource | None:
+    """Return what a page of many points is made from; None for anything that is neither a sweep nor a front.
 
     study: an object, the folder of a sweep, or a file that holds a front, recognised by what is in it.
     policies: the folder with the policies of a front that is in a file, in place of those that it names.
@@ -192,7 +192,7 @@ def source_of(
     if isinstance(study, Study):
         return SweepSource(study)
     if isinstance(study, Frontier):
-        return FrontierSource(study)
+        return _FrontierSource(study)
     if not isinstance(study, str | os.PathLike) or os.fspath(study) in scenario_names():
         return None
     if os.path.isdir(study):
@@ -200,4 +200,4 @@ def source_of(
     front = front_in_file(study)
     if front is None:
         return None
-    return FrontFileSource(front, Path(study).parent, None if policies is None else Path(policies))
+    return _FrontFileSource(front, Path(study).parent, None if policies is None else Path(policies))

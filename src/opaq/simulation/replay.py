@@ -27,7 +27,7 @@ _COLUMNS = ("run", "time", "state", "action", "observation", "secret")
 
 
 def runs_to_dataframe(runs: Sequence[Run | Replay]) -> DataFrame:
-    """One line per run and time: state, action, observation and the run's secret.
+    """Return one line per run and time: state, action, observation and the run's secret.
 
     runs: what `simulate` or `replay` gave; of replays, P(value) of every value of the secret is added, as the observer
     believes it at that time.
@@ -97,7 +97,7 @@ class Replay(NotebookView, ContentEq, Result):
     secret: str
 
     def to_dataframe(self) -> DataFrame:
-        """One line per time: what happened, what was seen, and P(value) of every value of the secret."""
+        """Return one line per time: what happened, what was seen, and P(value) of every value of the secret."""
         return runs_to_dataframe([self]).drop(columns=["run", "secret"])
 
 

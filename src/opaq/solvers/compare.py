@@ -117,7 +117,10 @@ class Comparison(NotebookView, ContentEq, Result):
         return f"<Comparison of '{self.problem:.40}': {rungs:.100}{more}; {len(self.unreached)} unreached>"
 
     def to_dataframe(self) -> DataFrame:
-        """One line per class that has an answer, coarser ones first; figures with the ends of their intervals."""
+        """Return one line per class that has an answer, coarser ones first.
+
+        Figures with the ends of their intervals.
+        """
         lines = [
             {
                 "class": rung.name,
@@ -240,7 +243,7 @@ class _Ladder:
             )
 
     def _try(self, policy_class: PolicyClass) -> ClassResult | None:
-        """One class; None when it has no policy yet at its end, or is too large."""
+        """Return one class; None when it has no policy yet at its end, or is too large."""
         try:
             return self._search(policy_class)
         except (BudgetError, StoppedError) as error:
@@ -286,7 +289,7 @@ class _Ladder:
     def _carried(
         self, below: ClassResult, lifted: Policy, name: str, *, num_starts: int, seconds: float
     ) -> ClassResult:
-        """The policy of a coarser class, whose measurement holds for it as it is: it behaves the same."""
+        """Return the policy of a coarser class, whose measurement holds for it as it is: it behaves the same."""
         status = Status.COMPLETED
         if self.stop.requested:
             status = Status.INTERRUPTED if self.stop.interrupted else Status.TIME_LIMIT
@@ -325,7 +328,7 @@ class _Ladder:
         return self._score(one.uncertainty) > self._score(other.uncertainty)
 
     def _score(self, amount: Amount) -> float:
-        """What is certain of it, or the estimate; with the sign of the objective."""
+        """Return what is certain of it, or the estimate; with the sign of the objective."""
         sampled = amount.method == "sampled"
         if self.problem.task.minimise:
             return -amount.value if sampled else -amount.upper

@@ -69,7 +69,7 @@ def plot_beliefs(
     column: Column = "single",
     title: str | None = None,
 ) -> Figure:
-    """What the observer believes after every observation of one run, as a figure.
+    """Return what the observer believes after every observation of one run, as a figure.
 
     The observations stand above the columns; a frame marks what is true, where that is known.
 
@@ -110,7 +110,7 @@ def _course(product: Product, pi: FloatArray, run: Run) -> _BeliefRun:
 
 
 def _times(time: Any, count: int, most: int) -> list[int]:
-    """The times that are shown: those asked for, else all, else as many as fit, first and last among them."""
+    """Return the times that are shown: those asked for, else all, else as many as fit, first and last among them."""
     if time is None:
         return sorted({round(float(each)) for each in np.linspace(0, count - 1, min(count, most))})
     times = list(time) if isinstance(time, Sequence) else [time]
@@ -138,7 +138,7 @@ def _table(course: _BeliefRun, times: list[int], *, over: Over, column: Column, 
         above.spines[:].set_visible(False)
         name_ticks(above.xaxis, seen, longest=_SEEN)
         above.set_xlabel("observation")
-        _frame(axes, [(place, names.index(true[time])) for place, time in enumerate(times) if true[time] in names])
+        _frame(axes, [(at, names.index(true[time])) for at, time in enumerate(times) if true[time] in names])
         figure.colorbar(mesh, ax=axes, label="probability", aspect=12, pad=0.02)
         add_title(figure, title, column=column)
     return figure
@@ -175,13 +175,13 @@ def _frame(axes: Any, cells: list[tuple[int, int]]) -> None:
 
 
 def _boards(course: _BeliefRun, view: GridView, times: list[int], *, column: Column, title: str | None) -> Figure:
-    """One board for every time; the agent's own cell is framed."""
+    """Return one board for every time; the agent's own cell is framed."""
     across = min(_ACROSS[column], len(times))
     down = -(-len(times) // across)
     side = (WIDTHS[column] - 0.85) / across
     height = down * (side * view.height / view.width + 0.2) + 0.25 + (0.25 if title else 0.0)
     largest = float(course.states[times].max())
-    place = course.product.problem.mdp.state_index()
+    position = course.product.problem.mdp.state_index()
     with new_figure(column, height=height) as figure:
         areas = panels(figure, len(times), across=across)
         for area, time in zip(areas, times, strict=True):
@@ -189,7 +189,7 @@ def _boards(course: _BeliefRun, view: GridView, times: list[int], *, column: Col
             mesh = draw_heat(area, view, course.states[time], largest=largest, cmap=HEAT)
             draw_board(area, view, points=72 * side / view.width)
             if step.state:
-                x, y = view.cells[place[step.state]]
+                x, y = view.cells[position[step.state]]
                 size = max(3.0, 24 * side / view.width)  # points: seen on large boards as well
                 edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": size / 8}
                 area.plot(x, y, marker="o", color=COLOURS[1], markersize=size, zorder=5, **edge)
@@ -222,7 +222,7 @@ def plot_opacity_over_time(
     """
     check_numbers({"secret_entropy": (secret_entropy, 0, math.inf)}, optional=("secret_entropy",))
     named = points if isinstance(points, Mapping) else {"opacity": points}
-    lines = [_line(name, stated, index) for index, (name, stated) in enumerate(named.items())]
+    lines = [_line(name, points, index) for index, (name, points) in enumerate(named.items())]
     if not lines or not all(line.points for line in lines):
         raise InputError([Fault("points", "there is none", "give at least one (time, opacity)")])
     levels = [] if secret_entropy is None else [LevelLine(f"H(secret) = {secret_entropy:.4g}", secret_entropy)]
@@ -230,8 +230,8 @@ def plot_opacity_over_time(
     return plot_charts([chart], column=column, title=title)
 
 
-def _line(name: str, stated: Sequence[Any], index: int) -> Line:
+def _line(name: str, points: Sequence[Any], index: int) -> Line:
     with reading("points with a time and an opacity"):
-        pairs = [(each["time"], each["opacity"]) if isinstance(each, Mapping) else each for each in stated]
+        pairs = [(each["time"], each["opacity"]) if isinstance(each, Mapping) else each for each in points]
         points = [(float(time), float(opacity)) for time, opacity in pairs]
     return Line(name, points, style="both" if len(points) <= _FEW else "line", colour=index % 6)

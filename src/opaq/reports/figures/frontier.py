@@ -22,7 +22,7 @@ _TANGENT = 0.035  # of the width of the axes, to each side of a point
 
 
 @dataclass(frozen=True, slots=True)
-class FrontMark:
+class _FrontMark:
     """One point of a front as it is drawn."""
 
     across: float
@@ -32,7 +32,7 @@ class FrontMark:
     bar: tuple[float, float] | None = None  # an interval, or one standard error to each side of an estimate
 
     @classmethod
-    def of(cls, point: FrontierPoint | Mapping[str, Any] | Sequence[Any]) -> FrontMark:
+    def of(cls, point: FrontierPoint | Mapping[str, Any] | Sequence[Any]) -> _FrontMark:
         """Return the mark of a point: (return, opacity[, bound[, slope]]), or these under their names."""
         with reading("points with a return and an opacity"):
             if isinstance(point, FrontierPoint):
@@ -77,7 +77,7 @@ def plot_frontier(
         marks, across, upwards = _marks(front), front.against, axis_title(front.of)
     else:
         with reading("points with a return and an opacity"):
-            marks, across, upwards = [FrontMark.of(each) for each in front], "return", "opacity (bits)"
+            marks, across, upwards = [_FrontMark.of(each) for each in front], "return", "opacity (bits)"
     marks.sort(key=lambda mark: mark.across)
     if not marks:
         raise InputError([Fault("points", "there is none", "give at least one (return, opacity)")])
@@ -94,16 +94,16 @@ def plot_frontier(
     return figure
 
 
-def _marks(front: Frontier) -> list[FrontMark]:
+def _marks(front: Frontier) -> list[_FrontMark]:
     marks = []
     for point in front.points:
         value, lower, upper = drawn_amount(point.measurement.uncertainty, minimise=front.objective.minimise)
         bar = (lower, upper) if upper > lower else None
-        marks.append(FrontMark(point.value, value, point.upper_bound, point.slope, bar))
+        marks.append(_FrontMark(point.value, value, point.upper_bound, point.slope, bar))
     return marks
 
 
-def _draw(axes: Axes, marks: list[FrontMark]) -> dict[str, Any]:
+def _draw(axes: Axes, marks: list[_FrontMark]) -> dict[str, Any]:
     """Policies, bounds and tangents; what the legend names."""
     earned, hidden = [mark.across for mark in marks], [mark.height for mark in marks]
     (policies,) = axes.plot(earned, hidden, color=COLOURS[0], marker="o", zorder=3)

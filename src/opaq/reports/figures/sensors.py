@@ -25,7 +25,7 @@ _INCH = 72.0  # points
 
 
 def plot_sensors(ranking: SensorRanking, problem: Problem, *, column: Column = "single") -> Figure:
-    """The costs of sensors: on the grid where the problem is one, and as bars where it is not.
+    """Return the costs of sensors: on the grid where the problem is one, and as bars where it is not.
 
     ranking: what `sensors` returned. problem: the problem it is of.
     column: how wide: "single" (3.4 in) or "double" (7 in).

@@ -30,10 +30,10 @@ def plot_trace(
     """
     solution = Solution.from_dict(solution) if isinstance(solution, Mapping) else solution
     check_types({"solution": (solution, Solution, "an opaq.Solution")})
-    return plot_charts(trace_charts(solution), column=column, title=title)
+    return plot_charts(_trace_charts(solution), column=column, title=title)
 
 
-def trace_charts(solution: Solution) -> list[Chart]:
+def _trace_charts(solution: Solution) -> list[Chart]:
     """Return the value, the requirements and the multipliers of the start that won, against the iteration."""
     steps, estimated = solution.trace, "estimated " if solution.gradients == "sampled" else ""
     iterations = [float(step.iteration) for step in steps]
@@ -47,9 +47,9 @@ def trace_charts(solution: Solution) -> list[Chart]:
     count = len(steps[0].slack) if steps else 0
     if count == 0:
         return [score]
-    asked = [met for met in solution.measurement.requirements if met.threshold is not None]
-    named = len(asked) == count
-    names = [met.name for met in asked] if named else [f"requirement {number}" for number in range(1, count + 1)]
+    required = [met for met in solution.measurement.requirements if met.threshold is not None]
+    named = len(required) == count
+    names = [met.name for met in required] if named else [f"requirement {number}" for number in range(1, count + 1)]
 
     def lines(rows: Sequence[Sequence[float]]) -> list[Line]:
         columns = zip(*rows, strict=True)
@@ -59,7 +59,7 @@ def trace_charts(solution: Solution) -> list[Chart]:
         ]
 
     if named and count == 1:  # the value itself beside its threshold
-        threshold = asked[0].threshold or 0.0
+        threshold = required[0].threshold or 0.0
         level = LevelLine(f"threshold: {threshold:g}", threshold)
         values = [float(step.slack[0]) + threshold for step in steps]
         earned = Chart("iteration", names[0], [draw(names[0], values, colour=2)], [level])

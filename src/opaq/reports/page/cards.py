@@ -25,7 +25,7 @@ _NOISE = 5e-7  # bits below are none
 
 
 @dataclass(frozen=True, slots=True)
-class CardNote:
+class _CardNote:
     """A line below a figure; `mark` says that it explains the mark on the gauge."""
 
     text: str
@@ -33,7 +33,7 @@ class CardNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
+class _Gauge:
     """A bar below a figure: how far it is filled and where its mark stands, in percent of its width."""
 
     filled: float
@@ -47,10 +47,10 @@ class Card:
     title: str
     value: str
     unit: str = ""
-    notes: tuple[CardNote, ...] = ()
+    notes: tuple[_CardNote, ...] = ()
     how: str = ""
     state: str = ""
-    gauge: Gauge | None = None
+    gauge: _Gauge | None = None
 
 
 def cards(measurement: Measurement, certificate: Certificate | None, how: str = "") -> list[Card]:
@@ -76,12 +76,12 @@ def _opacity(measurement: Measurement, bound: float | None) -> Card:
     amount, most = measurement.opacity, measurement.secret_entropy
     value, how = page_amount(amount, page_number), method_words(amount)
     if most <= _NOISE:
-        return Card("Opacity", value, unit="bits", notes=(CardNote("there is nothing to hide"),), how=how)
+        return Card("Opacity", value, unit="bits", notes=(_CardNote("there is nothing to hide"),), how=how)
     share = min(1.0, _filled(amount) / most)
     least = "at least " if amount.method == "interval" else ""
-    notes = [CardNote(f"{least}{page_percent(share)} of at most {page_number(most)} bits")]
-    notes += [] if bound is None else [CardNote("the certified bound", mark=True)]
-    gauge = Gauge(_clip(share), None if bound is None else _clip(bound / most))
+    notes = [_CardNote(f"{least}{page_percent(share)} of at most {page_number(most)} bits")]
+    notes += [] if bound is None else [_CardNote("the certified bound", mark=True)]
+    gauge = _Gauge(_clip(share), None if bound is None else _clip(bound / most))
     return Card("Opacity", value, unit="bits", notes=tuple(notes), how=how, gauge=gauge)
 
 
@@ -89,18 +89,18 @@ def _guess_error(measurement: Measurement) -> Card:
     amount = measurement.guess_error
     blind = 1 - max(measurement.secret_distribution.values(), default=1.0)
     notes = (
-        CardNote("the best guess of the secret is wrong"),
-        CardNote(f"{page_percent(max(0.0, blind))} without observing", mark=True),
+        _CardNote("the best guess of the secret is wrong"),
+        _CardNote(f"{page_percent(max(0.0, blind))} without observing", mark=True),
     )
-    gauge = Gauge(_clip(_filled(amount)), _clip(blind))
+    gauge = _Gauge(_clip(_filled(amount)), _clip(blind))
     return Card("Guess error", page_amount(amount, page_percent), notes=notes, how=method_words(amount), gauge=gauge)
 
 
 def _return(measurement: Measurement) -> Card:
-    asked = [met for met in measurement.requirements if met.threshold is not None]
-    notes = tuple(CardNote(_verdict(met)) for met in asked) or (CardNote("no threshold"),)
-    state = "" if not asked else "good" if all(met.feasible for met in asked) else "bad"
-    if asked and measurement.threshold is None:  # the task is about other things than the return
+    required = [met for met in measurement.requirements if met.threshold is not None]
+    notes = tuple(_CardNote(_verdict(met)) for met in required) or (_CardNote("no threshold"),)
+    state = "" if not required else "good" if all(met.feasible for met in required) else "bad"
+    if required and measurement.threshold is None:  # the task is about other things than the return
         return Card("Task", "met" if state == "good" else "missed", notes=notes, how="exact", state=state)
     return Card("Return", page_number(measurement.expected_return), notes=notes, how="exact", state=state)
 
@@ -115,13 +115,13 @@ def _verdict(met: RequirementResult) -> str:
 def _certificate(certificate: Certificate, how: str) -> Card:
     bound, gap = certificate.upper_bound, certificate.gap
     if not math.isfinite(bound):
-        return Card("Certificate", "–", notes=(CardNote("no policy meets the task"),), how=how, state="bad")
+        return Card("Certificate", "–", notes=(_CardNote("no policy meets the task"),), how=how, state="bad")
     unit = f" {certificate.unit}" if certificate.unit else ""
-    notes = [CardNote(f"no policy exceeds {round_up(bound)}{unit}")]
+    notes = [_CardNote(f"no policy exceeds {round_up(bound)}{unit}")]
     if certificate.is_trivial:
-        notes.append(CardNote(TRIVIAL))
+        notes.append(_CardNote(TRIVIAL))
     if gap is not None and (share := share_below(bound - gap, bound)):
-        notes.append(CardNote(f"this one is proven to reach {round_down(bound - gap)}, at most {share} below that"))
+        notes.append(_CardNote(f"this one is proven to reach {round_down(bound - gap)}, at most {share} below that"))
     if gap is None:
         return Card("Certificate gap", "–", notes=tuple(notes), how=how)
     return Card("Certificate gap", f"≤ {page_number(gap, 4)}", unit=unit.strip(), notes=tuple(notes), how=how)
@@ -129,7 +129,7 @@ def _certificate(certificate: Certificate, how: str) -> Card:
 
 def _leakage(measurement: Measurement) -> Card:
     amount = measurement.leakage
-    notes = (CardNote("what the observations tell of the secret"),)
+    notes = (_CardNote("what the observations tell of the secret"),)
     return Card("Leakage", page_amount(amount, page_number), unit="bits", notes=notes, how=method_words(amount))
 
 
@@ -190,5 +190,5 @@ def _seconds(points: Sequence[PagePoint]) -> list[Card]:
     return [Card("Time of all solves", page_number(sum(known), 1), unit="s", notes=notes, how="one after the other")]
 
 
-def _notes(*texts: str) -> tuple[CardNote, ...]:
-    return tuple(map(CardNote, texts))
+def _notes(*texts: str) -> tuple[_CardNote, ...]:
+    return tuple(map(_CardNote, texts))

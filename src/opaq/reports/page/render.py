@@ -54,7 +54,7 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def render_report(data: Mapping[str, Any]) -> str:
-    """One self-contained page: it opens from a file, asks nothing of a network and works in light and dark.
+    """Return one self-contained page: it opens from a file, asks nothing of a network and works in light and dark.
 
     data: a report's data, `{"format": "opaq-report", "version": 1, ...}`. What is null or missing is left out of the
     page; data of another format or of a later version give a page that says so.
@@ -73,7 +73,7 @@ def render_report(data: Mapping[str, Any]) -> str:
 
 
 def render_study(data: Mapping[str, Any]) -> str:
-    """The page of a sweep or a front: a plot, and a table that is sorted and filtered.
+    """Return the page of a sweep or a front: a plot, and a table that is sorted and filtered.
 
     data: `{"format": "opaq-report", "version": 1, "kind": "study", ...}`.
     """
@@ -107,7 +107,7 @@ def _read(cls: type[_Part], data: Mapping[str, Any]) -> _Part:
 
 
 def embed_json(data: Mapping[str, Any]) -> str:
-    """The data as JSON that no name in it can break out of: it stands inside a script element."""
+    """Return the data as JSON that no name in it can break out of: it stands inside a script element."""
     try:
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:  # JSON has no infinity
@@ -116,7 +116,7 @@ def embed_json(data: Mapping[str, Any]) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The data with null for every number that is none, or infinite."""
+    """Return the data with null for every number that is none, or infinite."""
     if isinstance(value, Mapping):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -125,7 +125,7 @@ def _finite(value: Any) -> Any:
 
 
 def _fault(data: Mapping[str, Any]) -> str:
-    """Why the data cannot be shown, if they cannot."""
+    """Return why the data cannot be shown, if they cannot."""
     if data.get("format") != FORMAT:
         return "This file does not hold the data of an opaq report."
     version = data.get("version")
@@ -135,7 +135,7 @@ def _fault(data: Mapping[str, Any]) -> str:
 
 
 def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of the page in their order, and whether there is anything to show in them."""
+    """Return the parts of the page in their order, and whether there is anything to show in them."""
     solution, policy = data.get("solution") or {}, data.get("policy") or {}
     parts: Sequence[tuple[str, str, object]] = (
         ("model", "The model", data.get("model")),
@@ -174,7 +174,7 @@ def _render(
 
 
 def _script(files: Sequence[str]) -> str:
-    """The files in one scope of their own, in strict mode."""
+    """Return the files in one scope of their own, in strict mode."""
     return "(() => {\n'use strict';\n" + "\n".join(map(_text, files)) + "\n})();"
 
 

@@ -23,7 +23,7 @@ def certificate_page(certificate: Certificate, *, width: int = WIDTH) -> Page:
     rows, measurement = certificate_rows(certificate), certificate.measurement
     title = f"Certificate of {certificate.problem}"
     if measurement is None or not certificate.given:
-        sentence = f"{certificate_sentence(certificate)} {uniform_sentence(certificate)}".strip()
+        sentence = f"{certificate_sentence(certificate)} {_uniform_sentence(certificate)}".strip()
         return Page(sentence, (Facts(rows[1:]),), title)
     facts = Facts(measurement_rows(measurement))
     parts: tuple[Part, ...] = (facts, *sequence_parts(measurement, width=width), Facts(rows))
@@ -31,7 +31,7 @@ def certificate_page(certificate: Certificate, *, width: int = WIDTH) -> Page:
 
 
 def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
-    """The bound, for which policies it holds and how it was found, for people."""
+    """Return the bound, for which policies it holds and how it was found, for people."""
     rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
     heard = certificate.upper_bound_aware
     if heard is not None and not certificate.aware and heard > certificate.upper_bound:
@@ -40,8 +40,8 @@ def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     return (*rows, *(("", _rung_words(rung)) for rung in certificate.ladder))
 
 
-def uniform_sentence(certificate: Certificate) -> str:
-    """What the uniform policy reaches, where no other was given; empty where that was not measured."""
+def _uniform_sentence(certificate: Certificate) -> str:
+    """Return what the uniform policy reaches, where no other was given; empty where that was not measured."""
     if certificate.reached is None or certificate.measurement is None:
         return ""
     text = f"The uniform policy reaches {_value_words(certificate.reached, _unit(certificate))}"
@@ -49,7 +49,7 @@ def uniform_sentence(certificate: Certificate) -> str:
 
 
 def _value_words(reached: Amount, unit: str) -> str:
-    """The value of a policy, with its error, or its interval."""
+    """Return the value of a policy, with its error, or its interval."""
     if reached.method == "interval":
         return f"between {round_down(reached.lower)} and {round_up(reached.upper)}{unit}"
     error = "" if reached.standard_error is None else f" ± {reached.standard_error:.1g}"
@@ -62,7 +62,7 @@ def _rung_words(rung: BoundStep) -> str:
 
 
 def certificate_sentence(certificate: Certificate) -> str:
-    """What the certificate says, in one or two sentences."""
+    """Return what the certificate says, in one or two sentences."""
     if certificate.upper_bound == -math.inf:
         return "No policy meets the task."
     trivial = f", {TRIVIAL}" if certificate.is_trivial else ""
@@ -79,7 +79,7 @@ def certificate_sentence(certificate: Certificate) -> str:
 
 
 def _price(certificate: Certificate) -> str:
-    """What more of the requirements would cost."""
+    """Return what more of the requirements would cost."""
     costs = [f"one more unit of {name} costs {price:.2g}" for name, price in certificate.prices.items() if price > 5e-4]
     return (
         ""

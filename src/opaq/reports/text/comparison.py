@@ -28,7 +28,7 @@ def comparison_page(comparison: Comparison) -> Page:
 
 
 def comparison_sentence(comparison: Comparison) -> str:
-    """Which class to take: the first one that comes as far as any."""
+    """Return which class to take: the first one that comes as far as any."""
     best = best_rung(comparison)
     if best is None:
         return "No class of policies was found to meet the task."
@@ -47,7 +47,7 @@ def _reached(amount: Amount) -> str:
 
 
 def _bound_words(comparison: Comparison, reached: Amount, unit: str) -> str:
-    """What no policy exceeds, and how far below it the best class is at most."""
+    """Return what no policy exceeds, and how far below it the best class is at most."""
     if comparison.upper_bound is None:
         return ""
     trivial = f" ({TRIVIAL})" if comparison.is_trivial else ""
@@ -57,7 +57,10 @@ def _bound_words(comparison: Comparison, reached: Amount, unit: str) -> str:
 
 
 def best_rung(comparison: Comparison) -> ClassResult | None:
-    """The first class, from coarse to fine, that comes as far as any that meets the task; None where none does."""
+    """Return the first class, from coarse to fine, that comes as far as any that meets the task.
+
+    None where none does.
+    """
     sign = -1.0 if comparison.minimise else 1.0
     scores = {
         index: sign * (amount.at_most if comparison.minimise else amount.at_least)

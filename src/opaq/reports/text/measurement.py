@@ -29,7 +29,7 @@ def measurement_page(measurement: Measurement, *, width: int = WIDTH) -> Page:
 
 
 def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
-    """The figures for people: a label and words for each."""
+    """Return the figures for people: a label and words for each."""
     error, fano = amount_words(measurement.guess_error), number(measurement.fano_bound)
     entropy = with_unit(number(measurement.secret_entropy), "bits")
     hidden = "" if measurement.constant_secret is None else ": there is nothing to hide"
@@ -54,7 +54,7 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
 
 
 def _limit_rows(measurement: Measurement) -> list[tuple[str, str]]:
-    """What would make the answer exact, where it is not."""
+    """Return what would make the answer exact, where it is not."""
     limit = measurement.exactness_limit
     if limit is None or measurement.uncertainty.method == "exact":
         return []
@@ -67,7 +67,7 @@ def _limit_rows(measurement: Measurement) -> list[tuple[str, str]]:
 
 
 def _further(measurement: Measurement) -> dict[str, Amount]:
-    """The task's own uncertainty by name, unless it is one of those that are always measured."""
+    """Return the task's own uncertainty by name, unless it is one of those that are always measured."""
     name = measurement.of.name
     return {} if name in ("opacity", "guess_error", "guesswork") else {name: measurement.uncertainty}
 
@@ -79,7 +79,7 @@ def _requirement(met: RequirementResult) -> str:
 
 
 def sequence_parts(measurement: Measurement, *, width: int) -> tuple[Lines, ...]:
-    """The most revealing and the most confusing observations, and what the short names in them stand for."""
+    """Return the most revealing and the most confusing observations, and what the short names in them stand for."""
     groups = [
         ("most revealing observations", "leakage", measurement.revealing),
         ("most confusing observations", "opacity", measurement.confusing),
@@ -136,7 +136,7 @@ def _likely(sequence: ObservedSequence) -> list[tuple[str, float]]:
 
 
 def _count_repetitions(observations: Sequence[str], names: ShortNames | Changes) -> str:
-    """The sequence in its order, repetitions counted, the middle of a long one left out."""
+    """Return the sequence in its order, repetitions counted, the middle of a long one left out."""
     runs = _runs(observations)
     if len(runs) <= 2 * _SHOWN_RUNS:
         return _chain(runs, names)
@@ -155,5 +155,5 @@ def _chain(runs: Sequence[tuple[str, int]], names: ShortNames | Changes) -> str:
 
 
 def _runs(observations: Sequence[str]) -> list[tuple[str, int]]:
-    """Every observation with how often it is repeated."""
+    """Return every observation with how often it is repeated."""
     return [(name, len(list(same))) for name, same in groupby(observations)]

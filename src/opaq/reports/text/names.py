@@ -41,7 +41,7 @@ class ShortNames:
         return self.shown[name]
 
     def notes(self, kind: str, *, width: int) -> list[str]:
-        """What a reader needs to know to read the short names; `kind` says what is named, in the plural."""
+        """Return what a reader needs to know to read the short names; `kind` says what is named, in the plural."""
         lines = []
         for mark, text in (self.legend or {}).items():
             lines += wrap_lines(text.replace(",", ", "), first=f"  {mark:<4} ", rest=" " * 7, width=width)
@@ -63,7 +63,7 @@ class Changes:
         return cls(parts, shared) if parts else None
 
     def words(self, names: Sequence[str]) -> list[str]:
-        """One word for every name of a sequence in which no name follows itself."""
+        """Return one word for every name of a sequence in which no name follows itself."""
         words = [", ".join(self.parts[name]) for name in names[:1]]
         for before, after in pairwise(names):
             pairs = zip(self.parts[before], self.parts[after], strict=True)
@@ -71,7 +71,7 @@ class Changes:
         return words
 
     def notes(self, kind: str, *, width: int) -> list[str]:
-        """How to read the words; `kind` says what is named, in the plural."""
+        """Return how to read the words; `kind` says what is named, in the plural."""
         lines = wrap_lines(f"{kind}: the first in full, then what changes", width=width)
         return ["", *lines, *_shared_note(kind, self.shared, width)]
 
@@ -85,7 +85,10 @@ def _longest(names: Mapping[str, str]) -> int:
 
 
 def _varying_parts(names: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], str]:
-    """The `variable=value` parts that are not the same in all names, and those that are; nothing for other names."""
+    """Return the `variable=value` parts that are not the same in all names, and those that are.
+
+    Nothing for other names.
+    """
     parts = {name: text.split(",") for name, text in names.items()}
     variables = {tuple(part.partition("=")[0] for part in split) for split in parts.values()}
     if len(names) < 2 or len(variables) != 1 or not all("=" in part for split in parts.values() for part in split):

@@ -24,7 +24,7 @@ def runs_page(runs: Sequence[Replay], *, width: int = WIDTH) -> Page:
     """
     title = f"Replay: the secret is {runs[0].secret}" if len(runs) == 1 and runs[0].secret else "Replay"
     known = all(run.secret and run.steps for run in runs)
-    return Page(runs_sentence(runs) if known else "", run_parts(runs, width=width), title)
+    return Page(_runs_sentence(runs) if known else "", _run_parts(runs, width=width), title)
 
 
 def paths_page(problem: Problem, runs: Sequence[Replay], *, width: int = WIDTH) -> Page:
@@ -39,8 +39,8 @@ def paths_page(problem: Problem, runs: Sequence[Replay], *, width: int = WIDTH) 
     return replace(page, parts=(*parts, *names))
 
 
-def runs_sentence(runs: Sequence[Replay]) -> str:
-    """How often the observer is right in the end, and how often it is sure."""
+def _runs_sentence(runs: Sequence[Replay]) -> str:
+    """Return how often the observer is right in the end, and how often it is sure."""
     last = [run.steps[-1].belief for run in runs]
     guesses = [max(shares.items(), key=itemgetter(1))[0] for shares in last]
     right = sum(guess == run.secret for guess, run in zip(guesses, runs, strict=True))
@@ -50,7 +50,7 @@ def runs_sentence(runs: Sequence[Replay]) -> str:
     return f"At the end the observer's best guess is right in {right:,} of {among}; it is sure in {certain}."
 
 
-def run_parts(runs: Sequence[Replay], *, width: int = WIDTH) -> tuple[Part, ...]:
+def _run_parts(runs: Sequence[Replay], *, width: int = WIDTH) -> tuple[Part, ...]:
     """Return one table per run, and what the short names in them stand for, `width` columns wide."""
     steps = [step for run in runs for step in run.steps]
     states = ShortNames.of(step.state for step in steps)

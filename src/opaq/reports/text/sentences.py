@@ -25,18 +25,18 @@ _SURE = 5e-6  # guess errors below are none, shares of a policy this close to a 
 
 
 def question_sentence(problem: Problem) -> str:
-    """What is asked: how well the secret is hidden, from whom, and what must get done meanwhile."""
+    """Return what is asked: how well the secret is hidden, from whom, and what must get done meanwhile."""
     times = "once" if problem.horizon == 0 else f"at each of {problem.horizon + 1:,} times"
     seen = f"an observer who sees {_observations(problem.observer)} {times}{_signs(problem)}"
-    asked = _join_clauses([*_return_clause(problem), *map(requirement_words, problem.task.requirements)])
-    meanwhile = f", when {asked}" if asked else ""
+    condition = _join_clauses([*_return_clause(problem), *map(requirement_words, problem.task.requirements)])
+    meanwhile = f", when {condition}" if condition else ""
     verb = "reveal" if problem.task.minimise else "hide"
     whom = "to" if problem.task.minimise else "from"
     return f"How well does the policy {verb} {secret_words(problem.secret, problem.mdp)} {whom} {seen}{meanwhile}?"
 
 
 def answer_sentence(measurement: Measurement, certificate: Certificate | None = None) -> str:
-    """What a policy hides, how often the best guess is wrong, what it earns, and what a certificate proves."""
+    """Return what a policy hides, how often the best guess is wrong, what it earns, and what a certificate proves."""
     parts = [
         *_hidden(measurement),
         *_own_uncertainty(measurement),
@@ -48,7 +48,7 @@ def answer_sentence(measurement: Measurement, certificate: Certificate | None = 
 
 @singledispatch
 def secret_words(secret: Secret, mdp: MDP) -> str:
-    """What must stay hidden, to follow the verb "hide"; kinds of secrets may register words of their own."""
+    """Return what must stay hidden, to follow the verb "hide"; kinds of secrets may register words of their own."""
     return f"the secret ({type(secret).__name__})"
 
 
@@ -76,7 +76,7 @@ def _(secret: StepsAgo, mdp: MDP) -> str:
 @secret_words.register
 def _(secret: Visited, mdp: MDP) -> str:
     named = secret_label(secret, mdp) or (secret.name if secret.name in mdp.states else None)
-    where = f"one of {secret.states.size:,} states" if named is None else quote_name(named)
+    where = f"one of {secret.states.size:,} states" if named is None else _quote_name(named)
     return f"whether the run ever visits {where}"
 
 
@@ -88,7 +88,7 @@ def _(secret: Language, mdp: MDP) -> str:
 
 
 def secret_label(secret: Secret, mdp: MDP) -> str | None:
-    """The label that is secret: whose states the secret tells from all others; None where there is none."""
+    """Return the label that is secret: whose states the secret tells from all others; None where there is none."""
     if isinstance(secret, Visited):
         hidden = secret.states
     else:
@@ -103,29 +103,29 @@ def secret_label(secret: Secret, mdp: MDP) -> str | None:
 
 @singledispatch
 def requirement_words(requirement: Requirement) -> str:
-    """What must get done, as a clause; kinds of requirements may register words of their own."""
+    """Return what must get done, as a clause; kinds of requirements may register words of their own."""
     return f"a requirement ({type(requirement).__name__}) must reach {requirement.threshold:.6g}"
 
 
 @requirement_words.register
 def _(requirement: ReturnAtLeast) -> str:
-    return f"the return of {quote_name(requirement.reward)} must be at least {requirement.threshold:.6g}"
+    return f"the return of {_quote_name(requirement.reward)} must be at least {requirement.threshold:.6g}"
 
 
 @requirement_words.register
 def _(requirement: Reach) -> str:
-    return f"{quote_name(requirement.name)} must be reached with probability {requirement.threshold:.6g} or more"
+    return f"{_quote_name(requirement.name)} must be reached with probability {requirement.threshold:.6g} or more"
 
 
 @requirement_words.register
 def _(requirement: Satisfy) -> str:
-    return f"{quote_name(requirement.name)} must hold with probability {requirement.threshold:.6g} or more"
+    return f"{_quote_name(requirement.name)} must hold with probability {requirement.threshold:.6g} or more"
 
 
-def quote_name(name: str) -> str:
-    """A name in a sentence: printable, cut short, in quotes."""
-    shown = printable(name)
-    return f"“{shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + '…'}”"
+def _quote_name(name: str) -> str:
+    """Return a name in a sentence: printable, cut short, in quotes."""
+    text = printable(name)
+    return f"“{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}”"
 
 
 def _observations(observer: ObserverKind) -> str:
@@ -134,7 +134,7 @@ def _observations(observer: ObserverKind) -> str:
 
 
 def _signs(problem: Problem) -> str:
-    """What is seen of actions, where there are any."""
+    """Return what is seen of actions, where there are any."""
     watches = isinstance(problem.observer, Observer) and problem.observer.action_emission is not None
     return " and a sign of every action" if watches and problem.horizon > 0 else ""
 
@@ -147,11 +147,11 @@ def _return_clause(problem: Problem) -> list[str]:
 
 
 def _of_state(classes: StateClasses, mdp: MDP, verb: str) -> str:
-    """Which class the state of one time is in."""
+    """Return which class the state of one time is in."""
     if classes.names == ("no", "yes"):
         label = secret_label(LastState(classes), mdp)
         count = int((classes.of_state == 1).sum())
-        return f"whether {verb} in {f'one of {count:,} secret states' if label is None else quote_name(label)}"
+        return f"whether {verb} in {f'one of {count:,} secret states' if label is None else _quote_name(label)}"
     every = len(classes.names) == mdp.num_states
     return f"where {verb}" if every else f"in which of {len(classes.names):,} groups of states {verb}"
 
@@ -161,11 +161,14 @@ def _join_clauses(clauses: list[str]) -> str:
 
 
 def _hidden(measurement: Measurement) -> list[str]:
-    """What the policy hides and how often the best guess is wrong; that there is nothing to hide where that is so."""
+    """Return what the policy hides and how often the best guess is wrong.
+
+    That there is nothing to hide where that is so.
+    """
     constant = measurement.constant_secret
     if constant is not None:
         value, runs = constant
-        return [f"There is nothing to hide: the secret is {quote_name(value)} in {runs} of this policy"]
+        return [f"There is nothing to hide: the secret is {_quote_name(value)} in {runs} of this policy"]
     return [
         f"This policy hides {amount_phrase(measurement.opacity)} of {_bits(measurement.secret_entropy)} of the secret",
         _guess(measurement.guess_error),
@@ -179,7 +182,7 @@ def _guess(error: Amount) -> str:
 
 
 def _percent(share: Amount) -> str:
-    """A share in percent: of an interval both ends, of an estimate its standard error too."""
+    """Return a share in percent: of an interval both ends, of an estimate its standard error too."""
     value, lower, upper = (f"{100 * value:.3g}%" for value in (share.value, share.lower, share.upper))
     if share.standard_error is not None:
         return f"about {value} (± {100 * share.standard_error:.1g}%)"
@@ -189,7 +192,7 @@ def _percent(share: Amount) -> str:
 
 
 def _own_uncertainty(measurement: Measurement) -> list[str]:
-    """What the task is about, where that is neither the opacity nor the guess error."""
+    """Return what the task is about, where that is neither the opacity nor the guess error."""
     of = measurement.of
     if of.name in ("opacity", "guess_error"):
         return []
@@ -206,7 +209,7 @@ def _requirement(met: RequirementResult) -> str:
 
 
 def _proof(measurement: Measurement, certificate: Certificate | None) -> list[str]:
-    """What is proven: the bound, and how close to it the policy is where it meets the task."""
+    """Return what is proven: the bound, and how close to it the policy is where it meets the task."""
     if certificate is None:
         return []
     if certificate.status.name == "INFEASIBLE":
@@ -215,9 +218,9 @@ def _proof(measurement: Measurement, certificate: Certificate | None) -> list[st
     if not math.isfinite(bound):
         return []
     unit = f" {of.unit}" if of.unit else ""
-    asked = " that meets the task" if any(met.threshold is not None for met in measurement.requirements) else ""
+    condition = " that meets the task" if any(met.threshold is not None for met in measurement.requirements) else ""
     trivial = f" ({TRIVIAL})" if certificate.is_trivial else ""
-    proven = f"no policy{asked} exceeds {round_up(bound)}{unit}{trivial}"
+    proven = f"no policy{condition} exceeds {round_up(bound)}{unit}{trivial}"
     if not measurement.feasible:
         return [proven]
     gap = max(0.0, bound - measurement.uncertainty.lower)

@@ -24,13 +24,13 @@ def solution_page(solution: Solution, certificate: Certificate | None = None, *,
     width: columns, for the lines of long sequences.
     """
     measurement = solution.measurement
-    facts = Facts((*verdict_rows(solution), *measurement_rows(measurement)))
+    facts = Facts((*_verdict_rows(solution), *measurement_rows(measurement)))
     proven = () if certificate is None else (Facts(certificate_rows(certificate)),)
     parts = (facts, *sequence_parts(measurement, width=width), Facts(search_rows(solution)), *proven)
     return Page(answer_sentence(measurement, certificate), parts, f"Solution of {measurement.problem}")
 
 
-def verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
+def _verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
     """How the search ended, what it was for where that is not the opacity, and what is attainable if it missed."""
     attainable = [
         ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
@@ -41,7 +41,7 @@ def verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
 
 
 def search_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
-    """How the policy was found."""
+    """Return how the policy was found."""
     rows = [("starts", _spread(solution))]
     if solution.optimality is not None:
         unit = solution.measurement.of.unit or f"of {solution.measurement.of.title}"
@@ -85,7 +85,7 @@ def _polish_note(solution: Solution, scores: Sequence[float]) -> str:
 
 
 def _aim(solution: Solution) -> list[tuple[str, str]]:
-    """What was maximised or minimised, unless it is the opacity that is shown anyway."""
+    """Return what was maximised or minimised, unless it is the opacity that is shown anyway."""
     measurement, minimise = solution.measurement, solution.measurement.objective.minimise
     if measurement.of.name == "opacity":
         return []

@@ -26,7 +26,7 @@ def study_page(study: Study, *, width: int = WIDTH) -> Page:
     width: columns; a table that would be wider puts all that is varied into its last column.
     """
     head, rows = study_table(study, width=width)
-    return Page("", (TextTable(head, tuple(rows)), Notes(study_summary(study), rest="")), f"Sweep of {study.problem}")
+    return Page("", (TextTable(head, tuple(rows)), Notes(_study_summary(study), rest="")), f"Sweep of {study.problem}")
 
 
 def study_table(study: Study, *, width: int = WIDTH) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -35,27 +35,27 @@ def study_table(study: Study, *, width: int = WIDTH) -> tuple[tuple[str, ...], l
     Names, figures and statuses stay whole; the one column is the last, which goes on below itself.
     """
     figures = [_cells(point) for point in study.points[:_MOST_ROWS]]
-    shown = _figures_of(study)
-    head = ("point", *study.parameters, *shown)
+    columns = _figures_of(study)
+    head = ("point", *study.parameters, *columns)
     rows = [
         (
             point.name,
             *(_value(point.parameters.get(path, "")) for path in study.parameters),
-            *_choose_cells(cells, shown),
+            *_choose_cells(cells, columns),
         )
         for point, cells in zip(study.points, figures, strict=False)
     ]
     if len(study.parameters) < 1 or _width([head, *rows]) <= width:
         return head, rows
     names = short_names(study.parameters)
-    rows = [(point.name, *_choose_cells(cells, shown)) for point, cells in zip(study.points, figures, strict=False)]
-    if _width([("point", *shown), *rows]) + 2 + _ENOUGH > width:
-        shown = tuple(name for name in shown if name != "guess error" or study.of == "guess_error")
+    rows = [(point.name, *_choose_cells(cells, columns)) for point, cells in zip(study.points, figures, strict=False)]
+    if _width([("point", *columns), *rows]) + 2 + _ENOUGH > width:
+        columns = tuple(name for name in columns if name != "guess error" or study.of == "guess_error")
     rows = [
-        (point.name, *_choose_cells(cells, shown), _varied_values(point, names))
+        (point.name, *_choose_cells(cells, columns), _varied_values(point, names))
         for point, cells in zip(study.points, figures, strict=False)
     ]
-    return ("point", *shown, _VARIED), rows
+    return ("point", *columns, _VARIED), rows
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
@@ -70,7 +70,7 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _figures_of(study: Study) -> tuple[str, ...]:
-    """The figures that some point has."""
+    """Return the figures that some point has."""
     own = () if study.of in ("opacity", "guess_error") else (uncertainty_title(study.of),)
     bound = ("bound",) if any(point.upper_bound is not None for point in study.points) else ()
     return (*own, *_FIGURES[:1], *bound, *_FIGURES[1:])
@@ -100,7 +100,7 @@ def _width(table: Sequence[Sequence[str]]) -> int:
     return sum(max(len(printable(cell)) for cell in column) + 2 for column in zip(*table, strict=True)) - 2
 
 
-def study_summary(study: Study) -> tuple[str, ...]:
+def _study_summary(study: Study) -> tuple[str, ...]:
     """Return what became of the points, and where their results are."""
     counts = study.counts
     words = [f"{counts['done']:,} of {counts['points']:,} {'point' if counts['points'] == 1 else 'points'} done"]
