@@ -40,7 +40,7 @@ def test_json_and_policies(tmp_path: Path) -> None:
         "result", "problem", "against", "policy_class", "objective", "largest", "seed", "seconds",
         "interrupted", "complete", "concave_by_theory", "points", "problem_file",
     }  # fmt: skip
-    assert all(set(point) == POINT for point in told["points"])
+    assert all(set(point) >= POINT for point in told["points"])
     assert all(point["upper_bound"] >= point["opacity"]["value"] - 1e-9 for point in told["points"])
     for number, point in enumerate(told["points"], start=1):
         measured = library.measure("two-sink", tmp_path / "front" / f"point-{number:02d}.json")

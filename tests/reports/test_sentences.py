@@ -116,7 +116,7 @@ def test_the_answer_says_bits_guesses_return_and_proof() -> None:
     assert "meets the threshold 0" in plain
     proven = answer_sentence(solution.measurement, certificate)
     assert "no policy that meets the task exceeds 0.5515 bits, so that this one is proven optimal to within" in proven
-    assert proven == answer_sentence(solution.measurement, certificate.to_dict())
+    assert proven == answer_sentence(solution.measurement, opaq.Certificate.from_dict(certificate.to_dict()))
 
 
 UNSURE = {

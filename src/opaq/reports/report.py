@@ -12,8 +12,7 @@ from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.reports.answers import GivenCertificate, GivenComparison, GivenSolution
 from opaq.reports.policy_report import Report, make_report
-from opaq.reports.study_report import Points, study_report
-from opaq.reports.study_sources import source_of
+from opaq.reports.study_report import Points, source_of, study_report
 from opaq.stop import Stop
 from opaq.study.front.frontier import Frontier
 from opaq.study.sweep.study import Study
