@@ -255,7 +255,9 @@ def with_gains(*amounts: Amount) -> SensorRanking:
         measurement = with_opacity(trial.measurement, amount)
         gain = _gain(measurement, ranking.base, never_less=True)
         trials.append(dataclasses.replace(trial, measurement=measurement, gain=gain))
-    return dataclasses.replace(ranking, trials=_in_order(trials))
+    costs = {trial.sensor: trial.gain for trial in trials}
+    sensors = tuple(dataclasses.replace(each, cost=costs.get(each.name)) for each in ranking.sensors)
+    return dataclasses.replace(ranking, trials=_in_order(trials), sensors=sensors)
 
 
 def test_an_interval_that_says_nothing_is_no_gain() -> None:

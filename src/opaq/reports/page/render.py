@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opaq.certificates.certify import Certificate
-from opaq.codec import decode
+from opaq.codec import decode, encode
 from opaq.errors import Faults
 from opaq.opacity.measure import Measurement
 from opaq.reports.page.cards import Card, cards, study_cards
@@ -111,17 +110,8 @@ def embed_json(data: Mapping[str, Any]) -> str:
     try:
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:  # JSON has no infinity
-        text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(encode(data), ensure_ascii=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
-
-
-def _finite(value: Any) -> Any:
-    """Return the data with null for every number that is none, or infinite."""
-    if isinstance(value, Mapping):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _fault(data: Mapping[str, Any]) -> str:
