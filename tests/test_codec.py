@@ -7,20 +7,24 @@ import copy
 import json
 import math
 import random
+import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 import pytest
 
 import opaq
-from opaq.codec import decode, encode, flat, infinity, key, keys_of, live
+from opaq.codec import decode, encode, flat, infinity, key, key_of, keys_of, live
 from opaq.errors import Faults
 from opaq.model.arrays import FloatArray
 from opaq.reports.answers import result_of
 from study.inline_executor import InlineExecutor
+
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 @cache
@@ -161,6 +165,32 @@ def test_what_only_existed_in_memory_says_so() -> None:
     with pytest.raises(AttributeError, match="this solution was read from JSON, which holds no policy"):
         _ = again.policy
     assert "Solution" in repr(again)
+
+
+def test_every_key_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has a table for every class that is written, and the table a line with a meaning for every key."""
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    import answers_page
+
+    written = {type(result) for result in results().values()} - {opaq.CertifiedSolution}
+    while more := {part for cls in written for part in parts_of(cls)} - written:
+        written |= more
+    assert written <= set(answers_page.CLASSES)
+    page = (DOCS / "answers.md").read_text(encoding="utf-8")
+    for cls in written:
+        table = answers_page.table(cls)
+        assert page.count(table) == 1
+        own = {key_of(each) for each in fields(cls) if not {"flat", "live"} & each.metadata.keys()}
+        for name in own | {*getattr(cls, "DERIVED", ())}:
+            assert re.search(rf"^\| `{name}` \| [^|]+ \| .+ \|$", table, flags=re.M), (cls, name)
+
+
+def parts_of(cls: type) -> set[type]:
+    """The dataclasses in the fields of one that are written."""
+    hints = get_type_hints(cls)
+    kept = [hints[each.name] for each in fields(cls) if not {"text", "live"} & each.metadata.keys()]
+    inside = [part for hint in kept for part in (hint, *get_args(hint))]
+    return {part for part in inside if is_dataclass(part)}
 
 
 @dataclass(frozen=True, slots=True)
