@@ -361,7 +361,7 @@ class Uncertainty(Protocol):
 
     @property
     def name(self) -> str:
-        """As in `of:` of a problem file, and the key of its value in answers."""
+        """As in `of:` of a problem file, and of `objective` in answers."""
 
     @property
     def title(self) -> str:
