@@ -146,7 +146,7 @@ def replay(number: int) -> int:
     print(problem)
     for options in ({}, {"solver": "lagrangian", "starts": NUM_STARTS}):
         solution, _ = solved(problem, **options)
-        ends = [f"{one.best.score:.6f}{'' if one.best.feasible else '!'}" for one in solution.starts if one.best]
+        ends = [f"{one.value:.6f}{'' if one.feasible else '!'}" for one in solution.starts if one.value is not None]
         print(f"{solution.solver}: {solution.status_text}\n  starts (! misses the task): {' '.join(ends)}")
     compared = compare(number)
     print(compared.line())

@@ -13,13 +13,15 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS / "_ext"))
 
-import api_page  # noqa: E402 - the folder is known from here on
+import answers_page  # noqa: E402 - the folder is known from here on
+import api_page  # noqa: E402
 import command_page  # noqa: E402
 import errors_page  # noqa: E402
 
 from opaq.spec.reference import reference  # noqa: E402
 
 PAGES = {
+    "answers.md": answers_page.page,
     "reference/commands.md": command_page.page,
     "reference/api.md": api_page.page,
     "reference/errors.md": errors_page.page,

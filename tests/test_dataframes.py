@@ -42,7 +42,7 @@ def test_the_trace_and_the_starts_of_a_solution(solution: opaq.Solution) -> None
     assert starts["kind"].tolist() == [start.kind for start in solution.starts]
     best = starts.loc[starts["feasible"], "opacity"].max()
     assert best == pytest.approx(solution.measurement.opacity.value, abs=1e-4)
-    stopped = replace(solution, starts=(replace(solution.starts[0], best=None),))
+    stopped = replace(solution, starts=(replace(solution.starts[0], value=None),))
     assert stopped.starts_to_dataframe()["opacity"].isna().all()
 
 
@@ -94,7 +94,7 @@ def test_runs_and_replays() -> None:
     assert beliefs[table.columns].equals(table)
     one = replays[1].to_dataframe()
     assert one["time"].tolist() == list(range(6))
-    assert one["P(q3)"].tolist() == [moment.posterior["q3"] for moment in replays[1].moments]
+    assert one["P(q3)"].tolist() == [moment.belief["q3"] for moment in replays[1].steps]
     assert opaq.runs_to_dataframe([]).columns.tolist() == list(table.columns)
 
 

@@ -250,8 +250,8 @@ def test_all_of_them_together_by_every_command(tmp_path: Path) -> None:
     measured = json.loads(opaq_command("measure", file, "--policy", policy, "--json").stdout)
     followed = two_states(problem, opaq.load_policy(policy, problem))
     exact = collisions(toys.sensor_joint(problem, followed, toys.visits))
-    assert measured["collisions"] == pytest.approx(exact, abs=1e-9)
-    assert solved["collisions"] == pytest.approx(exact, abs=1e-9)
+    assert measured["objective"]["value"] == pytest.approx(exact, abs=1e-9)
+    assert solved["objective"]["value"] == pytest.approx(exact, abs=1e-9)
     assert opaq_command("simulate", file, "--policy", policy).stdout.count("\nrun 1: the secret is ") == 1
     classes = opaq_command("compare", file, "--starts", 1, "--classes", "state;previous,state").stdout
     assert [line.split("  ")[0] for line in classes.partition("\n\n")[2].splitlines()[1:3]] == [

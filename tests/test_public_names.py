@@ -80,8 +80,8 @@ def objects() -> list[Any]:
     found += [problem.policy_class, problem.mdp.transitions, opaq.free_memory(grid.mdp, 2), problem.secret.automaton]
     found += [measurement, measurement.opacity, *measurement.requirements, *measurement.revealing]
     found += [solution, solution.policy, solution.optimality, solution.trace[0], solution.starts[0], solution.product]
-    found += [solution.product.process, *solution.attainable, solution.starts[0].best]
-    found += [comparison, *comparison.rungs, *replayed, replayed[0].moments[0], *opaq.simulate("graph", runs=1)]
+    found += [solution.product.process, *solution.attainable, solution.starts[0].result.best]
+    found += [comparison, *comparison.rungs, *replayed, replayed[0].steps[0], *opaq.simulate("graph", runs=1)]
     return [*found, opaq.SolveOptions(), opaq.Budget(), opaq.NaturalGradient(), opaq.PrimalDual(), opaq.Status.EDGE]
 
 

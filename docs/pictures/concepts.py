@@ -42,7 +42,7 @@ def belief() -> dict[str, str]:
     steps = filter_states(product, product.policy_vector(solution.policy), run.observations)
     heat = np.array([np.bincount(product.state_of, weights=now, minlength=6) for now, _ in steps])
     (replay,) = opaq.replay(problem, solution.policy, runs=[run])
-    yes = [moment.posterior.get("yes", 0.0) for moment in replay.moments]
+    yes = [moment.belief.get("yes", 0.0) for moment in replay.steps]
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.6, 2.8), width_ratios=[1.6, 1], layout="constrained")
     image = left.imshow(heat, cmap="Blues", vmin=0, vmax=1, aspect="auto")

@@ -2,6 +2,7 @@ from . import extensions as extensions
 from .beliefs.graph import Budget as Budget
 from .certificates.certify import Certificate as Certificate
 from .certificates.certify import CertificateStatus as CertificateStatus
+from .certificates.certify import CertifiedSolution as CertifiedSolution
 from .certificates.certify import certify as certify
 from .certificates.decoder.search import BoundStep as BoundStep
 from .certificates.history.program import HistoryOptimum as HistoryOptimum
@@ -62,6 +63,7 @@ from .model.uncertainty import Guesswork as Guesswork
 from .model.uncertainty import Shannon as Shannon
 from .model.uncertainty import Uncertainty as Uncertainty
 from .opacity.amount import Amount as Amount
+from .opacity.amount import Target as Target
 from .opacity.filtering import observable_operator as observable_operator
 from .opacity.filtering import secret_posterior as secret_posterior
 from .opacity.filtering import sequence_probability as sequence_probability
@@ -81,7 +83,8 @@ from .reports.figures.frontier import plot_frontier as plot_frontier
 from .reports.figures.policy import plot_policy as plot_policy
 from .reports.figures.style import save_figure as save_figure
 from .reports.figures.trace import plot_trace as plot_trace
-from .reports.report_page import Report as Report
+from .reports.policy_report import Report as Report
+from .reports.report import report as report
 from .simulation.agent import Agent as Agent
 from .simulation.agent import GymAdapter as GymAdapter
 from .simulation.replay import Replay as Replay
@@ -104,6 +107,8 @@ from .solvers.options import SolveOptions as SolveOptions
 from .solvers.primal_dual import PrimalDual as PrimalDual
 from .solvers.registry import register_solver as register_solver
 from .solvers.solve import Solution as Solution
+from .solvers.solve import StartSummary as StartSummary
+from .solvers.solve import TraceStep as TraceStep
 from .solvers.solve import gradient as gradient
 from .solvers.solve import solve as solve
 from .solvers.starts import Attainable as Attainable
@@ -127,10 +132,10 @@ from .spec import problem_schema as problem_schema
 from .spec import problem_to_dict as problem_to_dict
 from .stop import Stop as Stop
 from .stop import StoppedError as StoppedError
-from .study.any_report import report as report
 from .study.front.frontier import Frontier as Frontier
 from .study.front.frontier import FrontierPoint as FrontierPoint
 from .study.front.frontier import frontier as frontier
+from .study.sensors import RankedSensor as RankedSensor
 from .study.sensors import SensorRanking as SensorRanking
 from .study.sensors import SensorTrial as SensorTrial
 from .study.sensors import sensors as sensors

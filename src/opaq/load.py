@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from opaq.codec import kind_of
 from opaq.errors import Fault, Faults, InputError, check_path, check_types, is_flag
 from opaq.files import check_file, write_bytes, write_text
 from opaq.formats.format import Export
@@ -34,7 +35,6 @@ _ADVICE = {
     "automaton": "a problem file names it where it says what is secret, for example:",
 }
 _ANSWER = "the answer of a command (--json)"
-_KEYS_OF_ANSWERS = ({"opacity", "return"}, {"points", "complete"}, {"trials", "base"}, {"points", "counts"})
 _OWN_ENDINGS = "problem files and policy files are YAML or JSON and end in .yaml or .json"
 
 
@@ -79,7 +79,7 @@ def _kind_of_mapping(data: Mapping[Any, Any]) -> str | None:
         return f"a file of the format '{format[:40]}'"
     if "opaq-sweep" in data:
         return "the plan of a sweep"
-    if "opaq" not in data and any(keys <= data.keys() for keys in _KEYS_OF_ANSWERS):
+    if "opaq" not in data and kind_of(data) is not None:
         return _ANSWER
     return "a problem" if "opaq" in data and "format" not in data else None
 

@@ -9,11 +9,12 @@ import pytest
 
 import opaq as library
 from commands import opaq_command
-from opaq.reports.frontier_text import frontier_to_dict, render_frontier
+from opaq.reports.layout import render_text
+from opaq.reports.text.frontier import frontier_page
 
 POINT = {
-    "threshold", "value", "return", "opacity", "guess_error", "uncertainty", "slope", "status", "status_text",
-    "feasible", "carried", "shortfall", "policy_file", "bound", "bound_is_trivial", "seconds",
+    "threshold", "value", "return", "opacity", "guess_error", "objective", "slope", "status", "status_text",
+    "feasible", "carried", "shortfall", "policy_file", "upper_bound", "is_trivial", "seconds",
 }  # fmt: skip
 
 
@@ -36,11 +37,11 @@ def test_json_and_policies(tmp_path: Path) -> None:
     assert done.returncode == 0
     told = json.loads(done.stdout)
     assert set(told) == {
-        "problem", "against", "policy_class", "of", "largest", "seed", "seconds", "interrupted", "complete",
-        "concave_by_theory", "points", "minimise", "problem_file",
+        "result", "problem", "against", "policy_class", "objective", "largest", "seed", "seconds",
+        "interrupted", "complete", "concave_by_theory", "points", "problem_file",
     }  # fmt: skip
-    assert all(set(point) == POINT for point in told["points"])
-    assert all(point["bound"] >= point["opacity"]["value"] - 1e-9 for point in told["points"])
+    assert all(set(point) >= POINT for point in told["points"])
+    assert all(point["upper_bound"] >= point["opacity"]["value"] - 1e-9 for point in told["points"])
     for number, point in enumerate(told["points"], start=1):
         measured = library.measure("two-sink", tmp_path / "front" / f"point-{number:02d}.json")
         assert measured.opacity.value == pytest.approx(point["opacity"]["value"], abs=1e-9)
@@ -80,8 +81,9 @@ def test_dents_and_other_requirements_are_said() -> None:
 
     front = library.frontier("two-sink", points=3)
     dented = replace(front, points=(front.points[0], replace(front.points[1], shortfall=0.01), front.points[2]))
-    assert "not concave at 1.365 (by 0.01): mixtures of other points hide more" in render_frontier(dented, width=200)
-    other = render_frontier(replace(front, against="probability of x", complete=False), width=200)
+    shown = render_text(frontier_page(dented), width=200)
+    assert "not concave at 1.365 (by 0.01): mixtures of other points hide more" in shown
+    other = render_text(frontier_page(replace(front, against="probability of x", complete=False)), width=200)
     assert "probability of x" in other.splitlines()[0]
     assert "ended before all points were found" in other
-    assert frontier_to_dict(dented)["points"][1]["shortfall"] == 0.01
+    assert dented.to_dict()["points"][1]["shortfall"] == 0.01

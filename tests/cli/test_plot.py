@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 import opaq as library
-from opaq.reports.comparison_text import comparison_to_dict
 from opaq.reports.figures.style import figure_bytes
-from opaq.reports.solution_text import solution_to_dict
 
 
 def test_a_figure_is_the_librarys_and_its_path_is_the_answer(opaq, tmp_path: Path) -> None:
@@ -38,7 +36,7 @@ def test_answers_of_other_commands(opaq, tmp_path: Path) -> None:
     (tmp_path / "solve.json").write_text(solved.stdout)
     compared = opaq("compare", "two-sink", "--classes", "state; state,time", "--starts", "1", "--json", "-q")
     (tmp_path / "compare.json").write_text(compared.stdout)
-    front = {"points": [{"return": 0.0, "opacity": 1.0, "bound": 1.1}, {"return": 1.0, "opacity": 0.2, "bound": 0.3}]}
+    front = library.frontier("two-sink", points=2).to_dict()
     (tmp_path / "front.json").write_text(json.dumps(front))
     for what, source in (
         ("trace", "solve.json"),
@@ -108,11 +106,11 @@ def test_nothing_is_overwritten_unless_asked(opaq, tmp_path: Path) -> None:
         (["trace", "--answer", "list.json", "-o", "x.pdf"], "list.json: holds no JSON object but a list"),
         (
             ["ladder", "--answer", "other.json", "-o", "x.pdf"],
-            "other.json: of: is missing; give the answer of a comparison",
+            "other.json: holds no answer of opaq; give what opaq prints with --json",
         ),
         (
             ["frontier", "--answer", "other.json", "-o", "x.pdf"],
-            "other.json: points: is missing; give points with a return",
+            "other.json: holds no answer of opaq; give what opaq prints with --json",
         ),
         (["trace", "--answer", ".", "-o", "x.pdf"], "holds no result.json"),
     ],
@@ -131,7 +129,7 @@ def test_what_is_read_back_is_what_the_library_gives() -> None:
     solution = library.solve("two-sink", starts=1)
     comparison = library.compare("two-sink", classes=["state"], starts=1)
     for draw, thing, told in (
-        (library.plot_trace, solution, solution_to_dict(solution)),
-        (library.plot_comparison, comparison, comparison_to_dict(comparison)),
+        (library.plot_trace, solution, solution.to_dict()),
+        (library.plot_comparison, comparison, comparison.to_dict()),
     ):
         assert figure_bytes(draw(thing), ".svg") == figure_bytes(draw(json.loads(json.dumps(told))), ".svg")

@@ -15,6 +15,7 @@ from opaq.cli.interrupts import interrupts
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.report import default_name
 from opaq.load import load_problem
+from opaq.reports.answers import GivenAnswers
 from opaq.solvers.compare import compare
 from opaq.stop import Deadline, Stop
 
@@ -101,9 +102,11 @@ def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
     [
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("[]", "is a list or a value"),
-        ("{}", "holds no answer of solve, certify or compare"),
-        ('{"classes": 3, "unreached": 4}', "bad.json: is no comparison: classes, unreached is missing"),
+        ("[]", "holds no JSON object but a list"),
+        ("{}", "holds no answer of opaq"),
+        ('{"result": 3}', "bad.json: holds no answer of opaq"),
+        ('{"result": "comparison"}', "bad.json: classes: is missing; give what opaq compare prints as JSON"),
+        ('{"result": "run", "steps": [], "secret": ""}', "holds no answer of solve, certify or compare"),
     ],
 )
 def test_what_is_no_answer_is_refused(content: str, words: str, opaq, tmp_path: Path) -> None:
@@ -143,7 +146,7 @@ def test_ctrl_c_while_comparing_leaves_the_comparison_out(
 def test_what_there_is_no_time_for_is_left_out() -> None:
     with ProgressPrinter("testing", quiet=True) as progress:
         further = FurtherAnswers(load_problem("two-sink"), None, deadline=Deadline(0.0), stop=Stop(), progress=progress)
-        assert further.computed(["certificate", "comparison"]) == {}
+        assert further.computed(["certificate", "comparison"]) == GivenAnswers()
     assert further.left_out == [
         f"the {kind} is left out: the time limit was reached" for kind in ("certificate", "comparison")
     ]

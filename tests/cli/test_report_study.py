@@ -59,10 +59,10 @@ def test_what_does_not_fit_is_refused(opaq, tmp_path: Path) -> None:
     assert "--points: has no effect for a problem" in opaq("report", "two-sink", "--points", "2", "-q").stderr
     (tmp_path / "empty").mkdir()
     assert "give the folder of a sweep" in opaq("report", "empty", "-q").stderr
-    (tmp_path / "bad.json").write_text('{"concave_by_theory": true, "points": [{"opacity": 3}]}')
+    (tmp_path / "bad.json").write_text('{"result": "frontier", "points": [{"opacity": 3}]}')
     bad = opaq("report", "bad.json", "-q")
     assert bad.returncode == 2
-    assert "points[0].opacity: is missing or no mapping" in bad.stderr
+    assert "points[0].opacity: is 3, not a mapping; give what opaq frontier prints as JSON" in bad.stderr
     assert "Traceback" not in bad.stderr
     assert list(tmp_path.glob("*.html")) == []
 
@@ -87,7 +87,7 @@ def test_what_is_not_there_is_said(opaq, more: tuple[str, ...]) -> None:
 
 
 def test_an_answer_is_not_a_problem(opaq, tmp_path: Path) -> None:
-    answer = {"problem": "two-sink", "against": "return", "points": [], "complete": True, "concave_by_theory": False}
+    answer = {"result": "frontier", "problem": "two-sink", "against": "return", "points": []}
     (tmp_path / "front.json").write_text(json.dumps(answer))
     done = opaq("frontier", "front.json", "-q")
     assert done.returncode == 2

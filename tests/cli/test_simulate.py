@@ -26,13 +26,13 @@ def test_runs_as_json_are_those_of_the_library(opaq) -> None:
     runs = library.replay("graph", runs=3, seed=5)
     for shown, run in zip(told, runs, strict=True):
         assert shown["secret"] == run.secret
-        assert [moment["state"] for moment in shown["moments"]] == [moment.state for moment in run.moments]
-        assert shown["moments"][-1]["posterior"] == pytest.approx(run.moments[-1].posterior)
+        assert [moment["state"] for moment in shown["steps"]] == [moment.state for moment in run.steps]
+        assert shown["steps"][-1]["belief"] == pytest.approx(run.steps[-1].belief)
 
 
 def test_a_policy_file(opaq) -> None:
     opaq("solve", "two-sink", "--conditions", "state,time", "--starts", "1", "-q", "--save-policy", "policy.json")
     told = json.loads(opaq("simulate", "two-sink", "--policy", "policy.json", "--runs", "20", "--json").stdout)
-    assert {run["moments"][0]["action"] for run in told} == {"a"}
+    assert {run["steps"][0]["action"] for run in told} == {"a"}
     missing = opaq("simulate", "two-sink", "--policy", "nowhere.json")
     assert (missing.returncode, missing.stdout) == (2, "")

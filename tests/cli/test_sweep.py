@@ -44,7 +44,7 @@ def test_the_answer_as_json_and_as_text(opaq: Run, tmp_path: Path, monkeypatch: 
     assert answer["counts"] == {"points": 4, "done": 4, "infeasible": 2, "failed": 0, "unfinished": 0}
     first = answer["points"][0]
     assert first["parameters"] == {"horizon": 2, "task.return_at_least": 0.3}
-    assert first["opacity_lower"] <= first["opacity"] <= first["opacity_upper"]
+    assert first["opacity"]["lower"] <= first["opacity"]["value"] <= first["opacity"]["upper"]
     assert (first["status"], first["seed"], first["policy_file"]) == ("converged", 0, "policies/0001.json")
     assert set(first["versions"]) == {"opaq", "python", "numpy", "scipy", "numba"}
     shown = opaq("sweep", "plan.yaml", "--output", "out")

@@ -10,6 +10,7 @@ import pytest
 from opaq.cli import terminal_tables
 from opaq.cli.main import main
 from opaq.commands import COMMANDS
+from opaq.reports.layout import Page, TextTable, render_terminal
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,14 +45,15 @@ def test_a_terminal_gets_a_table_within_its_width(
 def test_no_color_and_dumb_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     on_terminal(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in terminal_tables.table(("a", "b"), [("x", "1")], numbers=(1,))
+    assert "\x1b" not in terminal_tables.render_page(Page("A.", (TextTable(("a", "b"), (("x", "1"),), (1,)),)))
     assert terminal_tables.on_terminal()
     monkeypatch.setenv("TERM", "dumb")
     assert not terminal_tables.on_terminal()
 
 
 def test_names_cannot_steer_the_terminal() -> None:
-    shown = terminal_tables.table(("[red]a", "b\x1b[31m"), [("[bold]x\n", "\x1b]0;t\x07")])
+    page = Page("", (TextTable(("[red]a", "b\x1b[31m"), (("[bold]x\n", "\x1b]0;t\x07"),)),))
+    shown = render_terminal(page)
     assert "\x1b[31m" not in shown
     assert "\x07" not in shown
     assert "[red]a" in plain(shown)

@@ -17,7 +17,7 @@ from opaq.errors import BudgetError, InputError
 from opaq.model.problem import Problem
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
-from opaq.reports.measurement_text import measurement_rows, measurement_to_dict
+from opaq.reports.text.measurement import measurement_rows
 from opaq.stop import INTERRUPTED, TIME_IS_UP, Stop, StoppedError
 
 GRID = opaq.load_problem("grid-last-state")
@@ -78,7 +78,7 @@ def test_what_kept_an_answer_from_being_exact_is_said(limits: dict[str, Any], li
     assert measured.exactness_limit.limit == limit
     if limit != "mode":  # the levels grow by 3, also those to come
         assert measured.exactness_limit.expected_nodes == pytest.approx((3**13 - 1) // 2, rel=1e-6)
-    told = measurement_to_dict(measured)["exactness_limit"]
+    told = measured.to_dict()["exactness_limit"]
     assert told["limit"] == limit
     assert told["advice"] in dict(measurement_rows(measured))["to be exact"]
 

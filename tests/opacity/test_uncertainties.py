@@ -33,7 +33,6 @@ from opaq.opacity.amount import Amount, bound_amount
 from opaq.opacity.exact import evaluate, gradient, hessian_vector
 from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
-from opaq.reports.measurement_text import measurement_to_dict
 from opaq.spec import problem_to_dict
 from random_problems import SECRETS, random_policy, random_problem
 from toys import Collisions
@@ -363,4 +362,4 @@ def test_a_new_one_is_a_class_and_a_line_in_the_registry(monkeypatch: pytest.Mon
     found = opaq.solve(problem, starts=2, workers=1)
     assert found.measurement.uncertainty.value > uniform.uncertainty.value - 1e-9
     assert found.status.name == "CONVERGED"
-    assert measurement_to_dict(found.measurement)["collisions"] == found.measurement.uncertainty.value
+    assert found.measurement.to_dict()["collisions"] == found.measurement.uncertainty.value

@@ -146,7 +146,7 @@ def test_a_policy_made_for_the_task_is_not_credited_to_the_algorithm() -> None:
     short = AlgorithmSettings(eta=1.0, kappa=0.2, iterations=600, samples=50)
     solution = QUICK.solve_by_paper(problem, short)
     own, fallback = experiments.paper_rows(solution)
-    last = solution.product.policy(solution.product.process.softmax(solution.starts[0].end.state.theta))
+    last = solution.product.policy(solution.product.process.softmax(solution.starts[0].result.end.state.theta))
     assert (own.source, own.status, own.feasible) == ("paper's algorithm", "completed", False)
     assert own.opacity == measure(problem, last).opacity.value
     assert own.expected_return == measure(problem, last).expected_return < 0.2

@@ -307,13 +307,13 @@ def test_names_with_slashes_change_no_answer(seed: int) -> None:
     expected, measured = opaq.measure(plain, policy), opaq.measure(problem, again)
     assert measured.opacity.value == pytest.approx(expected.opacity.value, abs=1e-12)
     for before, after in zip(replay(plain, policy, runs=20), replay(problem, again, runs=20), strict=True):
-        assert [new_name[one.observation] for one in before.moments] == [one.observation for one in after.moments]
-        for one, other in zip(before.moments, after.moments, strict=True):
-            assert other.posterior == pytest.approx(one.posterior, abs=1e-12)
-        seen_run = [moment.observation for moment in after.moments]
+        assert [new_name[one.observation] for one in before.steps] == [one.observation for one in after.steps]
+        for one, other in zip(before.steps, after.steps, strict=True):
+            assert other.belief == pytest.approx(one.belief, abs=1e-12)
+        seen_run = [moment.observation for moment in after.steps]
         (told,) = replay(problem, again, observations=seen_run)
-        assert told.moments[-1].posterior == pytest.approx(after.moments[-1].posterior, abs=1e-12)
-        assert after.moments[-1].posterior[after.secret] > 0
+        assert told.steps[-1].belief == pytest.approx(after.steps[-1].belief, abs=1e-12)
+        assert after.steps[-1].belief[after.secret] > 0
 
 
 def test_a_report_of_names_with_slashes() -> None:
@@ -375,8 +375,8 @@ def test_replayed_actions_follow_the_observations_shown() -> None:
     problem = heard_problem()
     policy = answering(problem)
     for run in replay(problem, policy, runs=200, seed=5):
-        assert [moment.action for moment in run.moments] == [moment.observation for moment in run.moments]
-        assert [sum(moment.posterior.values()) for moment in run.moments] == pytest.approx([1.0] * 4)
+        assert [moment.action for moment in run.steps] == [moment.observation for moment in run.steps]
+        assert [sum(moment.belief.values()) for moment in run.steps] == pytest.approx([1.0] * 4)
 
 
 def heard_problem() -> Problem:

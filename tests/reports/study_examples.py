@@ -6,13 +6,15 @@ import atexit
 import random
 import shutil
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import opaq
 from opaq.opacity.amount import Amount
-from opaq.reports.study_data import sweep_page_data
+from opaq.opacity.measure import with_opacity
+from opaq.reports.study_page import StudyPage
 from opaq.study.sweep.study import Study, StudyPoint
 from study.inline_executor import InlineExecutor
 
@@ -49,7 +51,7 @@ def many_points(count: int, *, seed: int = 0) -> dict[str, Any]:
     """Data of so many points, some of them failed, infeasible or not there yet."""
     rng = random.Random(seed)
     points = [_made_up(index, rng) for index in range(count)]
-    return sweep_page_data(Study(Path("study"), "made-up", tuple(points)))
+    return StudyPage.of_sweep(Study(Path("study"), "made-up", tuple(points))).to_dict()
 
 
 def _made_up(index: int, rng: random.Random) -> StudyPoint:
@@ -59,7 +61,7 @@ def _made_up(index: int, rng: random.Random) -> StudyPoint:
     status = ("converged", "converged", "converged", "infeasible", "failed", "")[index % 6]
     name = f"{index + 1:04}"
     if status in ("failed", ""):
-        return StudyPoint(name, parameters, status, error="out of memory" if status else "")
+        return StudyPoint(name, parameters, status, error="out of memory" if status else None)
     bits = 1 - asked * rng.random() - 1 / horizon
     return StudyPoint(
         name,
@@ -67,7 +69,7 @@ def _made_up(index: int, rng: random.Random) -> StudyPoint:
         status,
         opacity=Amount(bits, bits - 0.02, bits + 0.02, "interval"),
         expected_return=asked + rng.random(),
-        guess_error=bits / 3,
+        guess_error=Amount.exact(bits / 3),
         upper_bound=bits + 0.05,
         feasible=status == "converged",
         seconds=9 * rng.random(),
@@ -77,52 +79,63 @@ def _made_up(index: int, rng: random.Random) -> StudyPoint:
 def hostile_data() -> dict[str, Any]:
     """Points, parameters, values and errors that try to be markup."""
     points = tuple(_hostile(index, name) for index, name in enumerate(HOSTILE))
-    return sweep_page_data(Study(Path("study"), HOSTILE[1], points))
+    return StudyPage.of_sweep(Study(Path("study"), HOSTILE[1], points)).to_dict()
 
 
 def _hostile(index: int, name: str) -> StudyPoint:
     parameters = {HOSTILE[0]: name, "horizon": index}
     if index % 2:
         return StudyPoint(name, parameters, "failed", error=f"{name}\n{name}")
-    figures = {"expected_return": float(index), "guess_error": 0.1, "feasible": True, "seconds": 1.0}
+    figures = {"expected_return": float(index), "guess_error": Amount.exact(0.1), "feasible": True, "seconds": 1.0}
     return StudyPoint(name, parameters, "converged", opacity=Amount(0.5, 0.5, 0.5, "exact"), **figures)
 
 
-def front_of(of: str, *, minimise: bool = False, values: tuple[float, ...] = (1.0, 0.4)) -> dict[str, Any]:
-    """A made-up front as a command prints it, about any uncertainty."""
-
-    def amount(value: float) -> dict[str, Any]:
-        return {"value": value, "lower": value, "upper": value, "method": "exact"}
-
-    points = [
-        {
-            "threshold": None,
-            "value": 1.6e-14 + index,
-            "return": 1.6e-14 + index,
-            "opacity": amount(0.123),
-            "uncertainty": amount(value),
-            "guess_error": 0.2,
-            "slope": None,
-            "bound": None,
-            "seconds": 1.0,
-            "status": "converged",
-            "feasible": True,
-            "carried": False,
-        }
-        for index, value in enumerate(values)
-    ]
-    head = {"problem": "yard", "against": "return", "policy_class": "state", "of": of, "minimise": minimise}
-    rest = {"largest": 1.0, "interrupted": False, "complete": True, "concave_by_theory": False}
-    return head | rest | {"points": points}
+@cache
+def _measured() -> opaq.Measurement:
+    return opaq.measure("two-sink", sequences=0)
 
 
-def unsure_front() -> dict[str, Any]:
-    """A front whose points are estimated, in an interval that says nothing, and exact."""
-    front = front_of("opacity", values=(0.6, 0.5, 0.4))
-    amounts = (
-        {"value": 0.6, "lower": 0.0, "upper": 1.5, "method": "sampled", "standard_error": 0.02},
-        {"value": 0.75, "lower": 0.0, "upper": 1.5, "method": "interval"},
-        {"value": 0.4, "lower": 0.4, "upper": 0.4, "method": "exact"},
+def front_of(of: str, *, minimise: bool = False, values: tuple[float | Amount, ...] = (1.0, 0.4)) -> opaq.Frontier:
+    """A made-up front about any uncertainty."""
+    known = {"guesswork": opaq.Guesswork(), "opacity": opaq.Shannon()}
+    loss = opaq.ExpectedLoss.of({"guess": {"yes": 1.0}, "other": {"no": 1.0}})
+    target = opaq.Target.of_task(known.get(of, loss), minimise=minimise)
+    points = []
+    for index, value in enumerate(values):
+        amount = value if isinstance(value, Amount) else Amount.exact(value)
+        measurement = with_opacity(_measured(), amount if of == "opacity" else Amount.exact(0.123))
+        measurement = replace(measurement, objective=replace(target, amount=amount), expected_return=1.6e-14 + index)
+        points.append(
+            opaq.FrontierPoint(
+                threshold=None,
+                value=1.6e-14 + index,
+                measurement=measurement,
+                policy=opaq.Policy(opaq.PolicyClass(), {}),
+                slope=None,
+                status=opaq.Status.CONVERGED,
+                status_text="",
+                seconds=1.0,
+            )
+        )
+    return opaq.Frontier(
+        problem="yard",
+        against="return",
+        policy_class="state",
+        objective=target,
+        largest=1.0,
+        points=tuple(points),
+        concave_by_theory=False,
+        seed=0,
+        seconds=1.0,
     )
-    points = [dict(point) | {"opacity": each} for point, each in zip(front["points"], amounts, strict=True)]
-    return front | {"points": points}
+
+
+def unsure_front() -> opaq.Frontier:
+    """A front whose points are estimated, in an interval that says nothing, and exact."""
+    values = (Amount(0.6, 0.0, 1.5, "sampled", 0.02), Amount(0.75, 0.0, 1.5, "interval"), Amount.exact(0.4))
+    return front_of("opacity", values=values)
+
+
+def front_page_data(front: opaq.Frontier) -> dict[str, Any]:
+    """What stands in the page of a front."""
+    return StudyPage.of_front(front).to_dict()

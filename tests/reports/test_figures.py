@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import struct
 import subprocess
 import sys
@@ -19,11 +20,11 @@ from matplotlib.quiver import Quiver
 from matplotlib.text import Text
 
 import opaq
-from opaq.reports.comparison_text import comparison_to_dict
+from opaq.opacity.measure import with_opacity
 from opaq.reports.figures.axes import Chart, LevelLine, Line, directions, plot_charts
 from opaq.reports.figures.style import ENDINGS, figure_bytes, figure_text
 from opaq.reports.grid import GridView
-from opaq.reports.solution_text import solution_to_dict
+from reports.study_examples import front_of
 
 GRID = "grid-last-state-4"
 ODD = [
@@ -275,17 +276,17 @@ def test_beliefs_are_those_of_the_replay() -> None:
     run = opaq.replay("graph", runs=4, seed=7)[3]
     figure = opaq.plot_beliefs("graph", run=4, seed=7)
     (mesh,) = [each for each in artists(figure, QuadMesh) if each.axes is figure.axes[0]]
-    values = list(run.moments[0].posterior)
-    expected = [[moment.posterior[value] for moment in run.moments] for value in values]
+    values = list(run.steps[0].belief)
+    expected = [[moment.belief[value] for moment in run.steps] for value in values]
     assert np.asarray(mesh.get_array()) == pytest.approx(np.array(expected))
     above = figure.axes[0].child_axes[0]
-    assert [label.get_text() for label in above.get_xticklabels()] == [moment.observation for moment in run.moments]
+    assert [label.get_text() for label in above.get_xticklabels()] == [moment.observation for moment in run.steps]
     (frame,) = figure.axes[0].patches
-    assert (frame.get_y(), frame.get_width()) == (values.index(run.secret), len(run.moments))
+    assert (frame.get_y(), frame.get_width()) == (values.index(run.secret), len(run.steps))
 
 
 def test_beliefs_of_what_was_seen_mark_nothing_as_true() -> None:
-    seen = [moment.observation for moment in opaq.replay("graph", runs=1)[0].moments[:3]]
+    seen = [moment.observation for moment in opaq.replay("graph", runs=1)[0].steps[:3]]
     figure = opaq.plot_beliefs("graph", observations=seen)
     assert len(figure.axes[0].patches) == 0
     assert figure.axes[0].get_xlabel() == "time"
@@ -306,11 +307,11 @@ def test_beliefs_over_cells_follow_the_agent() -> None:
         (mesh,) = [each for each in axes.collections if type(each) is QuadMesh]
         board = np.asarray(mesh.get_array().filled(0))
         assert board.sum() == pytest.approx(1.0)
-        column, row = view.cells[problem.mdp.state_index()[run.moments[time].state]]
+        column, row = view.cells[problem.mdp.state_index()[run.steps[time].state]]
         assert board[row, column] > 0
         agent = axes.get_lines()[-1]
         assert (agent.get_xdata()[0], agent.get_ydata()[0]) == (column, row)
-        assert run.moments[time].observation in axes.get_title()
+        assert run.steps[time].observation in axes.get_title()
     start = boards[0].collections[0].get_array().filled(0)
     assert np.flatnonzero(start[:, 0]).size == np.count_nonzero(start)  # runs begin in the first column
 
@@ -341,15 +342,15 @@ def test_many_values_are_put_together() -> None:
 def test_a_trace_is_the_solvers_own(solution: opaq.Solution) -> None:
     figure = opaq.plot_trace(solution)
     score, earned, price = figure.axes
-    assert score.get_lines()[0].get_ydata().tolist() == [step.score for step in solution.trace]
+    assert score.get_lines()[0].get_ydata().tolist() == [step.value for step in solution.trace]
     threshold = solution.measurement.threshold
     assert earned.get_lines()[0].get_ydata().tolist() == [step.slack[0] + threshold for step in solution.trace]
     assert price.get_lines()[0].get_ydata().tolist() == [step.multipliers[0] for step in solution.trace]
-    assert figure_bytes(figure, ".svg") == figure_bytes(opaq.plot_trace(solution_to_dict(solution)), ".svg")
-    with pytest.raises(opaq.InputError, match="objective: is missing; give the answer of a solve"):
+    assert figure_bytes(figure, ".svg") == figure_bytes(opaq.plot_trace(solution.to_dict()), ".svg")
+    with pytest.raises(opaq.InputError, match="is no solution; give what opaq solve prints as JSON"):
         opaq.plot_trace({"opacity": 1})
-    with pytest.raises(opaq.InputError, match="does not read as the answer of a solve"):
-        opaq.plot_trace(solution_to_dict(solution) | {"trace": [3]})
+    with pytest.raises(opaq.InputError, match=r"trace\[0\]: is 3, not a mapping; give what opaq solve prints as JSON"):
+        opaq.plot_trace(solution.to_dict() | {"trace": [3]})
 
 
 @pytest.mark.parametrize("point", [(float("nan"), 1.0), (0.0, float("inf"))])
@@ -374,36 +375,36 @@ def test_sensors_that_share_a_cell_stand_side_by_side() -> None:
 
 
 def test_without_requirements_there_is_the_opacity_alone(solution: opaq.Solution) -> None:
-    free = {"iteration": 1, "opacity": 0.5, "slack": [], "multipliers": []}
-    asked = {"name": "return", "value": 0.0, "threshold": None, "holds": True}
-    answer = solution_to_dict(solution) | {"trace": [free, free | {"iteration": 2}], "requirements": [asked]}
+    free = {"iteration": 1, "value": 0.5, "slack": [], "multipliers": []}
+    asked = {"name": "return", "value": 0.0, "threshold": None}
+    answer = solution.to_dict() | {"trace": [free, free | {"iteration": 2}], "requirements": [asked]}
     figure = opaq.plot_trace(answer)
     assert [axes.get_ylabel() for axes in figure.axes] == ["opacity (bits)"]
     assert figure.axes[0].get_lines()[0].get_ydata().tolist() == [0.5, 0.5]
     with pytest.raises(opaq.InputError) as refused:
-        opaq.plot_trace(answer | {"trace": [free | {"opacity": None}]})
+        opaq.plot_trace(answer | {"trace": [free | {"value": None}]})
     assert "float()" not in str(refused.value)
 
 
 def test_a_ladder_and_its_bound(comparison: opaq.Comparison) -> None:
-    certified = replace(comparison, bound=0.60001)
+    certified = replace(comparison, upper_bound=0.60001)
     figure = opaq.plot_comparison(certified)
     values = [rung.measurement.opacity.value for rung in comparison.rungs]
     marks = [line.get_xdata()[0] for line in figure.axes[0].get_lines() if line.get_marker() == "o"]
     assert marks == values
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["state", "state, time"]
     assert "no policy exceeds 0.6001" in words(figure)  # rounded up: still a bound
-    assert figure_bytes(figure, ".svg") == figure_bytes(opaq.plot_comparison(comparison_to_dict(certified)), ".svg")
+    assert figure_bytes(figure, ".svg") == figure_bytes(opaq.plot_comparison(certified.to_dict()), ".svg")
     assert not any("exceeds" in word for word in words(opaq.plot_comparison(comparison)))
     certificate = opaq.certify("two-sink", comparison.rungs[1].policy, time_limit=5.0)
     *_, bound = opaq.plot_comparison(comparison, certificate).axes[0].get_lines()
     assert set(bound.get_xdata()) == {certificate.upper_bound}
-    with pytest.raises(opaq.InputError, match="of: is missing; give the answer of a comparison"):
+    with pytest.raises(opaq.InputError, match="is no comparison; give what opaq compare prints as JSON"):
         opaq.plot_comparison({})
 
 
 def test_a_class_that_misses_the_task_is_hollow(comparison: opaq.Comparison) -> None:
-    answer = comparison_to_dict(comparison)
+    answer = comparison.to_dict()
     answer["classes"][0]["feasible"] = False
     figure = opaq.plot_comparison(answer)
     faces = [line.get_markerfacecolor() for line in figure.axes[0].get_lines() if line.get_marker() == "o"]
@@ -418,8 +419,7 @@ POINTS = [(0.4, 0.6, 0.65, -1.5), (0.0, 1.0, 1.0, -0.5), (0.2, 0.9, None, None)]
     "points",
     [
         POINTS,
-        [dict(zip(("return", "opacity", "bound", "slope"), point, strict=True)) for point in POINTS],
-        {"points": [{"return": e, "opacity": {"value": o}, "upper_bound": b, "slope": s} for e, o, b, s in POINTS]},
+        [dict(zip(("return", "opacity", "upper_bound", "slope"), point, strict=True)) for point in POINTS],
     ],
 )
 def test_a_front_from_tuples_and_mappings(points: Any) -> None:
@@ -434,12 +434,12 @@ def test_a_front_from_tuples_and_mappings(points: Any) -> None:
 
 
 def test_a_front_is_drawn_on_its_own_axes() -> None:
-    amount = {"value": 1.5, "lower": 1.5, "upper": 1.5, "method": "exact"}
-    point = {"value": -2.0, "return": 0.4, "opacity": {"value": 0.9}, "uncertainty": amount, "bound": None, "slope": -1}
-    figure = opaq.plot_frontier({"against": "fuel", "of": "guesswork", "points": [point]})
-    axes = figure.axes[0]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("fuel", "guesswork (guesses)")
-    assert axes.get_lines()[0].get_xydata().tolist() == [[-2.0, 1.5]]
+    front = front_of("guesswork", values=(1.5,))
+    front = replace(front, against="fuel", points=tuple(replace(point, value=-2.0) for point in front.points))
+    for stated in (front, json.loads(json.dumps(front.to_dict()))):
+        axes = opaq.plot_frontier(stated).axes[0]
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("fuel", "guesswork (guesses)")
+        assert axes.get_lines()[0].get_xydata().tolist() == [[-2.0, 1.5]]
 
 
 def test_a_front_needs_points() -> None:
@@ -466,9 +466,9 @@ UNSURE = {
 
 
 def test_bars_of_a_front_are_errors_or_intervals_never_the_whole_range() -> None:
-    points = [{"return": index, "opacity": dataclasses.asdict(amount)} for index, amount in enumerate(UNSURE.values())]
     for minimise, proven in ((False, 0.2), (True, 1.0)):
-        line, *bars = opaq.plot_frontier({"points": points, "minimise": minimise}).axes[0].get_lines()
+        front = front_of("opacity", minimise=minimise, values=tuple(UNSURE.values()))
+        line, *bars = opaq.plot_frontier(front).axes[0].get_lines()
         assert list(line.get_ydata()) == pytest.approx([0.6, proven, 0.4])  # no middle of an interval
         assert [list(bar.get_ydata()) for bar in bars] == [pytest.approx([0.58, 0.62]), pytest.approx([0.2, 1.0])]
 
@@ -476,7 +476,7 @@ def test_bars_of_a_front_are_errors_or_intervals_never_the_whole_range() -> None
 def test_bars_of_classes_are_errors_or_intervals_never_the_whole_range() -> None:
     comparison = opaq.compare("two-sink", classes=["state", "state,time", "memory:2"], starts=1)
     rungs = tuple(
-        dataclasses.replace(rung, measurement=dataclasses.replace(rung.measurement, opacity=amount, uncertainty=amount))
+        dataclasses.replace(rung, measurement=with_opacity(rung.measurement, amount))
         for rung, amount in zip(comparison.rungs, UNSURE.values(), strict=True)
     )
     figure = opaq.plot_comparison(dataclasses.replace(comparison, rungs=rungs))

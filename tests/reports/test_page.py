@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 from typing import Any
@@ -17,7 +18,9 @@ import pytest
 
 import opaq
 from opaq.opacity.filtering import filter_states
-from opaq.reports.page.cards import cards, figure, percent
+from opaq.opacity.measure import with_opacity
+from opaq.reports.numbers import page_number, page_percent
+from opaq.reports.page.cards import Card, cards
 from opaq.reports.page.render import embed_json, render_report
 from opaq.simulation.runs import compile_for_policy
 from reports.page_examples import EXAMPLES, HOSTILE, Example, graph_example, hostile_example
@@ -131,55 +134,57 @@ def test_data_of_the_future_need_no_key_we_know() -> None:
     assert "data of version 9" in Outline(render_report({"format": "opaq-report", "version": 9})).text
 
 
+def read(graph: Example) -> tuple[opaq.Measurement, opaq.Certificate]:
+    """What the page of the graph is about."""
+    measured = graph.data["measurement"]
+    return opaq.Measurement.from_dict(measured), opaq.Certificate.from_dict(measured | graph.data["certificate"])
+
+
 def test_the_cards_say_what_was_measured(graph: Example) -> None:
-    opacity, error, reward, gap = cards(graph.data)
-    measurement, certificate = graph.data["measurement"], graph.data["certificate"]
-    assert opacity["value"] == f"{measurement['opacity']['value']:.3f}"
-    assert opacity["how"] == "exact"
-    assert error["value"] == f"{100 * measurement['guess_error']:.1f}%"
-    assert (reward["state"], reward["notes"][0]["text"]) == ("good", "meets the threshold 0.200")
-    assert gap["value"] == f"≤ {certificate['gap']:.4f}"
-    bound = float(gap["notes"][0]["text"].split()[3])
-    assert certificate["upper_bound"] <= bound <= certificate["upper_bound"] + 1e-4
-    assert cards(graph.data | {"certificate": None})[-1]["title"] == "Leakage"
+    measurement, certificate = read(graph)
+    opacity, error, reward, gap = cards(measurement, certificate)
+    assert opacity.value == f"{measurement.opacity.value:.3f}"
+    assert opacity.how == "exact"
+    assert error.value == f"{100 * measurement.guess_error.value:.1f}%"
+    assert (reward.state, reward.notes[0].text) == ("good", "meets the threshold 0.200")
+    assert gap.value == f"≤ {certificate.gap:.4f}"
+    bound = float(gap.notes[0].text.split()[3])
+    assert certificate.upper_bound <= bound <= certificate.upper_bound + 1e-4
+    assert cards(measurement, None)[-1].title == "Leakage"
+    assert opacity.value in render_report(graph.data)
 
 
 def test_the_card_of_a_certificate_names_its_pair_of_numbers(graph: Example) -> None:
-    stated = {
-        "upper_bound": 1.0,
-        "gap": 0.53,
-        "relative_gap": 0.53,
-        "of": "opacity",
-        "status_text": "",
-        "is_trivial": True,
-    }
+    measurement, certificate = read(graph)
 
-    def notes(**changes: Any) -> list[str]:
-        *_, card = cards(graph.data | {"certificate": stated | changes})
-        return [note["text"] for note in card["notes"]]
+    def notes(reached: float, trivial: float) -> list[str]:
+        shown = with_opacity(measurement, opaq.Amount.exact(reached))
+        stated = replace(certificate, measurement=shown, upper_bound=1.0, trivial_bound=trivial)
+        *_, card = cards(shown, stated)
+        return [note.text for note in card.notes]
 
-    assert notes() == [
+    assert notes(0.47, 1.0) == [
         "no policy exceeds 1.0000 bits",
         "the trivial bound: no secret with as many values exceeds it",
         "this one is proven to reach 0.4700, at most 53% below that",
     ]
-    assert notes(gap=1.0, relative_gap=1.0, is_trivial=False) == ["no policy exceeds 1.0000 bits"]
+    assert notes(0.0, 2.0) == ["no policy exceeds 1.0000 bits"]
+
+
+def card_of(measurement: opaq.Measurement, *requirements: opaq.RequirementResult, **changes: Any) -> Card:
+    return cards(replace(measurement, requirements=requirements, **changes), None)[2]
 
 
 def test_a_missed_threshold_is_marked(graph: Example) -> None:
-    missed = {"name": "return", "value": 0.1, "threshold": 0.2, "holds": False}
-    card = cards(graph.data | {"measurement": graph.data["measurement"] | {"requirements": [missed]}})[2]
-    assert (card["state"], card["notes"][0]["text"]) == ("bad", "misses the threshold 0.200")
+    card = card_of(read(graph)[0], opaq.RequirementResult("return", 0.1, 0.2))
+    assert (card.state, card.notes[0].text) == ("bad", "misses the threshold 0.200")
 
 
 def test_a_task_without_a_return_has_a_card(graph: Example) -> None:
-    reach = {"name": "probability of reaching harbour", "value": 0.978, "threshold": 0.9, "holds": True}
-    change = {"requirements": [{"name": "return", "value": 0, "threshold": None, "holds": True}, reach]}
-    card = cards(graph.data | {"measurement": graph.data["measurement"] | change | {"threshold": None}})[2]
-    assert (card["title"], card["value"], card["state"]) == ("Task", "met", "good")
-    assert [note["text"] for note in card["notes"]] == [
-        "probability of reaching harbour 0.978 meets the threshold 0.900"
-    ]
+    reach = opaq.RequirementResult("probability of reaching harbour", 0.978, 0.9)
+    card = card_of(read(graph)[0], opaq.RequirementResult("return", 0.0, None), reach, threshold=None)
+    assert (card.title, card.value, card.state) == ("Task", "met", "good")
+    assert [note.text for note in card.notes] == ["probability of reaching harbour 0.978 meets the threshold 0.900"]
 
 
 @pytest.mark.parametrize(
@@ -187,14 +192,14 @@ def test_a_task_without_a_return_has_a_card(graph: Example) -> None:
     [(0.9669, "0.967"), (1e-9, "0"), (2.34e-5, "2.3 × 10⁻⁵"), (-1.5, "−1.500"), (math.inf, "∞"), (1234.5, "1,234.500")],
 )
 def test_figures(value: float, text: str) -> None:
-    assert figure(value) == text
+    assert page_number(value) == text
 
 
 @pytest.mark.parametrize(
     ("share", "text"), [(0, "0%"), (1e-6, "<0.1%"), (0.4631, "46.3%"), (0.99999, ">99.9%"), (1, "100%")]
 )
 def test_shares_are_not_rounded_to_certainty(share: float, text: str) -> None:
-    assert percent(share) == text
+    assert page_percent(share) == text
 
 
 def test_templates_are_loaded_only_when_a_page_is_made() -> None:

@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 
 import opaq
+from opaq.codec import encode
 from opaq.opacity import over_time
 from opaq.opacity.measure import measure_product
-from opaq.reports import report_page
-from opaq.reports.certificate_text import certificate_to_dict
-from opaq.reports.comparison_text import comparison_to_dict
-from opaq.reports.measurement_text import amount_to_dict
+from opaq.reports.answers import GivenAnswers
+from opaq.reports.limits import ReportLimits
 from opaq.reports.model_picture import graph_layout
-from opaq.reports.report_limits import ReportLimits
-from opaq.reports.solution_text import solution_to_dict
+from opaq.reports.page.render import render_report
+from opaq.reports.report_data import ReportInputs, report_data
 
 
 class _Embedded(HTMLParser):
@@ -65,7 +64,7 @@ def test_the_page_holds_the_data(name: str) -> None:
     assert data == made.data
     assert (data["format"], data["version"], data["kind"]) == ("opaq-report", 1, "problem")
     assert data["title"] == data["problem"] == name
-    assert data["opacity"] == amount_to_dict(opaq.measure(name).opacity)
+    assert data["opacity"] == encode(opaq.measure(name).opacity)
     assert data["question"].endswith("?")
     assert data["problem_text"] == opaq.scenario_text(name)
     assert data["policy"]["given"] is False
@@ -145,7 +144,7 @@ def test_what_is_known_exactly_is_not_estimated(monkeypatch: pytest.MonkeyPatch)
     data = opaq.report(problem).data
     posteriors, over = data["posteriors"], data["over_time"]
     assert (posteriors["method"], posteriors["samples"]) == ("estimate", 1000)
-    exact = data["measurement"]["intervals"]["guess_error"]
+    exact = data["measurement"]["guess_error"]
     assert exact["method"] == "exact"
     assert (posteriors["wrong"], posteriors["wrong_method"]) == (exact["value"], "exact")
     assert (over["method"], over["samples"]) == ("estimate", 1000)
@@ -156,20 +155,19 @@ def test_what_is_known_exactly_is_not_estimated(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("tighter", ["certificate", "comparison"])
 def test_one_page_has_one_bound(tighter: str) -> None:
     problem = opaq.load_problem("graph-published")
-    scope = "any policy that does not see the observations, whatever it remembers"
     bounds = {"certificate": 1.6, "comparison": 1.6} | {tighter: 1.5}
-    certificate: dict[str, Any] = {"problem": problem.name, "of": "opacity", "status": "converged", "status_text": "x"}
-    certificate |= {"upper_bound": bounds["certificate"], "scope": scope, "ladder": []}
-    comparison: dict[str, Any] = {"problem": problem.name, "of": "opacity", "classes": [], "unreached": []}
-    comparison |= {"bound": bounds["comparison"], "bound_scope": scope}
+    certificate = replace(opaq.certify(problem, time_limit=0.5), upper_bound=bounds["certificate"])
+    objective = opaq.Target("maximise", opaq.Shannon())
+    comparison = opaq.Comparison(problem.name, objective, (), (), seed=0, seconds=0.0)
+    comparison = replace(comparison, upper_bound=bounds["comparison"], scope=certificate.scope)
     data = opaq.report(problem, certificate=certificate, comparison=comparison, runs=1).data
-    assert (data["certificate"]["upper_bound"], data["comparison"]["bound"]) == (1.5, 1.5)
+    assert (data["certificate"]["upper_bound"], data["comparison"]["upper_bound"]) == (1.5, 1.5)
     assert "exceeds 1.5 bits" in data["answer"] or "exceeds 1.5000 bits" in data["answer"]
     assert ("comparison" in data["certificate"]["status_text"]) == (tighter == "comparison")
     assert data["certificate"]["gap"] == pytest.approx(1.5 - data["opacity"]["value"])
-    comparison["bound_scope"] = "any policy at all"  # another claim: both stay
+    comparison = replace(comparison, scope="any policy at all")  # another claim: both stay
     data = opaq.report(problem, certificate=certificate, comparison=comparison, runs=1).data
-    assert (data["certificate"]["upper_bound"], data["comparison"]["bound"]) == (*bounds.values(),)
+    assert (data["certificate"]["upper_bound"], data["comparison"]["upper_bound"]) == (*bounds.values(),)
 
 
 def test_a_long_problem_file_is_left_out_with_a_reason() -> None:
@@ -241,9 +239,7 @@ COMPARISON = opaq.compare("two-sink", classes=["state", "state, time"], starts=1
 
 def test_answers_beside_the_measurement_as_objects_and_as_json() -> None:
     objects = opaq.report("two-sink", solution=SOLUTION, certificate=CERTIFICATE, comparison=COMPARISON).data
-    texts = json.loads(
-        json.dumps([solution_to_dict(SOLUTION), certificate_to_dict(CERTIFICATE), comparison_to_dict(COMPARISON)])
-    )
+    texts = json.loads(json.dumps([SOLUTION.to_dict(), CERTIFICATE.to_dict(), COMPARISON.to_dict()]))
     plain = opaq.report("two-sink", SOLUTION.policy, solution=texts[0], certificate=texts[1], comparison=texts[2]).data
     for key in ("certificate", "comparison", "runs", "answer", "model", "policy"):
         assert json.loads(json.dumps(objects[key])) == json.loads(json.dumps(plain[key])), key
@@ -254,18 +250,20 @@ def test_answers_beside_the_measurement_as_objects_and_as_json() -> None:
     assert objects["certificate"]["ladder"]
     assert [rung["class"] for rung in objects["comparison"]["classes"]] == ["state", "state, time"]
     assert "no policy that meets the task exceeds" in objects["answer"]
-    assert objects["opacity"] == amount_to_dict(SOLUTION.measurement.opacity)
+    assert objects["opacity"] == encode(SOLUTION.measurement.opacity)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"solution": solution_to_dict(SOLUTION)}, "solution: is about another policy"),
-        ({"solution": solution_to_dict(SOLUTION) | {"problem": "x"}}, "solution: is about the problem 'x'"),
-        ({"solution": {"opacity": 3}}, "solution: is no solution: opacity, status"),
-        ({"certificate": certificate_to_dict(CERTIFICATE) | {"ladder": [1]}}, "certificate: is no certificate: ladder"),
+        ({"solution": SOLUTION.to_dict()}, "solution: is about another policy"),
+        ({"solution": SOLUTION.to_dict() | {"problem": "x"}}, "solution: is about the problem 'x'"),
+        ({"solution": {"opacity": 3}}, "solution: is no solution; give what opaq solve prints as JSON"),
+        ({"solution": SOLUTION.to_dict() | {"opacity": 3}}, "solution.opacity: is 3, not a mapping"),
+        ({"certificate": CERTIFICATE.to_dict() | {"ladder": [1]}}, "certificate.ladder[0]: is 1, not a mapping"),
         ({"certificate": replace(CERTIFICATE, problem="y")}, "certificate: is about the problem 'y', not 'two-sink'"),
-        ({"comparison": {"classes": [], "unreached": "no"}}, "comparison: is no comparison: unreached is missing"),
+        ({"comparison": COMPARISON.to_dict() | {"unreached": "no"}}, "comparison.unreached: is 'no', not a list"),
+        ({"comparison": 3}, "comparison: is of the type int; give what opaq compare found, an object or its JSON"),
         ({"policy": opaq.Policy(opaq.PolicyClass(), {}), "solution": SOLUTION}, "policy: is not that of the solution"),
         ({"runs": 0}, "runs: is 0"),
         ({"time": -1}, "time: is -1"),
@@ -386,11 +384,9 @@ def test_large_beliefs_are_cut_and_say_so() -> None:
 def _limited(problem: opaq.Problem, limits: ReportLimits) -> dict[str, Any]:
     """The data of a report with limits of its own."""
     product = opaq.compile_problem(problem)
-    answers = report_page.GivenAnswers()
-    inputs = report_page.ReportInputs(
-        product, product.policy_vector(None), None, opaq.measure(problem), answers, "text"
-    )
-    return report_page.report_data(inputs, limits=limits)
+    answers = GivenAnswers()
+    inputs = ReportInputs(product, product.policy_vector(None), None, opaq.measure(problem), answers, "text")
+    return report_data(inputs, limits=limits)
 
 
 def test_long_runs_are_cut_and_policies_by_time_left_out() -> None:
@@ -413,9 +409,9 @@ def test_a_large_model_gives_a_page_of_a_few_megabytes(grid: bool) -> None:
     measurement = measure_product(product, pi, mode="sampled", samples=20)
     stop = opaq.Stop()
     stop.request()
-    inputs = report_page.ReportInputs(product, pi, None, measurement, report_page.GivenAnswers(), "")
-    data = report_page.report_data(inputs, stop=stop)
-    html = report_page.render_report(data)
+    inputs = ReportInputs(product, pi, None, measurement, GivenAnswers(), "")
+    data = report_data(inputs, stop=stop)
+    html = render_report(data)
     assert len(html.encode()) < 4_500_000  # the page's own style and script take some more
     assert data["over_time"] is None
     assert data["model"]["kind"] == ("grid" if grid else "table")

@@ -9,12 +9,13 @@ import pytest
 
 import opaq
 from opaq.opacity.amount import Amount
-from opaq.reports.certificate_text import certificate_sentence, certificate_to_dict
-from opaq.reports.comparison_text import comparison_sentence
-from opaq.reports.measurement_text import measurement_rows, measurement_to_dict
-from opaq.reports.notebook import certificate_html
+from opaq.opacity.measure import with_opacity
+from opaq.reports.notebook import notebook_html
 from opaq.reports.page.cards import cards
-from opaq.reports.sentences import answer_sentence, question_sentence, secret_label
+from opaq.reports.text.certificate import certificate_sentence
+from opaq.reports.text.comparison import comparison_sentence
+from opaq.reports.text.measurement import measurement_rows
+from opaq.reports.text.sentences import answer_sentence, question_sentence, secret_label
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_the_answer_says_bits_guesses_return_and_proof() -> None:
     assert "meets the threshold 0" in plain
     proven = answer_sentence(solution.measurement, certificate)
     assert "no policy that meets the task exceeds 0.5515 bits, so that this one is proven optimal to within" in proven
-    assert proven == answer_sentence(solution.measurement, certificate_to_dict(certificate))
+    assert proven == answer_sentence(solution.measurement, opaq.Certificate.from_dict(certificate.to_dict()))
 
 
 UNSURE = {
@@ -151,7 +152,7 @@ def certified(reached: opaq.Amount, *, bound: float, trivial: float) -> opaq.Cer
     problem = opaq.load_problem("two-sink")
     certificate = opaq.certify(problem, opaq.solve(problem, starts=1).policy, time_limit=1.0)
     assert certificate.trivial_bound == pytest.approx(1.0)
-    measurement = dataclasses.replace(certificate.measurement, opacity=reached, uncertainty=reached)
+    measurement = with_opacity(certificate.measurement, reached)
     return dataclasses.replace(certificate, measurement=measurement, upper_bound=bound, trivial_bound=trivial)
 
 
@@ -161,11 +162,11 @@ def said_of(certificate: opaq.Certificate) -> list[str]:
     (rung,) = comparison.rungs
     trivial = certificate.is_trivial
     rungs = (dataclasses.replace(rung, measurement=certificate.measurement),)
-    bounded = dataclasses.replace(comparison, rungs=rungs, bound=certificate.upper_bound, bound_is_trivial=trivial)
+    bounded = dataclasses.replace(comparison, rungs=rungs, upper_bound=certificate.upper_bound, is_trivial=trivial)
     return [
         certificate_sentence(certificate),
-        answer_sentence(certificate.measurement, certificate_to_dict(certificate)),
-        certificate_html(certificate),
+        answer_sentence(certificate.measurement, certificate),
+        notebook_html(certificate),
         comparison_sentence(bounded).replace("it is", "this one is"),
     ]
 
@@ -193,19 +194,18 @@ def test_the_middle_of_an_interval_is_no_finding() -> None:
 
 def test_the_figures_of_a_page_show_intervals_as_such() -> None:
     changes = {name: Amount.between(0.0, 0.5) for name in ("opacity", "guess_error", "leakage")}
-    data = {"measurement": measurement_to_dict(replace(opaq.measure("two-sink"), **changes))}
-    shown = {card["title"]: card for card in cards(data)}
-    assert shown["Opacity"]["value"] == shown["Leakage"]["value"] == "0 to 0.500"
-    assert shown["Guess error"]["value"] == "0% to 50.0%"
-    assert shown["Opacity"]["gauge"]["filled"] == shown["Guess error"]["gauge"]["filled"] == 0.0
+    shown = {card.title: card for card in cards(replace(opaq.measure("two-sink"), **changes), None)}
+    assert shown["Opacity"].value == shown["Leakage"].value == "0 to 0.500"
+    assert shown["Guess error"].value == "0% to 50.0%"
+    assert shown["Opacity"].gauge.filled == shown["Guess error"].gauge.filled == 0.0
 
 
 def test_a_secret_that_is_known_is_no_answer() -> None:
     known = opaq.measure(spec(secret={"last_state": "a"}))
     assert answer_sentence(known) == "There is nothing to hide: the secret is “no” in every run of this policy."
     assert "there is nothing to hide" in dict(measurement_rows(known))["of at most"]
-    told = measurement_to_dict(known)["warnings"]
+    told = known.to_dict()["warnings"]
     assert told == ["the secret is 'no' in every run of this policy: there is nothing to hide"]
-    assert measurement_to_dict(opaq.measure("two-sink"))["warnings"] == []
+    assert opaq.measure("two-sink").to_dict()["warnings"] == []
     nearly = replace(known, secret_distribution={"no": 1.0, "yes": 1e-16})
     assert "in all but 1e-16 of the runs of this policy" in answer_sentence(nearly)

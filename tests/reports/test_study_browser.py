@@ -11,11 +11,11 @@ import pytest
 
 import opaq
 from opaq.reports.page.render import render_study
-from opaq.reports.study_data import front_page_data
 from reports.study_examples import (
     HOSTILE,
     example_study,
     front_of,
+    front_page_data,
     hostile_data,
     many_points,
     temporary_folder,
@@ -140,7 +140,7 @@ FILTERS: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
     ("horizon = 8", lambda point: point["parameters"]["horizon"] == 8),
     ("horizon=8 opacity>0.8", lambda point: point["parameters"]["horizon"] == 8 and bits(point) > 0.8),
     ("return_at_least <= 0.2", lambda point: point["parameters"]["task.return_at_least"] <= 0.2),
-    ("guess_error < 0.25", lambda point: point["opacity"] and point["guess_error"] < 0.25),
+    ("guess_error < 0.25", lambda point: point["opacity"] and point["guess_error"]["value"] < 0.25),
     ("status != failed", lambda point: point["status"] != "failed"),
     ("memory", lambda point: point["status"] == "failed"),
     ('"no result" ', lambda point: point["status"] == ""),

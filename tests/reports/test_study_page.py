@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import opaq
-from opaq.errors import InputError
+from opaq.codec import decode
+from opaq.errors import Faults, InputError
 from opaq.opacity.amount import Amount
-from opaq.reports.frontier_text import frontier_to_dict
+from opaq.reports.layout import render_text
 from opaq.reports.page.cards import study_cards
 from opaq.reports.page.render import render_study
-from opaq.reports.study_data import front_page_data
-from opaq.reports.study_text import render_study as render_table
-from opaq.reports.study_text import short_names, study_to_dict
+from opaq.reports.study_page import StudyPage
+from opaq.reports.text.study import short_names, study_page
 from opaq.study.sweep.study import StudyPoint
-from reports.study_examples import PLAN, example_study, front_of, hostile_data, unsure_front
+from reports.study_examples import PLAN, example_study, front_of, front_page_data, hostile_data, unsure_front
 from study.inline_executor import InlineExecutor
 
 
@@ -32,18 +33,14 @@ def data_in(file: Path) -> dict[str, Any]:
 def test_the_figures_are_those_of_the_journal(tmp_path: Path) -> None:
     study = example_study(tmp_path / "study")
     data = opaq.report(study).data
-    told = study_to_dict(study)
+    told = study.to_dict()
     assert data["counts"] == told["counts"]
     assert (data["format"], data["kind"], data["source"]) == ("opaq-report", "study", "sweep")
     for shown, row in zip(data["points"], told["points"], strict=True):
         same = ("point", "parameters", "return", "guess_error", "upper_bound", "status", "seconds", "error")
         assert {key: shown[key] for key in same} == {key: row[key] for key in same}
-        amount = shown["opacity"] or {"value": None, "lower": None, "upper": None}
-        assert [amount[key] for key in ("value", "lower", "upper")] == [
-            row[key] for key in ("opacity", "opacity_lower", "opacity_upper")
-        ]
-    outcomes = [point["outcome"] for point in data["points"]]
-    assert outcomes == ["feasible", "feasible", "infeasible"] * 2
+        assert shown["opacity"] == row["opacity"]
+    assert [point["feasible"] for point in data["points"]] == [True, True, False] * 2
     assert data["points"][data["best"]]["opacity"]["value"] == max(
         point.opacity.value for point in study.points if point.status not in ("infeasible", "not_found")
     )
@@ -58,7 +55,7 @@ def test_a_sweep_and_its_points(tmp_path: Path) -> None:
     assert data == made.data
     linked = [index for index, point in enumerate(data["points"]) if point["report"]]
     order = sorted(
-        range(6), key=lambda index: (data["points"][index]["outcome"] != "feasible", -study.points[index].opacity.value)
+        range(6), key=lambda index: (not data["points"][index]["feasible"], -study.points[index].opacity.value)
     )
     assert linked == sorted(order[:3])
     assert sorted(path.name for path in (tmp_path / "study-points").iterdir()) == [
@@ -110,7 +107,7 @@ def test_a_problem_has_no_points() -> None:
 
 def test_a_front_and_its_points(tmp_path: Path) -> None:
     front = opaq.frontier("two-sink", points=3)
-    stated = json.loads(json.dumps(frontier_to_dict(front)))
+    stated = json.loads(json.dumps(front.to_dict()))
     data = opaq.report(front, output=tmp_path / "front.html", runs=1).data
     assert data == data_in(tmp_path / "front.html")
     assert data["source"] == "frontier"
@@ -118,7 +115,7 @@ def test_a_front_and_its_points(tmp_path: Path) -> None:
         assert shown["parameters"] == {"threshold": point["threshold"]}
         same = ("return", "opacity", "guess_error", "slope", "seconds")
         assert {key: shown[key] for key in same} == {key: point[key] for key in same}
-        assert shown["upper_bound"] == point["bound"]
+        assert shown["upper_bound"] == point["upper_bound"]
         report = data_in(tmp_path / shown["report"])
         assert report["opacity"]["value"] == pytest.approx(point["opacity"]["value"], abs=1e-9)
         (met,) = [each for each in report["measurement"]["requirements"] if each["name"] == "return"]
@@ -130,9 +127,7 @@ def test_the_front_of_a_sweep_is_not_dominated(tmp_path: Path) -> None:
     data = opaq.report(example_study(tmp_path / "study")).data
     points = data["points"]
     pairs = {
-        index: (point["return"], point["opacity"]["value"])
-        for index, point in enumerate(points)
-        if point["outcome"] == "feasible"
+        index: (point["return"], point["opacity"]["value"]) for index, point in enumerate(points) if point["feasible"]
     }
     close = 1e-4 * (max(pairs.values())[0] - min(pairs.values())[0])
     beaten = {
@@ -158,15 +153,21 @@ def test_data_of_another_version_are_explained() -> None:
     assert "data of version 2" in html
 
 
+def page_of_data(data: dict[str, Any]) -> StudyPage:
+    page = decode(StudyPage, data, faults=Faults())
+    assert page is not None
+    return page
+
+
 def test_a_front_speaks_of_what_its_task_is_about() -> None:
     data = front_page_data(front_of("guesswork"))
     assert data["question"] == "How large can the guesswork of yard be for how much return?"
     assert data["answer"] == (
         "2 points, from guesswork 1 guesses at a return of 0 to guesswork 0.4 guesses at a return of 1."
     )
-    assert data["points"][data["best"]]["uncertainty"]["value"] == 1.0
-    assert {column["key"]: column["title"] for column in data["columns"]}["uncertainty"] == "guesswork (guesses)"
-    assert [card["title"] for card in study_cards(data)][1] == "Highest guesswork"
+    assert data["points"][data["best"]]["objective"]["value"] == 1.0
+    assert {column["key"]: column["title"] for column in data["columns"]}["objective"] == "guesswork (guesses)"
+    assert [card.title for card in study_cards(page_of_data(data))][1] == "Highest guesswork"
     assert "0.123" not in render_study(data).split('<script type="application/json"')[0]
 
 
@@ -175,12 +176,12 @@ def test_middles_of_intervals_are_no_findings_of_a_front() -> None:
     data = front_page_data(front)
     assert data["points"][data["best"]]["opacity"]["value"] == 0.6
     assert data["answer"].startswith("3 points, from about 0.6 (± 0.02) bits at")
-    highest = study_cards(data)[1]
-    assert highest["value"] == "0.600"
-    assert "some only within intervals" in highest["how"]
-    turned = front_page_data(front | {"points": front["points"][1:]})
+    highest = study_cards(page_of_data(data))[1]
+    assert highest.value == "0.600"
+    assert "some only within intervals" in highest.how
+    turned = front_page_data(replace(front, points=front.points[1:]))
     assert turned["answer"].startswith("2 points, from between 0 and 1.5 bits at")
-    assert study_cards(turned)[1]["value"] == "0.400"
+    assert study_cards(page_of_data(turned))[1].value == "0.400"
 
 
 def test_one_point_is_no_range() -> None:
@@ -191,22 +192,21 @@ def test_one_point_is_no_range() -> None:
 def test_the_page_of_a_task_that_reveals() -> None:
     data = front_page_data(front_of("opacity", minimise=True))
     assert "What is revealed, and what it costs" in render_study(data)
-    assert [card["title"] for card in study_cards(data)][1] == "Lowest opacity"
+    assert [card.title for card in study_cards(page_of_data(data))][1] == "Lowest opacity"
 
 
 def test_a_sweep_about_another_uncertainty_shows_it(tmp_path: Path) -> None:
     plan = {**PLAN, "over": {"task.of": ["guesswork"], "task.return_at_least": [1.4, 1.7]}}
     study = opaq.sweep(plan, output=tmp_path / "study", executor=InlineExecutor())
-    for point, row in zip(study.points, study_to_dict(study)["points"], strict=True):
-        stated = study.answer(point)["objective"]
-        assert (row["of"], row["objective"]) == ("guesswork", stated["value"])
-        assert (row["objective_lower"], row["objective_upper"]) == (stated["lower"], stated["upper"])
+    for point, row in zip(study.points, study.to_dict()["points"], strict=True):
+        assert row["objective"] == study.answer(point)["objective"]
+        assert row["objective"]["of"] == "guesswork"
     assert "of,objective,objective_lower,objective_upper" in (tmp_path / "study" / "results.csv").read_text()
-    assert "guesswork" in render_table(study).splitlines()[0]
+    assert "guesswork" in render_text(study_page(study)).splitlines()[0]
     data = opaq.report(study).data
-    assert data["of"] == "guesswork"
-    best = max(point.objective.value for point in study.points)
-    assert data["points"][data["best"]]["uncertainty"]["value"] == best
+    assert data["objective"] == {"direction": "maximise", "of": "guesswork"}
+    best = max(point.objective.amount.value for point in study.points)
+    assert data["points"][data["best"]]["objective"]["value"] == best
     assert "Guesswork " in data["answer"]
     assert opaq.load_study(tmp_path / "study").rows() == study.rows()
 
@@ -223,7 +223,7 @@ def wide_study() -> opaq.Study:
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_table_of_many_parameters_fits_the_page(width: int) -> None:
-    lines = render_table(wide_study(), width=width).splitlines()
+    lines = render_text(study_page(wide_study(), width=width), width=width).splitlines()
     assert max(map(len, lines)) <= width
     assert lines[0].split()[:3] == ["point", "opacity", "return"]
     assert lines[1].startswith("0001   0.812346")

@@ -9,12 +9,14 @@ import pytest
 import opaq
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
-from opaq.opacity.measure import Measurement, RequirementResult
+from opaq.opacity.measure import Measurement, RequirementResult, with_opacity
 from opaq.opacity.sequences import ObservedSequence
-from opaq.reports.answer_pages import measurement_page, runs_page, solution_page
-from opaq.reports.layout import Changes, ShortNames, number
-from opaq.reports.measurement_text import measurement_to_dict
-from opaq.reports.solution_text import search_rows, solution_to_dict
+from opaq.reports.layout import render_text
+from opaq.reports.numbers import number
+from opaq.reports.text.measurement import measurement_page
+from opaq.reports.text.names import Changes, ShortNames
+from opaq.reports.text.runs import runs_page
+from opaq.reports.text.solution import search_rows, solution_page
 from opaq.simulation.replay import replay
 
 EVIL = "a\x1b[31m\n\u202eb"
@@ -31,7 +33,9 @@ def measurement() -> Measurement:
 
 
 def shown(measurement: Measurement, *sequences: ObservedSequence, width: int = 100) -> str:
-    page = measurement_page(replace(measurement, revealing=(), confusing=sequences), width=width).text(width=width)
+    page = render_text(
+        measurement_page(replace(measurement, revealing=(), confusing=sequences), width=width), width=width
+    )
     return page.partition("most confusing observations\n")[2]
 
 
@@ -49,17 +53,17 @@ def test_the_sequence_and_its_group_have_each_their_probability(measurement: Mea
 def test_the_probability_of_a_group_that_is_not_known_is_left_out(measurement: Measurement) -> None:
     alone = sequence(("A",), probability=None, num_sequences=None)
     changed = replace(measurement, revealing=(), confusing=(alone,))
-    page = measurement_page(changed, width=200).text(width=200)
+    page = render_text(measurement_page(changed, width=200), width=200)
     assert "most confusing observations of those looked at" in page
     assert "probability 0.0352; 0.1 bits of opacity; secret" in page
-    assert "probability" not in measurement_to_dict(changed)["confusing"][0]
+    assert changed.to_dict()["confusing"][0]["probability"] is None
     tiny = replace(measurement, revealing=(), confusing=(replace(alone, likeliest=0.0, bits=0.0),))
-    assert "probability below 1e-300; secret" in measurement_page(tiny, width=200).text(width=200)
+    assert "probability below 1e-300; secret" in render_text(measurement_page(tiny, width=200), width=200)
 
 
 def test_both_are_in_the_json(measurement: Measurement) -> None:
-    (told,) = measurement_to_dict(replace(measurement, confusing=(sequence(("A",)),)))["confusing"]
-    assert (told["likeliest"], told["probability"], told["sequences"]) == (0.0352, 0.0796, 4)
+    (told,) = replace(measurement, confusing=(sequence(("A",)),)).to_dict()["confusing"]
+    assert (told["likeliest"], told["probability"], told["num_sequences"]) == (0.0352, 0.0796, 4)
 
 
 def test_repetitions_cannot_be_read_as_names(measurement: Measurement) -> None:
@@ -111,10 +115,10 @@ def test_noise_is_shown_as_0(value: float, words: str) -> None:
 
 def test_an_opacity_of_rounding_errors_is_0(measurement: Measurement) -> None:
     noise = replace(measurement, opacity=Amount.exact(1.2e-17), secret_entropy=0.0, leakage=Amount.exact(0.0))
-    page = measurement_page(noise).text()
+    page = render_text(measurement_page(noise))
     assert "opacity      0 bits" in page
     assert "of at most   0 bits   H(secret), the uncertainty before observing" in page
-    assert measurement_to_dict(noise)["opacity"]["value"] == 1.2e-17
+    assert noise.to_dict()["opacity"]["value"] == 1.2e-17
 
 
 def evil_problem() -> Problem:
@@ -149,22 +153,22 @@ def harmless(page: str) -> bool:
 def test_names_cannot_steer_the_terminal() -> None:
     problem = evil_problem()
     pages = [
-        measurement_page(opaq.measure(problem)).text(),
-        solution_page(opaq.solve(problem, starts=1, workers=1)).text(),
-        runs_page(replay(problem, runs=3)).text(),
+        render_text(measurement_page(opaq.measure(problem))),
+        render_text(solution_page(opaq.solve(problem, starts=1, workers=1))),
+        render_text(runs_page(replay(problem, runs=3))),
     ]
     for page in pages:
         assert harmless(page)
 
 
 def test_names_of_requirements_too(measurement: Measurement) -> None:
-    page = measurement_page(replace(measurement, requirements=(RequirementResult(EVIL, 1.0, None),))).text()
+    page = render_text(measurement_page(replace(measurement, requirements=(RequirementResult(EVIL, 1.0, None),))))
     assert harmless(page)
 
 
 def test_runs_fit_the_width() -> None:
     runs = replay("graph", runs=2)
-    assert max(map(len, runs_page(runs, width=60).text(width=60).splitlines())) <= 60
+    assert max(map(len, render_text(runs_page(runs, width=60), width=60).splitlines())) <= 60
 
 
 def test_the_starts_say_that_the_best_was_polished() -> None:
@@ -173,7 +177,7 @@ def test_the_starts_say_that_the_best_was_polished() -> None:
     assert "polished" not in plain
     opacity = solution.measurement.opacity
     better = replace(opacity, value=opacity.value + 0.01, lower=opacity.value, upper=opacity.upper + 0.02)
-    measurement = replace(solution.measurement, opacity=better, uncertainty=better)
+    measurement = with_opacity(solution.measurement, better)
     told = dict(search_rows(replace(solution, measurement=measurement)))["starts"]
     assert told == f"{plain}; the best was then polished to {better.value:.4f}"
 
@@ -181,10 +185,7 @@ def test_the_starts_say_that_the_best_was_polished() -> None:
 def test_the_median_of_two_starts_lies_between_them() -> None:
     solution = opaq.solve("two-sink", starts=2)
     scores = 0.1, 0.3
-    starts = tuple(
-        replace(start, best=replace(start.best, score=score))
-        for start, score in zip(solution.starts, scores, strict=True)
-    )
+    starts = tuple(replace(start, value=score) for start, score in zip(solution.starts, scores, strict=True))
     told = dict(search_rows(replace(solution, starts=starts)))["starts"]
     assert "opacity from 0.1000 to 0.3000, median 0.2000" in told
 
@@ -192,12 +193,12 @@ def test_the_median_of_two_starts_lies_between_them() -> None:
 def test_values_of_sampled_starts_are_estimates_with_their_error() -> None:
     # They were shown as values, above what the policy hides.
     solution = opaq.solve("graph-published", gradients="sampled", samples=100, workers=1, sequences=0)
-    errors = [start["standard_error"] for start in solution_to_dict(solution)["starts"]]
+    errors = [start["standard_error"] for start in solution.to_dict()["starts"]]
     assert all(0.0 < error < 0.1 for error in errors)
     told = dict(search_rows(solution))["starts"]
     assert f"(estimates, each ± {max(errors):.1g} or less)" in told
     assert "polished" not in told
     assert solution.starts_to_dataframe()["standard_error"].tolist() == errors
     exact = opaq.solve("two-sink", starts=1)
-    assert solution_to_dict(exact)["starts"][0]["standard_error"] is None
+    assert exact.to_dict()["starts"][0]["standard_error"] is None
     assert "estimate" not in dict(search_rows(exact))["starts"]

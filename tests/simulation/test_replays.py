@@ -49,21 +49,21 @@ def test_beliefs_are_bayes_rule(seed: int) -> None:
     product = opaq.compile_problem(problem, policy.policy_class)
     pi = product.policy_vector(policy)
     for replay in opaq.replay(problem, policy, runs=4, seed=seed):
-        seen = [moment.observation for moment in replay.moments]
-        for moment in replay.moments:
+        seen = [moment.observation for moment in replay.steps]
+        for moment in replay.steps:
             wanted = opaq.secret_posterior(product, pi, seen[: moment.time + 1])
-            assert moment.posterior == pytest.approx(wanted, abs=1e-12)
-        assert replay.moments[-1].posterior[replay.secret] > 0
+            assert moment.belief == pytest.approx(wanted, abs=1e-12)
+        assert replay.steps[-1].belief[replay.secret] > 0
 
 
 def test_given_runs_and_given_observations() -> None:
     runs = opaq.simulate("graph", runs=3, seed=4)
     sampled, given = opaq.replay("graph", runs=3, seed=4), opaq.replay("graph", runs=runs)
     assert sampled == given
-    assert [moment.state for moment in given[0].moments] == list(runs[0].states)
+    assert [moment.state for moment in given[0].steps] == list(runs[0].states)
     (seen,) = opaq.replay("graph", observations=runs[0].observations[:3])
-    assert [moment.posterior for moment in seen.moments] == [moment.posterior for moment in given[0].moments[:3]]
-    assert (seen.secret, seen.moments[0].state) == ("", "")
+    assert [moment.belief for moment in seen.steps] == [moment.belief for moment in given[0].steps[:3]]
+    assert (seen.secret, seen.steps[0].state) == ("", "")
 
 
 def test_what_cannot_be_seen_is_refused_with_its_place() -> None:

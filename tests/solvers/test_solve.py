@@ -93,7 +93,7 @@ def test_same_seed_same_answer_whatever_the_number_of_processes():
     problem = opaq.load_problem("graph-published")
     one, two = (solve(problem, starts=3, seed=5, workers=count) for count in (1, 2))
     assert np.array_equal(one.pi, two.pi)
-    assert [result.best.score for result in one.starts] == [result.best.score for result in two.starts]
+    assert [start.value for start in one.starts] == [start.value for start in two.starts]
 
 
 def test_infeasible_threshold_is_told_with_the_largest_return():

@@ -14,7 +14,7 @@ from opaq.model.policy import PolicyClass
 from opaq.model.problem import Reach, Task
 from opaq.opacity.exact import evaluate
 from opaq.product.compile import compile_problem
-from opaq.reports.solution_text import search_rows
+from opaq.reports.text.solution import search_rows
 from opaq.solvers.loop import judge
 from opaq.solvers.objective import Objective
 from opaq.solvers.policy_classes import has_many_optima
@@ -260,7 +260,7 @@ def test_a_sampled_search_says_how_far_its_estimates_still_moved():
         np.random.default_rng(1), secret="last_state", conditions=("state", "time"), horizon=8, budget=10**12
     )
     found = solve(replace(problem, task=Task()), gradients="sampled", sequences=0, time_limit=60, workers=1)
-    values = [step.score for step in found.trace[-5:]]
+    values = [step.value for step in found.trace[-5:]]
     assert found.status is Status.COMPLETED
     assert "not known to be an optimum" in found.status_text
     assert f"still moved between {min(values):.4f} and {max(values):.4f}" in found.status_text
@@ -269,7 +269,7 @@ def test_a_sampled_search_says_how_far_its_estimates_still_moved():
 
 def test_a_search_that_runs_the_iterations_asked_for_says_how_far_it_still_moved():
     found = solve("two-sink", starts=1, solver=PrimalDual(iterations=8))
-    low, high = (f(step.score for step in found.trace[-5:]) for f in (min, max))
+    low, high = (f(step.value for step in found.trace[-5:]) for f in (min, max))
     assert f"in the last 5 of 8 steps the opacity still moved between {low:.4f} and {high:.4f}" in found.status_text
 
 

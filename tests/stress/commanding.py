@@ -24,20 +24,19 @@ from opaq.model.problem import Problem, Task
 from opaq.model.uncertainty import ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
 from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
-from opaq.reports.answer_pages import certificate_page, measurement_page, runs_page, solution_page
-from opaq.reports.certificate_text import certificate_to_dict
-from opaq.reports.frontier_text import frontier_to_dict, render_frontier
 from opaq.reports.layout import Page
-from opaq.reports.measurement_text import measurement_to_dict
-from opaq.reports.run_text import runs_to_dict
-from opaq.reports.sensor_text import ranking_to_dict, render_ranking
-from opaq.reports.solution_text import solution_to_dict
+from opaq.reports.report import report
+from opaq.reports.text.certificate import certificate_page
+from opaq.reports.text.frontier import frontier_page
+from opaq.reports.text.measurement import measurement_page
+from opaq.reports.text.runs import runs_page
+from opaq.reports.text.sensors import ranking_page
+from opaq.reports.text.solution import solution_page
 from opaq.simulation.replay import replay
 from opaq.simulation.runs import simulate
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.solve import solve
 from opaq.stop import StoppedError
-from opaq.study.any_report import report
 from opaq.study.front.frontier import frontier
 from opaq.study.sensors import sensors
 from random_problems import Rng
@@ -135,17 +134,17 @@ def _print(answer: object, *pages: str | Page) -> None:
 def _measure(problem: Problem, policy: Policy | None) -> None:
     for mode in ("auto", "interval", "sampled"):
         measurement = measure(problem, policy, mode=mode, samples=30)
-        _print(measurement_to_dict(measurement), measurement_page(measurement))
+        _print(measurement.to_dict(), measurement_page(measurement))
 
 
 def _solve(problem: Problem, policy: Policy | None) -> None:
     solution = solve(problem, options=replace(_QUICK, time=SECONDS))
-    _print(solution_to_dict(solution), solution_page(solution))
+    _print(solution.to_dict(), solution_page(solution))
 
 
 def _certify(problem: Problem, policy: Policy | None) -> None:
     certificate = certify(problem, policy, time_limit=SECONDS)
-    _print(certificate_to_dict(certificate), certificate_page(certificate))
+    _print(certificate.to_dict(), certificate_page(certificate))
 
 
 def _report(problem: Problem, policy: Policy | None) -> None:
@@ -154,24 +153,24 @@ def _report(problem: Problem, policy: Policy | None) -> None:
 
 def _sensors(problem: Problem, policy: Policy | None) -> None:
     ranking = sensors(problem, policy, fixed=True, workers=1)
-    _print(ranking_to_dict(ranking), render_ranking(ranking))
+    _print(ranking.to_dict(), ranking_page(ranking))
 
 
 def _best_sensors(problem: Problem, policy: Policy | None) -> None:
     ranking = sensors(problem, policy, options=_QUICK, changes=["x0.5"], time_limit=SECONDS)
-    _print(ranking_to_dict(ranking), render_ranking(ranking))
+    _print(ranking.to_dict(), ranking_page(ranking))
 
 
 def _replay(problem: Problem, policy: Policy | None) -> None:
     simulate(problem, policy, runs=20)
     replays = replay(problem, policy, runs=5)
-    _print(runs_to_dict(replays), runs_page(replays))
-    replay(problem, policy, observations=[moment.observation for moment in replays[0].moments])
+    _print([run.to_dict() for run in replays], runs_page(replays))
+    replay(problem, policy, observations=[moment.observation for moment in replays[0].steps])
 
 
 def _frontier(problem: Problem, policy: Policy | None) -> None:
     front = frontier(problem, points=3, options=_QUICK, time_limit=SECONDS)
-    _print(frontier_to_dict(front), render_frontier(front))
+    _print(front.to_dict(), frontier_page(front))
 
 
 COMMANDS: dict[str, Callable[[Problem, Policy | None], None]] = {

@@ -16,7 +16,8 @@ from opaq.opacity.exact import evaluate
 from opaq.opacity.measure import evaluate_requirements
 from opaq.paper.experiments import closed_form
 from opaq.product.compile import compile_problem
-from opaq.reports.frontier_text import render_frontier
+from opaq.reports.layout import render_text
+from opaq.reports.text.frontier import frontier_page
 from opaq.solvers.options import SolveOptions
 from opaq.study.front.placement import is_closed_under_mixing
 from opaq.study.front.search import FrontSearch, payoff_index
@@ -248,10 +249,10 @@ def test_other_requirements_that_nobody_meets_leave_no_point() -> None:
 
 def test_bounds_lie_above_the_front_and_fall_with_it() -> None:
     front = opaq.frontier("two-sink", conditions="state,time", points=3, certify=True)
-    bounds = [point.bound for point in front.points]
-    assert all(point.opacity.value <= point.bound + 1e-9 for point in front.points)
+    bounds = [point.upper_bound for point in front.points]
+    assert all(point.opacity.value <= point.upper_bound + 1e-9 for point in front.points)
     assert bounds == sorted(bounds, reverse=True)
-    assert front.points[0].bound - front.points[0].opacity.value < 0.011  # certificates end at a gap of 0.01
+    assert front.points[0].upper_bound - front.points[0].opacity.value < 0.011  # certificates end at a gap of 0.01
 
 
 def test_a_request_to_stop_leaves_the_points_so_far() -> None:
@@ -295,6 +296,6 @@ def test_the_least_opaque_policies_have_a_front_too() -> None:
     values = [point.opacity.value for point in front.points]
     assert values == sorted(values)
     assert values[0] == pytest.approx(0.0, abs=1e-6) or values[0] < 0.41
-    assert "not convex at" in render_frontier(front)
+    assert "not convex at" in render_text(frontier_page(front))
     smooth = [dataclasses.replace(point, shortfall=0.0) for point in front.points]
-    assert "\nconvex up to 1e-3" in render_frontier(dataclasses.replace(front, points=tuple(smooth)))
+    assert "\nconvex up to 1e-3" in render_text(frontier_page(dataclasses.replace(front, points=tuple(smooth))))

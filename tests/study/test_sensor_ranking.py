@@ -14,7 +14,9 @@ from opaq.load import problem_text
 from opaq.model.conditions import CurrentState, Observations
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
-from opaq.reports.sensor_text import ranking_to_dict, render_ranking
+from opaq.opacity.measure import with_opacity
+from opaq.reports.layout import render_text
+from opaq.reports.text.sensors import ranking_page
 from opaq.study.sensors import Change, SensorRanking, _gain, _sort_trials, find_sensors
 from random_problems import random_policy, random_problem
 
@@ -73,7 +75,7 @@ def test_the_sensor_that_costs_most_comes_first() -> None:
     assert costs == sorted(costs, reverse=True)
     assert [trial.change for trial in ranking.trials[:3]] == ["removed", "x0.5", "1"]
     assert set(ranking.costs) == set("ABCDE")
-    assert [each["sensor"] for each in ranking_to_dict(ranking)["sensors"]] == list(ranking.costs)
+    assert [each["sensor"] for each in ranking.to_dict()["sensors"]] == list(ranking.costs)
     assert all(trial.status is None for trial in ranking.trials)
 
 
@@ -176,8 +178,8 @@ def test_an_unknown_null_is_refused() -> None:
 def test_a_task_that_no_policy_meets_is_said() -> None:
     stated = GRID | {"task": {"return_at_least": 1e6}}
     ranking = opaq.sensors(opaq.build_problem(stated))
-    assert "no policy meets the task with the sensors as they are" in render_ranking(ranking)
-    assert "ended before" not in render_ranking(ranking)
+    assert "no policy meets the task with the sensors as they are" in render_text(ranking_page(ranking))
+    assert "ended before" not in render_text(ranking_page(ranking))
 
 
 LINE = {  # three states; what the sensors are is for each test to say
@@ -217,9 +219,9 @@ def test_stated_sensors_keep_their_names_ranges_and_rates(sensors: dict, null: s
         name: dict.fromkeys(sensor["covers"], sensor["detects"]) for name, sensor in sensors.items()
     }
     assert ranking.null == (null or "null")
-    told = {each["sensor"]: each for each in ranking_to_dict(ranking)["sensors"]}
+    told = {each["sensor"]: each for each in ranking.to_dict()["sensors"]}
     assert {name: told[name]["detects"] for name in sensors} == {name: one["detects"] for name, one in sensors.items()}
-    assert "inferred" not in render_ranking(ranking)
+    assert "inferred" not in render_text(ranking_page(ranking))
     assert len(ranking.trials) == 3 * len(sensors)
     for trial in ranking.trials:
         if trial.change == "removed" and len(sensors) == 1:
@@ -232,10 +234,10 @@ def test_stated_sensors_keep_their_names_ranges_and_rates(sensors: dict, null: s
 
 def test_sensors_of_emissions_are_inferred_and_that_is_said() -> None:
     ranking = opaq.sensors("two-sink", fixed=True, changes=[])
-    assert ranking.stated is None
-    assert ranking_to_dict(ranking)["stated"] is False
-    assert "no sensors are stated: names, ranges and rates are inferred from the observations" in render_ranking(
-        ranking
+    assert not ranking.stated
+    assert ranking.to_dict()["stated"] is False
+    assert "no sensors are stated: names, ranges and rates are inferred from the observations" in render_text(
+        ranking_page(ranking)
     )
 
 
@@ -250,10 +252,12 @@ def with_gains(*amounts: Amount) -> SensorRanking:
     ranking = opaq.sensors(opaq.build_problem(GRID), fixed=True, changes=[])
     trials = []
     for trial, amount in zip(sorted(ranking.trials, key=lambda each: each.sensor), amounts, strict=False):
-        measurement = dataclasses.replace(trial.measurement, opacity=amount, uncertainty=amount)
+        measurement = with_opacity(trial.measurement, amount)
         gain = _gain(measurement, ranking.base, never_less=True)
         trials.append(dataclasses.replace(trial, measurement=measurement, gain=gain))
-    return dataclasses.replace(ranking, trials=_sort_trials(trials))
+    costs = {trial.sensor: trial.gain for trial in trials}
+    sensors = tuple(dataclasses.replace(each, cost=costs.get(each.name)) for each in ranking.sensors)
+    return dataclasses.replace(ranking, trials=_sort_trials(trials), sensors=sensors)
 
 
 def test_an_interval_that_says_nothing_is_no_gain() -> None:
@@ -262,12 +266,12 @@ def test_an_interval_that_says_nothing_is_no_gain() -> None:
     ranking = with_gains(nothing, tight, sampled, Amount.exact(0.11))
     base = ranking.base.opacity.value
     assert list(ranking.costs) == ["B", "C", "D", "A"]  # by what is proven or estimated, not by middles
-    told = {each["sensor"]: each for each in ranking_to_dict(ranking)["sensors"]}
-    assert told["A"]["cost"] is None
-    assert (told["A"]["cost_lower"], told["A"]["cost_upper"]) == pytest.approx((0.0, 1.5 - base))
-    assert told["C"]["cost"] == pytest.approx(0.15 - base)
-    assert told["C"]["cost_error"] == 0.01
-    page = render_ranking(ranking)
+    told = {each["sensor"]: each for each in ranking.to_dict()["sensors"]}
+    assert (told["A"]["cost"]["lower"], told["A"]["cost"]["upper"]) == pytest.approx((0.0, 1.5 - base))
+    assert told["A"]["cost"]["method"] == "interval"
+    assert told["C"]["cost"]["value"] == pytest.approx(0.15 - base)
+    assert told["C"]["cost"]["standard_error"] == 0.01
+    page = render_text(ranking_page(ranking))
     assert f"[+0.0000, {1.5 - base:+.4f}]" in page
     assert f"{0.15 - base:+.4f} ± 0.01" in page
     assert f"{0.75 - base:+.5f}" not in page

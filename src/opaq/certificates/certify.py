@@ -11,10 +11,10 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from opaq.certificates.decoder.machines import (
 from opaq.certificates.decoder.search import BoundSearch, BoundStep, first_proof
 from opaq.certificates.history.program import HistoryStatus, climb_histories
 from opaq.certificates.rounding import outward, slack
+from opaq.codec import Result, flat, infinity, keys_of
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
 from opaq.load import as_policy, as_problem
@@ -115,23 +116,49 @@ ANY_POLICY = "any policy, also one that sees the observations"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Certificate(NotebookView):
-    """No policy in the scope exceeds the upper bound while it meets the task."""
+class Certificate(NotebookView, Result):
+    """No policy in the scope exceeds the upper bound while it meets the task.
+
+    problem: the problem's name.
+    of: the uncertainty that is bounded: "opacity", or what the task is about.
+    unit: its unit; empty where it has none.
+    upper_bound: no policy that meets the task exceeds it; proven, rounding included. null (in Python: minus infinity):
+        no policy meets the task.
+    trivial_bound: what is certain without a search, of any secret with as many values.
+    upper_bound_aware: the same for policies that see the observations; null: not looked for.
+    aware: whether the bound holds for policies that see the observations.
+    measurement: of the policy given, else of the uniform one; left out where there was no time for it.
+    given: whether a policy was given.
+    prices: requirement -> what one more unit of it costs, about.
+    machine: the observation machine of the best bound.
+    ladder: every observation machine that was tried, in turn.
+    status: how the search for a bound ended.
+    seconds: the time of the search for a bound.
+    """
+
+    RESULT: ClassVar[str] = "certificate"
+    PRINTED_BY: ClassVar[str] = "certify"
+    DERIVED: ClassVar[tuple[str, ...]] = ("gap", "relative_gap", "is_trivial", "scope", "status_text")
 
     problem: str
-    of: str  # the uncertainty that is bounded: opacity, or what the task is about
+    of: str
     unit: str
-    upper_bound: float  # -inf: no policy meets the task
-    trivial_bound: float  # what is certain without a search, of any secret with as many values
-    upper_bound_aware: float | None  # the same for policies that see the observations; None: not looked for
-    aware: bool  # whether the bound holds for policies that see the observations
-    measurement: Measurement | None  # of the policy given, else of the uniform one; None if there was no time for it
-    given: bool  # whether a policy was given
-    prices: Mapping[str, float]  # requirement -> what one more unit of it costs, about
-    machine: str  # the observation machine of the best bound
+    upper_bound: float = field(metadata=infinity(-math.inf))
+    trivial_bound: float = field(metadata=infinity(math.inf))
+    upper_bound_aware: float | None
+    aware: bool
+    measurement: Measurement | None = field(metadata=flat())
+    given: bool
+    prices: Mapping[str, float]
+    machine: str
     ladder: tuple[BoundStep, ...]
     status: CertificateStatus
     seconds: float
+
+    @property
+    def status_text(self) -> str:
+        """The status as a sentence."""
+        return self.status.value
 
     @property
     def scope(self) -> str:
@@ -170,6 +197,39 @@ class Certificate(NotebookView):
         """The ladder with one line per observation machine: its size, the work, and the best bound after it."""
         columns = tuple(field.name for field in fields(BoundStep))
         return data_frame([{name: getattr(rung, name) for name in columns} for rung in self.ladder], columns)
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedSolution(Result):
+    """A policy that was found, and what is proven about it.
+
+    solution: as `solve` found it.
+    certificate: of the same policy; its measurement is that of the solution.
+    """
+
+    RESULT: ClassVar[str] = Solution.RESULT  # the same keys, and some more
+    PRINTED_BY: ClassVar[str] = Solution.PRINTED_BY
+
+    solution: Solution
+    certificate: Certificate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the keys of the solution, the bound and the gaps, and the rest of the certificate in `certificate`."""
+        proven = replace(self.certificate, measurement=self.solution.measurement).to_dict()
+        repeated = keys_of(Measurement) - {"seconds"}
+        bounds = {name: proven[name] for name in ("upper_bound", "gap", "relative_gap")}
+        nested = {name: value for name, value in proven.items() if name not in repeated}
+        return {**self.solution.to_dict(), **bounds, "certificate": nested}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, source: str = "") -> CertifiedSolution:
+        """Return what `to_dict` wrote. Raises InputError with every key of the first part that does not fit."""
+        solution = Solution.from_dict(data, source=source)
+        nested = data.get("certificate")
+        if not isinstance(nested, Mapping):
+            raise InputError([Fault("certificate", "is missing or no mapping", "certify the solution")], source)
+        measured = {name: data[name] for name in keys_of(Measurement) if name in data}
+        return cls(solution, Certificate.from_dict({**measured, **nested}, source=source))
 
 
 def certify(
@@ -498,8 +558,8 @@ def with_bound(
     else:
         bounded = replace(
             comparison,
-            bound=certificate.upper_bound,
-            bound_scope=certificate.scope,
-            bound_is_trivial=certificate.is_trivial,
+            upper_bound=certificate.upper_bound,
+            scope=certificate.scope,
+            is_trivial=certificate.is_trivial,
         )
     return replace(bounded, interrupted=comparison.interrupted or (stop is not None and stop.interrupted))

@@ -46,8 +46,7 @@ def command(
         from opaq.certificates.certify import DEFAULT_TIME, certify
         from opaq.cli.next_step import after_certify, print_next_command
         from opaq.cli.progress import bound_progress
-        from opaq.reports.answer_pages import certificate_page
-        from opaq.reports.certificate_text import certificate_to_dict
+        from opaq.reports.text.certificate import certificate_page
     limit = DEFAULT_TIME if time_limit is None else time_limit
     with compute("certifying", source, limit=limit, quiet=quiet) as work:
         certificate = certify(
@@ -59,7 +58,7 @@ def command(
             **drop_unset({"gap": gap, "time_limit": time_limit, "max_memory": max_memory}),
         )
     if as_json:
-        print_json(certificate_to_dict(certificate))
+        print_json(certificate.to_dict())
     else:
         print_page(certificate_page(certificate, width=page_width()))
     if work.stop.interrupted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,6 @@ from opaq.cli.shell import (
     MISSES_TASK,
     NOT_CONVERGED,
     expect_answer,
-    page_width,
     print_answer,
     print_note,
 )
@@ -69,8 +69,7 @@ def command(
         from opaq.cli.next_step import after_compare, print_next_command
         from opaq.cli.progress import solver_progress
         from opaq.load import save_policy
-        from opaq.reports.answer_pages import comparison_page
-        from opaq.reports.comparison_text import comparison_to_dict
+        from opaq.reports.text.comparison import comparison_page
         from opaq.solvers.compare import ClassResult, compare
         from opaq.solvers.policy_classes import class_name, default_classes, parse_classes
         from opaq.spec.policy_table import policy_to_dict
@@ -120,13 +119,13 @@ def command(
     if folder is not None and written:
         print_note(f"wrote {written} of {len(comparison.rungs)} policies to {folder}")
     if as_json:
-        answer = comparison_to_dict(comparison, problem_file=source)
+        answer = replace(comparison, problem_file=source).to_dict()
         for rung in answer["classes"]:
             if rung["class"] in unwritten:
                 rung["policy"] = unwritten[rung["class"]]
         print_json(answer)
     else:
-        print_page(comparison_page(comparison, width=page_width()))
+        print_page(comparison_page(comparison))
         for policy in unwritten.values():
             print_answer(json.dumps(policy))
         if not (quiet or comparison.interrupted):
@@ -147,7 +146,7 @@ def _add_bound(
         bounded = with_bound(
             comparison, problem, time=seconds, stop=work.stop, on_progress=bound_progress(work.progress)
         )
-        if bounded.interrupted and bounded.bound is None:
+        if bounded.interrupted and bounded.upper_bound is None:
             work.progress.note("the bound is left out: interrupted")
         return bounded
 

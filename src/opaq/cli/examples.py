@@ -9,7 +9,7 @@ import typer
 
 from opaq.cli import options as shared
 from opaq.cli.shell import print_answer, print_note
-from opaq.cli.terminal_tables import on_terminal, table
+from opaq.cli.terminal_tables import on_terminal, render_page
 
 
 def command(
@@ -30,7 +30,10 @@ def command(
             raise typer.BadParameter("name the scenario to copy", param_hint="--output")
         descriptions = {known: load.describe_scenario(known) for known in load.scenario_names()}
         if on_terminal():
-            print_answer(table(("scenario", "what it is about"), list(descriptions.items())))
+            from opaq.reports.layout import Page, TextTable
+
+            table = TextTable(("scenario", "what it is about"), tuple(descriptions.items()))
+            print_answer(render_page(Page("", (table,))))
         else:
             width = max(map(len, descriptions))
             print_answer("\n".join(f"{known:<{width}}  {text}" for known, text in descriptions.items()))

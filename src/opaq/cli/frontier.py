@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.output import OutputFiles, check_figure, check_folder, code_of_status, print_json
+from opaq.cli.output import OutputFiles, check_figure, check_folder, code_of_status, print_json, print_page
 from opaq.cli.session import compute, prepare, read_problem
 from opaq.cli.shell import (
     DONE,
@@ -16,8 +17,6 @@ from opaq.cli.shell import (
     MISSES_TASK,
     NOT_CONVERGED,
     expect_answer,
-    page_width,
-    print_answer,
     print_note,
 )
 
@@ -59,10 +58,7 @@ def command(
     problem = read_problem(source, quiet=quiet)
     with prepare(derivatives=True, quiet=quiet):
         from opaq.load import save_policy
-        from opaq.reports import frontier_text as text
-        from opaq.reports.layout import with_objective_unit
-        from opaq.study.front.frontier import frontier
-        from opaq.study.front_json import policy_file_name
+        from opaq.study.front.frontier import frontier, policy_file_name
 
         if plot is not None:
             check_figure(plot, overwrite=overwrite)
@@ -71,7 +67,7 @@ def command(
 
     def note_point(point: FrontierPoint) -> None:
         if not quiet:
-            hidden = with_objective_unit(f"{point.measurement.uncertainty.value:.4f}", problem.task.of.name)
+            hidden = f"{point.measurement.uncertainty.value:.4f} {problem.task.of.unit}".rstrip()
             work.progress.note(f"{point.value:.4g}: {hidden}, {point.seconds:.1f} s")
 
     with compute("the front", source, quiet=quiet) as work:
@@ -100,15 +96,15 @@ def command(
     if plot is not None and front.points:
         print_note(f"drew the front to {plot}")
 
-    from opaq.cli.terminal_tables import on_terminal, table
+    from opaq.reports.text.frontier import frontier_page
 
     if as_json:
-        print_json(text.frontier_to_dict(front, problem_file=source, policy_files=[str(file) for file in policy_files]))
-    elif front.points and on_terminal():
-        rows = table(text.frontier_head(front), text.frontier_rows(front), numbers=text.number_columns(front))
-        print_answer("\n".join([rows, *text.frontier_notes(front, width=page_width())]))
+        named = front.points
+        if folder is not None:
+            named = tuple(replace(one, policy_file=str(file)) for one, file in zip(named, policy_files, strict=True))
+        print_json(replace(front, points=named, problem_file=source).to_dict())
     else:
-        print_answer(text.render_frontier(front, width=page_width()))
+        print_page(frontier_page(front))
     raise typer.Exit(files.exit_code(_exit_code(front)))
 
 

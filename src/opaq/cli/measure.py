@@ -84,18 +84,17 @@ def command(
     with prepare(quiet=quiet):
         from opaq.cli.next_step import after_measure, print_next_command
         from opaq.opacity.measure import measure  # slow to import: a fault in a file is shown before
-        from opaq.reports.answer_pages import measurement_page
-        from opaq.reports.measurement_text import constant_secret, measurement_to_dict
+        from opaq.reports.text.measurement import measurement_page
     with compute("measuring", str(policy_file or source), limit=time_limit, quiet=quiet) as work:
         measurement = measure(
             problem, policy, stop=work.stop, on_progress=work.progress.show, **drop_unset({"mode": mode, **options})
         )
     assert measurement.compiled is not None  # by `measure`
     product, pi = measurement.compiled
-    if constant_secret(measurement) is not None:
+    if measurement.constant_secret is not None:
         warn_of_known_secret(product, source)
     if as_json:
-        print_json(measurement_to_dict(measurement))
+        print_json(measurement.to_dict())
     else:
         page = measurement_page(measurement, width=page_width())
         drawn = grid or grid_time is not None

@@ -81,14 +81,14 @@ def after_certify(source: str, certificate: Certificate, *, policy: Path | None)
 def after_compare(source: str, problem: Problem, comparison: Comparison, *, folder: Path | None) -> str:
     """Return a command that goes on with the class that comes furthest; `folder` holds the policies, if any does."""
     from opaq.cli.output import name_policy_file
-    from opaq.reports.comparison_text import best_rung
+    from opaq.reports.text.comparison import best_rung
 
     best = best_rung(comparison)
     if best is None:
         return ""
     if folder is not None:
         policy = folder / name_policy_file(best.name)
-        known = comparison.bound is not None or not certifiable(problem)
+        known = comparison.upper_bound is not None or not certifiable(problem)
         return _look(source, policy) if known else command_line("certify", source, policy=policy)
     if _WITHOUT_NUMBER in best.name:
         return command_line("compare", source, classes=best.name.replace(" ", ""), save_policies="policies")

@@ -160,25 +160,30 @@ def _name_times() -> Iterator[None]:
 
 def _draw_answer(what: What, path: Path, source: str | None, shape: dict[str, Any]) -> Figure:
     """Draw an answer from its file; the problem, where it is named, gives the title."""
+    from opaq.certificates.certify import CertifiedSolution
     from opaq.load import load_problem
-    from opaq.reports.answer_data import read_answer
+    from opaq.reports.answers import read_answer
     from opaq.reports.figures.comparison import plot_comparison
     from opaq.reports.figures.frontier import plot_frontier
     from opaq.reports.figures.trace import plot_trace
-    from opaq.reports.given_answers import printed_by
+    from opaq.solvers.compare import Comparison
+    from opaq.solvers.solve import Solution
+    from opaq.study.front.frontier import Frontier
 
     if source is not None:
         name = load_problem(source).name
         shape = shape | {"title": shape["title"] or name}
     answer = read_answer(path)
-    draw: Any = {What.TRACE: plot_trace, What.LADDER: plot_comparison, What.FRONTIER: plot_frontier}[what]
+    answer = answer.solution if isinstance(answer, CertifiedSolution) else answer
     with faults_in(str(path)):
-        printer, wanted = printed_by(answer), _SOURCE[what]
-        if printer is not None and printer != wanted:
-            finding = f"is the answer of {printer}, not of {wanted}"
-            raise InputError([Fault("", finding, f"make the file with opaq {wanted} PROBLEM --json")])
-        figure: Figure = draw(answer, **shape)
-    return figure
+        if what is What.TRACE and isinstance(answer, Solution):
+            return plot_trace(answer, **shape)
+        if what is What.LADDER and isinstance(answer, Comparison):
+            return plot_comparison(answer, **shape)
+        if what is What.FRONTIER and isinstance(answer, Frontier):
+            return plot_frontier(answer, **shape)
+        finding = f"is the answer of {answer.PRINTED_BY}, not of {_SOURCE[what]}"
+        raise InputError([Fault("", finding, f"make the file with opaq {_SOURCE[what]} PROBLEM --json")])
 
 
 def _parse_times(text: str) -> list[int]:

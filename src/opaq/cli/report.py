@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from opaq.cli.interrupts import PROCESS_START, interrupts
 from opaq.cli.options import drop_unset
 from opaq.cli.shell import INTERRUPTED, expect_answer, faults_in, print_answer, print_note
 from opaq.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from opaq.reports.answers import GivenAnswers
 
 _KEPT = ("title", "problem", "opacity", "question", "answer")
 
@@ -103,7 +106,7 @@ def command(
         from opaq.cli.further_answers import FurtherAnswers
         from opaq.load import problem_text
         from opaq.opacity.kernel_warmup import compile_kernels
-        from opaq.reports.report_page import make_report
+        from opaq.reports.policy_report import make_report
         from opaq.stop import Deadline
 
         compile_kernels(derivatives=compare)
@@ -123,7 +126,9 @@ def command(
             stop=stop,
             on_progress=progress.show,
             further=lambda: further.computed(wanted),
-            **answers,
+            solution=answers.solution,
+            certificate=answers.certificate,
+            comparison=answers.comparison,
             **drop_unset({"runs": runs, "seed": seed}),
         )
     for note_on in further.left_out:
@@ -155,13 +160,13 @@ def _refuse_stdout(path: Path) -> None:
         raise InputError([Fault("-o", "'-' names no file", "name one, such as report.html; its path is the answer")])
 
 
-def _refuse_twice(answers: dict[str, Any], *, certify: bool, compare: bool) -> None:
+def _refuse_twice(answers: GivenAnswers, *, certify: bool, compare: bool) -> None:
     """What is to be computed is not also given."""
     asked = {"certificate": ("--certify", certify), "comparison": ("--compare", compare)}
     faults = [
         Fault(flag, f"a {kind} is given by --answers already", "leave one of them out")
         for kind, (flag, wanted) in asked.items()
-        if wanted and kind in answers
+        if wanted and getattr(answers, kind) is not None
     ]
     if faults:
         raise InputError(faults)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.output import OutputFiles, check_figure, print_json
+from opaq.cli.output import OutputFiles, check_figure, print_json, print_page
 from opaq.cli.session import compute, prepare, read_inputs
 from opaq.cli.shell import (
     DONE,
@@ -16,8 +16,6 @@ from opaq.cli.shell import (
     MISSES_TASK,
     NOT_CONVERGED,
     expect_answer,
-    page_width,
-    print_answer,
     print_note,
 )
 from opaq.errors import Fault, InputError
@@ -68,13 +66,13 @@ def command(
         check_figure(plot, overwrite=overwrite)
     problem, policy = read_inputs(source, policy_file, quiet=quiet)
     with prepare(derivatives=True, quiet=quiet):
-        from opaq.reports import sensor_text as text
-        from opaq.reports.layout import short_difference
+        from opaq.reports.numbers import amount_cell
+        from opaq.reports.text.sensors import ranking_page
         from opaq.study.sensors import CHANGES, sensors
 
     def note_trial(trial: SensorTrial) -> None:
         if not (quiet or fixed):
-            gain = short_difference(trial.gain)
+            gain = amount_cell(trial.gain, sign="+")
             work.progress.note(f"{trial.sensor} {trial.change}: {gain} ({trial.seconds:.1f} s)")
 
     with compute("the sensors", source, quiet=quiet) as work:
@@ -94,16 +92,10 @@ def command(
     files = OutputFiles()
     if plot is not None and files.write(_draw, ranking, problem, plot, overwrite=overwrite):
         print_note(f"drew the costs to {plot}")
-
-    from opaq.cli.terminal_tables import on_terminal, table
-
     if as_json:
-        print_json(text.ranking_to_dict(ranking))
-    elif on_terminal():
-        rows = table(text.ranking_head(ranking), text.ranking_rows(ranking), numbers=text.NUMBERS)
-        print_answer("\n".join([rows, *text.ranking_notes(ranking, width=page_width())]))
+        print_json(ranking.to_dict())
     else:
-        print_answer(text.render_ranking(ranking, width=page_width()))
+        print_page(ranking_page(ranking))
     raise typer.Exit(files.exit_code(_exit_code(ranking)))
 
 

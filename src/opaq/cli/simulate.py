@@ -31,13 +31,12 @@ def command(
     check_grid(problem, source, grid=grid, as_json=as_json)
     with ProgressPrinter("simulating", quiet=quiet, since=PROCESS_START), faults_in(str(policy_file or source)):
         from opaq.cli.next_step import after_simulate, print_next_command
-        from opaq.reports.answer_pages import paths_page, runs_page
-        from opaq.reports.run_text import runs_to_dict
+        from opaq.reports.text.runs import paths_page, runs_page
         from opaq.simulation.replay import replay
 
         replays = replay(problem, policy, runs=runs, seed=seed)
     if as_json:
-        print_answer(json.dumps(runs_to_dict(replays), indent=1))
+        print_answer(json.dumps([replay.to_dict() for replay in replays], indent=1))
         return
     width = page_width()
     print_page(paths_page(problem, replays, width=width) if grid else runs_page(replays, width=width))

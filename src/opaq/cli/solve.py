@@ -92,7 +92,6 @@ def command(
     from opaq.cli.progress import solver_progress
 
     with prepare(derivatives=True, quiet=quiet):
-        from opaq.reports.measurement_text import constant_secret
         from opaq.solvers.runs import finish_run, options_of_record
         from opaq.solvers.solve import solve
     with compute("solving", source, limit=time_limit, quiet=quiet) as work:
@@ -106,7 +105,7 @@ def command(
             on_step=solver_progress(work.progress, problem),
             stop=work.stop,
         )
-    if constant_secret(solution.measurement) is not None:
+    if solution.measurement.constant_secret is not None:
         warn_of_known_secret(solution.product, source)
     code = code_of_status(solution.status)
     certificate, interrupted = None, False
@@ -114,13 +113,12 @@ def command(
         solution, certificate, interrupted = _certify(problem, solution, source, quiet=quiet)
         code = INTERRUPTED if interrupted else code
 
+    from opaq.certificates.certify import CertifiedSolution
     from opaq.load import save_policy
-    from opaq.reports.answer_pages import solution_page
-    from opaq.reports.certificate_text import certificate_figures
-    from opaq.reports.solution_text import solution_to_dict
+    from opaq.reports.text.solution import solution_page
     from opaq.spec.policy_table import policy_to_dict
 
-    answer = solution_to_dict(solution) | ({} if certificate is None else certificate_figures(certificate))
+    answer = (solution if certificate is None else CertifiedSolution(solution, certificate)).to_dict()
     answer["interrupted"] = answer["interrupted"] or interrupted
     files, unwritten = OutputFiles(), {}
     if policy_out is not None and not files.write(
@@ -263,7 +261,7 @@ def _write_report(
 ) -> None:
     """Write the report of a solution; Ctrl-C and the time limit leave out what takes long."""
     from opaq.load import problem_text
-    from opaq.reports.report_page import make_report
+    from opaq.reports.policy_report import make_report
 
     try:
         text = problem_text(source)

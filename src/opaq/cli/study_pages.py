@@ -9,15 +9,28 @@ from typing import Any
 
 from opaq.errors import Fault, InputError
 
+_FRONT, _HEAD = b'"frontier"', 4096  # what stands at the head of a file with a front, and how much is read of it
 KEPT = ("title", "problem", "question", "answer", "counts", "reports")
 
 
 def is_study(name: str) -> bool:
-    """Whether a name is that of a folder, or of a file that holds a front."""
+    """Return whether a name is that of a folder, or of a file that holds a front."""
     from opaq.load import scenario_names
-    from opaq.study.front_json import Front
 
-    return name not in scenario_names() and (os.path.isdir(name) or Front.in_file(name) is not None)
+    if name in scenario_names() or not (os.path.isdir(name) or os.path.isfile(name)):
+        return False
+    if os.path.isdir(name):
+        return True
+    try:
+        with open(name, "rb") as file:
+            head = file.read(_HEAD)
+    except OSError:  # whoever reads it as a problem says so
+        return False
+    if _FRONT not in head:
+        return False
+    from opaq.reports.study_report import front_in_file  # takes long to load
+
+    return front_in_file(name) is not None
 
 
 def refuse(options: Mapping[str, object], *, chosen: str, advice: str) -> None:
@@ -43,7 +56,7 @@ def refuse_unknown(name: str) -> None:
 
 
 def number_of_points(text: str | None) -> Any:
-    """What `--points` says: all, none, or how many."""
+    """Return what `--points` says: all, none, or how many."""
     if text is None or text in ("all", "none"):
         return text
     if text.isdecimal() and len(text) < 10:
@@ -61,8 +74,7 @@ def write_study(
 
     with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
         from opaq.opacity.kernel_warmup import compile_kernels
-        from opaq.study.study_report import study_report
-        from opaq.study.study_sources import source_of
+        from opaq.reports.study_report import source_of, study_report
 
         source = source_of(name, policies=policies)
         assert source is not None  # it is a study

@@ -9,9 +9,9 @@ import typer
 
 from opaq.cli import options as shared
 from opaq.cli.interrupts import PROCESS_START, interrupts
-from opaq.cli.output import print_json
+from opaq.cli.output import print_json, print_page
 from opaq.cli.progress import ProgressPrinter
-from opaq.cli.shell import DONE, INTERRUPTED, NOT_CONVERGED, expect_answer, page_width, print_answer, print_note, warn
+from opaq.cli.shell import DONE, INTERRUPTED, NOT_CONVERGED, expect_answer, page_width, print_note, warn
 from opaq.errors import Faults
 
 if TYPE_CHECKING:
@@ -66,16 +66,12 @@ def command(
         finally:
             warn(faults.warnings, str(plan))
 
-    from opaq.cli.terminal_tables import on_terminal, table
-    from opaq.reports.study_text import render_study, study_summary, study_table, study_to_dict
+    from opaq.reports.text.study import study_page
 
     if as_json:
-        print_json(study_to_dict(study))
-    elif on_terminal():
-        print_answer(table(*study_table(study, width=page_width())))
-        print_answer("\n" + study_summary(study))
+        print_json(study.to_dict())
     else:
-        print_answer(render_study(study, width=page_width()))
+        print_page(study_page(study, width=page_width()))
     if study.interrupted:
         left = len(study.unfinished)
         points = "1 point is" if left == 1 else f"{left:,} points are"

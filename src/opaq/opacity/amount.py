@@ -8,28 +8,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import Any, Literal
 
 import numpy as np
 
+from opaq.codec import as_text, flat, if_known
 from opaq.errors import InvariantError
-from opaq.model.arrays import FloatArray
-from opaq.model.uncertainty import Uncertainty, entropy
+from opaq.model.arrays import FloatArray, IntArray
+from opaq.model.uncertainty import UNCERTAINTIES, Uncertainty, entropy
 
 Method = Literal["exact", "interval", "sampled"]
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A value with its certified interval; a sampled one also has a standard error (and lies within the interval)."""
+    """A value with its certified interval; a sampled one also has a standard error (and lies within the interval).
+
+    value: the number; the middle of an interval, or the estimate.
+    lower: it is certainly no less.
+    upper: it is certainly no more.
+    method: "exact", "interval" or "sampled".
+    standard_error: of an estimate; left out of others.
+    """
 
     value: float
     lower: float
     upper: float
     method: Method
-    standard_error: float | None = None
+    standard_error: float | None = field(default=None, metadata=if_known())
 
     def __str__(self) -> str:
         if self.standard_error is not None:
@@ -81,6 +89,44 @@ class Amount:
 
 
 Figures = Mapping[str, Amount]  # name of an uncertainty -> its amount
+
+
+class _ReadUncertainty(Uncertainty):
+    """An uncertainty that an answer names and opaq does not know: it has a name, and no numbers."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.title = name, name.replace("_", " ")  # type: ignore[misc]  # of this one alone
+
+    def rows(self, masses: Any, values: IntArray) -> tuple[Any, Any]:
+        """Refuse: there are no numbers."""
+        raise NotImplementedError(f"{self.name} was read from JSON, which holds its name alone")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a task is about: which uncertainty, and whether it is to be large or small.
+
+    direction: "maximise" or "minimise".
+    of: the uncertainty: "opacity", "guess_error", "guesswork", "expected_loss" or another one by its name.
+    amount: what a policy reaches of it; left out where there are several policies.
+    """
+
+    direction: Literal["maximise", "minimise"]
+    of: Uncertainty = field(
+        metadata=as_text(lambda of: str(of.name), lambda name: UNCERTAINTIES.get(name) or _ReadUncertainty(name))
+    )
+    amount: Amount | None = field(default=None, metadata=flat())
+
+    @classmethod
+    def of_task(cls, of: Uncertainty, *, minimise: bool, amount: Amount | None = None) -> Target:
+        """Return the target of a task: its uncertainty, its direction, and what a policy reaches."""
+        return cls("minimise" if minimise else "maximise", of, amount)
+
+    @property
+    def minimise(self) -> bool:
+        """Whether it is to be small."""
+        return self.direction == "minimise"
+
 
 _ROUNDING = 1e-9
 

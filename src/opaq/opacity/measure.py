@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from opaq.beliefs.returns import (
     secret_distribution,
     threshold_tolerance,
 )
+from opaq.codec import Result, key
 from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, choose
 from opaq.load import as_policy, as_problem
@@ -27,7 +28,7 @@ from opaq.model.arrays import ContentEq, FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.model.uncertainty import GuessError, Guesswork, Shannon, Uncertainty, entropy
-from opaq.opacity.amount import Amount, Figures, bound_amount, fano_bound, unknown_amount
+from opaq.opacity.amount import Amount, Figures, Target, bound_amount, fano_bound, unknown_amount
 from opaq.opacity.exact import Evaluation, evaluate
 from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import ObservedSequence, rank_sequences
@@ -50,14 +51,36 @@ _HOPELESS = 50  # an interval this many times too wide is not tried with more be
 class ExactnessLimit:
     """What kept an answer from being exact, and what the whole belief graph would take where that can be estimated.
 
+    Estimates hold if the levels to come grow as the last ones did.
+
     limit: "beliefs" on one level, "memory", "time", "work" (of an answer without a time limit), "interrupted", or
-    "mode" where the mode asked for is not exact. Estimates hold if the levels to come grow as the last ones did.
+        "mode" where the mode asked for is not exact.
+    num_nodes: beliefs made by then.
+    expected_nodes: beliefs of the whole graph; null where there is no basis for an estimate.
+    expected_seconds: the time for the whole graph; null where there is no basis for an estimate.
     """
 
-    limit: Limit | Literal["time", "interrupted", "mode"]
-    num_nodes: int = 0  # beliefs made before
-    expected_nodes: int | None = None  # of the whole graph
-    expected_seconds: float | None = None
+    DERIVED: ClassVar[tuple[str, ...]] = ("advice",)
+
+    limit: Literal["beliefs", "memory", "work", "time", "interrupted", "mode"]
+    num_nodes: int = field(default=0, metadata=key("num_beliefs"))
+    expected_nodes: int | None = field(default=None, metadata=key("num_beliefs_expected"))
+    expected_seconds: float | None = field(default=None, metadata=key("seconds_expected"))
+
+    @property
+    def advice(self) -> str:
+        """What would make the answer exact, in words."""
+        return _ADVICE[self.limit]
+
+
+_ADVICE = {
+    "beliefs": "allow more beliefs at a time (opaq measure --max-beliefs)",
+    "memory": "allow more memory for beliefs (opaq measure --max-memory)",
+    "time": "allow more time (opaq measure --time; half of it goes to the exact answer)",
+    "work": "give a time limit that allows it (opaq measure --time; half of it goes to the exact answer)",
+    "interrupted": "let it go on (opaq measure)",
+    "mode": "use opaq measure --mode auto or exact",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +350,7 @@ __all__ = [
     "with_opacity",
 ]
 
+_NO_ENTROPY = 1e-12  # bits below this are rounding errors
 _NO_LIMIT = 2**62
 _WHOLE_WORK = 1e9  # operations for the whole graph where no limit is given: 10 to 40 s
 _MOST_RUN_STEPS = 10_000_000  # runs x observations sampled by default
@@ -335,12 +359,20 @@ _LONGEST_SHOWN = 1000  # sequences of longer runs are shown only if asked for
 
 @dataclass(frozen=True, slots=True)
 class RequirementResult:
-    """One requirement of the task: what was reached, what was asked."""
+    """One requirement of the task: what was reached, what was asked.
+
+    name: "return", or the requirement as the task names it.
+    value: what the policy reaches of it, exactly.
+    threshold: what is asked; null: nothing.
+    tolerance: how far below the threshold counts as rounding; 0 where the threshold is reached.
+    """
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("feasible",)
 
     name: str
     value: float
     threshold: float | None
-    tolerance: float = 0.0  # how far below the threshold it was let pass; 0 where nothing had to be
+    tolerance: float = 0.0
 
     @property
     def slack(self) -> float:
@@ -348,18 +380,47 @@ class RequirementResult:
         return np.inf if self.threshold is None else self.value - self.threshold
 
     @property
-    def holds(self) -> bool:
+    def feasible(self) -> bool:
         """Whether the requirement is met, up to rounding."""
         return self.threshold is None or self.slack >= -self.tolerance
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Measurement(NotebookView, ContentEq):
+class Measurement(NotebookView, ContentEq, Result):
     """What a policy gives away, and what it earns.
 
     Opacity, guess error and guesswork are always measured; where the task is about an expected loss (or another
-    uncertainty of the caller's), `uncertainty` is that.
+    uncertainty of the caller's), `objective` is that.
+
+    problem: the problem's name.
+    opacity: H(secret | observations) in bits.
+    secret_entropy: H(secret) in bits: the uncertainty before observing.
+    secret_distribution: secret value -> probability.
+    leakage: H(secret) - opacity, in bits.
+    guess_error: the probability that the observer's best guess is wrong.
+    guesswork: how many guesses the observer needs in the mean until one is right.
+    secret_guesswork: the same without observing.
+    objective: what the task is about, which is the opacity unless the task says otherwise, and what the policy
+        reaches of it.
+    secret_uncertainty: the same figure before observing.
+    fano_bound: the least guess error that Fano's inequality allows at this opacity.
+    expected_return: the exact expected return.
+    threshold: what the task asks of it; null: nothing.
+    feasible: whether every requirement is met.
+    requirements: every requirement of the task, the return first.
+    revealing: observation sequences by their share of leakage, largest first.
+    confusing: observation sequences by their share of opacity, largest first.
+    explanation: how the figures were obtained, in words.
+    horizon: how many transitions a run has.
+    num_product_states: states of the compiled problem.
+    num_nodes: beliefs of the belief graph.
+    seconds: the time it took.
+    exactness_limit: what kept the answer from being exact; null where it is exact.
     """
+
+    RESULT: ClassVar[str] = "measurement"
+    PRINTED_BY: ClassVar[str] = "measure"
+    DERIVED: ClassVar[tuple[str, ...]] = ("warnings",)
 
     problem: str
     opacity: Amount
@@ -368,25 +429,53 @@ class Measurement(NotebookView, ContentEq):
     leakage: Amount
     guess_error: Amount
     guesswork: Amount
-    secret_guesswork: float  # before observing
-    of: Uncertainty  # what the task is about
-    uncertainty: Amount  # of that kind: the opacity, unless the task says otherwise
-    secret_uncertainty: float  # before observing
+    secret_guesswork: float
+    objective: Target
+    secret_uncertainty: float
     fano_bound: float
-    expected_return: float
+    expected_return: float = field(metadata=key("return"))
     threshold: float | None
     feasible: bool
-    requirements: tuple[RequirementResult, ...]  # the return first, then every further requirement
+    requirements: tuple[RequirementResult, ...]
     revealing: tuple[ObservedSequence, ...]
     confusing: tuple[ObservedSequence, ...]
     explanation: str
     horizon: int
     num_product_states: int
-    num_nodes: int
+    num_nodes: int = field(metadata=key("num_beliefs"))
     seconds: float
-    exactness_limit: ExactnessLimit | None = None  # what kept the answer from being exact; None: it is
+    exactness_limit: ExactnessLimit | None = None
     # What `measure` compiled, with the policy vector [slot]: in memory only, no part of the answer.
     compiled: tuple[Product, FloatArray] | None = field(default=None, compare=False, metadata={"live": True})
+
+    @property
+    def of(self) -> Uncertainty:
+        """What the task is about."""
+        return self.objective.of
+
+    @property
+    def uncertainty(self) -> Amount:
+        """What the policy reaches of what the task is about: the opacity, unless the task says otherwise."""
+        assert self.objective.amount is not None  # measured
+        return self.objective.amount
+
+    @property
+    def constant_secret(self) -> tuple[str, str] | None:
+        """The one value that the secret takes, and in which runs of the policy; None where it takes several."""
+        if self.secret_entropy > _NO_ENTROPY:
+            return None
+        shares = self.secret_distribution
+        value = max(shares, key=lambda name: shares[name], default="")
+        rest = sum(share for name, share in shares.items() if name != value)
+        return value, f"all but {rest:.1g} of the runs" if rest > 0.0 else "every run"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """That there is nothing to hide, where the secret takes one value only; else nothing."""
+        constant = self.constant_secret
+        if constant is None:
+            return ()
+        return (f"the secret is '{constant[0]}' in {constant[1]} of this policy: there is nothing to hide",)
 
     def __repr__(self) -> str:
         task = f"return {self.expected_return:.6g}, {'feasible' if self.feasible else 'infeasible'}"
@@ -403,13 +492,13 @@ class Measurement(NotebookView, ContentEq):
                 "complete": each.complete,
                 "probability": each.probability,
                 "likeliest": each.likeliest,
-                "sequences": each.num_sequences,
+                "num_sequences": each.num_sequences,
                 "bits": each.bits,
                 **{column: each.posterior.get(value, 0.0) for value, column in names.items()},
             }
             for kind, each in shown
         ]
-        fixed = ("kind", "observations", "complete", "probability", "likeliest", "sequences", "bits")
+        fixed = ("kind", "observations", "complete", "probability", "likeliest", "num_sequences", "bits")
         return data_frame(lines, (*fixed, *names.values()))
 
 
@@ -544,13 +633,12 @@ def measure_product(
         guess_error=answer.figures[GuessError.name],
         guesswork=answer.figures[Guesswork.name],
         secret_guesswork=uncertainties[Guesswork.name].value(prior),
-        of=problem.task.of,
-        uncertainty=answer.figures[own],
+        objective=Target.of_task(problem.task.of, minimise=problem.task.minimise, amount=answer.figures[own]),
         secret_uncertainty=uncertainties[own].value(prior),
         fano_bound=fano_bound(opacity.lower, int((prior > 0).sum())),
         expected_return=met[0].value,
         threshold=met[0].threshold,
-        feasible=all(requirement.holds for requirement in met),
+        feasible=all(requirement.feasible for requirement in met),
         requirements=met,
         revealing=revealing,
         confusing=confusing,
@@ -621,7 +709,7 @@ def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:
     return replace(
         measurement,
         opacity=opacity,
-        uncertainty=opacity if own else measurement.uncertainty,
+        objective=replace(measurement.objective, amount=opacity) if own else measurement.objective,
         leakage=_leakage(measurement.secret_entropy, opacity),
         fano_bound=fano_bound(opacity.lower, values),
     )

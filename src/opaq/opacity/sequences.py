@@ -31,15 +31,25 @@ class ObservedSequence(ContentEq):
 
     Where a part of the belief graph was left out, not all of the others are known: the figures are then those of the
     sequence alone.
+
+    observations: the likeliest of those looked at; shorter than the run where the rest cannot matter.
+    complete: false: the sequence is a beginning, and whatever follows, the secret is out.
+    probability: of all the sequences with this belief together; null where it is not known, because runs were sampled
+        or a part of the belief graph was left out.
+    likeliest: the probability of the sequence in `observations` alone, exactly; 0 where it is too small for a float.
+    posterior: secret value -> probability, after any of them.
+    bits: what all of them together add to leakage (revealing) or to opacity (confusing); where `probability` is not
+        known, what the one in `observations` adds.
+    num_sequences: how many they are; null where they were not counted.
     """
 
-    observations: tuple[str, ...]  # the likeliest of those known; shorter than the run if the rest cannot matter
-    complete: bool  # False: whatever follows these observations, the secret is out
-    probability: float | None  # of all the sequences with this belief together; None: not known
-    likeliest: float  # of the sequence shown alone; 0 where that is too small for a float
+    observations: tuple[str, ...]
+    complete: bool
+    probability: float | None
+    likeliest: float
     posterior: Mapping[str, float]
-    bits: float  # what they (or the one, if that is all that is known) add to leakage (revealing) or to opacity
-    num_sequences: int | None = None  # how many sequences share the belief; None: not counted
+    bits: float
+    num_sequences: int | None = None
 
 
 def rank_sequences(

@@ -333,12 +333,12 @@ def rows_of(source: str, solution: Solution) -> list[Finding]:
     source: the solver, in words.
     """
     starts, effort = solution.starts, _effort(solution)
-    if not starts or any(start.best is not None and start.best.feasible for start in starts):
+    if not starts or any(start.feasible for start in starts):
         return [Finding.of_solution(source, solution, note=effort)]
-    closest = starts[0]
+    closest = starts[0].result
     for start in starts[1:]:
-        if start.best is not None and start.best.beats(closest.best):
-            closest = start
+        if start.result.best is not None and start.result.best.beats(closest.best):
+            closest = start.result
     assert closest.best is not None  # a start without a policy is not among the results
     own, status = _measure(solution, closest.best.theta), closest.status.name.lower()
     return [
@@ -354,13 +354,13 @@ def paper_rows(solution: Solution) -> list[Finding]:
     the best policy on the way that meets it or, where none does, one made for the task alone.
     """
     source, (start,) = "paper's algorithm", solution.starts
-    last = start.end.state.theta
+    last = start.result.end.state.theta
     note, status = f"the last policy of {_effort(solution)}", start.status.name.lower()
     own = _measure(solution, last)
     rows = [Finding.of_measurement(source, own, seconds=solution.seconds, note=note, status=status)]
-    if start.best is None or not start.best.feasible:
+    if start.result.best is None or not start.feasible:
         return [*rows, _fallback(source, solution)]
-    if np.array_equal(start.best.theta, last):
+    if np.array_equal(start.result.best.theta, last):
         return rows
     note = "of the policies judged on the way, moved a little if need be, the best by estimates that meets the task"
     return [*rows, Finding.of_measurement(f"{source}: kept on the way", solution.measurement, note=note)]
@@ -391,7 +391,7 @@ def _convergence(experiment: Experiment, problem: Problem, by_paper: Solution, b
     """
     threshold = float(problem.task.return_at_least or 0.0)
     reported, best = experiment.published, by_default.measurement
-    opacity = [(float(trace.iteration), trace.score) for trace in by_paper.trace]
+    opacity = [(float(trace.iteration), trace.value) for trace in by_paper.trace]
     earned = [(float(trace.iteration), float(trace.slack[0]) + threshold) for trace in by_paper.trace]
     estimate = f"paper's algorithm, from {experiment.settings.samples:,} runs"
     return [

@@ -1,4 +1,5 @@
-"""Results -> what people and other programs look at: text, JSON, tables, pictures, files of other tools.
+"""Results -> what people look at: pages as text, on a terminal and as HTML, figures, and one offline report.
 
-Results come in, text and bytes go out. Imports: everything above but solvers.
+Results come in, or their JSON, which is read into them first; text and bytes go out. Imports: results, so all but paper
+and cli.
 """

@@ -19,7 +19,7 @@ from opaq.reports.layout import WIDTH, Lines, wrap_lines
 
 Cell = tuple[int, int]  # column, row; row 0 on top
 
-MOST_CELLS = 250_000  # a board of more cells is no picture
+_MOST_CELLS = 250_000  # a board of more cells is no picture
 _EQUAL = 1e-12  # chances this close are the same
 _CELL = re.compile(r"\((\d{1,6}),(\d{1,6})\)")
 
@@ -39,13 +39,13 @@ class GridView:
 
     @classmethod
     def of(cls, problem: Problem) -> GridView | None:
-        """The problem as a grid, if its states are called (column,row) and fill a board worth drawing."""
-        found = [_CELL.fullmatch(state) for state in problem.mdp.states]
-        cells = tuple((int(match[1]), int(match[2])) for match in found if match is not None)
-        if len(cells) < len(found):
+        """Return the problem as a grid, if its states are called (column,row) and fill a board worth drawing."""
+        matches = [_CELL.fullmatch(state) for state in problem.mdp.states]
+        cells = tuple((int(match[1]), int(match[2])) for match in matches if match is not None)
+        if len(cells) < len(matches):
             return None
         width, height = max(column for column, _ in cells) + 1, max(row for _, row in cells) + 1
-        if width * height > min(MOST_CELLS, 100 * len(cells)):
+        if width * height > min(_MOST_CELLS, 100 * len(cells)):
             return None
         mdp, free = problem.mdp, set(cells)
         return cls(
@@ -61,7 +61,7 @@ class GridView:
 
 
 def traps(mdp: MDP) -> tuple[int, ...]:
-    """The states that no action leaves."""
+    """Return the states that no action leaves."""
     source = mdp.choice_state()[mdp.transitions.row_of_entry()]
     left = np.zeros(mdp.num_states, dtype=bool)
     left[source[(mdp.transitions.columns != source) & (mdp.transitions.values > 0)]] = True
@@ -69,7 +69,7 @@ def traps(mdp: MDP) -> tuple[int, ...]:
 
 
 def has_stated_sensors(problem: Problem) -> bool:
-    """Whether the coverage is that of stated sensors, not one that is inferred from emissions."""
+    """Return whether the coverage is that of stated sensors, not one that is inferred from emissions."""
     return isinstance(problem.observer, Observer) and problem.observer.sensors is not None
 
 
@@ -86,11 +86,11 @@ def coverage(problem: Problem) -> dict[str, dict[int, float]]:
         return {}
     if observer.sensors is not None:
         return observer.sensors.coverage()
-    names, shown = _by_sensor(observer)
-    sensor, state, chance = shown.row_of_entry(), shown.columns, shown.values
+    names, visible = _by_sensor(observer)
+    sensor, state, chance = visible.row_of_entry(), visible.columns, visible.values
     least = np.full(len(names), np.inf)
     np.minimum.at(least, sensor, chance)
-    least[np.bincount(sensor, minlength=len(names)) < shown.num_columns] = 0.0
+    least[np.bincount(sensor, minlength=len(names)) < visible.num_columns] = 0.0
     by_sensor: dict[str, dict[int, float]] = {}
     for entry in np.flatnonzero(chance > least[sensor] + _EQUAL):
         by_sensor.setdefault(names[sensor[entry]], {})[int(state[entry])] = float(chance[entry])
@@ -145,7 +145,7 @@ class PolicyView:
         return self._shares(visits)
 
     def by_time(self) -> Iterator[Shares]:
-        """One after the other for time 0 .. horizon."""
+        """Return one after the other for time 0 .. horizon."""
         return (self._shares(occupied) for occupied in self._occupied())
 
     def _occupied(self) -> Iterator[FloatArray]:
@@ -167,8 +167,8 @@ class PolicyView:
         slots = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts) + np.arange(counts.sum())
         num_actions = len(product.problem.mdp.actions)
         pair = product.state_of[states][owner] * num_actions + self._action_of()[product.slot_action[slots]]
-        pairs, place = np.unique(pair, return_inverse=True)
-        mass = np.bincount(place.reshape(-1), weights=occupied[states][owner] * self.pi[slots])
+        pairs, index = np.unique(pair, return_inverse=True)
+        mass = np.bincount(index.reshape(-1), weights=occupied[states][owner] * self.pi[slots])
         total = np.bincount(pairs // num_actions, weights=mass).tolist()
         shares: dict[int, dict[int, float]] = {}
         for key, weight in zip(pairs.tolist(), mass.tolist(), strict=True):
@@ -178,7 +178,10 @@ class PolicyView:
         return shares
 
     def _action_of(self) -> IntArray:
-        """The model's action of every action of a row; with a free memory, rows choose pairs (action, next node)."""
+        """Return the model's action of every action of a row.
+
+        With a free memory, rows choose pairs (action, next node).
+        """
         nodes = len(self.product.actions) // len(self.product.problem.mdp.actions)
         return np.arange(len(self.product.actions)) // nodes
 
@@ -202,7 +205,7 @@ _DIRECTION = {
 
 
 def direction_of(action: str) -> str:
-    """Where an action of this name leads: north, east, south, west or stay; empty for other names."""
+    """Return where an action of this name leads: north, east, south, west or stay; empty for other names."""
     return _DIRECTION.get(action.lower(), "")
 
 
@@ -213,7 +216,7 @@ class Symbols:
     arrows: Mapping[str, str]
 
     def of(self, action: str) -> str:
-        """One character for an action: an arrow for one that moves, otherwise its initial."""
+        """Return one character for an action: an arrow for one that moves, otherwise its initial."""
         return self.arrows.get(direction_of(action), escape_invisible(action)[:1] or "?")
 
     @classmethod
@@ -231,7 +234,7 @@ ASCII = Symbols({"north": "^", "east": ">", "south": "v", "west": "<", "stay": "
 
 
 def grid_of(problem: Problem) -> GridView:
-    """The problem as a grid; InputError if it is none."""
+    """Return the problem as a grid; InputError if it is none."""
     view = GridView.of(problem)
     if view is None:
         raise InputError(
@@ -243,7 +246,7 @@ def grid_of(problem: Problem) -> GridView:
 def policy_lines(
     policy: PolicyView, *, time: int | None = None, symbols: Symbols = UNICODE, width: int = WIDTH
 ) -> Lines:
-    """The likely actions of every cell, at one time or averaged over the run."""
+    """Return the likely actions of every cell, at one time or averaged over the run."""
     problem = policy.product.problem
     view = grid_of(problem)
     shares = policy.average() if time is None else _at(policy, time)
@@ -259,7 +262,7 @@ def policy_lines(
 
 
 def _legend(view: GridView, symbols: Symbols) -> list[str]:
-    """What the characters mean."""
+    """Return what the characters mean."""
     likeliest, second = symbols.of("E"), symbols.of("S")
     labels = ", ".join(
         f"{_initial(label)} {escape_invisible(label)}" for label, states in view.labels.items() if states
@@ -274,7 +277,7 @@ def _legend(view: GridView, symbols: Symbols) -> list[str]:
 
 
 def path_lines(view: GridView, states: Sequence[str], *, title: str, width: int = WIDTH) -> Lines:
-    """A run on the grid: every visited cell shows when it was first entered, and + if it was entered again."""
+    """Return a run on the grid: every visited cell shows when it was first entered, and + if it was entered again."""
     cell_of = {f"({column},{row})": state for state, (column, row) in enumerate(view.cells)}
     visits: dict[int, list[int]] = {}
     before = None
@@ -298,7 +301,7 @@ def _at(policy: PolicyView, time: int) -> Shares:
 
 
 def _likely(shares: Mapping[int, float], actions: Sequence[str], symbols: Symbols) -> str:
-    """The likeliest action of a cell, and what else is likely."""
+    """Return the likeliest action of a cell, and what else is likely."""
     ranked = sorted(((share, -action) for action, share in shares.items() if share >= _LEAST), reverse=True)
     if not ranked:
         return ""
@@ -309,7 +312,7 @@ def _likely(shares: Mapping[int, float], actions: Sequence[str], symbols: Symbol
 
 
 def _board(view: GridView, texts: Mapping[int, str], width: int) -> list[str]:
-    """The cells row by row under a head of columns, cut to the width."""
+    """Return the cells row by row under a head of columns, cut to the width."""
     text_at = {cell: texts[state] for state, cell in enumerate(view.cells)}
     size = max(_CELL_WIDTH, *(len(text) + 1 for text in texts.values()), len(str(view.width)) + 1)
     margin = len(str(view.height - 1)) + 1

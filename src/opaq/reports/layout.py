@@ -1,43 +1,79 @@
-"""Pages for people (sentence, facts, tables, lines) as text of limited width, and how numbers are written."""
+"""Pages for people (sentence, facts, tables, lines), and their three renderers: plain text, a terminal, HTML."""
 
 from __future__ import annotations
 
-import math
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import compress, pairwise
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from opaq.errors import escape_invisible
-from opaq.model.uncertainty import UNCERTAINTIES, Uncertainty
-from opaq.opacity.amount import Amount
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+    from rich.text import Text
 
 WIDTH = 100  # columns where there is no terminal to ask
-GLUE = "\xa0"  # a space at which no line is broken; names cannot contain it, being printable
-_LABEL = 12
-_LONGEST = 28  # a name up to this length is shown as it is
-_ONE = {"bits": "bit", "guesses": "guess"}
-NOISE = 1e-12  # probabilities and bits below this are rounding errors
+GLUE = "\xa0"  # a space at which no line is broken; names cannot contain it, being escape_invisible
 
 
-def number(value: float) -> str:
-    """Bits or a probability in six digits; rounding errors are shown as 0."""
-    return f"{value:.6g}" if abs(value) >= NOISE else "0"
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Labels and what belongs to them, one below the other."""
+
+    rows: tuple[tuple[str, str], ...]
 
 
-def with_unit(shown: str, unit: str) -> str:
-    """A figure and its unit in the plural, made singular where the figure is 1."""
-    return f"{shown} {_ONE.get(unit, unit) if shown == '1' else unit}"
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table; in plain text its last column goes on below itself where it does not fit.
+
+    numbers: the columns that are aligned to the right.
+    title: a line above it.
+    notes: sentences directly below it.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: Collection[int] = ()
+    title: str = ""
+    notes: tuple[str, ...] = ()
 
 
-def row(label: str, text: str, *, width: int) -> list[str]:
-    """A label and a text, which goes on below itself where it does not fit."""
-    first = f"{escape_invisible(label):<{_LABEL}} "
-    return wrap_lines(escape_invisible(text), first=first, rest=" " * (_LABEL + 1), width=width)
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Finished lines, under a title or without one."""
+
+    content: tuple[str, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Sentences, each on a line of its own that goes on below itself; `rest` is what those further lines begin with."""
+
+    texts: tuple[str, ...]
+    rest: str = "  "
+
+
+Part = Facts | TextTable | Lines | Notes
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A sentence and the parts below it, an empty line before each; HTML has a title above."""
+
+    sentence: str
+    parts: tuple[Part, ...] = ()
+    title: str = ""
 
 
 def wrap_lines(text: str, *, first: str = "", rest: str = "", width: int) -> list[str]:
-    """The text in lines of at most `width` columns, broken at spaces (not at GLUE), too long words anywhere."""
+    """Return the text in lines of at most `width` columns, broken at spaces (not at GLUE), too long words anywhere.
+
+    first: what the first line begins with. rest: what all others begin with.
+    """
     lines = textwrap.wrap(
         text,
         width=max(width, len(rest) + 20),
@@ -48,216 +84,177 @@ def wrap_lines(text: str, *, first: str = "", rest: str = "", width: int) -> lis
     return [line.replace(GLUE, " ") for line in lines] or [first.rstrip()]
 
 
-@dataclass(frozen=True, slots=True)
-class ShortNames:
-    """Names as they are shown, and what was left out of them.
+# ---- plain text
 
-    Long names of variables (`a=1,b=2,...`) are shown without the parts that all of them share; those that are still
-    long get a mark that the legend explains.
-    """
-
-    shown: Mapping[str, str]
-    shared: str = ""  # the parts left out of every name
-    legend: Mapping[str, str] | None = None  # mark -> what it stands for
-
-    @classmethod
-    def of(cls, names: Iterable[str]) -> ShortNames:
-        """Short forms of all names that appear on one page."""
-        full = {name: escape_invisible(name) for name in names}
-        if _longest(full) <= _LONGEST:
-            return cls(full)
-        parts, shared = _varying_parts(full)
-        short = {name: ",".join(part) for name, part in parts.items()} if parts else full
-        if _longest(short) <= _LONGEST:
-            return cls(short, shared)
-        marks = {name: f"[{count}]" for count, name in enumerate(short, start=1)}
-        return cls(marks, shared, {marks[name]: text for name, text in short.items()})
-
-    def __getitem__(self, name: str) -> str:
-        return self.shown[name]
-
-    def notes(self, kind: str, *, width: int) -> list[str]:
-        """What a reader needs to know to read the short names; `kind` says what is named, in the plural."""
-        lines = []
-        for mark, text in (self.legend or {}).items():
-            lines += wrap_lines(text.replace(",", ", "), first=f"  {mark:<4} ", rest=" " * 7, width=width)
-        return ["", kind, *lines, *_shared_note(kind, self.shared, width)] if lines or self.shared else []
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Sequences of long names of variables: the first in full, then what changes from one to the next."""
-
-    parts: Mapping[str, tuple[str, ...]]
-    shared: str
-
-    @classmethod
-    def of(cls, names: Iterable[str]) -> Changes | None:
-        """None where names are short or do not name variables."""
-        full = {name: escape_invisible(name) for name in names}
-        parts, shared = _varying_parts(full) if _longest(full) > _LONGEST else ({}, "")
-        return cls(parts, shared) if parts else None
-
-    def words(self, names: Sequence[str]) -> list[str]:
-        """One word for every name of a sequence in which no name follows itself."""
-        found = [", ".join(self.parts[name]) for name in names[:1]]
-        for before, after in pairwise(names):
-            pairs = zip(self.parts[before], self.parts[after], strict=True)
-            found.append(", ".join(new for old, new in pairs if old != new))
-        return found
-
-    def notes(self, kind: str, *, width: int) -> list[str]:
-        """How to read the words; `kind` says what is named, in the plural."""
-        lines = wrap_lines(f"{kind}: the first in full, then what changes", width=width)
-        return ["", *lines, *_shared_note(kind, self.shared, width)]
-
-
-def _shared_note(kind: str, shared: str, width: int) -> list[str]:
-    return wrap_lines(shared, first=f"  in all {kind}: ", rest=" " * 7, width=width) if shared else []
-
-
-def _longest(names: Mapping[str, str]) -> int:
-    return max(map(len, names.values()), default=0)
-
-
-def _varying_parts(names: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], str]:
-    """The `variable=value` parts that are not the same in all names, and those that are; nothing for other names."""
-    parts = {name: text.split(",") for name, text in names.items()}
-    variables = {tuple(part.partition("=")[0] for part in split) for split in parts.values()}
-    if len(names) < 2 or len(variables) != 1 or not all("=" in part for split in parts.values() for part in split):
-        return {}, ""
-    columns = list(zip(*parts.values(), strict=True))
-    varies = [len(set(column)) > 1 for column in columns]
-    shared = ", ".join(column[0] for column, vary in zip(columns, varies, strict=True) if not vary)
-    return {name: tuple(compress(split, varies)) for name, split in parts.items()}, shared
-
-
-_GAP = "  "
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Labels and what belongs to them, one below the other."""
-
-    rows: tuple[tuple[str, str], ...]
-
-    def lines(self, width: int) -> list[str]:
-        """As plain text."""
-        return [line for label, text in self.rows for line in row(label, text, width=width)]
-
-
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table with a head; the last column goes on below itself where it does not fit."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numbers: Collection[int] = ()  # columns that are aligned to the right
-
-    def lines(self, width: int) -> list[str]:
-        """As plain text."""
-        table = [[escape_invisible(cell) for cell in cells] for cells in (self.head, *self.rows)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines: list[str] = []
-        for cells in table:
-            padded = [
-                cell.rjust(size) if column in self.numbers else cell.ljust(size)
-                for column, (cell, size) in enumerate(zip(cells, widths, strict=True))
-            ]
-            first = "".join(f"{cell}{_GAP}" for cell in padded[:-1])
-            lines += wrap_lines(cells[-1], first=first, rest=" " * len(first), width=width)
-        return lines
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Finished lines, under a title or without one."""
-
-    content: tuple[str, ...]
-    title: str = ""
-
-    def lines(self, width: int) -> list[str]:
-        """As plain text."""
-        return [*([self.title] if self.title else []), *self.content]
-
-
-Part = Facts | TextTable | Lines
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A sentence and the parts below it, an empty line before each."""
-
-    sentence: str
-    parts: tuple[Part, ...] = ()
-
-    def text(self, *, width: int = WIDTH) -> str:
-        """The page as plain text, `width` columns wide."""
-        blocks = [wrap_lines(escape_invisible(self.sentence), width=width)] if self.sentence else []
-        blocks += [part.lines(width) for part in self.parts]
-        return "\n\n".join("\n".join(block) for block in blocks if block)
-
-
+_LABEL = 12  # columns of the labels of facts
 _BETWEEN = "  "
 
 
-def plain_table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int], width: int
-) -> list[str]:
-    """The lines of a table; `numbers` are the columns that are aligned to the right."""
-    table = [[escape_invisible(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+def render_text(page: Page, *, width: int = WIDTH) -> str:
+    """Return the page as plain text, `width` columns wide."""
+    blocks = [wrap_lines(_escape(page.sentence), width=width)] if page.sentence else []
+    blocks += [_part_lines(part, width) for part in page.parts]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def _part_lines(part: Part, width: int) -> list[str]:
+    if isinstance(part, Facts):
+        rest = " " * (_LABEL + 1)
+        rows = [(f"{_escape(label):<{_LABEL}} ", _escape(text)) for label, text in part.rows]
+        return [line for first, text in rows for line in wrap_lines(text, first=first, rest=rest, width=width)]
+    if isinstance(part, Notes):
+        return [line for text in part.texts for line in wrap_lines(_escape(text), rest=part.rest, width=width)]
+    title = [part.title] if part.title else []
+    if isinstance(part, Lines):
+        return [*title, *part.content]
+    return [*title, *_table_lines(part, width), *_part_lines(Notes(part.notes), width)]
+
+
+def _table_lines(table: TextTable, width: int) -> list[str]:
+    cells = [[_escape(cell) for cell in row] for row in (table.head, *table.rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines: list[str] = []
-    for cells in table:
+    for row in cells:
         padded = [
-            cell.rjust(size) if index in numbers else cell.ljust(size)
-            for index, (cell, size) in enumerate(zip(cells, widths, strict=True))
+            cell.rjust(size) if column in table.numbers else cell.ljust(size)
+            for column, (cell, size) in enumerate(zip(row, widths, strict=True))
         ]
-        first = "".join(cell + _BETWEEN for cell in padded[:-1])
-        lines += wrap_lines(padded[-1], first=first, rest=" " * len(first), width=width)
+        first = "".join(f"{cell}{_BETWEEN}" for cell in padded[:-1])
+        lines += wrap_lines(row[-1], first=first, rest=" " * len(first), width=width)
     return [line.rstrip() for line in lines]
 
 
-def short_amount(amount: Amount) -> str:
-    """An amount as a cell of a table."""
-    if amount.method == "exact":
-        return f"{amount.value:.5f}"
-    if amount.standard_error is not None:
-        return f"{amount.value:.4f} ± {amount.standard_error:.2g}"
-    return f"[{amount.lower:.4f}, {amount.upper:.4f}]"
+def _escape(text: str) -> str:
+    """Return text in which no character steers a terminal; GLUE stays."""
+    return GLUE.join(map(escape_invisible, text.split(GLUE)))
 
 
-def short_difference(amount: Amount) -> str:
-    """A difference of two amounts as a cell, with its sign."""
-    if amount.method == "exact":
-        return f"{amount.value:+.5f}"
-    if amount.standard_error is not None:
-        return f"{amount.value:+.4f} ± {amount.standard_error:.2g}"
-    return f"[{amount.lower:+.4f}, {amount.upper:+.4f}]"
+# ---- a terminal, by rich
 
 
-def short_bound(bound: float | None, *, trivial: bool = False) -> str:
-    """An upper bound as a cell, rounded upwards: what is read must still be a bound."""
-    return "" if bound is None else f"<= {math.ceil(bound * 1e5) / 1e5:.5f}{' (trivial)' if trivial else ''}"
+def render_terminal(page: Page, *, width: int = WIDTH, styled: bool = True) -> str:
+    """Return the page for a terminal: columns that wrap to its width, heads that stand out where it is `styled`."""
+    terminal = _Terminal(width, styled)
+    blocks = [terminal.lines(terminal.text(page.sentence, "bold"))] if page.sentence else []
+    blocks += [terminal.part(part) for part in page.parts]
+    return "\n\n".join(block for block in blocks if block)
 
 
-def objective_title(name: str) -> str:
-    """In words: "guess error"."""
-    return UNCERTAINTIES[name].title if name in UNCERTAINTIES else name.replace("_", " ")
+@dataclass(frozen=True, slots=True)
+class _Terminal:
+    """Makes things of rich, and lines of text from them."""
+
+    width: int
+    styled: bool
+
+    def part(self, part: Part) -> str:
+        if isinstance(part, Facts):
+            facts = self._columns(show_header=False)
+            facts.add_column(style=self._style("dim"), no_wrap=True, min_width=_LABEL - 1)
+            facts.add_column()
+            for label, text in part.rows:
+                facts.add_row(self.text(label), self.text(text))
+            return self.lines(facts)
+        if isinstance(part, Notes):
+            return "\n".join(_part_lines(part, self.width))
+        title = [self.lines(self.text(part.title, "bold"))] if part.title else []
+        if isinstance(part, Lines):
+            return "\n".join([*title, *part.content])
+        table = self._columns(header_style=self._style("bold"))
+        for column, name in enumerate(part.head):
+            table.add_column(self.text(name), justify="right" if column in part.numbers else "left")
+        for row in part.rows:
+            table.add_row(*map(self.text, row))
+        return "\n".join([*title, self.lines(table), *_part_lines(Notes(part.notes), self.width)])
+
+    def text(self, words: str, style: str = "") -> Text:
+        """Text in which nothing is markup and no character steers the terminal."""
+        from rich.text import Text
+
+        return Text(_escape(words).replace(GLUE, " "), style=self._style(style))
+
+    def lines(self, thing: Any) -> str:
+        """Something of rich's as lines of text."""
+        from io import StringIO
+
+        from rich.console import Console
+
+        console = Console(file=StringIO(), force_terminal=True, width=self.width, highlight=False)
+        with console.capture() as captured:
+            console.print(thing)
+        return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    def _columns(self, **looks: Any) -> RichTable:
+        """Return an empty table without lines."""
+        from rich.table import Table as RichTable
+
+        return RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), **looks)
+
+    def _style(self, style: str) -> str:
+        return style if self.styled else ""
 
 
-def objective_unit(name: str) -> str:
-    """Its unit; empty if it has none, or none is known."""
-    return UNCERTAINTIES[name].unit if name in UNCERTAINTIES else ""
+# ---- HTML, as notebooks show it
+
+_LINE = "1px solid rgba(128,128,128,.35)"  # seen on white and on black
+_CELL = f"padding:.15em .6em;border-bottom:{_LINE};vertical-align:top;background:none;color:inherit;"
+_TABLE = "border-collapse:collapse;margin:.3em 0;font-size:inherit;color:inherit;"
+_LABELLED = "left;font-weight:normal;opacity:.7;white-space:nowrap"
+_LONGEST = 80  # characters of a cell
+_LONGEST_FACT = 400
+_LONGEST_SENTENCE = 1000
+_MOST_ROWS = 24  # of a table
 
 
-def axis_title(name: str, uncertainty: Uncertainty | None = None) -> str:
-    """The title with its unit: "opacity (bits)"; `uncertainty` where there is the object itself."""
-    title = objective_title(name) if uncertainty is None else uncertainty.title
-    unit = objective_unit(name) if uncertainty is None else uncertainty.unit
-    return f"{title} ({unit})" if unit else title
+def render_html(page: Page, *, picture: str = "") -> str:
+    """Return the page as HTML with styles of its own, in the colours of the page around it.
+
+    picture: markup that follows the sentence.
+    """
+    head = f'<div style="font-weight:600">{html_text(page.title)}</div>' if page.title else ""
+    content = [_paragraph(page.sentence), picture, *map(_part_html, page.parts)]
+    return f'<div style="color:inherit;max-width:60em;overflow-x:auto">{head}{"".join(content)}</div>'
 
 
-def with_objective_unit(value: str, name: str) -> str:
-    """A value as it is written, and its unit: "0.5 bits"."""
-    return f"{value} {objective_unit(name)}".rstrip()
+def html_text(words: str, *, most: int = _LONGEST) -> str:
+    """Return text that cannot become markup, nor turn a line round; long text is cut."""
+    safe = escape_invisible(words.replace(GLUE, " "))
+    return escape(safe if len(safe) <= most else f"{safe[: most - 1]}…")
+
+
+def _part_html(part: Part) -> str:
+    if isinstance(part, Facts):
+        rows = [
+            _html_cell(label, "th", _LABELLED) + _html_cell(text, "td", "left", _LONGEST_FACT)
+            for label, text in part.rows
+        ]
+        return _html_table("", rows)
+    if isinstance(part, Notes):
+        return "".join(map(_paragraph, part.texts))
+    title = _paragraph(part.title)
+    if isinstance(part, Lines):
+        lines = "".join(f"<div>{html_text(line, most=_LONGEST_FACT)}</div>" for line in part.content)
+        return f'{title}<div style="white-space:pre-wrap;font-family:monospace">{lines}</div>'
+    sides = ["right" if column in part.numbers else "left" for column in range(len(part.head))]
+    head = "".join(_html_cell(name, "th", side) for name, side in zip(part.head, sides, strict=True))
+    rows = [_html_row(row, sides) for row in part.rows[:_MOST_ROWS]]
+    more = _paragraph(f"and {len(part.rows) - _MOST_ROWS:,} more") if len(part.rows) > _MOST_ROWS else ""
+    drawn = _html_table(f"<thead><tr>{head}</tr></thead>", rows)
+    return title + drawn + more + "".join(map(_paragraph, part.notes))
+
+
+def _html_row(cells: Sequence[str], sides: Sequence[str]) -> str:
+    return "".join(_html_cell(cell, "td", side) for cell, side in zip(cells, sides, strict=True))
+
+
+def _html_table(head: str, rows: Sequence[str]) -> str:
+    lines = "".join(f'<tr style="background:none">{row}</tr>' for row in rows)
+    return f'<table style="{_TABLE}">{head}<tbody>{lines}</tbody></table>'
+
+
+def _html_cell(words: str, name: str, side: str, most: int = _LONGEST) -> str:
+    return f'<{name} style="{_CELL}text-align:{side}">{html_text(words, most=most)}</{name}>'
+
+
+def _paragraph(words: str) -> str:
+    return f'<div style="margin:.3em 0">{html_text(words, most=_LONGEST_SENTENCE)}</div>' if words else ""

@@ -11,8 +11,8 @@ from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.secret import Language, Secret
 from opaq.product.compile import Product
 from opaq.reports.grid import GridView, Shares, coverage, has_stated_sensors, traps
-from opaq.reports.report_limits import LIMITS, ReportLimits
-from opaq.reports.sentences import secret_label
+from opaq.reports.limits import LIMITS, ReportLimits
+from opaq.reports.text.sentences import secret_label
 
 _ROUNDS = 300
 _SETTLED = 1e-5  # movement per round, as a share of an edge, below which the picture is done
@@ -29,7 +29,10 @@ def graph_layout(num_states: int, edges: Sequence[tuple[int, int]], starts: Sequ
 
 
 def _distances(num_states: int, edges: Sequence[tuple[int, int]]) -> FloatArray:
-    """How many edges apart two states are; parts that nothing joins are set a little further apart than any others."""
+    """Return how many edges apart two states are.
+
+    Parts that nothing joins are set a little further apart than any others.
+    """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import shortest_path
 
@@ -130,7 +133,7 @@ def model_to_dict(product: Product, average: Shares, *, limits: ReportLimits = L
 
 
 def _secret_kind(secret: Secret) -> str | None:
-    """What the secret values are, where their names could be taken for those of the model's states."""
+    """Return what the secret values are, where their names could be taken for those of the model's states."""
     return "automaton state" if isinstance(secret, Language) and secret.reveal == "progress" else None
 
 
@@ -139,19 +142,19 @@ def _grid(grid: GridView) -> dict[str, Any]:
 
 
 def _coverage(by_observation: Mapping[str, Mapping[int, float]], most: int) -> tuple[list[dict[str, Any]], int]:
-    """What can be observed where, the observations of fewest states first in line; and how many are left out."""
+    """Return what can be observed where, the observations of fewest states first in line; and how many are left out."""
     kept, entries = [], 0
     for name, states in sorted(by_observation.items(), key=lambda item: len(item[1])):
         entries += len(states)
         if entries <= most:
             kept.append(name)
     chosen = set(kept)
-    shown = [
+    drawn = [
         {"observation": name, "states": [[state, round(chance, 6)] for state, chance in states.items()]}
         for name, states in by_observation.items()
         if name in chosen
     ]
-    return shown, len(by_observation) - len(shown)
+    return drawn, len(by_observation) - len(drawn)
 
 
 def _graph(product: Product, average: Shares, limits: ReportLimits) -> dict[str, Any]:

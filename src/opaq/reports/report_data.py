@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from opaq.codec import encode
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy
 from opaq.model.uncertainty import entropy
@@ -17,12 +17,11 @@ from opaq.opacity.measure import Measurement
 from opaq.opacity.over_time import Confidences, OpacityOverTime, knowledge_over_time
 from opaq.opacity.sequences import ObservedSequence
 from opaq.product.compile import Product
-from opaq.reports.given_answers import GivenAnswers
+from opaq.reports.answers import GivenAnswers
 from opaq.reports.grid import PolicyView, Shares
-from opaq.reports.measurement_text import amount_to_dict, measurement_to_dict
+from opaq.reports.limits import LIMITS, ReportLimits
 from opaq.reports.model_picture import model_to_dict
-from opaq.reports.report_limits import LIMITS, ReportLimits
-from opaq.reports.sentences import answer_sentence, question_sentence
+from opaq.reports.text.sentences import answer_sentence, question_sentence
 from opaq.simulation.replay import BeliefTrace, draw_conditional_runs, trace_beliefs
 from opaq.simulation.runs import Run, simulate_product
 from opaq.spec.policy_table import policy_to_dict
@@ -45,7 +44,7 @@ class _AnnotatedRun:
     bits: float | None = None
 
 
-def runs_of_report(
+def _runs_of_report(
     product: Product,
     pi: FloatArray,
     measurement: Measurement,
@@ -54,26 +53,26 @@ def runs_of_report(
     rng: np.random.Generator,
     limits: ReportLimits = LIMITS,
 ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
-    """The runs step by step, with what the observer believes, and what is to be said of each.
+    """Return the runs step by step, with what the observer believes, and what is to be said of each.
 
     runs: how many are sampled; None leaves that to the limits.
     """
-    told = [*_sample_runs(product, pi, limits.num_runs(runs, product.process.horizon), rng)]
-    told += _sequence_runs(product, pi, "revealing", measurement.revealing, rng)
-    told += _sequence_runs(product, pi, "confusing", measurement.confusing, rng)
-    told = [_shorten_run(one, limits.longest_run) for one in told]
-    steps = sum(len(one.run.observations) for one in told)
+    annotated = [*_sample_runs(product, pi, limits.num_runs(runs, product.process.horizon), rng)]
+    annotated += _sequence_runs(product, pi, "revealing", measurement.revealing, rng)
+    annotated += _sequence_runs(product, pi, "confusing", measurement.confusing, rng)
+    annotated = [_shorten_run(one, limits.longest_run) for one in annotated]
+    steps = sum(len(one.run.observations) for one in annotated)
     writer = _StepWriter(
         product,
         limits.states_per_step(steps),
         limits.secrets_per_step(steps, len(product.secret_values)),
     )
-    replays = [writer.steps(trace) for trace in _traces(product, pi, [one.run for one in told])]
-    return replays, [_info(one) for one in told]
+    replays = [writer.steps(trace) for trace in _traces(product, pi, [one.run for one in annotated])]
+    return replays, [_info(one) for one in annotated]
 
 
 def _traces(product: Product, pi: FloatArray, runs: Sequence[Run]) -> Iterator[BeliefTrace]:
-    """The beliefs along runs, as many runs at a time as memory allows."""
+    """Return the beliefs along runs, as many runs at a time as memory allows."""
     longest = max(len(run.observations) for run in runs)
     at_once = max(1, _CELLS_AT_ONCE // (longest * max(len(product.secret_values), product.problem.mdp.num_states)))
     for first in range(0, len(runs), at_once):
@@ -90,35 +89,35 @@ def _sample_runs(product: Product, pi: FloatArray, count: int, rng: np.random.Ge
 def _sequence_runs(
     product: Product, pi: FloatArray, kind: str, sequences: Sequence[ObservedSequence], rng: np.random.Generator
 ) -> list[_AnnotatedRun]:
-    told = []
+    annotated = []
     for number, sequence in enumerate(sequences, start=1):
         (run,) = draw_conditional_runs(product, pi, sequence.observations, count=1, rng=rng)
         ends = "" if sequence.complete else "; whatever follows, the secret is out"
         title = f"Most {kind} observations" if number == 1 else f"Most {kind} observations, no. {number}"
         probability = sequence.likeliest if sequence.probability is None else sequence.probability
-        told.append(_AnnotatedRun(run, kind, title, _DRAWN + ends, probability, sequence.bits))
-    return told
+        annotated.append(_AnnotatedRun(run, kind, title, _DRAWN + ends, probability, sequence.bits))
+    return annotated
 
 
-def _shorten_run(told: _AnnotatedRun, longest: int) -> _AnnotatedRun:
-    """A run that is too long to be shown as a whole: its beginning, and a word about it."""
-    run, length = told.run, len(told.run.observations)
+def _shorten_run(annotated: _AnnotatedRun, longest: int) -> _AnnotatedRun:
+    """Return a run that is too long to be shown as a whole: its beginning, and a word about it."""
+    run, length = annotated.run, len(annotated.run.observations)
     if length <= longest:
-        return told
+        return annotated
     short = replace(
         run, states=run.states[:longest], actions=run.actions[:longest], observations=run.observations[:longest]
     )
-    return replace(told, run=short, note=f"{told.note}; the first {longest:,} of {length:,} steps")
+    return replace(annotated, run=short, note=f"{annotated.note}; the first {longest:,} of {length:,} steps")
 
 
-def _info(told: _AnnotatedRun) -> dict[str, Any]:
+def _info(annotated: _AnnotatedRun) -> dict[str, Any]:
     return {
-        "kind": told.kind,
-        "title": told.title,
-        "secret": told.run.secret,
-        "probability": told.probability,
-        "bits": told.bits,
-        "note": told.note,
+        "kind": annotated.kind,
+        "title": annotated.title,
+        "secret": annotated.run.secret,
+        "probability": annotated.probability,
+        "bits": annotated.bits,
+        "note": annotated.note,
     }
 
 
@@ -131,7 +130,7 @@ class _StepWriter:
     most_secrets: int
 
     def steps(self, trace: BeliefTrace) -> list[dict[str, Any]]:
-        """Every step of one run."""
+        """Return every step of one run."""
         run = trace.run
         return [
             {
@@ -147,7 +146,7 @@ class _StepWriter:
         ]
 
     def _action(self, name: str) -> str:
-        """The model's action; with a free memory, rows choose pairs (action, next node)."""
+        """Return the model's action; with a free memory, rows choose pairs (action, next node)."""
         actions = self.product.problem.mdp.actions
         return actions[self.product.actions.index(name) * len(actions) // len(self.product.actions)]
 
@@ -193,7 +192,7 @@ def report_data(
     stop: Stop | None = None,
     limits: ReportLimits = LIMITS,
 ) -> dict[str, Any]:
-    """The object that the page shows, made of what JSON can hold; its keys are a promise (docs/answers.md).
+    """Return the object that the page shows, made of what JSON can hold; its keys are a promise (docs/answers.md).
 
     runs: how many sampled runs; None leaves that to the limits. Raises InputError where the answers do not fit.
     """
@@ -201,7 +200,7 @@ def report_data(
     answers.check(measurement)  # before the work
     view = PolicyView(product, pi)
     average = view.average()
-    replays, info = runs_of_report(
+    replays, info = _runs_of_report(
         product, pi, measurement, runs=runs, rng=np.random.default_rng([seed, 0]), limits=limits
     )
     over, confidences = knowledge_over_time(
@@ -214,7 +213,7 @@ def report_data(
         "kind": "problem",
         "title": measurement.problem or "problem",
         "problem": measurement.problem,
-        "opacity": amount_to_dict(measurement.opacity),
+        "opacity": encode(measurement.opacity),
         "question": question_sentence(product.problem),
         "answer": "",  # this and the next three: `with_answers`
         "measurement": _measurement(measurement, limits),
@@ -230,8 +229,7 @@ def report_data(
         "how": _how(measurement, over, confidences),
         **_texts(inputs, limits),
     }
-    plain: dict[str, Any] = _plain(data)
-    return with_answers(plain, measurement, answers, limits=limits)
+    return with_answers(encode(data), measurement, answers, limits=limits)
 
 
 def with_answers(
@@ -239,36 +237,24 @@ def with_answers(
 ) -> dict[str, Any]:
     """The data of a report that shows these answers beside the measurement. Raises InputError where they do not fit."""
     answers.check(measurement)
-    answers = _agreeing(answers)
-    certificate = answers.shown_certificate(measurement)
-    shown = {
+    answers, text = answers.agree()
+    certificate = answers.certificate
+    how = [row for row in data["how"] if row["number"] != _BOUND]
+    if certificate is not None:
+        how.append({"number": _BOUND, "text": f"{text}; holds for {certificate.scope}"})
+    given = {
         "answer": answer_sentence(measurement, certificate),
-        "solution": answers.shown_solution(measurement, limits),
-        "certificate": certificate,
-        "comparison": answers.shown_comparison(),
-        "how": [*(row for row in data["how"] if row["number"] != _BOUND), *_how_bounded(certificate)],
+        "solution": answers.solution_data(most_steps=limits.trace_points),
+        "certificate": answers.certificate_data(measurement, text),
+        "comparison": answers.comparison_data(),
+        "how": how,
     }
-    return {**data, **_plain(shown)}
-
-
-def _agreeing(answers: GivenAnswers) -> GivenAnswers:
-    """Both bounds of a certificate and a comparison that bound the same become the tighter one."""
-    certificate, comparison = answers.certificate, answers.comparison
-    if certificate is None or comparison is None:
-        return answers
-    proven, compared = certificate["upper_bound"], comparison.get("bound")
-    same = (certificate["of"], certificate["scope"]) == (comparison.get("of"), comparison.get("bound_scope"))
-    if not same or proven is None or compared is None or proven == compared:
-        return answers
-    if proven < compared:
-        return replace(answers, comparison={**comparison, "bound": proven})
-    text = f"the bound is that of the comparison of classes; the certificate's own: {certificate['status_text']}"
-    return replace(answers, certificate={**certificate, "upper_bound": compared, "status_text": text})
+    return {**data, **given}
 
 
 def _measurement(measurement: Measurement, limits: ReportLimits) -> dict[str, Any]:
     """As `measure` prints it; posteriors of very many values are cut to the likeliest."""
-    data = measurement_to_dict(measurement)
+    data = measurement.to_dict()
     for sequence in (*data["revealing"], *data["confusing"]):
         posterior = sequence["posterior"]
         if len(posterior) > limits.all_secrets:
@@ -331,7 +317,7 @@ def _how(
     over: OpacityOverTime | None,
     confidences: Confidences | None,
 ) -> list[dict[str, str]]:
-    """How every number but the bound came about, in words."""
+    """Return how every number but the bound came about, in words."""
     missing = "left out: the time was up, or the model is too large for it"
     rows = [
         ("opacity", measurement.explanation),
@@ -343,14 +329,8 @@ def _how(
     return [{"number": number, "text": text} for number, text in rows]
 
 
-def _how_bounded(certificate: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    if certificate is None:
-        return []
-    return [{"number": _BOUND, "text": f"{certificate.get('status_text', '')}; holds for {certificate['scope']}"}]
-
-
 def _texts(inputs: ReportInputs, limits: ReportLimits) -> dict[str, Any]:
-    """The files, where they are short enough to be read."""
+    """Return the files, where they are short enough to be read."""
     length, problem, left_out = len(inputs.problem_text), inputs.problem_text or None, None
     if problem is None:
         left_out = "the problem was made in Python, and is too large for this page or cannot be written as a file"
@@ -362,14 +342,3 @@ def _texts(inputs: ReportInputs, limits: ReportLimits) -> dict[str, Any]:
         policy = json.dumps(table, indent=1, ensure_ascii=False)
         policy = policy if len(policy) <= limits.policy_text else None
     return {"problem_text": problem, "problem_text_left_out": left_out, "policy_text": policy}
-
-
-def _plain(value: Any) -> Any:
-    """Numbers that JSON does not know become null; everything else stays."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_plain(part) for part in value]
-    return value

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from opaq.beliefs.returns import transition_matrix
 from opaq.beliefs.secret_prediction import backward_cost, forward_cost, predict_secret
+from opaq.codec import Result
 from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import Fault, InputError, check_numbers, check_types
 from opaq.model.arrays import ContentEq, FloatArray
@@ -184,7 +185,7 @@ def runs_to_dataframe(runs: Sequence[Run | Replay]) -> DataFrame:
 
 def _is_run(run: object) -> bool:
     """Return whether something is a run or a replay."""
-    return isinstance(run, Run) or hasattr(run, "moments")
+    return isinstance(run, Run | Replay)
 
 
 def _iterate_steps(run: Run | Replay) -> Iterator[tuple[str, str, str, Mapping[str, float]]]:
@@ -192,7 +193,7 @@ def _iterate_steps(run: Run | Replay) -> Iterator[tuple[str, str, str, Mapping[s
     if isinstance(run, Run):
         yield from ((*moment, {}) for moment in zip(run.states, run.actions, run.observations, strict=True))
     else:
-        yield from ((each.state, each.action, each.observation, each.posterior) for each in run.moments)
+        yield from ((each.state, each.action, each.observation, each.belief) for each in run.steps)
 
 
 _FEW_RUNS = 3  # replayed where it is not said how many
@@ -200,24 +201,38 @@ _FEW_RUNS = 3  # replayed where it is not said how many
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplayStep(ContentEq):
-    """One time of a run; state and action are empty where only the observations are known."""
+    """One time of a run; state and action are empty where only the observations are known.
+
+    time: 0 .. horizon.
+    state: the state at that time.
+    action: the action taken then.
+    observation: what the observer sees then.
+    belief: secret value -> P(value | observations so far), of the secret of the whole run.
+    """
 
     time: int
     state: str
     action: str
     observation: str
-    posterior: Mapping[str, float]  # P(Z = z | observations so far)
+    belief: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Replay(NotebookView, ContentEq):
-    """One run, time by time, and its secret (empty where it is not known)."""
+class Replay(NotebookView, ContentEq, Result):
+    """One run, time by time.
 
-    moments: tuple[ReplayStep, ...]
+    steps: one per time.
+    secret: the value of the secret; empty where it is not known.
+    """
+
+    RESULT: ClassVar[str] = "run"
+    PRINTED_BY: ClassVar[str] = "simulate"
+
+    steps: tuple[ReplayStep, ...]
     secret: str
 
     def to_dataframe(self) -> DataFrame:
-        """One line per time: what happened, what was seen, and P(value) of every value of the secret."""
+        """Return one line per time: what happened, what was seen, and P(value) of every value of the secret."""
         return runs_to_dataframe([self]).drop(columns=["run", "secret"])
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from opaq.codec import Result, flat, key, live
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_types
 from opaq.load import as_problem
 from opaq.model.arrays import ContentEq
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
-from opaq.opacity.amount import Amount
+from opaq.opacity.amount import Amount, Target
 from opaq.opacity.measure import Measurement
 from opaq.product.compile import compile_problem
 from opaq.solvers.loop import Progress
@@ -34,42 +35,82 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClassResult(ContentEq):
-    """The best policy found of one class."""
+    """The best policy found of one class.
 
-    name: str  # what the class looks at, e.g. "state, time"
-    policy: Policy
-    measurement: Measurement
+    name: what the class looks at, such as "state, time".
+    policy: the policy.
+    measurement: of the policy.
+    status: how the search ended, as in a solution.
+    status_text: the status as a sentence.
+    num_rows: rows of the policy.
+    num_starts: starts of the search.
+    seconds: its time.
+    warm_from: the coarser class whose policy was one of the starts; null: none was.
+    carried: whether that policy is the answer, because the search found none better.
+    conditions_on: what its policies look at, as a problem file names it.
+    """
+
+    name: str = field(metadata=key("class"))
+    policy: Policy = field(metadata=live())
+    measurement: Measurement = field(metadata=flat())
     status: Status
     status_text: str
     num_rows: int
     num_starts: int
     seconds: float
-    warm_from: str | None = None  # the coarser class whose policy was one of the starts
-    carried: bool = False  # that policy is the answer: the search found none better
+    warm_from: str | None = None
+    carried: bool = False
+    conditions_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Unreached:
-    """A class without an answer, and why."""
+    """A class without an answer.
 
-    name: str
+    name: what the class looks at.
+    reason: why there is none.
+    """
+
+    name: str = field(metadata=key("class"))
     reason: str
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Comparison(NotebookView, ContentEq):
-    """A ladder of policy classes, coarser ones first."""
+class Comparison(NotebookView, ContentEq, Result):
+    """A ladder of policy classes, coarser ones first.
+
+    problem: the problem's name.
+    objective: what the task is about.
+    rungs: the best policy found of every class that has an answer, coarser classes first.
+    unreached: the classes without an answer.
+    seed: what made the searches repeatable.
+    seconds: the time of all of it.
+    interrupted: whether Ctrl-C or SIGTERM ended the work.
+    upper_bound: what no policy in `scope` exceeds of what the task is about; null where none was certified.
+    scope: which policies the bound holds for; empty without one.
+    is_trivial: whether the bound says no more than the number of secret values does.
+    problem_file: what the problem was read from; null where that is not known.
+    """
+
+    RESULT: ClassVar[str] = "comparison"
+    PRINTED_BY: ClassVar[str] = "compare"
 
     problem: str
-    rungs: tuple[ClassResult, ...]
+    objective: Target
+    rungs: tuple[ClassResult, ...] = field(metadata=key("classes"))
     unreached: tuple[Unreached, ...]
     seed: int
     seconds: float
     interrupted: bool = False
-    bound: float | None = None  # what no policy exceeds of what the task is about, where it was certified
-    bound_scope: str = ""  # which policies that holds for
-    bound_is_trivial: bool = False  # whether it says no more than the number of secret values does
-    minimise: bool = False  # whether the task asks for as little as possible
+    upper_bound: float | None = None
+    scope: str = ""
+    is_trivial: bool = False
+    problem_file: str | None = None
+
+    @property
+    def minimise(self) -> bool:
+        """Whether the task asks for as little as possible."""
+        return self.objective.minimise
 
     def __repr__(self) -> str:
         rungs = ", ".join(f"{rung.name} {rung.measurement.opacity.value:.4g}" for rung in self.rungs[:4])
@@ -77,7 +118,10 @@ class Comparison(NotebookView, ContentEq):
         return f"<Comparison of '{self.problem:.40}': {rungs:.100}{more}; {len(self.unreached)} unreached>"
 
     def to_dataframe(self) -> DataFrame:
-        """One line per class that has an answer, coarser ones first; figures with the ends of their intervals."""
+        """Return one line per class that has an answer, coarser ones first.
+
+        Figures with the ends of their intervals.
+        """
         lines = [
             {
                 "class": rung.name,
@@ -192,7 +236,7 @@ class _Ladder:
                 seed=self.options.seed,
                 seconds=deadline.elapsed,
                 interrupted=self.stop.interrupted,
-                minimise=self.problem.task.minimise,
+                objective=Target.of_task(self.problem.task.of, minimise=self.problem.task.minimise),
             )
 
     def _try(self, policy_class: PolicyClass) -> ClassResult | None:
@@ -236,6 +280,7 @@ class _Ladder:
             num_starts=len(solution.starts),
             seconds=seconds,
             warm_from=None if below is None else below.name,
+            conditions_on=solution.policy.policy_class.conditions_on,
         )
 
     def _carry(self, below: ClassResult, lifted: Policy, name: str, *, num_starts: int, seconds: float) -> ClassResult:
@@ -254,6 +299,7 @@ class _Ladder:
             seconds=seconds,
             warm_from=below.name,
             carried=True,
+            conditions_on=lifted.policy_class.conditions_on,
         )
 
     def _lift(self, policy: Policy, policy_class: PolicyClass) -> Policy:

@@ -14,19 +14,20 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from opaq.beliefs.dynamic_program import largest_return
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, largest_absolute_payoff, rounding_share
+from opaq.codec import Result, flat, key, live
 from opaq.display import NotebookView, data_frame
 from opaq.errors import Fault, InputError, check_numbers, check_types
 from opaq.load import as_policy, as_problem
-from opaq.model.arrays import FloatArray
+from opaq.model.arrays import ContentEq, FloatArray, ShortRepr
 from opaq.model.fingerprint import problem_parts
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
@@ -57,7 +58,7 @@ from opaq.solvers.starts import (
     find_feasible_policy,
     make_starts,
 )
-from opaq.solvers.strategy import Plan, PlanRequest, Solver, SolverFactory, Status, Trace
+from opaq.solvers.strategy import Plan, PlanRequest, Solver, SolverFactory, Status
 from opaq.solvers.verdict import (
     LEAST_PROBABILITY,
     Optimality,
@@ -294,45 +295,99 @@ def _tighten(measurement: Measurement, candidate: Candidate, objective: Objectiv
     return with_opacity(measurement, tighter)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Solution(NotebookView):
-    """The policy found and every reason to trust it, or not."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class StartSummary(ShortRepr):
+    """How one start of a search ended.
 
+    index: its position among the starts.
+    kind: where it began: "uniform", "random", "return-optimal", "warm" or another word of the solver.
+    status: how it ended, as the status of the whole search.
+    value: what its best policy reaches of what the task is about, as the solver knows it; null: it has no policy.
+    standard_error: of a value that is an estimate (sampled gradients); null of others.
+    feasible: whether that policy meets the task.
+    hides_nothing: whether all runs of that policy have one value of the secret, so that there is nothing to hide.
+    iterations: how many steps it made.
+    seconds: its time.
+    result: the start itself, with its policies.
+    """
+
+    index: int
+    kind: str
     status: Status
-    status_text: str  # the status as a sentence, with the figures it rests on
-    policy: Policy
-    measurement: Measurement
+    value: float | None
+    standard_error: float | None
+    feasible: bool
+    hides_nothing: bool
+    iterations: int = field(metadata=key("num_iterations"))
+    seconds: float
+    result: StartResult = field(metadata=live())
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TraceStep(ContentEq):
+    """One step of the start that won, in the units of the task.
+
+    iteration: its number.
+    value: what the policy reaches of what the task is about, as the solver saw it.
+    slack: how far above its threshold each requirement was; below 0: missed.
+    multipliers: what one more unit of each threshold would cost.
+    """
+
+    iteration: int
+    value: float
+    slack: FloatArray  # [requirement]
+    multipliers: FloatArray  # [requirement]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution(NotebookView, Result):
+    """The policy found and every reason to trust it, or not.
+
+    measurement: of the policy.
+    status: how the search ended.
+    status_text: the status as a sentence, with the figures it rests on.
+    attainable: what no policy exceeds of each requirement.
+    optimality: how close the policy is to a local optimum; null where that was not tested.
+    starts: every start of the search.
+    trace: the start that won, step by step.
+    gradients: "exact", or "sampled" from runs.
+    solver: its name.
+    seed: what made the search repeatable.
+    seconds: the time of the whole search.
+    policy: the policy.
+    product: the compiled problem.
+    pi: the policy as a vector over the product's slots.
+    """
+
+    RESULT: ClassVar[str] = "solution"
+    PRINTED_BY: ClassVar[str] = "solve"
+    DERIVED: ClassVar[tuple[str, ...]] = ("interrupted",)
+
+    measurement: Measurement = field(metadata=flat())
+    status: Status
+    status_text: str
+    policy: Policy = field(metadata=live())
     attainable: tuple[Attainable, ...]
     optimality: Optimality | None
-    starts: tuple[StartResult, ...]
-    trace: tuple[Trace, ...]  # of the start that won
-    gradients: Gradients  # where they came from
+    starts: tuple[StartSummary, ...]
+    trace: tuple[TraceStep, ...]
+    gradients: Gradients
     solver: str
     seed: int
     seconds: float
-    product: Product
-    pi: FloatArray
+    product: Product = field(metadata=live())
+    pi: FloatArray = field(metadata=live())
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or SIGTERM ended the search."""
+        return self.status is Status.INTERRUPTED
 
     def __repr__(self) -> str:
         task = "feasible" if self.measurement.feasible else "infeasible"
-        rows = f"{len(self.policy.rows)} policy rows"
-        return f"<Solution {self.status.name}: opacity {self.measurement.opacity}, {task}, {rows}, by {self.solver}>"
-
-    def value_of(self, score: float) -> float:
-        """A solver's score as the uncertainty it stands for.
-
-        score: of a start or of a line of the trace.
-        """
-        task = self.product.problem.task
-        scale = task.of.over(self.product.secret_values).scale
-        return float((-scale if task.minimise else scale) * score) + 0.0
-
-    def hides_nothing(self, candidate: Candidate) -> bool:
-        """Whether a policy has nothing to hide: all its runs have one value of the secret.
-
-        candidate: the best policy of a start.
-        """
-        return has_no_secret(self.product.process, candidate.theta)
+        policy = getattr(self, "policy", None)
+        rows = "" if policy is None else f", {len(policy.rows)} policy rows"
+        return f"<Solution {self.status.name}: opacity {self.measurement.opacity}, {task}{rows}, by {self.solver}>"
 
     def to_dataframe(self) -> DataFrame:
         """The trace of the start that won, one line per step: the uncertainty, and slack and multiplier by requirement.
@@ -340,16 +395,16 @@ class Solution(NotebookView):
         `starts_to_dataframe` has one line per start.
         """
         of = self.measurement.of.name
-        asked = [payoff.name for payoff in self.product.process.payoffs if payoff.threshold is not None]
+        asked = [met.name for met in self.measurement.requirements if met.threshold is not None]
         slacks, multipliers = ([f"{kind} of {name}" for name in asked] for kind in ("slack", "multiplier"))
         lines = [
             {
-                "iteration": trace.iteration,
-                of: self.value_of(trace.score),
-                **dict(zip(slacks, trace.slack.tolist(), strict=True)),
-                **dict(zip(multipliers, trace.multipliers.tolist(), strict=True)),
+                "iteration": step.iteration,
+                of: step.value,
+                **dict(zip(slacks, step.slack.tolist(), strict=True)),
+                **dict(zip(multipliers, step.multipliers.tolist(), strict=True)),
             }
-            for trace in self.trace
+            for step in self.trace
         ]
         return data_frame(lines, ("iteration", of, *slacks, *multipliers))
 
@@ -364,9 +419,9 @@ class Solution(NotebookView):
                 "start": each.index,
                 "kind": each.kind,
                 "status": each.status.name.lower(),
-                of: math.nan if each.best is None else self.value_of(each.best.score),
-                "standard_error": math.nan if each.best is None else abs(self.value_of(each.best.error)) or math.nan,
-                "feasible": each.best is not None and each.best.feasible,
+                of: math.nan if each.value is None else each.value,
+                "standard_error": math.nan if each.standard_error is None else each.standard_error,
+                "feasible": each.feasible,
                 "iterations": each.iterations,
                 "seconds": each.seconds,
             }
@@ -470,8 +525,11 @@ def _run(
             measurement=measurement,
             attainable=search.attainable,
             optimality=verdict.optimality,
-            starts=race.results,
-            trace=race.trace,
+            starts=tuple(_summarise_start(search, result) for result in race.results),
+            trace=tuple(
+                TraceStep(step.iteration, _value_of_score(search, step.score), step.slack, step.multipliers)
+                for step in race.trace
+            ),
             gradients=search.objective.gradients,
             solver=search.plan.rounds[0].name,
             seed=search.options.seed,
@@ -479,6 +537,30 @@ def _run(
             product=search.product,
             pi=pi,
         )
+
+
+def _value_of_score(search: Search, score: float) -> float:
+    """Return the uncertainty that a solver's score stands for."""
+    task = search.product.problem.task
+    scale = task.of.over(search.product.secret_values).scale
+    return float((-scale if task.minimise else scale) * score) + 0.0
+
+
+def _summarise_start(search: Search, result: StartResult) -> StartSummary:
+    """Return how a start ended, in the units of the task."""
+    best = result.best
+    return StartSummary(
+        index=result.index,
+        kind=result.kind,
+        status=result.status,
+        value=None if best is None else _value_of_score(search, best.score),
+        standard_error=None if best is None else abs(_value_of_score(search, best.error)) or None,
+        feasible=best is not None and best.feasible,
+        hides_nothing=best is not None and best.feasible and has_no_secret(search.product.process, best.theta),
+        iterations=result.iterations,
+        seconds=result.seconds,
+        result=result,
+    )
 
 
 def gradient(

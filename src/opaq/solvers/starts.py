@@ -35,12 +35,17 @@ class Attainable:
     """The most that any policy can reach of one requirement, by dynamic programming.
 
     Every requirement is taken alone: that each is within reach does not say that all are at once.
+
+    name: the requirement.
+    largest: what no policy exceeds of it.
+    threshold: what is asked.
+    rounding: how far below the exact figure the largest may have come out, and still be measured as met.
     """
 
     name: str
     largest: float
     threshold: float
-    rounding: float = 0.0  # how far below the exact figure the largest may have come out, and still be measured as met
+    rounding: float = 0.0
 
     @property
     def out_of_reach(self) -> bool:

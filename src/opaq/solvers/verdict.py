@@ -38,13 +38,20 @@ _MAX_HESSIAN = 400  # parameters; beyond this the full Hessian is not formed
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Optimality(ContentEq):
-    """What is left to gain: at a local maximum gradient norm and residual are 0 and the curvature is not positive."""
+    """What is left to gain: at a local maximum gradient norm and residual are 0 and the curvature is not positive.
 
-    gradient_norm: float  # largest entry of the Lagrangian's gradient with respect to logits
-    residual: float  # bits gained per unit of probability moved to the best other action; also what unused slack costs
-    multipliers: FloatArray  # [requirement]: what one more unit of threshold would cost, in bits
-    curvature: float | None  # largest eigenvalue of the Lagrangian's Hessian along the active requirements
-    tolerance: float = _TOLERANCE  # what counts as none of these
+    gradient_norm: the largest entry of the Lagrangian's gradient with respect to logits.
+    residual: bits gained per unit of probability moved to the best other action; also what unused slack costs.
+    multipliers: what one more unit of each threshold would cost, in bits.
+    curvature: the largest eigenvalue of the Lagrangian's Hessian along the active requirements; null: not computed.
+    tolerance: what counts as none of these.
+    """
+
+    gradient_norm: float
+    residual: float
+    multipliers: FloatArray  # [requirement]
+    curvature: float | None
+    tolerance: float = _TOLERANCE
 
     def in_units(self, scale: float) -> Optimality:
         """Return the measures of scores that are multiplied by the scale: in units of the uncertainty."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from opaq.codec import Result, flat, key, live
+from opaq.display import NotebookView
 from opaq.errors import Fault, InputError, is_flag
 from opaq.load import as_policy
 from opaq.model.arrays import BoolArray, ContentEq, FloatArray, SparseRows
@@ -270,37 +272,86 @@ _MISSED = (Status.INFEASIBLE, Status.NOT_FOUND)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SensorTrial(ContentEq):
-    """What a policy hides with one sensor removed, or with another rate."""
+    """What a policy hides with one sensor removed, or with another rate.
+
+    sensor: which one.
+    change: "removed", "x0.5" (times its rate) or a rate.
+    gain: how much more is hidden than with the sensors as they are.
+    measurement: of the policy.
+    policy: the policy; None in Python: the uniform one.
+    status: how the search ended, as in a solution; null: nothing was searched.
+    seconds: its time.
+    """
 
     sensor: str
-    change: str  # "removed", "x0.5" or a rate
-    gain: Amount  # above what is hidden with the sensors as they are
-    measurement: Measurement
-    policy: Policy | None  # None: the uniform policy
-    status: Status | None  # of the search; None: nothing was searched
+    change: str
+    gain: Amount
+    measurement: Measurement = field(metadata=flat())
+    policy: Policy | None = field(metadata=live())
+    status: Status | None
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class SensorRanking(ContentEq):
+class RankedSensor(ContentEq):
+    """One sensor, and what it costs.
+
+    name: the sensor.
+    covers: state -> how likely it fires there.
+    detects: its rate, as stated; null: it was inferred from the observations.
+    false_alarm: its rate elsewhere, as stated; null: it was inferred.
+    cost: what its removal gains; null where that was not tried.
+    """
+
+    name: str = field(metadata=key("sensor"))
+    covers: Mapping[str, float]
+    detects: float | None = None
+    false_alarm: float | None = None
+    cost: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SensorRanking(NotebookView, ContentEq, Result):
     """The trials, those of the sensor first whose removal gains most.
 
     A gain that is only known to lie in an interval counts with the interval's lower end: what is proven.
+
+    problem: the problem's name.
+    policy_class: what the policies look at.
+    fixed: whether the policy stayed the same.
+    null: what the observer sees when no sensor fires.
+    stated: whether the problem states its sensors; else they are inferred from the observations.
+    base: the measurement with the sensors as they are.
+    policy: the policy then; None in Python: the uniform one.
+    status: how the search for it ended; null: nothing was searched.
+    sensors: every sensor, the one that costs most first.
+    trials: every trial, those of the sensor that costs most first.
+    seconds: the time of all of it.
+    interrupted: whether Ctrl-C or SIGTERM ended the work.
+    complete: whether every trial was made.
     """
+
+    RESULT: ClassVar[str] = "sensors"
+    PRINTED_BY: ClassVar[str] = "sensors"
 
     problem: str
     policy_class: str
-    fixed: bool  # whether the policy stayed the same
-    null: str  # what the observer sees when no sensor fires
-    base: Measurement  # with the sensors as they are
-    policy: Policy | None  # the policy then; None: the uniform one
+    fixed: bool
+    null: str
+    stated: bool
+    base: Measurement
+    policy: Policy | None = field(metadata=live())
     status: Status | None
+    sensors: tuple[RankedSensor, ...]
     trials: tuple[SensorTrial, ...]
-    coverage: Mapping[str, Mapping[str, float]]  # sensor -> state -> how likely it fires there
-    stated: SensorSet | None  # the sensors as they are stated; None: they were inferred from the observations
     seconds: float
     interrupted: bool = False
-    complete: bool = True  # whether every trial was made
+    complete: bool = True
+
+    @property
+    def coverage(self) -> Mapping[str, Mapping[str, float]]:
+        """Sensor -> state -> how likely it fires there."""
+        return {sensor.name: sensor.covers for sensor in self.sensors}
 
     @property
     def costs(self) -> dict[str, Amount]:
@@ -430,7 +481,6 @@ class _Ranking:
                 trials.append(trial)
                 if on_trial is not None:
                     on_trial(trial)
-        states = self.problem.mdp.states
         return SensorRanking(
             problem=self.problem.name,
             policy_class=class_name(self.policy_class),
@@ -439,15 +489,29 @@ class _Ranking:
             base=base.measurement,
             policy=base.policy,
             status=base.status,
+            sensors=self._rank(_sort_trials(trials)),
             trials=_sort_trials(trials),
-            coverage={
-                sensor: {states[state]: rate for state, rate in self.sensors.coverage(sensor).items()}
-                for sensor in self.sensors.names
-            },
-            stated=self.sensors.stated if isinstance(self.sensors, _StatedSensors) else None,
+            stated=isinstance(self.sensors, _StatedSensors),
             seconds=self.deadline.elapsed,
             interrupted=self.stop.interrupted,
             complete=len(trials) == len(named),
+        )
+
+    def _rank(self, trials: Sequence[SensorTrial]) -> tuple[RankedSensor, ...]:
+        """The sensors in the order of the trials, then those without one."""
+        costs = {trial.sensor: trial.gain for trial in trials if trial.change == _REMOVED}
+        states = self.problem.mdp.states
+        listed = self.sensors.stated.sensors if isinstance(self.sensors, _StatedSensors) else ()
+        stated = {each.name: each for each in listed}
+        return tuple(
+            RankedSensor(
+                name=sensor,
+                covers={states[state]: rate for state, rate in self.sensors.coverage(sensor).items()},
+                detects=stated[sensor].detects if sensor in stated else None,
+                false_alarm=stated[sensor].false_alarm if sensor in stated else None,
+                cost=costs.get(sensor),
+            )
+            for sensor in dict.fromkeys([*costs, *self.sensors.names])
         )
 
     def _trials(

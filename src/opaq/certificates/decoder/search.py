@@ -17,6 +17,7 @@ from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.layers import Layers, build_layers
 from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.certificates.decoder.sweeps import Sweeper
+from opaq.codec import infinity, key
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
 from opaq.model.uncertainty import Uncertainty
@@ -32,13 +33,21 @@ _FIRST_SHARE = 0.4  # of a machine's time for agents that see the observations, 
 
 @dataclass(frozen=True, slots=True)
 class BoundStep:
-    """The state of a search: one machine, and the best bound with it and all before it."""
+    """What one machine gave, or has given so far.
+
+    machine: the observation machine, by name.
+    entries: its size: pairs of a product state and a node of the machine.
+    rounds: how many rounds the ascent has made.
+    bound: the best upper bound so far, this machine's or an earlier one's.
+    sees_observations: whether policies that see the observations are bounded too.
+    seconds: the time that the machine took.
+    """
 
     machine: str
-    entries: int
-    rounds: int
-    bound: float  # the best so far, this machine's or an earlier one's
-    sees_observations: bool  # whether policies that see the observations are bounded too
+    entries: int = field(metadata=key("num_entries"))
+    rounds: int = field(metadata=key("num_rounds"))
+    bound: float = field(metadata=infinity(math.inf, "upper_bound"))
+    sees_observations: bool
     seconds: float
 
 

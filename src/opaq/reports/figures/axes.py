@@ -75,7 +75,7 @@ def plot_charts(
     across: int | None = None,
     plot_height: float = _PLOT,
 ) -> Figure:
-    """The charts as one figure: below each other; over both columns of a page, up to three side by side.
+    """Return the charts as one figure: below each other; over both columns of a page, up to three side by side.
 
     across: charts in a row. plot_height: of every pair of axes, in inches.
     """
@@ -87,7 +87,7 @@ def plot_charts(
     height += sum(max(_legend_height(chart) for chart in charts[row::down]) for row in range(down))
     with new_figure(column, height=height) as figure:
         for chart, area in zip(charts, panels(figure, len(charts), across=across), strict=True):
-            draw_chart(area, chart, column=column, share=1 / across)
+            _draw_chart(area, chart, column=column, share=1 / across)
         add_title(figure, title, column=column)
     return figure
 
@@ -97,7 +97,7 @@ def _legend_height(chart: Chart) -> float:
     return _LEGEND_LINE * (entries if entries > 1 else 0) + (_LEGEND_LINE if chart.title else 0.0)
 
 
-def draw_chart(axes: Axes, chart: Chart, *, column: Column, share: float = 1.0) -> None:
+def _draw_chart(axes: Axes, chart: Chart, *, column: Column, share: float = 1.0) -> None:
     """One chart; `share` is the part of the figure's width that it has."""
     lines = [_line(axes, line, index) for index, line in enumerate(chart.lines)]
     levels = [_level(axes, level, index) for index, level in enumerate(chart.levels)]
@@ -189,9 +189,9 @@ def _write_numbers(axes: Axes, values: FloatArray) -> None:
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=5.5, color=colour)
 
 
-Direction = tuple[float, float]  # right, down: a unit vector, or (0, 0) for staying put
+_Direction = tuple[float, float]  # right, down: a unit vector, or (0, 0) for staying put
 
-MOST_RANGES = 8  # sensor ranges; where more observations than this depend on the cell, none is drawn
+_MOST_RANGES = 8  # sensor ranges; where more observations than this depend on the cell, none is drawn
 _APART, _SHORTEST, _LONGEST = 0.04, 0.12, 0.36  # of a cell: from its middle to an arrow, and the arrow
 _LEAST = 0.02  # an action less likely than this is not drawn
 _SMALLEST, _LARGEST = 3.2, 6.5  # points, of words in cells; smaller ones are left out
@@ -202,8 +202,8 @@ _FEWEST = 4  # letters; of a name cut to fewer, nothing is shown
 _GLYPH = 0.58  # the width of a letter as a part of its size, about
 
 
-def directions(mdp: MDP, view: GridView) -> list[Direction]:
-    """Where each action leads as a rule: from a cell to its likeliest next one, the commonest over all cells."""
+def directions(mdp: MDP, view: GridView) -> list[_Direction]:
+    """Return where each action leads as a rule: from a cell to its likeliest next one, the commonest over all cells."""
     rows = mdp.transitions
     order = np.lexsort((rows.values, rows.row_of_entry()))
     last = np.append(np.flatnonzero(np.diff(rows.row_of_entry()[order])), order.size - 1)
@@ -212,7 +212,7 @@ def directions(mdp: MDP, view: GridView) -> list[Direction]:
     return [_commonest(steps[(mdp.choice_action == action) & steps.any(axis=1)]) for action in range(len(mdp.actions))]
 
 
-def _commonest(steps: np.ndarray) -> Direction:
+def _commonest(steps: np.ndarray) -> _Direction:
     if not steps.size:
         return 0.0, 0.0
     kinds, counts = np.unique(steps, axis=0, return_counts=True)
@@ -243,16 +243,16 @@ def draw_scene(axes: Axes, view: GridView, *, points: float) -> None:
 
 
 def shown_ranges(view: GridView) -> Mapping[str, Mapping[int, float]]:
-    """The sensor ranges that are drawn: all of them, or none where there are too many to tell apart."""
-    return view.coverage if len(view.coverage) <= MOST_RANGES else {}
+    """Return the sensor ranges that are drawn: all of them, or none where there are too many to tell apart."""
+    return view.coverage if len(view.coverage) <= _MOST_RANGES else {}
 
 
 def range_colour(index: int) -> str:
-    """The colour of a sensor range."""
+    """Return the colour of a sensor range."""
     return _RANGE_COLOURS[index % len(_RANGE_COLOURS)]
 
 
-def draw_arrows(axes: Axes, view: GridView, shares: Shares, towards: list[Direction]) -> None:
+def draw_arrows(axes: Axes, view: GridView, shares: Shares, towards: list[_Direction]) -> None:
     """An arrow for every likely action of a state, the longer and darker the likelier; a dot for staying put."""
     moves: list[tuple[float, ...]] = []
     stays: list[tuple[float, ...]] = []
@@ -276,7 +276,7 @@ def draw_arrows(axes: Axes, view: GridView, shares: Shares, towards: list[Direct
 
 
 def draw_heat(axes: Axes, view: GridView, masses: FloatArray, *, largest: float, cmap: str) -> Any:
-    """A colour for every cell by its probability; the mesh, for a colour bar."""
+    """Return a colour for every cell by its probability; the mesh, for a colour bar."""
     board = np.full((view.height, view.width), np.nan)
     columns, rows = np.array(view.cells).T
     board[rows, columns] = masses
@@ -358,6 +358,6 @@ def _fit_text(text: str, *, room: float, size: float) -> tuple[str, float]:
 
 
 def _word_size(points: float) -> float:
-    """The size of words in a cell; 0 where they could not be read."""
+    """Return the size of words in a cell; 0 where they could not be read."""
     size = min(_LARGEST, 0.19 * points)
     return size if size >= _SMALLEST else 0.0

@@ -16,9 +16,19 @@ from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.opacity.filtering import filter_states
 from opaq.product.compile import Product
-from opaq.reports.answer_data import reading
 from opaq.reports.figures.axes import Chart, LevelLine, Line, draw_board, draw_heat, draw_table, name_ticks, plot_charts
-from opaq.reports.figures.style import COLOURS, HEAT, SMALL, WIDTHS, Column, add_title, figure_text, new_figure, panels
+from opaq.reports.figures.style import (
+    COLOURS,
+    HEAT,
+    SMALL,
+    WIDTHS,
+    Column,
+    add_title,
+    figure_text,
+    new_figure,
+    panels,
+    reading,
+)
 from opaq.reports.grid import GridView
 from opaq.simulation.replay import ReplayStep, replay_runs
 from opaq.simulation.runs import Run, compile_for_policy, simulate_product
@@ -42,7 +52,7 @@ class _BeliefRun:
     """One run as far as it is known, and the beliefs."""
 
     product: Product
-    moments: tuple[ReplayStep, ...]
+    steps: tuple[ReplayStep, ...]
     secret: str  # empty: not known
     states: FloatArray  # [time, state of the model]: P(s_t | o_0 .. o_t)
 
@@ -59,7 +69,7 @@ def plot_beliefs(
     column: Column = "single",
     title: str | None = None,
 ) -> Figure:
-    """What the observer believes after every observation of one run, as a figure.
+    """Return what the observer believes after every observation of one run, as a figure.
 
     The observations stand above the columns; a frame marks what is true, where that is known.
 
@@ -85,9 +95,9 @@ def plot_beliefs(
     course = _course(product, pi, seen or simulate_product(product, pi, count=run, rng=np.random.default_rng(seed))[-1])
     view = GridView.of(product.problem) if over == "states" else None
     if view is not None:
-        times = _times(time, len(course.moments), _MOST_PANELS[column])
+        times = _times(time, len(course.steps), _MOST_PANELS[column])
         return _boards(course, view, times, column=column, title=title)
-    times = _times(time, len(course.moments), len(course.moments))
+    times = _times(time, len(course.steps), len(course.steps))
     return _table(course, times, over=over, column=column, title=title)
 
 
@@ -96,11 +106,11 @@ def _course(product: Product, pi: FloatArray, run: Run) -> _BeliefRun:
     beliefs = [now for now, _ in filter_states(product, pi, run.observations)]
     size = product.problem.mdp.num_states
     by_state = np.array([np.bincount(product.state_of, weights=now, minlength=size) for now in beliefs])
-    return _BeliefRun(product, replay.moments, replay.secret, by_state)
+    return _BeliefRun(product, replay.steps, replay.secret, by_state)
 
 
 def _times(time: Any, count: int, most: int) -> list[int]:
-    """The times that are shown: those asked for, else all, else as many as fit, first and last among them."""
+    """Return the times that are shown: those asked for, else all, else as many as fit, first and last among them."""
     if time is None:
         return sorted({round(float(each)) for each in np.linspace(0, count - 1, min(count, most))})
     times = list(time) if isinstance(time, Sequence) else [time]
@@ -115,7 +125,7 @@ def _table(course: _BeliefRun, times: list[int], *, over: Over, column: Column, 
     """Values by times."""
     names, values, true = _rows(course, over)
     values = values[:, times]
-    seen = [course.moments[time].observation for time in times]
+    seen = [course.steps[time].observation for time in times]
     above_it = min(_SEEN, 0.06 * max(map(len, seen)))
     height = 0.85 + above_it + max(0.8, 0.2 * len(names)) + (0.25 if title else 0.0)
     with new_figure(column, height=height) as figure:
@@ -128,7 +138,7 @@ def _table(course: _BeliefRun, times: list[int], *, over: Over, column: Column, 
         above.spines[:].set_visible(False)
         name_ticks(above.xaxis, seen, longest=_SEEN)
         above.set_xlabel("observation")
-        _frame(axes, [(place, names.index(true[time])) for place, time in enumerate(times) if true[time] in names])
+        _frame(axes, [(at, names.index(true[time])) for at, time in enumerate(times) if true[time] in names])
         figure.colorbar(mesh, ax=axes, label="probability", aspect=12, pad=0.02)
         add_title(figure, title, column=column)
     return figure
@@ -138,11 +148,11 @@ def _rows(course: _BeliefRun, over: Over) -> tuple[list[str], FloatArray, list[s
     """Names, probabilities [row, time] and what is true at every time; the least likely rows are put together."""
     if over == "secret":
         names = list(course.product.secret_values)
-        values = np.array([[moment.posterior[name] for moment in course.moments] for name in names])
-        true = [course.secret] * len(course.moments)
+        values = np.array([[step.belief[name] for step in course.steps] for name in names])
+        true = [course.secret] * len(course.steps)
     else:
         names, values = list(course.product.problem.mdp.states), course.states.T
-        true = [moment.state for moment in course.moments]
+        true = [step.state for step in course.steps]
     if len(names) <= _MOST_ROWS:
         return names, values, true
     kept = np.sort(np.argsort(-values.max(axis=1), kind="stable")[: _MOST_ROWS - 1])
@@ -165,25 +175,25 @@ def _frame(axes: Any, cells: list[tuple[int, int]]) -> None:
 
 
 def _boards(course: _BeliefRun, view: GridView, times: list[int], *, column: Column, title: str | None) -> Figure:
-    """One board for every time; the agent's own cell is framed."""
+    """Return one board for every time; the agent's own cell is framed."""
     across = min(_ACROSS[column], len(times))
     down = -(-len(times) // across)
     side = (WIDTHS[column] - 0.85) / across
     height = down * (side * view.height / view.width + 0.2) + 0.25 + (0.25 if title else 0.0)
     largest = float(course.states[times].max())
-    place = course.product.problem.mdp.state_index()
+    position = course.product.problem.mdp.state_index()
     with new_figure(column, height=height) as figure:
         areas = panels(figure, len(times), across=across)
         for area, time in zip(areas, times, strict=True):
-            moment = course.moments[time]
+            step = course.steps[time]
             mesh = draw_heat(area, view, course.states[time], largest=largest, cmap=HEAT)
             draw_board(area, view, points=72 * side / view.width)
-            if moment.state:
-                x, y = view.cells[place[moment.state]]
+            if step.state:
+                x, y = view.cells[position[step.state]]
                 size = max(3.0, 24 * side / view.width)  # points: seen on large boards as well
                 edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": size / 8}
                 area.plot(x, y, marker="o", color=COLOURS[1], markersize=size, zorder=5, **edge)
-            area.set_title(f"t = {time}: {figure_text(moment.observation, most=8)}", pad=2, fontsize="small")
+            area.set_title(f"t = {time}: {figure_text(step.observation, most=8)}", pad=2, fontsize="small")
         figure.colorbar(mesh, ax=areas, label="P(state | seen)", shrink=0.7, aspect=25, pad=0.02)
         if course.secret:
             figure.supxlabel("dot: where the agent is", fontsize=SMALL)
@@ -212,7 +222,7 @@ def plot_opacity_over_time(
     """
     check_numbers({"secret_entropy": (secret_entropy, 0, math.inf)}, optional=("secret_entropy",))
     named = points if isinstance(points, Mapping) else {"opacity": points}
-    lines = [_line(name, stated, index) for index, (name, stated) in enumerate(named.items())]
+    lines = [_line(name, points, index) for index, (name, points) in enumerate(named.items())]
     if not lines or not all(line.points for line in lines):
         raise InputError([Fault("points", "there is none", "give at least one (time, opacity)")])
     levels = [] if secret_entropy is None else [LevelLine(f"H(secret) = {secret_entropy:.4g}", secret_entropy)]
@@ -220,8 +230,8 @@ def plot_opacity_over_time(
     return plot_charts([chart], column=column, title=title)
 
 
-def _line(name: str, stated: Sequence[Any], index: int) -> Line:
+def _line(name: str, points: Sequence[Any], index: int) -> Line:
     with reading("points with a time and an opacity"):
-        pairs = [(each["time"], each["opacity"]) if isinstance(each, Mapping) else each for each in stated]
+        pairs = [(each["time"], each["opacity"]) if isinstance(each, Mapping) else each for each in points]
         points = [(float(time), float(opacity)) for time, opacity in pairs]
     return Line(name, points, style="both" if len(points) <= _FEW else "line", colour=index % 6)

@@ -43,7 +43,7 @@ def plot_policy(
     column: Column = "single",
     title: str | None = None,
 ) -> Figure:
-    """What a policy does in every state, as a figure.
+    """Return what a policy does in every state, as a figure.
 
     On a grid: an arrow for every action that is likely, the longer and darker the likelier, beside walls, traps,
     starts, labels and sensor ranges. Of another model: a table of states and actions, the first 40 states.
@@ -67,7 +67,7 @@ def plot_policy(
 
 
 def _times(time: Any, horizon: int) -> tuple[int, ...]:
-    """The times asked for; none stands for the average."""
+    """Return the times asked for; none stands for the average."""
     times = () if time is None else tuple(time) if isinstance(time, Sequence) else (time,)
     limits = {f"time[{index}]" if len(times) > 1 else "time": (each, 0, horizon) for index, each in enumerate(times)}
     check_numbers({**limits, "number of times": (len(times), 0, _MOST_TIMES)}, whole=tuple(limits))
@@ -75,7 +75,7 @@ def _times(time: Any, horizon: int) -> tuple[int, ...]:
 
 
 def _pictures(view: PolicyView, times: Sequence[int]) -> list[tuple[str, Shares]]:
-    """A caption and the shares, for every panel."""
+    """Return a caption and the shares, for every panel."""
     if not times:
         return [("", view.average())]
     by_time = list(islice(view.by_time(), max(times) + 1))
@@ -107,7 +107,7 @@ def _boards(
 
 
 def _keys(problem: Problem, view: GridView) -> list[tuple[Any, str]]:
-    """What stands for what, as far as it occurs; handles are made by `_legend`, inside the style."""
+    """Return what stands for what, as far as it occurs; handles are made by `_legend`, inside the style."""
     keys: list[tuple[Any, str]] = [(("frame", COLOURS[2]), "start")]
     if view.traps:
         keys.append((("cross", "#888888"), "trap"))

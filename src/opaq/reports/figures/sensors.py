@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,13 +11,12 @@ from opaq.model.problem import Problem
 from opaq.reports.figures.axes import draw_board, draw_heat
 from opaq.reports.figures.style import COLOURS, FAINT, INK, WIDTHS, Column, figure_text, new_figure
 from opaq.reports.grid import GridView
+from opaq.study.sensors import SensorRanking
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-SensorRanking = Any  # an opaq.study.sensors.SensorRanking
 
 _TINT = "Oranges"
 _MOST_BARS = 40
@@ -26,7 +25,7 @@ _INCH = 72.0  # points
 
 
 def plot_sensors(ranking: SensorRanking, problem: Problem, *, column: Column = "single") -> Figure:
-    """The costs of sensors: on the grid where the problem is one, and as bars where it is not.
+    """Return the costs of sensors: on the grid where the problem is one, and as bars where it is not.
 
     ranking: what `sensors` returned. problem: the problem it is of.
     column: how wide: "single" (3.4 in) or "double" (7 in).
@@ -85,8 +84,8 @@ def _names(
         return
     by_state: dict[int, list[str]] = {}
     for sensor in ranking.costs:
-        for state in ranking.coverage[sensor]:
-            by_state.setdefault(index[state], []).append(sensor)
+        for covered in ranking.coverage[sensor]:
+            by_state.setdefault(index[covered], []).append(sensor)
     for state, names in by_state.items():
         ink = "white" if costs[state] > _DARK * np.nanmax(costs, initial=0.0) else INK
         words = figure_text(" ".join(names), most=max(3, int(points / (0.6 * size))))

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 Column = Literal["single", "double"]
 
 WIDTHS = {"single": 3.4, "double": 7.0}  # inches
-TALLEST = 9.2  # inches: a page
+_TALLEST = 9.2  # inches: a page
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
 DASHES = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1, 1, 1, 1, 1)))  # lines differ in grey as well
 HEAT = "Blues"  # from light to dark: the order survives a grey printer
 INK, FAINT, WALL = "#222222", "#d0d0d0", "#5a5a5a"
 SMALL = 7.0  # points, of legends and ticks
-LONGEST = 28  # characters of a name
+_LONGEST = 28  # characters of a name
 _ALL = 400  # characters of a text that is cut to a width
 
 _FONT = "DejaVu Sans"  # comes with matplotlib, so that a figure looks the same everywhere
@@ -67,7 +67,18 @@ _SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def figure_settings() -> Iterator[None]:
+def reading(what: str) -> Iterator[None]:
+    """Turn what goes wrong while points are read into an InputError that says what was expected."""
+    try:
+        yield
+    except KeyError as missing:
+        raise InputError([Fault(str(missing.args[0]), "is missing", f"give {what}")]) from None
+    except (TypeError, ValueError, AttributeError, IndexError):
+        raise InputError([Fault("", f"does not read as {what}", f"give {what}")]) from None
+
+
+@contextmanager
+def _figure_settings() -> Iterator[None]:
     """The settings of every figure, whatever the user's own are, and those again afterwards.
 
     Raises InputError where matplotlib is not installed.
@@ -83,10 +94,10 @@ def figure_settings() -> Iterator[None]:
 def new_figure(column: str, *, height: float) -> Iterator[Figure]:
     """An empty figure to draw on; it is laid out at the end. Height in inches, at most a page."""
     choose("column", column, tuple(WIDTHS))
-    with figure_settings():
+    with _figure_settings():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(WIDTHS[column], min(height, TALLEST)), layout="constrained")
+        figure = Figure(figsize=(WIDTHS[column], min(height, _TALLEST)), layout="constrained")
         yield figure
         figure.draw_without_rendering()  # ticks are made now, with these settings
         figure.set_layout_engine("none")  # laying out again would move things by rounding errors
@@ -105,12 +116,12 @@ def require_matplotlib() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        found = "figures are drawn by the package matplotlib, which is not installed"
-        raise InputError([Fault("", found, "install it with: pip install 'matplotlib>=3.9'")]) from None
+        finding = "figures are drawn by the package matplotlib, which is not installed"
+        raise InputError([Fault("", finding, "install it with: pip install 'matplotlib>=3.9'")]) from None
 
 
-def figure_text(name: str, *, most: int = LONGEST) -> str:
-    """A name as text of a figure: no mathematics, no control characters, not too long."""
+def figure_text(name: str, *, most: int = _LONGEST) -> str:
+    """Return a name as text of a figure: no mathematics, no control characters, not too long."""
     text = "".join(char if ord(char) in _glyphs() else _spelt(char) for char in escape_invisible(name))
     if len(text) > most:
         head = most // 2
@@ -126,7 +137,7 @@ def add_title(figure: Figure, title: str | None, *, column: str) -> None:
 
 
 def fitting(name: str, *, inches: float, size: float = SMALL) -> str:
-    """A name as text of a figure, cut to the width that there is; letters have this size in points."""
+    """Return a name as text of a figure, cut to the width that there is; letters have this size in points."""
     text, most = figure_text(name, most=_ALL), _ALL
     while (width := _width(text, size)) > inches and most > 3:
         most = max(3, min(most - 1, int(len(text) * inches / width)))
@@ -163,7 +174,7 @@ def _width(text: str, size: float) -> float:
 
 @cache
 def _glyphs() -> frozenset[int]:
-    """The characters that the font has."""
+    """Return the characters that the font has."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     return frozenset(get_font(findfont(FontProperties(family=_FONT))).get_charmap())
@@ -174,7 +185,7 @@ def _spelt(char: str) -> str:
 
 
 ENDINGS = (".pdf", ".svg", ".png")
-DPI = 300
+_DPI = 300
 _LIMITS = (30, 2400)
 _UNDATED: dict[str, dict[str, Any]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": {}}
 
@@ -203,18 +214,18 @@ def save_figure(
 
 
 def ending_of(path: str | os.PathLike[str]) -> str:
-    """The format of a file by its ending; InputError lists the endings there are."""
+    """Return the format of a file by its ending; InputError lists the endings there are."""
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
-        found = f"the ending '{ending}' is no format of figures" if ending else "has no ending"
-        raise InputError([Fault("", found, f"use one of {', '.join(ENDINGS)}")], os.fspath(path))
+        finding = f"the ending '{ending}' is no format of figures" if ending else "has no ending"
+        raise InputError([Fault("", finding, f"use one of {', '.join(ENDINGS)}")], os.fspath(path))
     return ending
 
 
 def figure_bytes(figure: Figure, ending: str, *, dpi: int | None = None) -> bytes:
-    """The content of such a file; nothing in it depends on the date."""
+    """Return the content of such a file; nothing in it depends on the date."""
     check_numbers({"dpi": (dpi, *_LIMITS)}, whole=("dpi",), optional=("dpi",))
     content = BytesIO()
-    with figure_settings():
-        figure.savefig(content, format=ending.removeprefix("."), dpi=dpi or DPI, metadata=_UNDATED[ending])
+    with _figure_settings():
+        figure.savefig(content, format=ending.removeprefix("."), dpi=dpi or _DPI, metadata=_UNDATED[ending])
     return content.getvalue()

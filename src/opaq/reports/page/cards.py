@@ -3,215 +3,192 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from opaq.reports.certificate_text import TRIVIAL, below_bound, rounded_down
-from opaq.reports.layout import objective_title, objective_unit, with_objective_unit
-from opaq.reports.study_sentences import hidden_in, hidden_value, hidden_words, shortly
+from opaq.certificates.certify import Certificate
+from opaq.opacity.amount import Amount
+from opaq.opacity.measure import Measurement, RequirementResult
+from opaq.reports.numbers import (
+    TRIVIAL,
+    method_words,
+    page_amount,
+    page_number,
+    page_percent,
+    round_down,
+    round_up,
+    share_below,
+)
+from opaq.reports.study_page import PagePoint, StudyPage, abbreviate
 
-Card = dict[str, Any]  # title, value, unit, notes, how, state ("", "good", "bad"), gauge (None or shares of the width)
-
-_NOISE = 5e-7  # smaller figures are shown as 0
-_ROUNDING = 1e-12
+_NOISE = 5e-7  # bits below are none
 
 
-def cards(data: Mapping[str, Any]) -> list[Card]:
-    """Opacity, guess error, return, and the certificate's gap or, without one, the leakage."""
-    measurement = data["measurement"]
-    certificate = data.get("certificate")
-    bound = certificate.get("upper_bound") if certificate and certificate.get("of") in (None, "opacity") else None
+@dataclass(frozen=True, slots=True)
+class _CardNote:
+    """A line below a figure; `mark` says that it explains the mark on the gauge."""
+
+    text: str
+    mark: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Gauge:
+    """A bar below a figure: how far it is filled and where its mark stands, in percent of its width."""
+
+    filled: float
+    mark: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One figure: `state` is "good" or "bad" where it meets a threshold or misses it."""
+
+    title: str
+    value: str
+    unit: str = ""
+    notes: tuple[_CardNote, ...] = ()
+    how: str = ""
+    state: str = ""
+    gauge: _Gauge | None = None
+
+
+def cards(measurement: Measurement, certificate: Certificate | None, how: str = "") -> list[Card]:
+    """Return opacity, guess error, return, and the certificate's gap or, without one, the leakage.
+
+    how: how the bound was found, in words; the certificate's own words unless given.
+    """
+    bounded = certificate is not None and certificate.of == "opacity" and math.isfinite(certificate.upper_bound)
     return [
-        _opacity(measurement, bound),
+        _opacity(measurement, certificate.upper_bound if certificate is not None and bounded else None),
         _guess_error(measurement),
         _return(measurement),
-        _leakage(measurement) if certificate is None else _certificate(certificate),
+        _leakage(measurement) if certificate is None else _certificate(certificate, how or certificate.status_text),
     ]
 
 
-def figure(value: float, digits: int = 3) -> str:
-    """A number for people: some digits after the point, more only where it would vanish."""
-    if not math.isfinite(value):
-        return "∞" if value > 0 else "−∞"
-    if abs(value) < _NOISE:
-        return "0"
-    if abs(value) < 0.5 * 10**-digits:
-        return _power_of_ten(value)
-    if abs(value) >= 1e6:
-        return f"{value:.4g}".replace("-", "−")
-    return f"{value:,.{digits}f}".replace("-", "−")
+def study_cards(page: StudyPage) -> list[Card]:
+    """Return how many points there are, what they hide, their return, and the seconds of all solves."""
+    return [_points(page), *_hidden(page), *_highest_return(page), *_seconds(page.points)]
 
 
-def _power_of_ten(value: float) -> str:
-    """9.2e-06 as people write it: 9.2 × 10⁻⁶."""
-    digits, exponent = f"{value:.1e}".split("e")
-    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{digits} × 10{raised}".replace("-", "−")
-
-
-def percent(share: float) -> str:
-    """A probability in percent; what is not quite 0 or 1 is not shown as if it were."""
-    if min(share, 1 - share) < _ROUNDING:
-        return f"{100 * share:.0f}%"
-    if 0 < share < 5e-4:
-        return "<0.1%"
-    if 0.9995 < share < 1:
-        return ">99.9%"
-    return f"{100 * share:.1f}%"
-
-
-def how_words(amount: Mapping[str, Any], digits: int = 4) -> str:
-    """Exact, or within which interval, or with which standard error."""
-    interval = f"{figure(amount['lower'], digits)} to {figure(amount['upper'], digits)}"
-    if amount["method"] == "exact":
-        return "exact"
-    if amount.get("standard_error") is not None:
-        return f"estimate ± {amount['standard_error']:.1g} (standard error); certainly {interval}"
-    return f"certified: {interval}"
-
-
-def _value_words(amount: Mapping[str, Any], words: Callable[[float], str]) -> str:
-    """The figure, or both ends of an interval that they tell apart: its middle is no finding."""
-    lower, upper = words(amount["lower"]), words(amount["upper"])
-    return words(amount["value"]) if amount["method"] != "interval" or lower == upper else f"{lower} to {upper}"
-
-
-def _filled(amount: Mapping[str, Any]) -> float:
-    """What a gauge is filled to: of an interval what is certain."""
-    return float(amount["lower"] if amount["method"] == "interval" else amount["value"])
-
-
-def _card(title: str, value: str, **details: Any) -> Card:
-    return {"title": title, "value": value, "unit": "", "notes": [], "how": "", "state": "", "gauge": None} | details
-
-
-def _note(text: str, *, mark: bool = False) -> dict[str, Any]:
-    """A line below a figure; `mark` says that it explains the mark on the gauge."""
-    return {"text": text, "mark": mark}
-
-
-def _opacity(measurement: Mapping[str, Any], bound: float | None) -> Card:
-    amount, most = measurement["opacity"], measurement["secret_entropy"]
-    title, value, how = "Opacity", _value_words(amount, figure), how_words(amount)
+def _opacity(measurement: Measurement, bound: float | None) -> Card:
+    amount, most = measurement.opacity, measurement.secret_entropy
+    value, how = page_amount(amount, page_number), method_words(amount)
     if most <= _NOISE:
-        return _card(title, value, unit="bits", notes=[_note("there is nothing to hide")], how=how)
+        return Card("Opacity", value, unit="bits", notes=(_CardNote("there is nothing to hide"),), how=how)
     share = min(1.0, _filled(amount) / most)
-    least = "at least " if amount["method"] == "interval" else ""
-    notes = [_note(f"{least}{percent(share)} of at most {figure(most)} bits")]
-    notes += [] if bound is None else [_note("the certified bound", mark=True)]
-    gauge = {"filled": _clip(share), "mark": None if bound is None else _clip(bound / most)}
-    return _card(title, value, unit="bits", notes=notes, how=how, gauge=gauge)
+    least = "at least " if amount.method == "interval" else ""
+    notes = [_CardNote(f"{least}{page_percent(share)} of at most {page_number(most)} bits")]
+    notes += [] if bound is None else [_CardNote("the certified bound", mark=True)]
+    gauge = _Gauge(_clip(share), None if bound is None else _clip(bound / most))
+    return Card("Opacity", value, unit="bits", notes=tuple(notes), how=how, gauge=gauge)
 
 
-def _guess_error(measurement: Mapping[str, Any]) -> Card:
-    amount = measurement["intervals"]["guess_error"]
-    blind = 1 - max(measurement["secret_distribution"].values(), default=1.0)
-    notes = [_note("the best guess of the secret is wrong")]
-    notes.append(_note(f"{percent(max(0.0, blind))} without observing", mark=True))
-    gauge = {"filled": _clip(_filled(amount)), "mark": _clip(blind)}
-    return _card("Guess error", _value_words(amount, percent), notes=notes, how=how_words(amount), gauge=gauge)
+def _guess_error(measurement: Measurement) -> Card:
+    amount = measurement.guess_error
+    blind = 1 - max(measurement.secret_distribution.values(), default=1.0)
+    notes = (
+        _CardNote("the best guess of the secret is wrong"),
+        _CardNote(f"{page_percent(max(0.0, blind))} without observing", mark=True),
+    )
+    gauge = _Gauge(_clip(_filled(amount)), _clip(blind))
+    return Card("Guess error", page_amount(amount, page_percent), notes=notes, how=method_words(amount), gauge=gauge)
 
 
-def _return(measurement: Mapping[str, Any]) -> Card:
-    asked = [met for met in measurement["requirements"] if met["threshold"] is not None]
-    notes = [_note(_verdict(met)) for met in asked] or [_note("no threshold")]
-    state = "" if not asked else "good" if all(met["holds"] for met in asked) else "bad"
-    if asked and measurement["threshold"] is None:  # the task is about other things than the return
-        return _card("Task", "met" if state == "good" else "missed", notes=notes, how="exact", state=state)
-    return _card("Return", figure(measurement["return"]), notes=notes, how="exact", state=state)
+def _return(measurement: Measurement) -> Card:
+    required = [met for met in measurement.requirements if met.threshold is not None]
+    notes = tuple(_CardNote(_verdict(met)) for met in required) or (_CardNote("no threshold"),)
+    state = "" if not required else "good" if all(met.feasible for met in required) else "bad"
+    if required and measurement.threshold is None:  # the task is about other things than the return
+        return Card("Task", "met" if state == "good" else "missed", notes=notes, how="exact", state=state)
+    return Card("Return", page_number(measurement.expected_return), notes=notes, how="exact", state=state)
 
 
-def _verdict(met: Mapping[str, Any]) -> str:
-    """Whether a requirement is met; the return is named by the card itself."""
-    named = "" if met["name"] == "return" else f"{met['name']} {figure(met['value'])} "
-    return f"{named}{'meets' if met['holds'] else 'misses'} the threshold {figure(met['threshold'])}"
+def _verdict(met: RequirementResult) -> str:
+    """Return that a requirement is met, or not; the return is named by the card itself."""
+    named = "" if met.name == "return" else f"{met.name} {page_number(met.value)} "
+    verb = "meets" if met.feasible else "misses"
+    return f"{named}{verb} the threshold {page_number(met.threshold or 0.0)}"
 
 
-def _certificate(certificate: Mapping[str, Any]) -> Card:
-    bound, gap = certificate.get("upper_bound"), certificate.get("gap")
-    if bound is None:
-        return _card(
-            "Certificate", "–", notes=[_note("no policy meets the task")], how=certificate["status_text"], state="bad"
-        )
-    above = math.ceil(bound * 1e4 - 1e-9) / 1e4  # what is read must still be a bound
-    notes = [_note(f"no policy exceeds {above:.4f}{_unit(certificate)}")]
-    if certificate.get("is_trivial"):
-        notes.append(_note(TRIVIAL))
-    if gap is not None and (share := below_bound(bound - gap, bound)):
-        notes.append(_note(f"this one is proven to reach {rounded_down(bound - gap)}, at most {share} below that"))
-    value = "–" if gap is None else f"≤ {figure(max(gap, 0.0), 4)}"
-    unit = "" if gap is None else _unit(certificate).strip()
-    return _card("Certificate gap", value, unit=unit, notes=notes, how=certificate["status_text"])
+def _certificate(certificate: Certificate, how: str) -> Card:
+    bound, gap = certificate.upper_bound, certificate.gap
+    if not math.isfinite(bound):
+        return Card("Certificate", "–", notes=(_CardNote("no policy meets the task"),), how=how, state="bad")
+    unit = f" {certificate.unit}" if certificate.unit else ""
+    notes = [_CardNote(f"no policy exceeds {round_up(bound)}{unit}")]
+    if certificate.is_trivial:
+        notes.append(_CardNote(TRIVIAL))
+    if gap is not None and (share := share_below(bound - gap, bound)):
+        notes.append(_CardNote(f"this one is proven to reach {round_down(bound - gap)}, at most {share} below that"))
+    if gap is None:
+        return Card("Certificate gap", "–", notes=tuple(notes), how=how)
+    return Card("Certificate gap", f"≤ {page_number(gap, 4)}", unit=unit.strip(), notes=tuple(notes), how=how)
 
 
-def _leakage(measurement: Mapping[str, Any]) -> Card:
-    amount = measurement["intervals"]["leakage"]
-    notes = [_note("what the observations tell of the secret")]
-    return _card("Leakage", _value_words(amount, figure), unit="bits", notes=notes, how=how_words(amount))
+def _leakage(measurement: Measurement) -> Card:
+    amount = measurement.leakage
+    notes = (_CardNote("what the observations tell of the secret"),)
+    return Card("Leakage", page_amount(amount, page_number), unit="bits", notes=notes, how=method_words(amount))
 
 
-def _unit(certificate: Mapping[str, Any]) -> str:
-    return " bits" if certificate.get("of") in (None, "opacity") else ""
+def _filled(amount: Amount) -> float:
+    """Return what a gauge is filled to: of an interval what is certain."""
+    return amount.lower if amount.method == "interval" else amount.value
 
 
 def _clip(share: float) -> float:
     return round(100 * min(1.0, max(0.0, share)), 2)
 
 
-Point = Mapping[str, Any]
-
-
-def study_cards(data: Mapping[str, Any]) -> list[Card]:
-    """Points, what they hide, return, and the seconds of all solves."""
-    done = [point for point in data["points"] if point["outcome"] == "feasible" and hidden_in(point)]
-    return [_points(data["counts"]), *_hidden(data, done), *_study_return(data, done), *_seconds(data["points"])]
-
-
-def _notes(*texts: str) -> list[dict[str, Any]]:
-    return [{"text": text, "mark": False} for text in texts]
-
-
-def _points(counts: Mapping[str, int]) -> Card:
+def _points(page: StudyPage) -> Card:
+    counts = page.counts
     rest = [f"{counts[kind]:,} {kind}" for kind in ("infeasible", "failed", "unfinished") if counts[kind]]
     met = counts["done"] - counts["infeasible"]
-    return _card("Points", f"{counts['points']:,}", notes=_notes(f"{met:,} meet their task", *rest))
+    return Card("Points", f"{counts['points']:,}", notes=_notes(f"{met:,} meet their task", *rest))
 
 
-def _hidden(data: Mapping[str, Any], done: Sequence[Point]) -> list[Card]:
-    if not done:
+def _hidden(page: StudyPage) -> list[Card]:
+    if not page.done:
         return []
-    minimise = data["minimise"]
-    most, least = (choose(done, key=lambda point: hidden_value(point, minimise=minimise)) for choose in (max, min))
+    minimise = page.minimise
+    most, least = (choose(page.done, key=lambda point: point.hidden_value(minimise=minimise)) for choose in (max, min))
     (kind, best), (word, worst) = ("Highest", most), ("least", least)
     if minimise:
         (kind, best), (word, worst) = ("Lowest", least), ("most", most)
     notes = _notes(
-        f"point {shortly(best['point'])}",
-        f"the {word} is {hidden_words(worst)} (point {shortly(worst['point'])})",
+        f"point {abbreviate(best.name)}",
+        f"the {word} is {worst.hidden_words()} (point {abbreviate(worst.name)})",
     )
-    methods = {(hidden_in(point) or {}).get("method") for point in done}
+    methods = {point.hidden.method for point in page.done if point.hidden is not None}
     others = {"interval": "some only within intervals, of which the proven end counts", "sampled": "some estimated"}
     how = "; ".join(words for method, words in others.items() if method in methods) or "exact"
-    title, unit = f"{kind} {objective_title(data['of'])}", objective_unit(data["of"])
-    return [_card(title, figure(hidden_value(best, minimise=minimise)), unit=unit, notes=notes, how=how)]
+    of = page.objective.of
+    value = page_number(best.hidden_value(minimise=minimise))
+    return [Card(f"{kind} {of.title}", value, unit=of.unit, notes=notes, how=how)]
 
 
-def _study_return(data: Mapping[str, Any], done: Sequence[Point]) -> list[Card]:
-    known = [point for point in done if point["return"] is not None]
+def _highest_return(page: StudyPage) -> list[Card]:
+    known = {point.expected_return: point for point in reversed(page.done) if point.expected_return is not None}
     if not known:
         return []
-    most, least = (choose(known, key=lambda point: point["return"]) for choose in (max, min))
-    hidden = with_objective_unit(hidden_words(most), data["of"])
+    most, least = max(known), min(known)
+    hidden = page.with_unit(known[most].hidden_words())
     notes = _notes(
-        f"point {shortly(most['point'])}, {objective_title(data['of'])} {hidden}",
-        f"the least is {figure(least['return'])}",
+        f"point {abbreviate(known[most].name)}, {page.objective.of.title} {hidden}",
+        f"the least is {page_number(least)}",
     )
-    return [_card("Highest return", figure(most["return"]), notes=notes)]
+    return [Card("Highest return", page_number(most), notes=notes)]
 
 
-def _seconds(points: Sequence[Point]) -> list[Card]:
-    known = [point["seconds"] for point in points if point["seconds"] is not None]
+def _seconds(points: Sequence[PagePoint]) -> list[Card]:
+    known = [point.seconds for point in points if point.seconds is not None]
     if not known:
         return []
-    notes = _notes(f"the longest point {figure(max(known), 1)} s")
-    return [_card("Time of all solves", figure(sum(known), 1), unit="s", notes=notes, how="one after the other")]
+    notes = _notes(f"the longest point {page_number(max(known), 1)} s")
+    return [Card("Time of all solves", page_number(sum(known), 1), unit="s", notes=notes, how="one after the other")]
+
+
+def _notes(*texts: str) -> tuple[_CardNote, ...]:
+    return tuple(map(_CardNote, texts))

@@ -86,8 +86,7 @@ function drawDecline({ over_time: overTime, measurement }) {
 function drawSearch({ solution, measurement }) {
   const host = body('search');
   const { trace } = solution;
-  const fixed = new Set(['iteration', 'slack', 'multipliers']);
-  const of = Object.keys(trace[0]).find((key) => !fixed.has(key));
+  const of = measurement?.objective?.of ?? 'opacity';
   const names = arrayOf(measurement?.requirements).map((requirement) => visible(requirement.name));
   const xs = trace.map((step) => step.iteration);
   const several = (key) =>
@@ -112,11 +111,8 @@ function drawSearch({ solution, measurement }) {
     });
   };
   const estimated = solution.gradients === 'sampled' ? 'estimated ' : '';
-  if (of)
-    chart(
-      [{ name: estimated + of.replaceAll('_', ' '), unit: of === 'opacity' ? 'bits' : '', values: trace.map((step) => step[of]) }],
-      { zero: false },
-    );
+  const values = trace.map((step) => step.value);
+  chart([{ name: estimated + of.replaceAll('_', ' '), unit: of === 'opacity' ? 'bits' : '', values }], { zero: false });
   chart(several('slack'), { digits: 4 });
   chart(several('multipliers'), { digits: 4 });
   const words = [
@@ -141,9 +137,9 @@ function amountWords(amount, digits = 4) {
 
 function drawClasses({ comparison, measurement }) {
   const host = body('classes');
-  const { bound } = comparison;
+  const bound = comparison.upper_bound;
   const top = Math.max(measurement?.secret_entropy ?? 0, ...comparison.classes.map((rung) => rung.opacity.value), 1e-9);
-  const marked = Number.isFinite(bound) && (comparison.of ?? 'opacity') === 'opacity';
+  const marked = Number.isFinite(bound) && (comparison.objective?.of ?? 'opacity') === 'opacity';
   host.append(
     lead(
       `The best policy found of each class, by what it may look at. Bars are opacity, of ${number(top)} bits at most${marked ? '; the mark is the certified bound' : ''}.`,
@@ -163,8 +159,8 @@ function drawClasses({ comparison, measurement }) {
     amountWords(rung.opacity),
     barOf((rung.opacity.method === 'interval' ? rung.opacity.lower : rung.opacity.value) / top, '', marked ? bound / top : null),
     number(rung.return),
-    percent(rung.guess_error),
-    rung.rows.toLocaleString('en'),
+    percent(rung.guess_error.value),
+    rung.num_rows.toLocaleString('en'),
     `${rung.carried ? `as ${rung.warm_from}` : rung.status.replaceAll('_', ' ')}${rung.feasible ? '' : ', misses the task'}`,
   ]);
   if (Number.isFinite(bound))
@@ -175,10 +171,10 @@ function drawClasses({ comparison, measurement }) {
       '',
       '',
       '',
-      comparison.bound_is_trivial ? 'trivial bound' : 'certified bound',
+      comparison.is_trivial ? 'trivial bound' : 'certified bound',
     ]);
   host.append(tableOf('Classes of policies', head, rows, { cards: true }));
-  if (comparison.bound_scope) host.append(obtained(`The bound holds for ${comparison.bound_scope}.`));
+  if (comparison.scope) host.append(obtained(`The bound holds for ${comparison.scope}.`));
   for (const missed of arrayOf(comparison.unreached))
     host.append(obtained(`No answer for ${missed.class}: ${missed.reason}`));
 }
@@ -216,7 +212,7 @@ function drawCertificate({ certificate, measurement }) {
           Number.isFinite(reached) ? (reached - low) / (top - low || 1) : null,
         )
       : '',
-    Number.isFinite(rung.entries) ? rung.entries.toLocaleString('en') : '',
+    Number.isFinite(rung.num_entries) ? rung.num_entries.toLocaleString('en') : '',
     `${rung.seconds.toFixed(1)} s`,
   ]);
   const head = [

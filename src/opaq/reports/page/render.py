@@ -5,18 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from opaq.reports.page.cards import cards, study_cards
+from opaq.certificates.certify import Certificate
+from opaq.codec import decode, encode
+from opaq.errors import Faults
+from opaq.opacity.measure import Measurement
+from opaq.reports.page.cards import Card, cards, study_cards
+from opaq.reports.report_data import FORMAT, VERSION
+from opaq.reports.study_page import StudyPage
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-FORMAT, VERSION = "opaq-report", 1
+_Part = TypeVar("_Part")
 
 _STYLE = ("page.css", "report.css")
 _STUDY_STYLE = (*_STYLE, "study.css")
@@ -48,7 +53,7 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def render_report(data: Mapping[str, Any]) -> str:
-    """One self-contained page: it opens from a file, asks nothing of a network and works in light and dark.
+    """Return one self-contained page: it opens from a file, asks nothing of a network and works in light and dark.
 
     data: a report's data, `{"format": "opaq-report", "version": 1, ...}`. What is null or missing is left out of the
     page; data of another format or of a later version give a page that says so.
@@ -60,14 +65,14 @@ def render_report(data: Mapping[str, Any]) -> str:
         scripts=_SCRIPTS,
         data=data,
         fault=fault,
-        cards=[] if fault else cards(data),
+        cards=[] if fault else _cards(data),
         sections=sections,
         shown={section["id"] for section in sections},
     )
 
 
 def render_study(data: Mapping[str, Any]) -> str:
-    """The page of a sweep or a front: a plot, and a table that is sorted and filtered.
+    """Return the page of a sweep or a front: a plot, and a table that is sorted and filtered.
 
     data: `{"format": "opaq-report", "version": 1, "kind": "study", ...}`.
     """
@@ -78,30 +83,39 @@ def render_study(data: Mapping[str, Any]) -> str:
         style=_STUDY_STYLE,
         data=data,
         fault=fault,
-        cards=[] if fault else study_cards(data),
+        cards=[] if fault else study_cards(_read(StudyPage, data)),
     )
 
 
+def _cards(data: Mapping[str, Any]) -> list[Card]:
+    """Return the figures at the head of the page of a policy."""
+    measured, proven = data["measurement"], data.get("certificate")
+    if proven is None:
+        return cards(_read(Measurement, measured), None)
+    certificate = _read(Certificate, {**measured, **proven})
+    return cards(_read(Measurement, measured), certificate, str(proven.get("status_text", "")))
+
+
+def _read(cls: type[_Part], data: Mapping[str, Any]) -> _Part:
+    """Return a part of the data as the object that it was made from. Raises InputError with all that does not fit."""
+    faults = Faults()
+    part = decode(cls, data, faults=faults)
+    faults.raise_if_any()
+    assert part is not None  # else there is a fault
+    return part
+
+
 def embed_json(data: Mapping[str, Any]) -> str:
-    """The data as JSON that no name in it can break out of: it stands inside a script element."""
+    """Return the data as JSON that no name in it can break out of: it stands inside a script element."""
     try:
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:  # JSON has no infinity
-        text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(encode(data), ensure_ascii=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
 
-def _finite(value: Any) -> Any:
-    """The data with null for every number that is none, or infinite."""
-    if isinstance(value, Mapping):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _fault(data: Mapping[str, Any]) -> str:
-    """Why the data cannot be shown, if they cannot."""
+    """Return why the data cannot be shown, if they cannot."""
     if data.get("format") != FORMAT:
         return "This file does not hold the data of an opaq report."
     version = data.get("version")
@@ -111,7 +125,7 @@ def _fault(data: Mapping[str, Any]) -> str:
 
 
 def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of the page in their order, and whether there is anything to show in them."""
+    """Return the parts of the page in their order, and whether there is anything to show in them."""
     solution, policy = data.get("solution") or {}, data.get("policy") or {}
     parts: Sequence[tuple[str, str, object]] = (
         ("model", "The model", data.get("model")),
@@ -150,7 +164,7 @@ def _render(
 
 
 def _script(files: Sequence[str]) -> str:
-    """The files in one scope of their own, in strict mode."""
+    """Return the files in one scope of their own, in strict mode."""
     return "(() => {\n'use strict';\n" + "\n".join(map(_text, files)) + "\n})();"
 
 

@@ -2,14 +2,14 @@
 
 const FIGURE_DIGITS = {
   opacity: 4,
-  uncertainty: 4,
+  objective: 4,
   upper_bound: 4,
   guess_error: 4,
   return: 4,
   value: 4,
   slope: 4,
 };
-const MEASURES = ['opacity', 'uncertainty', 'guess_error', 'value', 'return'];
+const MEASURES = ['opacity', 'objective', 'guess_error', 'value', 'return'];
 
 const isAmount = (value) => value !== null && typeof value === 'object' && 'method' in value && 'value' in value;
 
@@ -45,7 +45,7 @@ class Column {
       return number(raw.value, FIGURE_DIGITS[this.key]) + (error === null ? '' : ` ± ${Number(error.toPrecision(2))}`);
     }
     if (this.key === 'seconds' && !this.parameter) return formatOf(raw < 1 ? 2 : 1).format(raw);
-    if (this.key === 'upper_bound' && !this.parameter && point.bound_is_trivial) return `${number(raw, 4)} (trivial)`;
+    if (this.key === 'upper_bound' && !this.parameter && point.is_trivial) return `${number(raw, 4)} (trivial)`;
     if (typeof raw === 'number')
       return this.parameter ? minus(String(Number(raw.toPrecision(7)))) : number(raw, FIGURE_DIGITS[this.key] ?? 4);
     const text = typeof raw === 'string' ? raw : JSON.stringify(raw);
@@ -81,8 +81,18 @@ function inOrder(one, other) {
   return one.localeCompare(other, 'en', { numeric: true });
 }
 
+/** Whether what the tasks are about is to be small. */
+const minimises = (data) => data.objective?.direction === 'minimise';
+
+/** What became of a point, in one word. */
+function outcomeOf(point) {
+  if (!point.status) return 'unfinished';
+  if (point.status === 'failed') return 'failed';
+  return point.feasible ? 'feasible' : 'infeasible';
+}
+
 function columnsOf(data) {
   const fallback = data.source === 'frontier' ? 'any' : 'null';
   const all = [{ key: 'point', title: 'point' }, ...data.columns];
-  return all.map((column) => new Column(column, { points: data.points, fallback, minimise: data.minimise }));
+  return all.map((column) => new Column(column, { points: data.points, fallback, minimise: minimises(data) }));
 }

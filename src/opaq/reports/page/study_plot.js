@@ -17,8 +17,8 @@ class PointPlot {
       numeric.find((column) => !column.parameter && column.key === (data.against === 'return' ? 'return' : 'value')) ??
       numeric[0];
     this.y =
-      numeric.find((column) => !column.parameter && column.key === data.of) ??
-      numeric.find((column) => !column.parameter && column.key === 'uncertainty') ??
+      numeric.find((column) => !column.parameter && column.key === data.objective.of) ??
+      numeric.find((column) => !column.parameter && column.key === 'objective') ??
       numeric.find((column) => column.key === 'opacity') ??
       numeric.at(-1);
     this.colours = columns.filter((column) => column.parameter && column.values().length > 1);
@@ -81,7 +81,7 @@ class PointPlot {
     const crowded = drawn.length > MOST_DETAILED;
     if (crowded) for (const each of drawn) if (!joined.includes(each)) [each.interval, each.bound] = [null, null];
     const bottom = all.filter((each) => each.x !== null && each.y === null);
-    const feasible = drawn.filter((each) => each.point.outcome === 'feasible');
+    const feasible = drawn.filter((each) => outcomeOf(each.point) === 'feasible');
     const central = feasible.length > 1 ? feasible : drawn; // points that miss their tasks do not stretch the axes
     const [x, xTicks] = this.scale(
       (this.x.parameter ? [...drawn, ...bottom] : central).map((each) => each.x),
@@ -118,7 +118,7 @@ class PointPlot {
 
   placed(index) {
     const point = this.data.points[index];
-    const bounded = !this.y.parameter && [this.data.of, 'uncertainty'].includes(this.y.key);
+    const bounded = !this.y.parameter && [this.data.objective.of, 'objective'].includes(this.y.key);
     const number = (value) => (typeof value === 'number' ? value : null);
     return {
       index,
@@ -151,7 +151,7 @@ class PointPlot {
     const sign = this.isLower() ? -1 : 1;
     if (!MEASURES.includes(this.y.key) || this.y.parameter || this.x === this.y) return [];
     const done = drawn
-      .filter((each) => each.point.outcome === 'feasible')
+      .filter((each) => outcomeOf(each.point) === 'feasible')
       .sort((one, other) => other.x - one.x || sign * (other.y - one.y));
     if (!this.isPareto()) {
       const firsts = done.filter((each, at) => at === 0 || each.x !== done[at - 1].x);
@@ -171,7 +171,7 @@ class PointPlot {
 
   /** Whether lower is better on the vertical axis. */
   isLower() {
-    return this.data.minimise && this.y.key !== 'return' && this.y.key !== 'value';
+    return minimises(this.data) && this.y.key !== 'return' && this.y.key !== 'value';
   }
 
   isPareto() {
@@ -182,7 +182,7 @@ class PointPlot {
     const { left, top, point } = each;
     const own = this.colourOf(point);
     const style = {
-      class: `point-mark outcome-${point.outcome}`,
+      class: `point-mark outcome-${outcomeOf(point)}`,
       style: own && `--own: ${own}`,
       'data-index': each.index,
     };
@@ -197,7 +197,7 @@ class PointPlot {
       );
     }
     if (each.y === null) picture.append(svg('path', { ...style, d: `M${left - 4},${top - 4}l8,8m0,-8l-8,8` }));
-    else if (point.outcome === 'feasible') picture.append(svg('circle', { ...style, cx: left, cy: top, r: radius }));
+    else if (outcomeOf(point) === 'feasible') picture.append(svg('circle', { ...style, cx: left, cy: top, r: radius }));
     else picture.append(svg('path', { ...style, d: `M${left},${top - 6}l6,6l-6,6l-6,-6z` }));
   }
 
@@ -218,7 +218,7 @@ class PointPlot {
         el('span', { class: `key-mark ${kind}`, style: own && `--own: ${own}`, 'aria-hidden': 'true' }),
         el('bdi', { text }),
       );
-    const has = (outcome) => drawn.some((each) => each.point.outcome === outcome);
+    const has = (outcome) => drawn.some((each) => outcomeOf(each.point) === outcome);
     const unbeaten = this.isLower() ? 'no point is lower and further right' : 'no point exceeds these in both';
     const best = this.isPareto() ? unbeaten : 'the best at every value';
     const beyond = this.positions.some((each) => each.beyond);

@@ -161,7 +161,7 @@ class PointTable {
     const link = this.hasReports ? el('td', {}, reportLink(point, 'open')) : null;
     const row = el(
       'tr',
-      { 'data-index': index, class: `outcome-${point.outcome}` },
+      { 'data-index': index, class: `outcome-${outcomeOf(point)}` },
       el('th', { scope: 'row' }, named(point.point, 24)),
       link,
       ...cells,

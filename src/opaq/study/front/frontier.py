@@ -13,16 +13,19 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from threadpoolctl import threadpool_limits
 
 from opaq.certificates.certify import Certificate, certify, check_certifiable, is_trivial
+from opaq.codec import Result, flat, infinity, live
+from opaq.display import NotebookView
 from opaq.errors import Fault, InputError, check_numbers, is_flag
 from opaq.model.arrays import ContentEq, FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.model.uncertainty import Uncertainty
-from opaq.opacity.amount import Amount
+from opaq.opacity.amount import Amount, Target
 from opaq.opacity.measure import Measurement
 from opaq.solvers.options import SolveOptions, available_cores
 from opaq.solvers.policy_classes import class_name
@@ -46,21 +49,39 @@ _Job = tuple[float | None, list[FloatArray]]  # a threshold and the policies to 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FrontierPoint(ContentEq):
-    """The most opaque policy found that reaches a threshold."""
+    """The most opaque policy found that reaches a threshold.
 
-    threshold: float | None  # None: nothing was asked, this is the most opaque policy of all
-    value: float  # what the policy reaches of the requirement
-    measurement: Measurement
-    policy: Policy
-    slope: float | None  # of the front, per unit of threshold: minus the multiplier; None: not known
+    threshold: what was asked; null for the first point, of which nothing is asked: the most opaque policy of all.
+    value: what the policy reaches of the requirement.
+    measurement: of the policy.
+    policy: the policy.
+    slope: what one more unit of threshold changes: minus the multiplier; null: not known.
+    status: how the search ended, as in a solution.
+    status_text: the status as a sentence.
+    seconds: its time.
+    carried: whether the policy is that of the next point, which was better.
+    shortfall: how far the point lies below the mixtures of others; 0 on a concave front (of a task that minimises:
+        above them, 0 on a convex front).
+    certificate: the proof of the bound.
+    upper_bound: what no policy exceeds at this threshold; null where none was certified.
+    is_trivial: whether the bound says no more than the number of secret values does.
+    policy_file: the file of its policy; null where there is none.
+    """
+
+    threshold: float | None
+    value: float
+    measurement: Measurement = field(metadata=flat())
+    policy: Policy = field(metadata=live())
+    slope: float | None
     status: Status
     status_text: str
     seconds: float
-    carried: bool = False  # the policy is that of a higher threshold, which was the better one
-    shortfall: float = 0.0  # how far below the mixtures of the other points it lies
-    certificate: Certificate | None = None
-    bound: float | None = None  # what no policy exceeds at this threshold, where it was certified
-    bound_is_trivial: bool = False  # whether it says no more than the number of secret values does
+    carried: bool = False
+    shortfall: float = 0.0
+    certificate: Certificate | None = field(default=None, metadata=live())
+    upper_bound: float | None = None
+    is_trivial: bool = False
+    policy_file: str | None = None
 
     @property
     def opacity(self) -> Amount:
@@ -79,21 +100,45 @@ class FrontierPoint(ContentEq):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Frontier(ContentEq):
-    """The front, by threshold: what is hidden never rises along it."""
+class Frontier(NotebookView, ContentEq, Result):
+    """The front, by threshold: what is hidden never rises along it.
+
+    problem: the problem's name.
+    against: the requirement whose threshold varies, as a measurement names it.
+    policy_class: what the policies look at.
+    objective: what the task is about; of one that is to be small the front rises, and a smooth one is convex.
+    largest: what no policy exceeds of the requirement; null where there is no limit.
+    points: by threshold; none where no policy is found that meets the other requirements.
+    concave_by_theory: whether the class contains the mixtures of its policies, so that the front must be concave.
+    seed: what made the searches repeatable.
+    seconds: the time of the whole front.
+    interrupted: whether Ctrl-C or SIGTERM ended the work.
+    complete: whether all points asked for are there.
+    problem_file: what the problem was read from: a file or the name of a scenario; null where that is not known.
+    stated: the problem itself, with its own threshold.
+    """
+
+    RESULT: ClassVar[str] = "frontier"
+    PRINTED_BY: ClassVar[str] = "frontier"
 
     problem: str
-    against: str  # the requirement whose threshold varies
+    against: str
     policy_class: str
-    of: Uncertainty
-    largest: float  # what no policy exceeds of the requirement
+    objective: Target
+    largest: float = field(metadata=infinity(math.inf))
     points: tuple[FrontierPoint, ...]
-    concave_by_theory: bool  # whether the class contains the mixtures of its policies, so that the front is concave
+    concave_by_theory: bool
     seed: int
     seconds: float
     interrupted: bool = False
-    complete: bool = True  # whether all points asked for are there
-    stated: Problem | None = None  # the problem itself, with its own threshold
+    complete: bool = True
+    problem_file: str | None = None
+    stated: Problem | None = field(default=None, metadata=live())
+
+    @property
+    def of(self) -> Uncertainty:
+        """What the task is about."""
+        return self.objective.of
 
     @property
     def not_concave(self) -> tuple[FrontierPoint, ...]:
@@ -105,6 +150,11 @@ class Frontier(ContentEq):
         ends = [f"{point.measurement.uncertainty} at {point.value:.4g}" for point in shown]
         front = f"{len(self.points)} points{', ' if ends else ''}{' to '.join(ends)}"
         return f"<Frontier of '{self.problem:.40}' against {self.against:.40}: {front}>"
+
+
+def policy_file_name(number: int) -> str:
+    """Return the file for the policy of a point, by its position on the front, from 1."""
+    return f"point-{number:02d}.json"
 
 
 def frontier(
@@ -206,7 +256,7 @@ class _Front:
             problem=problem.name,
             against=search.name,
             policy_class=class_name(policy_class),
-            of=problem.task.of,
+            objective=Target.of_task(problem.task.of, minimise=problem.task.minimise),
             largest=search.largest,
             points=tuple(points),
             concave_by_theory=is_closed_under_mixing(problem, policy_class),
@@ -366,7 +416,7 @@ class _Front:
             least = least if certificate is None else min(least, certificate.upper_bound)
             bound = least if least < math.inf else None
             trivial = bound is not None and certificate is not None and is_trivial(bound, certificate.trivial_bound)
-            bounded.append(replace(point, certificate=certificate, bound=bound, bound_is_trivial=trivial))
+            bounded.append(replace(point, certificate=certificate, upper_bound=bound, is_trivial=trivial))
         return bounded
 
     def _certify_point(self, point: FrontierPoint, number: int, count: int) -> Certificate | None:

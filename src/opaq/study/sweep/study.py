@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from opaq.errors import Fault, InputError, check_path, check_types, list_names
-from opaq.opacity.amount import Amount
+from opaq.codec import Result, decode, key
+from opaq.display import NotebookView
+from opaq.errors import Fault, Faults, InputError, check_path, check_types, list_names
+from opaq.opacity.amount import Amount, Target
 from opaq.study.sweep.files import POLICIES, dataframe
 from opaq.study.sweep.journal import FAILED, FILE, Journal
 from opaq.study.sweep.plan import SweepPoint
@@ -21,25 +23,47 @@ _INFEASIBLE = ("infeasible", "not_found")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StudyPoint:
-    """One point of a study: what was varied, and the figures of the policy found there."""
+    """One point of a study: what was varied, and the figures of the policy found there.
 
-    name: str
-    parameters: Mapping[str, Any]  # path -> value
-    status: str  # that of the solve in lower case; "failed"; "" where there is no result yet
+    name: by which its files are called.
+    parameters: path -> value.
+    status: that of the solution, or "failed"; empty where there is no result yet.
+    opacity: as in a measurement; null where there is no answer.
+    objective: what the task is about, and what the policy reaches of it; null where there is no answer.
+    expected_return: as in a measurement; null where there is no answer.
+    guess_error: as in a measurement; null where there is no answer.
+    upper_bound: what no policy exceeds; null where no bound was asked for, or no policy meets the task.
+    gap: from the lower end of the policy's value to the bound; null as above.
+    feasible: whether the policy meets the task; null where there is no answer.
+    seconds: of the solve.
+    seed: of the solve.
+    warm_from: the point whose policy the search began from; null: none.
+    policy_file: relative to the folder of the study; null where there is no policy.
+    error: why it failed; else null.
+    versions: of opaq, Python and the numerical libraries.
+    """
+
+    name: str = field(metadata=key("point"))
+    parameters: Mapping[str, Any]
+    status: str
     opacity: Amount | None = None
-    of: str | None = None  # what the task is about: "opacity", "guess_error", ...
-    objective: Amount | None = None  # that figure
-    expected_return: float | None = None
-    guess_error: float | None = None
-    upper_bound: float | None = None  # where certificates were asked for
+    objective: Target | None = None
+    expected_return: float | None = field(default=None, metadata=key("return"))
+    guess_error: Amount | None = None
+    upper_bound: float | None = None
     gap: float | None = None
     feasible: bool | None = None
     seconds: float | None = None
     seed: int | None = None
-    warm_from: str | None = None  # the point whose policy the search began from
-    policy_file: str | None = None  # relative to the folder of the study
-    error: str = ""  # why it failed
-    versions: Mapping[str, str] | None = None  # of opaq, Python and the numerical libraries
+    warm_from: str | None = None
+    policy_file: str | None = None
+    error: str | None = None
+    versions: Mapping[str, str] | None = None
+
+    @property
+    def of(self) -> str | None:
+        """What the task is about, by name; None where there is no answer."""
+        return None if self.objective is None else self.objective.of.name
 
     def __repr__(self) -> str:
         return f"<StudyPoint {self.name}: {self.status or 'no result yet'}, opacity {self.opacity}>"[:200]
@@ -52,9 +76,9 @@ class StudyPoint:
             **self.parameters,
             **_cells("opacity", self.opacity),
             "of": self.of,
-            **_cells("objective", self.objective),
+            **_cells("objective", None if self.objective is None else self.objective.amount),
             "return": self.expected_return,
-            "guess_error": self.guess_error,
+            "guess_error": None if self.guess_error is None else self.guess_error.value,
             "upper_bound": self.upper_bound,
             "gap": self.gap,
             "feasible": self.feasible,
@@ -63,18 +87,42 @@ class StudyPoint:
             "warm_from": self.warm_from,
             "policy_file": self.policy_file,
             "version": (self.versions or {}).get("opaq"),
-            "error": self.error or None,
+            "error": self.error,
         }
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Study:
-    """A sweep and what has come out of it so far."""
+class Study(NotebookView, Result):
+    """A sweep and what has come out of it so far.
+
+    folder: where the results are.
+    problem: as the plan names it.
+    points: every point of the plan.
+    interrupted: whether the sweep was asked to stop before all points had a result.
+    """
+
+    RESULT: ClassVar[str] = "study"
+    PRINTED_BY: ClassVar[str] = "sweep"
+    DERIVED: ClassVar[tuple[str, ...]] = ("parameters", "counts")
 
     folder: Path
-    problem: str  # as the plan names it
+    problem: str
     points: tuple[StudyPoint, ...]
-    interrupted: bool = False  # whether it was asked to stop before all points had a result
+    interrupted: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many points there are, how many have an answer (`done`), of how many of these no policy meets the task or
+        none was found (`infeasible`), how many failed and how many are unfinished.
+        """
+        missing = len(self.failed) + len(self.unfinished)
+        return {
+            "points": len(self.points),
+            "done": len(self.points) - missing,
+            "infeasible": len(self.infeasible),
+            "failed": len(self.failed),
+            "unfinished": len(self.unfinished),
+        }
 
     @property
     def failed(self) -> tuple[StudyPoint, ...]:
@@ -93,7 +141,7 @@ class Study:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """All that is varied somewhere."""
+        """The paths that are varied somewhere."""
         return tuple(dict.fromkeys(path for point in self.points for path in point.parameters))
 
     @property
@@ -166,35 +214,25 @@ def study_point(point: SweepPoint, answer: PointAnswer | None) -> StudyPoint:
     """
     if answer is None:
         return StudyPoint(point.name, point.parameters, "")
-    full = answer.answer
-    if full is None:
-        return StudyPoint(
-            point.name,
-            point.parameters,
-            FAILED,
-            seconds=answer.seconds,
-            error=answer.error,
-            versions=answer.versions,
-        )
-    objective = {name: value for name, value in full["objective"].items() if name not in ("direction", "of")}
-    return StudyPoint(
-        name=point.name,
-        parameters=point.parameters,
-        status=full["status"],
-        opacity=Amount(**full["opacity"]),
-        of=full["objective"]["of"],
-        objective=Amount(**objective),
-        expected_return=full["return"],
-        guess_error=full["guess_error"],
-        upper_bound=full.get("upper_bound"),
-        gap=full.get("gap"),
-        feasible=full["feasible"],
-        seconds=answer.seconds,
-        seed=full["seed"],
-        warm_from=answer.warm_from,
-        policy_file=f"{POLICIES}/{point.name}.json",
-        versions=answer.versions,
+    full = answer.answer or {"status": FAILED}
+    kept = ("status", "opacity", "objective", "return", "guess_error", "upper_bound", "gap", "feasible", "seed")
+    record = {name: full[name] for name in kept if name in full}
+    record |= {
+        "point": point.name,
+        "parameters": point.parameters,
+        "seconds": answer.seconds,
+        "warm_from": answer.warm_from,
+        "policy_file": None if answer.answer is None else f"{POLICIES}/{point.name}.json",
+        "error": answer.error or None,
+        "versions": answer.versions,
+    }
+    faults = Faults()
+    decoded = decode(
+        StudyPoint, record, faults=faults, path=f"the record of point {point.name}", advice="run the sweep anew"
     )
+    faults.raise_if_any()
+    assert decoded is not None  # else there is a fault
+    return decoded
 
 
 def _cells(name: str, amount: Amount | None) -> dict[str, float | None]:

@@ -87,8 +87,6 @@ def _solve_point(task: PointTask) -> PointAnswer:
     Raises InputError when the problem is not the one that was checked, and whatever else goes wrong.
     """
     # What is imported here brings the compiled kernels, which the process that hands tasks out does without.
-    from opaq.reports.certificate_text import certificate_figures
-    from opaq.reports.solution_text import solution_to_dict
     from opaq.solvers.solve import solve
     from opaq.spec.policy_table import policy_from_dict, policy_to_dict
     from opaq.spec.problem_part import build_problem
@@ -98,13 +96,14 @@ def _solve_point(task: PointTask) -> PointAnswer:
     refuse_changed(problem, options, task.fingerprint)
     warm = None if task.warm is None else policy_from_dict(task.warm, problem)
     solution = solve(problem, options=options, initial_policy=warm, stop=Stop())
-    figures: dict[str, Any] = {}
+    answer = solution.to_dict()
     if task.certify > 0 and solution.measurement.feasible:
-        from opaq.certificates.certify import certify
+        from opaq.certificates.certify import CertifiedSolution, certify
 
-        figures = certificate_figures(certify(problem, solution.policy, time_limit=task.certify, stop=Stop()))
+        certificate = certify(problem, solution, time_limit=task.certify, stop=Stop())
+        answer = CertifiedSolution(solution, certificate).to_dict()
     return PointAnswer(
-        answer=solution_to_dict(solution) | figures,
+        answer=answer,
         policy=policy_to_dict(solution.policy, problem=problem),
         warm_from=task.warm_from,
     )

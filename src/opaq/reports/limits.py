@@ -28,17 +28,17 @@ class ReportLimits:
     problem_text: int = 200_000  # characters
     policy_text: int = 100_000
 
-    def num_runs(self, asked: int | None, horizon: int) -> int:
-        """How many runs are sampled: as asked, or fewer where they are long."""
+    def num_runs(self, wanted: int | None, horizon: int) -> int:
+        """Return how many runs are sampled: as asked, or fewer where they are long."""
         steps = min(horizon + 1, self.longest_run)
-        return max(1, min(self.runs if asked is None else asked, self.run_steps // steps))
+        return max(1, min(self.runs if wanted is None else wanted, self.run_steps // steps))
 
     def states_per_step(self, steps: int) -> int:
-        """How many states a belief names."""
+        """Return how many states a belief names."""
         return max(self.least_entries, self.state_entries // max(steps, 1))
 
     def secrets_per_step(self, steps: int, num_secrets: int) -> int:
-        """How many secret values a belief names."""
+        """Return how many secret values a belief names."""
         room = max(self.least_entries, self.secret_entries // max(steps, 1))
         return num_secrets if num_secrets <= min(self.all_secrets, 4 * room) else min(room, num_secrets)
 

@@ -1,22 +1,21 @@
-"""Pages of anything: the call `opaq.report`."""
+"""A page about a policy or about all points of a study: the call `opaq.report`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from opaq.errors import Fault, InputError, check_types, is_flag
+from opaq.files import check_writable
+from opaq.load import as_policy, as_problem, problem_text
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.reports.report_page import Report, report_of_policy
+from opaq.reports.answers import GivenCertificate, GivenComparison, GivenSolution
+from opaq.reports.policy_report import Report, make_report
+from opaq.reports.study_report import Points, source_of, study_report
 from opaq.stop import Stop
 from opaq.study.front.frontier import Frontier
-from opaq.study.study_report import Points, study_report
-from opaq.study.study_sources import source_of
 from opaq.study.sweep.study import Study
-
-Answer = Any  # of a solver or a certificate, or its JSON
 
 
 def report(
@@ -24,9 +23,9 @@ def report(
     policy: Policy | str | os.PathLike[str] | None = None,
     *,
     output: str | os.PathLike[str] | None = None,
-    solution: Answer | None = None,
-    certificate: Answer | None = None,
-    comparison: Answer | None = None,
+    solution: GivenSolution | None = None,
+    certificate: GivenCertificate | None = None,
+    comparison: GivenComparison | None = None,
     points: Points = None,
     policies: str | os.PathLike[str] | None = None,
     runs: int | None = None,
@@ -36,7 +35,7 @@ def report(
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """A page that shows what a policy hides and gives away, or all points of a study: HTML that opens offline.
+    """Return a page that shows what a policy hides and gives away, or all points of a study: HTML that opens offline.
 
     problem: an object, the name of a file, or the name of a scenario. Or a study: what `sweep` or `frontier` returned,
         the folder of a sweep, or a file with what `opaq frontier --json` printed.
@@ -67,25 +66,45 @@ def report(
         },
         optional=("output", "policies", "stop", "on_progress"),
     )
-    shared = {
-        "runs": runs,
-        "seed": seed,
-        "overwrite": overwrite,
-        "time_limit": time_limit,
-        "stop": stop,
-        "on_progress": on_progress,
-    }
-    answers = {"solution": solution, "certificate": certificate, "comparison": comparison}
     source = source_of(problem, policies=policies)
+    answers = {"solution": solution, "certificate": certificate, "comparison": comparison}
     if source is not None:
         _refuse({"policy": policy, **answers}, "has no effect for a study", "its points have policies of their own")
-        return study_report(source, output=output, points=points, **shared)  # type: ignore[arg-type]
+        return study_report(
+            source,
+            output=output,
+            points=points,
+            runs=runs,
+            seed=seed,
+            overwrite=overwrite,
+            time_limit=time_limit,
+            stop=stop,
+            on_progress=on_progress,
+        )
     _refuse({"points": points, "policies": policies}, "has no effect for a problem", "it belongs to studies")
     assert not isinstance(problem, Study | Frontier)
-    return report_of_policy(problem, policy, output=output, **answers, **shared)  # type: ignore[arg-type]
+    if output is not None:
+        check_writable(output, overwrite=overwrite)
+    loaded = as_problem(problem)
+    made = make_report(
+        loaded,
+        None if policy is None else as_policy(policy, loaded),
+        text=problem_text(problem) if isinstance(problem, str | os.PathLike) else None,
+        solution=solution,
+        certificate=certificate,
+        comparison=comparison,
+        runs=runs,
+        seed=seed,
+        time_limit=time_limit,
+        stop=stop,
+        on_progress=on_progress,
+    )
+    if output is not None:
+        made.save(output, overwrite=overwrite)
+    return made
 
 
-def _refuse(arguments: dict[str, object], found: str, advice: str) -> None:
-    faults = [Fault(name, found, advice) for name, value in arguments.items() if value is not None]
+def _refuse(arguments: Mapping[str, object], finding: str, advice: str) -> None:
+    faults = [Fault(name, finding, advice) for name, value in arguments.items() if value is not None]
     if faults:
         raise InputError(faults)

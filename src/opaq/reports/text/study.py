@@ -1,4 +1,4 @@
-"""Studies as a table for people and as JSON for programs."""
+"""The page of a study: its points as a table, and what became of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opaq.errors import escape_invisible
-from opaq.reports.layout import WIDTH, number, objective_title, plain_table, wrap_lines
-
-Study = Any  # an opaq.study.sweep.study.Study; reports know no study, only what they are given
+from opaq.opacity.amount import Amount
+from opaq.reports.layout import WIDTH, Notes, Page, TextTable
+from opaq.reports.numbers import number, uncertainty_title
+from opaq.study.sweep.study import Study, StudyPoint
 
 _MOST_ROWS = 60  # of a table on a page; results.csv has them all
 _MOST_FAILED = 5
@@ -19,28 +20,13 @@ _VARIED = "parameters"  # the column of all that is varied, where a column each 
 _ENOUGH = 30  # characters of that column; with less, the guess error is left out
 
 
-def study_to_dict(study: Study) -> dict[str, Any]:
-    """The study as plain data; its keys are a promise (docs/answers.md)."""
-    return {
-        "folder": str(study.folder),
-        "problem": study.problem,
-        "parameters": list(study.parameters),
-        "counts": {
-            "points": len(study.points),
-            "done": len(study.points) - len(study.failed) - len(study.unfinished),
-            "infeasible": len(study.infeasible),
-            "failed": len(study.failed),
-            "unfinished": len(study.unfinished),
-        },
-        "interrupted": study.interrupted,
-        "points": [_point_to_dict(point) for point in study.points],
-    }
+def study_page(study: Study, *, width: int = WIDTH) -> Page:
+    """Return the first points as a table, what became of all of them, and where their results are.
 
-
-def _point_to_dict(point: Any) -> dict[str, Any]:
-    row = {name: value for name, value in point.row().items() if name not in (*point.parameters, "seed", "version")}
-    versions = None if point.versions is None else dict(point.versions)
-    return row | {"parameters": dict(point.parameters), "seed": point.seed, "versions": versions}
+    width: columns; a table that would be wider puts all that is varied into its last column.
+    """
+    head, rows = study_table(study, width=width)
+    return Page("", (TextTable(head, tuple(rows)), Notes(_study_summary(study), rest="")), f"Sweep of {study.problem}")
 
 
 def study_table(study: Study, *, width: int = WIDTH) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -49,27 +35,27 @@ def study_table(study: Study, *, width: int = WIDTH) -> tuple[tuple[str, ...], l
     Names, figures and statuses stay whole; the one column is the last, which goes on below itself.
     """
     figures = [_cells(point) for point in study.points[:_MOST_ROWS]]
-    shown = _figures_of(study)
-    head = ("point", *study.parameters, *shown)
+    columns = _figures_of(study)
+    head = ("point", *study.parameters, *columns)
     rows = [
         (
             point.name,
             *(_value(point.parameters.get(path, "")) for path in study.parameters),
-            *_choose_cells(cells, shown),
+            *_choose_cells(cells, columns),
         )
         for point, cells in zip(study.points, figures, strict=False)
     ]
     if len(study.parameters) < 1 or _width([head, *rows]) <= width:
         return head, rows
     names = short_names(study.parameters)
-    rows = [(point.name, *_choose_cells(cells, shown)) for point, cells in zip(study.points, figures, strict=False)]
-    if _width([("point", *shown), *rows]) + 2 + _ENOUGH > width:
-        shown = tuple(name for name in shown if name != "guess error" or study.of == "guess_error")
+    rows = [(point.name, *_choose_cells(cells, columns)) for point, cells in zip(study.points, figures, strict=False)]
+    if _width([("point", *columns), *rows]) + 2 + _ENOUGH > width:
+        columns = tuple(name for name in columns if name != "guess error" or study.of == "guess_error")
     rows = [
-        (point.name, *_choose_cells(cells, shown), _varied_values(point, names))
+        (point.name, *_choose_cells(cells, columns), _varied_values(point, names))
         for point, cells in zip(study.points, figures, strict=False)
     ]
-    return ("point", *shown, _VARIED), rows
+    return ("point", *columns, _VARIED), rows
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
@@ -84,19 +70,19 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _figures_of(study: Study) -> tuple[str, ...]:
-    """The figures that some point has."""
-    own = () if study.of in ("opacity", "guess_error") else (objective_title(study.of),)
+    """Return the figures that some point has."""
+    own = () if study.of in ("opacity", "guess_error") else (uncertainty_title(study.of),)
     bound = ("bound",) if any(point.upper_bound is not None for point in study.points) else ()
     return (*own, *_FIGURES[:1], *bound, *_FIGURES[1:])
 
 
-def _cells(point: Any) -> dict[str, str]:
+def _cells(point: StudyPoint) -> dict[str, str]:
     return {
-        objective_title(point.of or "opacity"): _amount(point.objective),
+        uncertainty_title(point.of or "opacity"): _amount(None if point.objective is None else point.objective.amount),
         "opacity": _amount(point.opacity),
         "bound": _figure(point.upper_bound),
         "return": _figure(point.expected_return),
-        "guess error": _figure(point.guess_error),
+        "guess error": _figure(None if point.guess_error is None else point.guess_error.value),
         "status": point.status or "-",
         "seconds": "-" if point.seconds is None else f"{point.seconds:.1f}",
     }
@@ -106,7 +92,7 @@ def _choose_cells(cells: Mapping[str, str], names: Sequence[str]) -> tuple[str, 
     return tuple(cells.get(name, "-") for name in names)
 
 
-def _varied_values(point: Any, names: Mapping[str, str]) -> str:
+def _varied_values(point: StudyPoint, names: Mapping[str, str]) -> str:
     return ", ".join(f"{names[path]} {_value(value)}" for path, value in point.parameters.items())
 
 
@@ -114,24 +100,15 @@ def _width(table: Sequence[Sequence[str]]) -> int:
     return sum(max(len(escape_invisible(cell)) for cell in column) + 2 for column in zip(*table, strict=True)) - 2
 
 
-def study_summary(study: Study) -> str:
-    """What became of the points, and where their results are."""
-    counts = study_to_dict(study)["counts"]
+def _study_summary(study: Study) -> tuple[str, ...]:
+    """Return what became of the points, and where their results are."""
+    counts = study.counts
     words = [f"{counts['done']:,} of {counts['points']:,} {'point' if counts['points'] == 1 else 'points'} done"]
     words += [f"{counts[kind]:,} {kind}" for kind in ("infeasible", "failed", "unfinished") if counts[kind]]
     hidden = len(study.points) - _MOST_ROWS
     more = f" ({hidden:,} more {'point' if hidden == 1 else 'points'} there)" if hidden > 0 else ""
-    lines = [f"{', '.join(words)}; all results are in {study.folder}/results.csv{more}"]
-    lines += [f"point {point.name} failed: {point.error}" for point in study.failed[:_MOST_FAILED]]
-    return "\n".join(map(escape_invisible, lines))
-
-
-def render_study(study: Study, *, width: int = WIDTH) -> str:
-    """The table and the summary, for a page."""
-    head, rows = study_table(study, width=width)
-    lines = plain_table(head, rows, numbers=(), width=width)
-    summary = [line for text in study_summary(study).splitlines() for line in wrap_lines(text, width=width)]
-    return "\n".join([*lines, "", *summary])
+    failed = [f"point {point.name} failed: {point.error}" for point in study.failed[:_MOST_FAILED]]
+    return (f"{', '.join(words)}; all results are in {study.folder}/results.csv{more}", *failed)
 
 
 def _value(value: Any) -> str:
@@ -139,8 +116,8 @@ def _value(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _amount(amount: Any) -> str:
-    """A value or, where only an interval is known, its two ends."""
+def _amount(amount: Amount | None) -> str:
+    """Return a value or, where only an interval is known, its two ends."""
     if amount is None or amount.method != "interval":
         return _figure(None if amount is None else amount.value)
     return f"{_figure(amount.lower)} to {_figure(amount.upper)}"

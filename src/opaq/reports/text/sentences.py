@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,29 +15,28 @@ from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satis
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, RequirementResult
-from opaq.reports.certificate_text import TRIVIAL, certificate_to_dict, gap_words, rounded_up
-from opaq.reports.layout import NOISE, with_unit
-from opaq.reports.measurement_text import constant_secret
+from opaq.reports.numbers import TRIVIAL, amount_phrase, gap_words, number, round_up, with_unit
 
-Certificate = Any  # an opaq.certificates.certify.Certificate, or what certificate_to_dict makes of one
+if TYPE_CHECKING:
+    from opaq.certificates.certify import Certificate  # takes long to load, and most sentences need none
 
 _LONGEST = 40  # characters of a name in a sentence
 _SURE = 5e-6  # guess errors below are none, shares of a policy this close to a bound are all of it
 
 
 def question_sentence(problem: Problem) -> str:
-    """What is asked: how well the secret is hidden, from whom, and what must get done meanwhile."""
+    """Return what is asked: how well the secret is hidden, from whom, and what must get done meanwhile."""
     times = "once" if problem.horizon == 0 else f"at each of {problem.horizon + 1:,} times"
     seen = f"an observer who sees {_observations(problem.observer)} {times}{_signs(problem)}"
-    asked = _join_clauses([*_return_clause(problem), *map(requirement_words, problem.task.requirements)])
-    meanwhile = f", when {asked}" if asked else ""
+    condition = _join_clauses([*_return_clause(problem), *map(requirement_words, problem.task.requirements)])
+    meanwhile = f", when {condition}" if condition else ""
     verb = "reveal" if problem.task.minimise else "hide"
     whom = "to" if problem.task.minimise else "from"
     return f"How well does the policy {verb} {secret_words(problem.secret, problem.mdp)} {whom} {seen}{meanwhile}?"
 
 
-def answer_sentence(measurement: Measurement, certificate: Certificate | Mapping[str, Any] | None = None) -> str:
-    """What a policy hides, how often the best guess is wrong, what it earns, and what a certificate proves."""
+def answer_sentence(measurement: Measurement, certificate: Certificate | None = None) -> str:
+    """Return what a policy hides, how often the best guess is wrong, what it earns, and what a certificate proves."""
     parts = [
         *_hidden(measurement),
         *_own_uncertainty(measurement),
@@ -49,7 +48,7 @@ def answer_sentence(measurement: Measurement, certificate: Certificate | Mapping
 
 @singledispatch
 def secret_words(secret: Secret, mdp: MDP) -> str:
-    """What must stay hidden, to follow the verb "hide"; kinds of secrets may register words of their own."""
+    """Return what must stay hidden, to follow the verb "hide"; kinds of secrets may register words of their own."""
     return f"the secret ({type(secret).__name__})"
 
 
@@ -77,7 +76,7 @@ def _(secret: StepsAgo, mdp: MDP) -> str:
 @secret_words.register
 def _(secret: Visited, mdp: MDP) -> str:
     named = secret_label(secret, mdp) or (secret.name if secret.name in mdp.states else None)
-    where = f"one of {secret.states.size:,} states" if named is None else quote_name(named)
+    where = f"one of {secret.states.size:,} states" if named is None else _quote_name(named)
     return f"whether the run ever visits {where}"
 
 
@@ -89,7 +88,7 @@ def _(secret: Language, mdp: MDP) -> str:
 
 
 def secret_label(secret: Secret, mdp: MDP) -> str | None:
-    """The label that is secret: whose states the secret tells from all others; None where there is none."""
+    """Return the label that is secret: whose states the secret tells from all others; None where there is none."""
     if isinstance(secret, Visited):
         hidden = secret.states
     else:
@@ -104,29 +103,29 @@ def secret_label(secret: Secret, mdp: MDP) -> str | None:
 
 @singledispatch
 def requirement_words(requirement: Requirement) -> str:
-    """What must get done, as a clause; kinds of requirements may register words of their own."""
+    """Return what must get done, as a clause; kinds of requirements may register words of their own."""
     return f"a requirement ({type(requirement).__name__}) must reach {requirement.threshold:.6g}"
 
 
 @requirement_words.register
 def _(requirement: ReturnAtLeast) -> str:
-    return f"the return of {quote_name(requirement.reward)} must be at least {requirement.threshold:.6g}"
+    return f"the return of {_quote_name(requirement.reward)} must be at least {requirement.threshold:.6g}"
 
 
 @requirement_words.register
 def _(requirement: Reach) -> str:
-    return f"{quote_name(requirement.name)} must be reached with probability {requirement.threshold:.6g} or more"
+    return f"{_quote_name(requirement.name)} must be reached with probability {requirement.threshold:.6g} or more"
 
 
 @requirement_words.register
 def _(requirement: Satisfy) -> str:
-    return f"{quote_name(requirement.name)} must hold with probability {requirement.threshold:.6g} or more"
+    return f"{_quote_name(requirement.name)} must hold with probability {requirement.threshold:.6g} or more"
 
 
-def quote_name(name: str) -> str:
-    """A name in a sentence: printable, cut short, in quotes."""
-    shown = escape_invisible(name)
-    return f"“{shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + '…'}”"
+def _quote_name(name: str) -> str:
+    """Return a name in a sentence: escape_invisible, cut short, in quotes."""
+    text = escape_invisible(name)
+    return f"“{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}”"
 
 
 def _observations(observer: ObserverKind) -> str:
@@ -135,7 +134,7 @@ def _observations(observer: ObserverKind) -> str:
 
 
 def _signs(problem: Problem) -> str:
-    """What is seen of actions, where there are any."""
+    """Return what is seen of actions, where there are any."""
     watches = isinstance(problem.observer, Observer) and problem.observer.action_emission is not None
     return " and a sign of every action" if watches and problem.horizon > 0 else ""
 
@@ -148,11 +147,11 @@ def _return_clause(problem: Problem) -> list[str]:
 
 
 def _of_state(classes: StateClasses, mdp: MDP, verb: str) -> str:
-    """Which class the state of one time is in."""
+    """Return which class the state of one time is in."""
     if classes.names == ("no", "yes"):
         label = secret_label(LastState(classes), mdp)
         count = int((classes.of_state == 1).sum())
-        return f"whether {verb} in {f'one of {count:,} secret states' if label is None else quote_name(label)}"
+        return f"whether {verb} in {f'one of {count:,} secret states' if label is None else _quote_name(label)}"
     every = len(classes.names) == mdp.num_states
     return f"where {verb}" if every else f"in which of {len(classes.names):,} groups of states {verb}"
 
@@ -161,27 +160,17 @@ def _join_clauses(clauses: list[str]) -> str:
     return " and ".join([", ".join(clauses[:-1]), clauses[-1]] if len(clauses) > 1 else clauses)
 
 
-def _amount(amount: Amount) -> str:
-    if amount.standard_error is not None:
-        return f"about {_digits(amount.value)} (± {amount.standard_error:.1g})"
-    if amount.method == "exact":
-        return _digits(amount.value)
-    return f"between {_digits(amount.lower)} and {_digits(amount.upper)}"
-
-
-def _digits(value: float) -> str:
-    """Four digits; rounding errors are shown as 0."""
-    return f"{value:.4g}" if abs(value) >= NOISE else "0"
-
-
 def _hidden(measurement: Measurement) -> list[str]:
-    """What the policy hides and how often the best guess is wrong; that there is nothing to hide where that is so."""
-    constant = constant_secret(measurement)
+    """Return what the policy hides and how often the best guess is wrong.
+
+    That there is nothing to hide where that is so.
+    """
+    constant = measurement.constant_secret
     if constant is not None:
         value, runs = constant
-        return [f"There is nothing to hide: the secret is {quote_name(value)} in {runs} of this policy"]
+        return [f"There is nothing to hide: the secret is {_quote_name(value)} in {runs} of this policy"]
     return [
-        f"This policy hides {_amount(measurement.opacity)} of {_bits(measurement.secret_entropy)} of the secret",
+        f"This policy hides {amount_phrase(measurement.opacity)} of {_bits(measurement.secret_entropy)} of the secret",
         _guess(measurement.guess_error),
     ]
 
@@ -193,8 +182,8 @@ def _guess(error: Amount) -> str:
 
 
 def _percent(share: Amount) -> str:
-    """A share in percent: of an interval both ends, of an estimate its standard error too."""
-    value, lower, upper = (f"{100 * number:.3g}%" for number in (share.value, share.lower, share.upper))
+    """Return a share in percent: of an interval both ends, of an estimate its standard error too."""
+    value, lower, upper = (f"{100 * value:.3g}%" for value in (share.value, share.lower, share.upper))
     if share.standard_error is not None:
         return f"about {value} (± {100 * share.standard_error:.1g}%)"
     if share.method == "exact" or lower == upper:
@@ -203,36 +192,35 @@ def _percent(share: Amount) -> str:
 
 
 def _own_uncertainty(measurement: Measurement) -> list[str]:
-    """What the task is about, where that is neither the opacity nor the guess error."""
+    """Return what the task is about, where that is neither the opacity nor the guess error."""
     of = measurement.of
     if of.name in ("opacity", "guess_error"):
         return []
-    amount = _amount(measurement.uncertainty)
+    amount = amount_phrase(measurement.uncertainty)
     words = with_unit(amount, of.unit) if of.unit else amount
-    return [f"{of.title} {words} ({_digits(measurement.secret_uncertainty)} unobserved)"]
+    return [f"{of.title} {words} ({number(measurement.secret_uncertainty, 4)} unobserved)"]
 
 
 def _requirement(met: RequirementResult) -> str:
     if met.threshold is None:
         return ""
-    verb = "meets" if met.holds else "misses"
-    return f"{escape_invisible(met.name)} {_digits(met.value)} {verb} the threshold {met.threshold:.4g}"
+    verb = "meets" if met.feasible else "misses"
+    return f"{escape_invisible(met.name)} {number(met.value, 4)} {verb} the threshold {met.threshold:.4g}"
 
 
-def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any] | None) -> list[str]:
-    """What is proven: the bound, and how close to it the policy is where it meets the task."""
+def _proof(measurement: Measurement, certificate: Certificate | None) -> list[str]:
+    """Return what is proven: the bound, and how close to it the policy is where it meets the task."""
     if certificate is None:
         return []
-    figures = certificate if isinstance(certificate, Mapping) else certificate_to_dict(certificate)
-    if figures["status"] == "infeasible":
+    if certificate.status.name == "INFEASIBLE":
         return ["it is proven that no policy meets the task"]
-    of, bound = measurement.of, figures["upper_bound"]
-    if bound is None:
+    of, bound = measurement.of, certificate.upper_bound
+    if not math.isfinite(bound):
         return []
     unit = f" {of.unit}" if of.unit else ""
-    asked = " that meets the task" if any(met.threshold is not None for met in measurement.requirements) else ""
-    trivial = f" ({TRIVIAL})" if figures.get("is_trivial") else ""
-    proven = f"no policy{asked} exceeds {rounded_up(bound)}{unit}{trivial}"
+    condition = " that meets the task" if any(met.threshold is not None for met in measurement.requirements) else ""
+    trivial = f" ({TRIVIAL})" if certificate.is_trivial else ""
+    proven = f"no policy{condition} exceeds {round_up(bound)}{unit}{trivial}"
     if not measurement.feasible:
         return [proven]
     gap = max(0.0, bound - measurement.uncertainty.lower)
@@ -243,4 +231,4 @@ def _proof(measurement: Measurement, certificate: Certificate | Mapping[str, Any
 
 
 def _bits(value: float) -> str:
-    return with_unit(_digits(value), "bits")
+    return with_unit(number(value, 4), "bits")

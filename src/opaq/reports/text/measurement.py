@@ -1,64 +1,38 @@
-"""Measurements as words for people and as JSON for programs."""
+"""The page of a measurement: figures, and the observations that tell most and least."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
 from opaq.opacity.amount import Amount
-from opaq.opacity.measure import ExactnessLimit, Measurement, RequirementResult
+from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
-from opaq.reports.layout import GLUE, NOISE, Changes, Lines, ShortNames, number, with_unit, wrap_lines
+from opaq.reports.layout import GLUE, WIDTH, Facts, Lines, Page, wrap_lines
+from opaq.reports.numbers import NOISE, amount_words, number, with_unit
+from opaq.reports.text.names import Changes, ShortNames
+from opaq.reports.text.sentences import answer_sentence
 
 _SHOWN_VALUES = 6  # the likeliest secret values listed beside a sequence
 _LEAST = 1e-300  # probabilities below are near the end of what floats hold
 _SHOWN_RUNS = 12  # observations shown at each end of a long sequence
 
 
-def measurement_to_dict(measurement: Measurement) -> dict[str, Any]:
-    """The answer as plain data; its keys are a promise (docs/answers.md)."""
-    return {
-        "problem": measurement.problem,
-        "opacity": amount_to_dict(measurement.opacity),
-        "secret_entropy": measurement.secret_entropy,
-        "secret_distribution": dict(measurement.secret_distribution),
-        "leakage": measurement.leakage.value,
-        "guess_error": measurement.guess_error.value,
-        "guesswork": measurement.guesswork.value,
-        "secret_guesswork": measurement.secret_guesswork,
-        **{name: amount.value for name, amount in _further(measurement).items()},
-        "intervals": {
-            "leakage": amount_to_dict(measurement.leakage),
-            "guess_error": amount_to_dict(measurement.guess_error),
-            "guesswork": amount_to_dict(measurement.guesswork),
-            **{name: amount_to_dict(amount) for name, amount in _further(measurement).items()},
-        },
-        "fano_bound": measurement.fano_bound,
-        "return": measurement.expected_return,
-        "threshold": measurement.threshold,
-        "feasible": measurement.feasible,
-        "requirements": [
-            {"name": met.name, "value": met.value, "threshold": met.threshold, "holds": met.holds}
-            for met in measurement.requirements
-        ],
-        "horizon": measurement.horizon,
-        "revealing": [_sequence_to_dict(sequence) for sequence in measurement.revealing],
-        "confusing": [_sequence_to_dict(sequence) for sequence in measurement.confusing],
-        "explanation": measurement.explanation,
-        "warnings": _warnings(measurement),
-        "exactness_limit": _limit_to_dict(measurement.exactness_limit),
-        "product_states": measurement.num_product_states,
-        "beliefs": measurement.num_nodes,
-        "seconds": measurement.seconds,
-    }
+def measurement_page(measurement: Measurement, *, width: int = WIDTH) -> Page:
+    """Return what a policy gives away and earns, and telling observations.
+
+    width: columns, for the lines of long sequences.
+    """
+    facts = Facts(measurement_rows(measurement))
+    title = f"Measurement of {measurement.problem}" if measurement.problem else "Measurement"
+    return Page(answer_sentence(measurement), (facts, *sequence_parts(measurement, width=width)), title)
 
 
 def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
-    """The figures for people: a label and words for each."""
+    """Return the figures for people: a label and words for each."""
     error, fano = amount_words(measurement.guess_error), number(measurement.fano_bound)
     entropy = with_unit(number(measurement.secret_entropy), "bits")
-    hidden = "" if constant_secret(measurement) is None else ": there is nothing to hide"
+    hidden = "" if measurement.constant_secret is None else ": there is nothing to hide"
     guesses, before = with_unit(amount_words(measurement.guesswork), "guesses"), number(measurement.secret_guesswork)
     return (
         ("opacity", f"{with_unit(amount_words(measurement.opacity), 'bits')}   H(secret | observations)"),
@@ -79,52 +53,12 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
     )
 
 
-def constant_secret(measurement: Measurement) -> tuple[str, str] | None:
-    """Return the one value that the secret takes, and in which runs of the policy; None where it takes several."""
-    if measurement.secret_entropy > NOISE:
-        return None
-    shares = measurement.secret_distribution
-    value = max(shares, key=lambda name: shares[name])
-    rest = sum(share for name, share in shares.items() if name != value)
-    return value, f"all but {rest:.1g} of the runs" if rest > 0.0 else "every run"
-
-
-def _warnings(measurement: Measurement) -> list[str]:
-    constant = constant_secret(measurement)
-    if constant is None:
-        return []
-    return [f"the secret is '{constant[0]}' in {constant[1]} of this policy: there is nothing to hide"]
-
-
-_ADVICE = {
-    "beliefs": "allow more beliefs at a time (opaq measure --max-beliefs)",
-    "memory": "allow more memory for beliefs (opaq measure --max-memory)",
-    "time": "allow more time (opaq measure --time; half of it goes to the exact answer)",
-    "work": "give a time limit that allows it (opaq measure --time; half of it goes to the exact answer)",
-    "interrupted": "let it go on (opaq measure)",
-    "mode": "use opaq measure --mode auto or exact",
-}
-
-
-def _limit_to_dict(limit: ExactnessLimit | None) -> dict[str, Any] | None:
-    """What kept the answer from being exact, and what would make it so, as plain data."""
-    if limit is None:
-        return None
-    return {
-        "limit": limit.limit,
-        "beliefs": limit.num_nodes,
-        "beliefs_expected": limit.expected_nodes,
-        "seconds_expected": limit.expected_seconds,
-        "advice": _ADVICE[limit.limit],
-    }
-
-
 def _limit_rows(measurement: Measurement) -> list[tuple[str, str]]:
-    """What would make the answer exact, where it is not."""
+    """Return what would make the answer exact, where it is not."""
     limit = measurement.exactness_limit
     if limit is None or measurement.uncertainty.method == "exact":
         return []
-    words = _ADVICE[limit.limit]
+    words = limit.advice
     if limit.expected_nodes is not None and limit.expected_seconds is not None:
         beliefs, seconds = f"{limit.expected_nodes:.2g}", max(1.0, limit.expected_seconds)
         whole = f"some {float(beliefs):,.0f} beliefs and {float(f'{seconds:.1g}'):,.0f} s"
@@ -133,56 +67,19 @@ def _limit_rows(measurement: Measurement) -> list[tuple[str, str]]:
 
 
 def _further(measurement: Measurement) -> dict[str, Amount]:
-    """The task's own uncertainty by name, unless it is one of those that are always measured."""
+    """Return the task's own uncertainty by name, unless it is one of those that are always measured."""
     name = measurement.of.name
     return {} if name in ("opacity", "guess_error", "guesswork") else {name: measurement.uncertainty}
-
-
-def amount_to_dict(amount: Amount) -> dict[str, Any]:
-    """A number with its interval and how it was obtained, as plain data."""
-    found: dict[str, Any] = {
-        "value": amount.value,
-        "lower": amount.lower,
-        "upper": amount.upper,
-        "method": amount.method,
-    }
-    if amount.standard_error is not None:
-        found["standard_error"] = amount.standard_error
-    return found
-
-
-def _sequence_to_dict(sequence: ObservedSequence) -> dict[str, Any]:
-    together = {} if sequence.probability is None else {"probability": sequence.probability}
-    return {
-        "observations": list(sequence.observations),
-        "complete": sequence.complete,
-        **together,
-        "likeliest": sequence.likeliest,
-        "sequences": sequence.num_sequences,
-        "posterior": dict(sequence.posterior),
-        "bits": sequence.bits,
-    }
-
-
-def amount_words(amount: Amount) -> str:
-    """A number with its interval or its standard error, for people."""
-    if amount.method == "exact":
-        return number(amount.value)
-    interval = f"[{number(amount.lower)}, {number(amount.upper)}]"
-    if amount.standard_error is None:
-        return f"{interval} certified"
-    estimate = f"{number(amount.value)} ± {amount.standard_error:.2g}"
-    return f"{estimate} (standard error; the true value is certainly in {interval})"
 
 
 def _requirement(met: RequirementResult) -> str:
     if met.threshold is None:
         return f"{met.value:.6g}   (no threshold)"
-    return f"{met.value:.6g}   ({'meets' if met.holds else 'MISSES'} the threshold {met.threshold:.6g})"
+    return f"{met.value:.6g}   ({'meets' if met.feasible else 'MISSES'} the threshold {met.threshold:.6g})"
 
 
 def sequence_parts(measurement: Measurement, *, width: int) -> tuple[Lines, ...]:
-    """The most revealing and the most confusing observations, and what the short names in them stand for."""
+    """Return the most revealing and the most confusing observations, and what the short names in them stand for."""
     groups = [
         ("most revealing observations", "leakage", measurement.revealing),
         ("most confusing observations", "opacity", measurement.confusing),
@@ -239,7 +136,7 @@ def _likely(sequence: ObservedSequence) -> list[tuple[str, float]]:
 
 
 def _count_repetitions(observations: Sequence[str], names: ShortNames | Changes) -> str:
-    """The sequence in its order, repetitions counted, the middle of a long one left out."""
+    """Return the sequence in its order, repetitions counted, the middle of a long one left out."""
     runs = _runs(observations)
     if len(runs) <= 2 * _SHOWN_RUNS:
         return _chain(runs, names)
@@ -258,5 +155,5 @@ def _chain(runs: Sequence[tuple[str, int]], names: ShortNames | Changes) -> str:
 
 
 def _runs(observations: Sequence[str]) -> list[tuple[str, int]]:
-    """Every observation with how often it is repeated."""
+    """Return every observation with how often it is repeated."""
     return [(name, len(list(same))) for name, same in groupby(observations)]

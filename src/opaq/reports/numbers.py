@@ -1,0 +1,172 @@
+"""Numbers, amounts and units as people read them: the one place that rounds for display."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from opaq.model.uncertainty import UNCERTAINTIES, Uncertainty
+from opaq.opacity.amount import Amount
+
+NOISE = 1e-12  # probabilities and bits below this are rounding errors
+TRIVIAL = "the trivial bound: no secret with as many values exceeds it"
+_SINGULAR = {"bits": "bit", "guesses": "guess"}
+_VANISHING = 5e-7  # on a page, smaller figures are shown as 0
+_OPTIMAL = 1e-3  # a policy this close to a bound is called optimal to within that
+
+
+def number(value: float, digits: int = 6) -> str:
+    """Return a number in some significant digits; rounding errors are shown as 0."""
+    return f"{value:.{digits}g}" if abs(value) >= NOISE else "0"
+
+
+def with_unit(words: str, unit: str) -> str:
+    """Return a figure and its unit, given in the plural and made singular where the figure is 1."""
+    return f"{words} {_SINGULAR.get(unit, unit) if words == '1' else unit}"
+
+
+def round_up(value: float, digits: int = 4) -> str:
+    """Return a number rounded up to digits after the point, so that what is read is still an upper bound."""
+    if not math.isfinite(value):
+        return str(value)
+    return f"{math.ceil(value * 10**digits - 1e-9) / 10**digits:.{digits}f}"
+
+
+def round_down(value: float, digits: int = 4) -> str:
+    """Return a number rounded down to digits after the point, so that what is read is still reached."""
+    if not math.isfinite(value):
+        return str(value)
+    return f"{math.floor(value * 10**digits + 1e-9) / 10**digits:.{digits}f}"
+
+
+def amount_words(amount: Amount) -> str:
+    """Return a number with its interval or its standard error, as a fact of its own."""
+    if amount.method == "exact":
+        return number(amount.value)
+    interval = f"[{number(amount.lower)}, {number(amount.upper)}]"
+    if amount.standard_error is None:
+        return f"{interval} certified"
+    estimate = f"{number(amount.value)} ± {amount.standard_error:.2g}"
+    return f"{estimate} (standard error; the true value is certainly in {interval})"
+
+
+def amount_phrase(amount: Amount) -> str:
+    """Return a number in a sentence, in four digits: its value, "about" an estimate, or "between" two ends."""
+    if amount.standard_error is not None:
+        return f"about {number(amount.value, 4)} (± {amount.standard_error:.1g})"
+    if amount.method == "exact":
+        return number(amount.value, 4)
+    return f"between {number(amount.lower, 4)} and {number(amount.upper, 4)}"
+
+
+def amount_cell(amount: Amount, *, sign: str = "") -> str:
+    """Return a number as the cell of a table; `sign` is "+" for differences, which have a sign in any case."""
+    if amount.method == "exact":
+        return f"{amount.value:{sign}.5f}"
+    if amount.standard_error is not None:
+        return f"{amount.value:{sign}.4f} ± {amount.standard_error:.2g}"
+    return f"[{amount.lower:{sign}.4f}, {amount.upper:{sign}.4f}]"
+
+
+def bound_cell(bound: float | None, *, trivial: bool = False) -> str:
+    """Return an upper bound as the cell of a table; empty where there is none."""
+    return "" if bound is None else f"<= {round_up(bound, 5)}{' (trivial)' if trivial else ''}"
+
+
+def drawn_amount(amount: Amount, *, minimise: bool = False) -> tuple[float, float, float]:
+    """Return where the mark of an amount stands and the two ends of its bar.
+
+    An estimate has one standard error to each side; of an interval the end is marked that is proven to be reached: the
+    lower one, or the upper one where the amount is to be small.
+    """
+    value, error = amount.value, amount.standard_error
+    if error is not None:
+        return value, value - error, value + error
+    reached = amount.upper if minimise else amount.lower
+    return reached if amount.method == "interval" else value, amount.lower, amount.upper
+
+
+def gap_words(reached: Amount, bound: float, *, unit: str = "", subject: str = "this one") -> str:
+    """Return how far a policy is below a bound at most, from the least that it is proven to reach.
+
+    That least is named where it is not the value of the policy. Empty where it says nothing: nothing was reached for
+    certain of a positive bound, or all of it up to 1e-3.
+    """
+    gap = bound - reached.lower
+    if gap <= _OPTIMAL:
+        return ""
+    known = f"{subject} is"
+    if reached.method != "exact":
+        known += f" proven to reach {round_down(reached.lower)},"
+    share = share_below(reached.lower, bound)
+    if bound <= 0:
+        size = 10.0 ** (math.floor(math.log10(gap)) - 1)
+        return f"{known} at most {math.ceil(gap / size - 1e-9) * size:.2g}{unit} below the bound"
+    return f"{known} at most {share} below the bound" if share else ""
+
+
+def share_below(reached: float, bound: float) -> str:
+    """Return the share of a bound that is missing, rounded up: "53%"; empty where it says nothing."""
+    if bound <= 0 or reached >= bound:
+        return ""
+    missing = 100 * min(1.0, (bound - reached) / bound)
+    percent = math.ceil(missing - 1e-9) if missing >= 10 else math.ceil(10 * missing - 1e-9) / 10
+    return f"{percent:g}%" if percent < 100 else ""
+
+
+def page_number(value: float, digits: int = 3) -> str:
+    """Return a number on an HTML page: some digits after the point, more only where it would vanish."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) < _VANISHING:
+        return "0"
+    if abs(value) < 0.5 * 10**-digits:  # 9.2e-06 as people write it: 9.2 × 10⁻⁶
+        significand, exponent = f"{value:.1e}".split("e")
+        raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return f"{significand} × 10{raised}".replace("-", "−")
+    if abs(value) >= 1e6:
+        return f"{value:.4g}".replace("-", "−")
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def page_percent(share: float) -> str:
+    """Return a probability in percent on an HTML page; what is not quite 0 or 1 is not shown as if it were."""
+    if min(share, 1 - share) < NOISE:
+        return f"{100 * share:.0f}%"
+    if 0 < share < 5e-4:
+        return "<0.1%"
+    if 0.9995 < share < 1:
+        return ">99.9%"
+    return f"{100 * share:.1f}%"
+
+
+def page_amount(amount: Amount, write: Callable[[float], str]) -> str:
+    """Return an amount on an HTML page: its value, or both ends of an interval: its middle is no finding."""
+    lower, upper = write(amount.lower), write(amount.upper)
+    return write(amount.value) if amount.method != "interval" or lower == upper else f"{lower} to {upper}"
+
+
+def method_words(amount: Amount, digits: int = 4) -> str:
+    """Return how an amount is known: exact, within which interval, or with which standard error."""
+    interval = f"{page_number(amount.lower, digits)} to {page_number(amount.upper, digits)}"
+    if amount.method == "exact":
+        return "exact"
+    if amount.standard_error is not None:
+        return f"estimate ± {amount.standard_error:.1g} (standard error); certainly {interval}"
+    return f"certified: {interval}"
+
+
+def axis_title(of: Uncertainty) -> str:
+    """Return the title of an uncertainty with its unit: "opacity (bits)"."""
+    return f"{of.title} ({of.unit})" if of.unit else of.title
+
+
+def uncertainty_title(name: str) -> str:
+    """Return an uncertainty in words, by its name: "guess error"."""
+    return UNCERTAINTIES[name].title if name in UNCERTAINTIES else name.replace("_", " ")
+
+
+def figure_title(name: str) -> str:
+    """Return the title of an axis for an uncertainty, by its name, with its unit: "guess error (probability)"."""
+    units = {"opacity": "bits", "guess_error": "probability", "guesswork": "guesses"}
+    return f"{name.replace('_', ' ')}{f' ({units[name]})' if name in units else ''}"

@@ -1,0 +1,78 @@
+"""The page of any result: what notebooks and commands show of it."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from opaq.certificates.certify import Certificate, CertifiedSolution
+from opaq.codec import Result
+from opaq.opacity.measure import Measurement
+from opaq.reports.layout import WIDTH, Page
+from opaq.reports.text.certificate import certificate_page
+from opaq.reports.text.comparison import comparison_page
+from opaq.reports.text.frontier import frontier_page
+from opaq.reports.text.measurement import measurement_page
+from opaq.reports.text.runs import runs_page
+from opaq.reports.text.sensors import ranking_page
+from opaq.reports.text.solution import solution_page
+from opaq.reports.text.study import study_page
+from opaq.simulation.replay import Replay
+from opaq.solvers.compare import Comparison
+from opaq.solvers.solve import Solution
+from opaq.study.front.frontier import Frontier
+from opaq.study.sensors import SensorRanking
+from opaq.study.sweep.study import Study
+
+
+@singledispatch
+def page_of(result: Result, *, width: int = WIDTH) -> Page:
+    """Return what there is to say about a result: a sentence, facts, tables.
+
+    width: columns, for the parts that are lines of text.
+    """
+    raise NotImplementedError(f"there is no page for {type(result).__name__}")
+
+
+@page_of.register
+def _(result: Measurement, *, width: int = WIDTH) -> Page:
+    return measurement_page(result, width=width)
+
+
+@page_of.register
+def _(result: Solution, *, width: int = WIDTH) -> Page:
+    return solution_page(result, width=width)
+
+
+@page_of.register
+def _(result: CertifiedSolution, *, width: int = WIDTH) -> Page:
+    return solution_page(result.solution, result.certificate, width=width)
+
+
+@page_of.register
+def _(result: Certificate, *, width: int = WIDTH) -> Page:
+    return certificate_page(result, width=width)
+
+
+@page_of.register
+def _(result: Comparison, *, width: int = WIDTH) -> Page:
+    return comparison_page(result)
+
+
+@page_of.register
+def _(result: Frontier, *, width: int = WIDTH) -> Page:
+    return frontier_page(result)
+
+
+@page_of.register
+def _(result: SensorRanking, *, width: int = WIDTH) -> Page:
+    return ranking_page(result)
+
+
+@page_of.register
+def _(result: Study, *, width: int = WIDTH) -> Page:
+    return study_page(result, width=width)
+
+
+@page_of.register
+def _(result: Replay, *, width: int = WIDTH) -> Page:
+    return runs_page([result], width=width)

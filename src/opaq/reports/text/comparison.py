@@ -1,0 +1,100 @@
+"""The page of a comparison: the ladder of policy classes as a table, and what is missing from it."""
+
+from __future__ import annotations
+
+from opaq.opacity.amount import Amount
+from opaq.reports.layout import Notes, Page, TextTable
+from opaq.reports.numbers import TRIVIAL, amount_cell, bound_cell, gap_words, round_up
+from opaq.solvers.compare import ClassResult, Comparison
+
+_HEAD = ("class", "opacity", "return", "guess error", "rows", "seconds", "status")
+_COLUMNS = {"opacity": "opacity", "guess_error": "guess error"}  # measures that have a column in any case
+_CLOSE = 1e-4  # classes this close come equally far
+
+
+def comparison_page(comparison: Comparison) -> Page:
+    """Return which class to take, a table with one line for every class, and what is missing from it."""
+    of = comparison.objective.of
+    head = _HEAD if of.name in _COLUMNS else (*_HEAD[:2], of.title, *_HEAD[2:])
+    rows = [_row(rung, further=of.name not in _COLUMNS) for rung in comparison.rungs]
+    if comparison.upper_bound is not None:
+        cells = dict.fromkeys(head, "")
+        cells |= {head[0]: "any policy", _COLUMNS.get(of.name, of.title): bound_cell(comparison.upper_bound)}
+        rows.append((*list(cells.values())[:-1], "trivial bound" if comparison.is_trivial else "certified bound"))
+    missing = _missing(comparison)
+    table = TextTable(head, tuple(rows), range(1, len(head) - 1))
+    parts = (table, Notes(missing)) if missing else (table,)
+    return Page(comparison_sentence(comparison), parts, f"Comparison of {comparison.problem}")
+
+
+def comparison_sentence(comparison: Comparison) -> str:
+    """Return which class to take: the first one that comes as far as any."""
+    best = best_rung(comparison)
+    if best is None:
+        return "No class of policies was found to meet the task."
+    of, reached = best.measurement.of, best.measurement.uncertainty
+    unit, extreme = f" {of.unit}" if of.unit else "", "least" if comparison.minimise else "most"
+    most = f"{of.title} {_reached(reached)}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
+    first = comparison.rungs[0]
+    coarser = "" if first is best else f" ({first.name}: {_reached(first.measurement.uncertainty)})"
+    return f"Policies by {best.name} reach {most}{coarser}{_bound_words(comparison, reached, unit)}."
+
+
+def _reached(amount: Amount) -> str:
+    if amount.method == "interval":
+        return f"between {amount.lower:.4g} and {amount.upper:.4g}"
+    return f"{amount.value:.4g}{'' if amount.standard_error is None else f' ± {amount.standard_error:.1g}'}"
+
+
+def _bound_words(comparison: Comparison, reached: Amount, unit: str) -> str:
+    """Return what no policy exceeds, and how far below it the best class is at most."""
+    if comparison.upper_bound is None:
+        return ""
+    trivial = f" ({TRIVIAL})" if comparison.is_trivial else ""
+    proven = f"; no policy exceeds {round_up(comparison.upper_bound)}{unit}{trivial}"
+    distance = gap_words(reached, comparison.upper_bound, unit=unit, subject="it")
+    return f"{proven}, so that {distance}" if distance else proven
+
+
+def best_rung(comparison: Comparison) -> ClassResult | None:
+    """Return the first class, from coarse to fine, that comes as far as any that meets the task.
+
+    None where none does.
+    """
+    sign = -1.0 if comparison.minimise else 1.0
+    scores = {
+        index: sign * (amount.at_most if comparison.minimise else amount.at_least)
+        for index, rung in enumerate(comparison.rungs)
+        if rung.measurement.feasible
+        for amount in [rung.measurement.uncertainty]
+    }
+    best = max(scores.values(), default=0.0)
+    return next((comparison.rungs[index] for index, score in scores.items() if score >= best - _CLOSE), None)
+
+
+def _classes(count: int) -> str:
+    return "1 class" if count == 1 else f"{count} classes"
+
+
+def _missing(comparison: Comparison) -> tuple[str, ...]:
+    """Return which policies the bound holds for, and which classes have no answer, and why."""
+    notes = []
+    if comparison.upper_bound is not None:
+        so_far = "; interrupted: this is the best bound so far" if comparison.interrupted else ""
+        notes.append(f"the bound holds for {comparison.scope}{so_far}")
+    return (*notes, *(f"no answer for {missed.name}: {missed.reason}" for missed in comparison.unreached))
+
+
+def _row(rung: ClassResult, *, further: bool) -> tuple[str, ...]:
+    measurement = rung.measurement
+    status = f"as {rung.warm_from}" if rung.carried else rung.status.name.lower().replace("_", " ")
+    return (
+        rung.name,
+        amount_cell(measurement.opacity),
+        *([amount_cell(measurement.uncertainty)] if further else []),
+        f"{measurement.expected_return:.6g}",
+        amount_cell(measurement.guess_error),
+        f"{rung.num_rows:,}",
+        f"{rung.seconds:.1f}",
+        status if measurement.feasible else f"{status}, MISSES the task",
+    )

@@ -1,0 +1,68 @@
+"""The page of a front: its points as a table, and its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opaq.reports.layout import Notes, Page, TextTable
+from opaq.reports.numbers import amount_cell, bound_cell
+from opaq.study.front.frontier import Frontier, FrontierPoint
+
+
+def frontier_page(frontier: Frontier) -> Page:
+    """Return one line for every point, what no policy exceeds, whether the front is concave, and what is missing."""
+    title = f"Front of {frontier.problem}"
+    if not frontier.points:
+        return Page("", (Notes(("no policy was found that meets the other requirements",), rest=""),), title)
+    notes = [f"no policy earns more than {frontier.largest:.6g} ({frontier.against})", _shape(frontier)]
+    if not frontier.complete:
+        notes.append("the work was ended before all points were found")
+    value = () if frontier.against == "return" else (frontier.against,)
+    own = () if frontier.of.name in ("opacity", "guess_error") else (frontier.of.title,)
+    bound = ("bound",) if any(point.upper_bound is not None for point in frontier.points) else ()
+    head = ("at least", *value, "return", "opacity", *own, *bound, "guess error", "slope", "seconds", "status")
+    rows = tuple(_row(frontier, point, head) for point in frontier.points)
+    return Page("", (TextTable(head, rows, range(len(head) - 1), notes=tuple(notes)),), title)
+
+
+def _row(frontier: Frontier, point: FrontierPoint, head: Sequence[str]) -> tuple[str, ...]:
+    cells = {
+        "at least": "any" if point.threshold is None else f"{point.threshold:.6g}",
+        frontier.of.title: amount_cell(point.measurement.uncertainty),
+        "return": f"{point.expected_return:.6g}",
+        "opacity": amount_cell(point.opacity),
+        "bound": bound_cell(point.upper_bound, trivial=point.is_trivial),
+        "guess error": amount_cell(point.guess_error),
+        "slope": "" if point.slope is None else f"{point.slope + 0.0:.4g}",
+        "seconds": f"{point.seconds:.1f}",
+        "status": _status(point),
+    }
+    cells.setdefault(frontier.against, f"{point.value:.6g}")
+    return tuple(cells[name] for name in head)
+
+
+def _shape(frontier: Frontier) -> str:
+    dents = frontier.not_concave
+    if frontier.objective.minimise:
+        return _convex(dents)
+    promised = "as theory says for this class" if frontier.concave_by_theory else "which theory does not promise here"
+    if not dents:
+        return f"concave up to 1e-3, {promised}"
+    listed = ", ".join(f"{point.value:.4g} (by {point.shortfall:.2g})" for point in dents)
+    advice = (
+        "though theory promises none: more starts may help" if frontier.concave_by_theory else "tossing a coin pays"
+    )
+    return f"not concave at {listed}: mixtures of other points hide more, {advice}"
+
+
+def _convex(dents: Sequence[FrontierPoint]) -> str:
+    """Of a task that is to reveal: mixtures are seen through only where the observer sees the coin."""
+    if not dents:
+        return "convex up to 1e-3, which theory does not promise here"
+    listed = ", ".join(f"{point.value:.4g} (by {point.shortfall:.2g})" for point in dents)
+    return f"not convex at {listed}: tossing a coin that the observer sees would reveal more there"
+
+
+def _status(point: FrontierPoint) -> str:
+    words = "as the next point" if point.carried else point.status.name.lower().replace("_", " ")
+    return words if point.measurement.feasible else f"{words}, MISSES the task"

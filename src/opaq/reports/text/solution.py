@@ -1,0 +1,105 @@
+"""The page of a solution: how the search ended, the figures of the policy, and how it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from opaq.certificates.certify import Certificate
+from opaq.reports.layout import WIDTH, Facts, Page
+from opaq.reports.numbers import amount_words
+from opaq.reports.text.certificate import certificate_rows
+from opaq.reports.text.measurement import measurement_rows, sequence_parts
+from opaq.reports.text.sentences import answer_sentence
+from opaq.solvers.solve import Solution
+from opaq.solvers.strategy import Status
+from opaq.solvers.verdict import Optimality
+
+_MISSED = (Status.INFEASIBLE, Status.NOT_FOUND)
+
+
+def solution_page(solution: Solution, certificate: Certificate | None = None, *, width: int = WIDTH) -> Page:
+    """Return the figures of the policy found, how the search went, and how good it is where that was certified.
+
+    width: columns, for the lines of long sequences.
+    """
+    measurement = solution.measurement
+    facts = Facts((*_verdict_rows(solution), *measurement_rows(measurement)))
+    proven = () if certificate is None else (Facts(certificate_rows(certificate)),)
+    parts = (facts, *sequence_parts(measurement, width=width), Facts(search_rows(solution)), *proven)
+    return Page(answer_sentence(measurement, certificate), parts, f"Solution of {measurement.problem}")
+
+
+def _verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """How the search ended, what it was for where that is not the opacity, and what is attainable if it missed."""
+    attainable = [
+        ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
+        for most in solution.attainable
+        if solution.status in _MISSED
+    ]
+    return (("status", solution.status_text), *_aim(solution), *attainable)
+
+
+def search_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
+    """Return how the policy was found."""
+    rows = [("starts", _spread(solution))]
+    if solution.optimality is not None:
+        unit = solution.measurement.of.unit or f"of {solution.measurement.of.title}"
+        rows.append(
+            (
+                "optimality",
+                _optimality_words(solution.optimality, unit, minimise=solution.measurement.objective.minimise),
+            )
+        )
+    method = f"solver {solution.solver} on {solution.gradients} gradients"
+    return (*rows, ("time", f"{solution.seconds:.1f} s, {method}, seed {solution.seed}"))
+
+
+def _spread(solution: Solution) -> str:
+    feasible = [start for start in solution.starts if start.feasible]
+    if not feasible:
+        return f"none of {len(solution.starts)} starts ended feasible"
+    count = f"{len(feasible)} of {len(solution.starts)} feasible"
+    idle = sum(start.hides_nothing for start in feasible)
+    if idle == len(feasible):
+        each = "its policy has" if idle == 1 else "each of their policies has"
+        return f"{count}; {each} nothing to hide (one value of the secret), which says nothing of an optimum"
+    values = sorted((start.value for start in feasible if start.value is not None), reverse=True)
+    spread = f"{solution.measurement.of.title} from {values[-1]:.4f} to {values[0]:.4f}, median {median(values):.4f}"
+    error = max(start.standard_error or 0.0 for start in feasible)
+    estimated = f" (estimates, each ± {error:.1g} or less)" if error else ""
+    secretless = f"; {idle} of them with nothing to hide (one value of the secret)" if idle else ""
+    return f"{count}; {spread}{estimated}{secretless}{_polish_note(solution, values)}"
+
+
+def _polish_note(solution: Solution, scores: Sequence[float]) -> str:
+    """That the answer is better than what any start ended with, where four digits show it."""
+    if solution.gradients == "sampled":
+        return ""
+    reached, minimise = solution.measurement.uncertainty, solution.measurement.objective.minimise
+    best = min(scores) if minimise else max(scores)
+    better = reached.value < best if minimise else reached.value > best
+    if reached.method != "exact" or not better or f"{best:.4f}" == f"{reached.value:.4f}":
+        return ""
+    return f"; the best was then polished to {reached.value:.4f}"
+
+
+def _aim(solution: Solution) -> list[tuple[str, str]]:
+    """Return what was maximised or minimised, unless it is the opacity that is shown anyway."""
+    measurement, minimise = solution.measurement, solution.measurement.objective.minimise
+    if measurement.of.name == "opacity":
+        return []
+    unit = f" {measurement.of.unit}" if measurement.of.unit else ""
+    words = f"{measurement.of.title}: {amount_words(measurement.uncertainty)}{unit}"
+    return [("minimised" if minimise else "maximised", words)]
+
+
+def _optimality_words(optimality: Optimality, unit: str, *, minimise: bool) -> str:
+    """Curvatures are those of what is maximised: of a minimum, with the other sign."""
+    moved = f"at most {optimality.residual:.1e} {unit} per unit of probability moved"
+    words = f"{moved}, gradient {optimality.gradient_norm:.1e}"
+    if optimality.curvature is None:
+        return words
+    if minimise:
+        return f"{words}, smallest curvature {-optimality.curvature:.1e} (a local minimum has none below 0)"
+    return f"{words}, largest curvature {optimality.curvature:.1e} (a local maximum has none above 0)"
