@@ -14,7 +14,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from opaq.solvers.optimality import Optimality
+from opaq.solvers.verdict import Optimality
 
 from opaq.certificates.certify import Certificate
 from opaq.certificates.decoder.search import BoundStep
