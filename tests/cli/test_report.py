@@ -6,18 +6,17 @@ import json
 import re
 import signal
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import pytest
 
+import opaq as opaq_library
 from opaq import load
-from opaq.cli.further_answers import FurtherAnswers
 from opaq.cli.interrupts import interrupts
-from opaq.cli.progress import ProgressPrinter
 from opaq.cli.report import default_name
-from opaq.load import load_problem
-from opaq.reports.answers import GivenAnswers
+from opaq.reports.report_data import report_data
 from opaq.solvers.compare import compare
-from opaq.stop import Deadline, Stop
 
 
 def data_of(file: Path) -> dict:
@@ -134,7 +133,7 @@ def test_ctrl_c_while_comparing_leaves_the_comparison_out(
         interrupts.act(signal.SIGINT)
         return compare(*arguments, **options)
 
-    monkeypatch.setattr("opaq.cli.further_answers.compare", interrupted)
+    monkeypatch.setattr("opaq.reports.policy_report.compare_classes", interrupted)
     done = opaq("report", "two-sink", "--compare", "-q", "-o", "a.html")
     assert (done.returncode, done.stdout) == (130, "a.html\n")
     assert "opaq: the comparison is left out: interrupted\n" in done.stderr
@@ -143,13 +142,28 @@ def test_ctrl_c_while_comparing_leaves_the_comparison_out(
     assert data["over_time"]["points"]
 
 
-def test_what_there_is_no_time_for_is_left_out() -> None:
-    with ProgressPrinter("testing", quiet=True) as progress:
-        further = FurtherAnswers(load_problem("two-sink"), None, deadline=Deadline(0.0), stop=Stop(), progress=progress)
-        assert further.computed(["certificate", "comparison"]) == GivenAnswers()
-    assert further.left_out == [
-        f"the {kind} is left out: the time limit was reached" for kind in ("certificate", "comparison")
-    ]
+def test_what_there_is_no_time_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        data = report_data(*arguments, **options)
+        sleep(2.1)  # longer than the limit of all
+        return data
+
+    monkeypatch.setattr("opaq.reports.policy_report.report_data", slowly)
+    made = opaq_library.report("two-sink", certify=True, compare=True, time_limit=2.0, runs=1)
+    assert made.left_out == (
+        "the certificate is left out: the time limit was reached",
+        "the comparison is left out: the time limit was reached",
+    )
+    assert made.data["certificate"] is made.data["comparison"] is None
+
+
+def test_the_library_computes_what_the_command_does() -> None:
+    made = opaq_library.report("two-sink", certify=True, compare=True, time_limit=20.0, runs=1)
+    assert made.left_out == ()
+    assert made.data["certificate"]["upper_bound"] == pytest.approx(0.5515, abs=1e-3)
+    assert "state, time" in [rung["class"] for rung in made.data["comparison"]["classes"]]
+    with pytest.raises(opaq_library.InputError, match="certify: has no effect for a study"):
+        opaq_library.report(opaq_library.frontier("two-sink", points=2), certify=True)
 
 
 def test_the_page_does_not_go_to_stdout(opaq, tmp_path: Path) -> None:

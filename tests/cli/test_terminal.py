@@ -108,7 +108,7 @@ def test_in_a_pipe(arguments: list[str], capsys: pytest.CaptureFixture, monkeypa
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
 def test_terminals_that_want_no_looks(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from opaq.cli import terminal_tables
+    from opaq.cli import output
     from opaq.reports.layout import Facts, Lines, Page
 
     page = Page("A sentence.", (Facts((("opacity", "1 bits"),)), Lines(("  line",), "title")))
@@ -116,9 +116,9 @@ def test_terminals_that_want_no_looks(name: str, value: str, monkeypatch: pytest
     monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b" in terminal_tables.render_page(page)
+    assert "\x1b" in output.render_page(page)
     monkeypatch.setenv(name, value)
-    assert terminal_tables.render_page(page) == "A sentence.\n\nopacity      1 bits\n\ntitle\n  line"
+    assert output.render_page(page) == "A sentence.\n\nopacity      1 bits\n\ntitle\n  line"
 
 
 def test_a_page_has_the_same_words_on_a_terminal(

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from opaq.cli import options as shared
+from opaq.cli.output import on_terminal, render_page
 from opaq.cli.shell import print_answer, print_note
-from opaq.cli.terminal_tables import on_terminal, render_page
 
 
 def command(

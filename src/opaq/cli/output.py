@@ -6,6 +6,7 @@ An answer is never lost to a file that cannot be written: the fault is shown, an
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -119,8 +120,6 @@ def add_grid(page: Page, product: Product, pi: FloatArray, *, time: int | None) 
 
 def print_page(page: Page) -> None:
     """Print a page as it suits stdout: with looks on a terminal, plain elsewhere."""
-    from opaq.cli.terminal_tables import render_page
-
     print_answer(render_page(page))
 
 
@@ -139,3 +138,18 @@ def code_of_status(status: Status) -> int:
 def name_policy_file(class_name: str) -> str:
     """Return the file for the policy of a class: "state, memory:2" goes to state-memory-2.json."""
     return re.sub(r"[^a-z0-9_]+", "-", class_name) + ".json"
+
+
+def on_terminal() -> bool:
+    """Return whether the answer goes to a terminal, where a page may have looks; pipes and files get plain text."""
+    there = sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
+    return there and os.environ.get("TERM") != "dumb"
+
+
+def render_page(page: Page) -> str:
+    """Return the page as it suits stdout; heads stand out on a terminal unless NO_COLOR is set."""
+    from opaq.reports.layout import render_terminal, render_text
+
+    if not on_terminal():
+        return render_text(page, width=page_width())
+    return render_terminal(page, width=page_width(), styled=not os.environ.get("NO_COLOR"))

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.interrupts import PROCESS_START, interrupts
 from opaq.cli.options import drop_unset
-from opaq.cli.shell import INTERRUPTED, expect_answer, faults_in, print_answer, print_note
-from opaq.errors import Fault, InputError
+from opaq.cli.output import print_json
+from opaq.cli.session import compute, prepare, read_inputs
+from opaq.cli.shell import INTERRUPTED, expect_answer, print_answer, print_note
+from opaq.errors import Fault, Faults, InputError
 
 if TYPE_CHECKING:
     from opaq.reports.answers import GivenAnswers
 
-_KEPT = ("title", "problem", "opacity", "question", "answer")
+_OF_POLICY = ("title", "problem", "opacity", "question", "answer")  # keys of a report that are the answer in JSON
+_OF_STUDY = ("title", "problem", "question", "answer", "counts", "reports")
+_FRONT, _HEAD = b'"frontier"', 4096  # what stands at the head of a file with a front, and how much is read of it
 
 
 def command(
-    problem: Annotated[
+    source: Annotated[
         str,
         typer.Argument(
             metavar="PROBLEM|STUDY",
             help="A problem file or the name of a scenario; or the folder of a sweep, or what frontier --json printed.",
         ),
     ],
-    policy: shared.PolicyFile = None,
+    policy_file: shared.PolicyFile = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="The HTML file (default: NAME-report.html here)."),
@@ -41,7 +47,7 @@ def command(
     ] = None,
     certify: Annotated[bool, typer.Option("--certify", help="Prove how far from the best possible it is.")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="Compare what other policy classes can hide.")] = False,
-    with_answers: Annotated[
+    answer_files: Annotated[
         list[Path] | None,
         typer.Option(
             "--answers", metavar="FILE", help="An answer of solve, certify or compare (--json), or a run folder."
@@ -66,113 +72,185 @@ def command(
     Ctrl-C, and --time-limit when it is over, end the work with what is known by then.
     Exit codes: 0 done, 2 bad input, 3 no time for anything, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
-    from opaq.cli.progress import ProgressPrinter
-    from opaq.cli.session import read_inputs
     from opaq.files import check_writable
 
     expect_answer()
     if output is not None:
-        _refuse_stdout(output)
+        if str(output) == "-":  # a slip: the page does not go to stdout, its path does
+            advice = "name one, such as report.html; its path is the answer"
+            raise InputError([Fault("-o", "'-' names no file", advice)])
         check_writable(output, overwrite=overwrite)
-
-    from opaq.cli.study_pages import is_study, number_of_points, refuse, refuse_unknown
-
-    of_policy: dict[str, object]
-    of_points, of_policy = {"--points": points, "--policies": policies}, {"--policy": policy, "--certify": certify}
-    of_policy |= {"--compare": compare, "--answers": with_answers, "--ignore-model-mismatch": ignore_model_mismatch}
-    if is_study(problem):
-        refuse(of_policy, chosen="a study", advice="its points have policies of their own")
-        target = output or Path(default_name(Path(problem).resolve().stem))
-        options = {"points": number_of_points(points), "policies": policies, "overwrite": overwrite, "quiet": quiet}
-        raise typer.Exit(
-            _study(
-                problem, target, options | drop_unset({"runs": runs, "seed": seed, "time_limit": time_limit}), as_json
+    of_study: dict[str, object] = {"--points": points, "--policies": policies}
+    of_policy: dict[str, object] = {"--policy": policy_file, "--certify": certify, "--compare": compare}
+    of_policy |= {"--answers": answer_files, "--ignore-model-mismatch": ignore_model_mismatch}
+    options = drop_unset({"runs": runs, "seed": seed, "time_limit": time_limit})
+    if _is_study(source):
+        _refuse(of_policy, chosen="a study", advice="its points have policies of their own")
+        output = output or Path(default_name(Path(source).resolve().stem))
+        wanted = _parse_points(points)
+        with prepare(quiet=quiet, kernels=wanted not in ("none", 0)):
+            from opaq.reports.report import report
+        with compute("reporting", str(output), quiet=quiet) as work:
+            made = report(
+                source,
+                output=output,
+                points=wanted,
+                policies=policies,
+                overwrite=overwrite,
+                stop=work.stop,
+                on_progress=work.progress.show,
+                **options,
             )
-        )
-    refuse_unknown(problem)
-    refuse(of_points, chosen="a problem", advice="it belongs to sweeps and fronts")
-
-    from opaq.cli.report_answers import naming_files, policy_file, read_answers
-
-    paths = with_answers or []
-    answers, files = read_answers(paths)
-    _refuse_twice(answers, certify=certify, compare=compare)
-    policy = policy or policy_file(paths)
-    stated, chosen = read_inputs(problem, policy, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
-    if output is None:
-        output = Path(default_name(stated.name))
-        check_writable(output, overwrite=overwrite)
-    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
-        from opaq.cli.further_answers import FurtherAnswers
-        from opaq.load import problem_text
-        from opaq.opacity.kernel_warmup import compile_kernels
-        from opaq.reports.policy_report import make_report
-        from opaq.stop import Deadline
-
-        compile_kernels(derivatives=compare)
-    with (
-        interrupts.computing() as stop,
-        ProgressPrinter("reporting", quiet=quiet) as progress,
-        naming_files(files),
-        faults_in(problem),
-    ):
-        further = FurtherAnswers(stated, chosen, deadline=Deadline(time_limit), stop=stop, progress=progress)
-        wanted = further.wanted(certify=certify, compare=compare)
-        made = make_report(
-            stated,
-            chosen,
-            text=problem_text(problem),
-            time_limit=further.deadline.share(1.0 / (1 + len(wanted))),
-            stop=stop,
-            on_progress=progress.show,
-            further=lambda: further.computed(wanted),
-            solution=answers.solution,
-            certificate=answers.certificate,
-            comparison=answers.comparison,
-            **drop_unset({"runs": runs, "seed": seed}),
-        )
-    for note_on in further.left_out:
-        print_note(note_on)
-    made.save(output, overwrite=overwrite)
-    print_answer(_summary(made.data, output) if as_json else str(output))
-    if stop.interrupted:
+        if made.data["reports"]["text"] and not quiet:
+            print_note(made.data["reports"]["text"])
+    else:
+        _refuse_unknown(source)
+        _refuse(of_study, chosen="a problem", advice="it belongs to sweeps and fronts")
+        answers, files = _read_answers(answer_files or [], certify=certify, compare=compare)
+        policy_file = policy_file or files.pop("policy", None)
+        problem, policy = read_inputs(source, policy_file, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
+        if output is None:
+            output = Path(default_name(problem.name))
+            check_writable(output, overwrite=overwrite)
+        with prepare(quiet=quiet, derivatives=compare):
+            from opaq.load import problem_text
+            from opaq.reports.policy_report import make_report
+        with _naming_files(files), compute("reporting", source, quiet=quiet) as work:
+            made = make_report(
+                problem,
+                policy,
+                text=problem_text(source),
+                solution=answers.solution,
+                certificate=answers.certificate,
+                comparison=answers.comparison,
+                certify=certify,
+                compare=compare,
+                stop=work.stop,
+                on_progress=work.progress.show,
+                **options,
+            )
+        for line in made.left_out:
+            print_note(line)
+        made.save(output, overwrite=overwrite)
+    if as_json:
+        kept = _OF_STUDY if made.data["kind"] == "study" else _OF_POLICY
+        print_json({"report": str(output), **{key: made.data[key] for key in kept}})
+    else:
+        print_answer(str(output))
+    if work.stop.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _study(name: str, to: Path, options: dict[str, Any], as_json: bool) -> int:
-    """Write the pages of a study; the exit code."""
-    from opaq.cli.study_pages import KEPT, write_study
-
-    data, interrupted = write_study(name, to, **options)
-    print_answer(_summary(data, to, KEPT) if as_json else str(to))
-    return INTERRUPTED if interrupted else 0
-
-
 def default_name(name: str) -> str:
-    """The file of a report that is not named: the problem's name, as far as file names go."""
+    """Return the file of a report that is not named: the problem's name, as far as file names go."""
     plain = re.sub(r"[^\w.()-]+", "-", name).strip("-.")[:100]
     return f"{plain or 'problem'}-report.html"
 
 
-def _refuse_stdout(path: Path) -> None:
-    """A file called - is a slip: the page does not go to stdout, its path does."""
-    if str(path) == "-":
-        raise InputError([Fault("-o", "'-' names no file", "name one, such as report.html; its path is the answer")])
+def _is_study(name: str) -> bool:
+    """Return whether a name is that of a folder, or of a file that holds a front."""
+    from opaq.load import scenario_names
+
+    if name in scenario_names() or not (os.path.isdir(name) or os.path.isfile(name)):
+        return False
+    if os.path.isdir(name):
+        return True
+    try:
+        with open(name, "rb") as file:
+            head = file.read(_HEAD)
+    except OSError:  # whoever reads it as a problem says so
+        return False
+    if _FRONT not in head:
+        return False
+    from opaq.reports.study_report import front_in_file  # takes long to load
+
+    return front_in_file(name) is not None
 
 
-def _refuse_twice(answers: GivenAnswers, *, certify: bool, compare: bool) -> None:
-    """What is to be computed is not also given."""
-    asked = {"certificate": ("--certify", certify), "comparison": ("--compare", compare)}
-    faults = [
-        Fault(flag, f"a {kind} is given by --answers already", "leave one of them out")
-        for kind, (flag, wanted) in asked.items()
-        if wanted and getattr(answers, kind) is not None
-    ]
+def _refuse(options: Mapping[str, object], *, chosen: str, advice: str) -> None:
+    """Raise InputError for every option that was given."""
+    faults = [Fault(flag, f"has no effect for {chosen}", advice) for flag, value in options.items() if value]
     if faults:
         raise InputError(faults)
 
 
-def _summary(data: Any, path: Path, kept: tuple[str, ...] = _KEPT) -> str:
-    import json
+def _refuse_unknown(name: str) -> None:
+    """Raise InputError for what is neither there nor the name of a scenario."""
+    from difflib import get_close_matches
 
-    return json.dumps({"report": str(path), **{key: data[key] for key in kept}}, indent=2)
+    from opaq.load import scenario_names
+
+    if name in scenario_names() or os.path.lexists(name):
+        return
+    near = get_close_matches(name, scenario_names(), n=1)
+    meant = f"did you mean '{near[0]}'? " if near else ""
+    kinds = "a problem file, the folder of a sweep, what frontier --json printed, or a scenario"
+    advice = f"{meant}give {kinds}: {', '.join(scenario_names())}"
+    raise InputError([Fault("", "there is no such file, folder or scenario", advice)], name)
+
+
+def _parse_points(text: str | None) -> Any:
+    """Return what `--points` says: all, none, or how many."""
+    if text is None or text in ("all", "none"):
+        return text
+    if text.isdecimal() and len(text) < 10:
+        return int(text)
+    raise InputError([Fault("--points", f"is {text[:40]!r}", "write all, none, or how many")])
+
+
+def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tuple[GivenAnswers, dict[str, Path]]:
+    """Return the answers that `--answers` names, and kind of answer -> its file; "policy" of a run folder that has one.
+
+    Raises InputError that names every file that holds no answer, or one of a kind that is named or computed as well.
+    """
+    from opaq.certificates.certify import Certificate, CertifiedSolution
+    from opaq.reports.answers import GivenAnswers, read_answer
+    from opaq.solvers.compare import Comparison
+    from opaq.solvers.runs import POLICY_FILE
+    from opaq.solvers.solve import Solution
+
+    kinds = {Solution: "solution", CertifiedSolution: "solution", Certificate: "certificate", Comparison: "comparison"}
+    given: dict[str, Any] = {}
+    files: dict[str, Path] = {}
+    faults = Faults()
+    for path in paths:
+        try:
+            answer = read_answer(path)
+        except InputError as error:
+            faults.errors += [
+                Fault(f"{error.source}: {fault.where}".removesuffix(": "), fault.message, fault.advice)
+                for fault in error.faults
+            ]
+            continue
+        kind = kinds.get(type(answer))
+        if kind is None:
+            finding = "holds no answer of solve, certify or compare"
+            faults.error(str(path), finding, "give what they print with --json, or the folder of solve --run-folder")
+        elif kind in given:
+            faults.error(str(path), f"holds a second {kind}", "name one of each kind")
+        else:
+            given[kind], files[kind] = answer, path
+    faults.raise_if_any()
+    if "solution" in files:
+        files.setdefault("certificate", files["solution"])  # a solve may have printed one with its answer
+    answers = GivenAnswers.of(**given)
+    for kind, (flag, computed) in {"certificate": ("--certify", certify), "comparison": ("--compare", compare)}.items():
+        if computed and getattr(answers, kind) is not None:
+            faults.error(flag, f"a {kind} is given by --answers already", "leave one of them out")
+    faults.raise_if_any()
+    policy = next((path / POLICY_FILE for path in paths if (path / POLICY_FILE).is_file()), None)
+    return answers, files if policy is None else files | {"policy": policy}
+
+
+@contextmanager
+def _naming_files(files: Mapping[str, Path]) -> Iterator[None]:
+    """Name the file of an answer that does not fit, where the library names its kind."""
+    try:
+        yield
+    except InputError as error:
+        if not any(fault.where in files for fault in error.faults):
+            raise
+        faults = [
+            Fault(str(files.get(fault.where, fault.where)), fault.message, fault.advice) for fault in error.faults
+        ]
+        raise InputError(faults) from None

@@ -67,13 +67,15 @@ def read_inputs(
 
 
 @contextmanager
-def prepare(*, derivatives: bool = False, quiet: bool) -> Iterator[None]:
+def prepare(*, derivatives: bool = False, kernels: bool = True, quiet: bool) -> Iterator[None]:
     """Show that the command is preparing while the block imports what it needs; then load the compiled kernels.
 
-    derivatives: load those of gradients, too.
+    derivatives: load those of gradients, too. kernels: whether any are needed.
     """
     with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
         yield
+        if not kernels:
+            return
         from opaq.opacity.kernel_warmup import compile_kernels
 
         compile_kernels(derivatives=derivatives)

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from opaq.errors import Fault, InputError, check_numbers, check_types, is_flag
+from opaq.certificates.certify import DEFAULT_TIME, check_certifiable
+from opaq.certificates.certify import certify as prove_bound
+from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
 from opaq.files import write_text
 from opaq.model.arrays import ContentEq
 from opaq.model.policy import Policy
@@ -21,7 +23,8 @@ from opaq.reports.answers import GivenAnswers, GivenCertificate, GivenComparison
 from opaq.reports.limits import LIMITS
 from opaq.reports.page.render import render_report
 from opaq.reports.report_data import ReportInputs, report_data, with_answers
-from opaq.stop import Deadline, Stop, interruptible
+from opaq.solvers.compare import compare as compare_classes
+from opaq.stop import TIME_IS_UP, Deadline, Stop, StoppedError, interruptible
 
 MOST_RUNS = 200
 _MEASURING = 0.6  # of the time where it is limited
@@ -33,6 +36,7 @@ class Report(ContentEq):
 
     data: Mapping[str, Any]  # docs/answers.md explains the keys
     html: str  # one file that opens offline
+    left_out: tuple[str, ...] = ()  # what was asked for and is not there, with the reason
 
     def __repr__(self) -> str:
         size = len(self.html.encode()) / 1e6
@@ -63,28 +67,34 @@ def make_report(
     time_limit: float | None = None,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
-    further: Callable[[], GivenAnswers] | None = None,
+    certify: bool = False,
+    compare: bool = False,
 ) -> Report:
     """Return the report of one policy; the arguments are those of `report`, for a problem that has been read.
 
     text: the problem's file, where there is one.
-    further: called when all that `time_limit` is for is done; gives a certificate, a comparison, both or none.
     """
     deadline = Deadline(time_limit)
     limits = {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time_limit": (time_limit, 0, math.inf)}
     check_numbers(limits, whole=("runs", "seed"), optional=("runs", "time_limit"))
     answers = GivenAnswers.of(solution, certificate, comparison)
+    wanted = [kind for kind, is_wanted in {"certificate": certify, "comparison": compare}.items() if is_wanted]
+    if twice := [kind for kind in wanted if getattr(answers, kind) is not None]:
+        raise InputError([Fault(kind, "is given and asked for", "leave one of them out") for kind in twice])
+    if certify:
+        check_certifiable(problem)
+    first = deadline.part(1.0 / (1 + len(wanted)))  # what one part does not use is shared by those to come
     solved = answers.solution if getattr(answers.solution, "policy", None) is not None else None  # not from a file
     if solved is not None and policy not in (None, solved.policy):
         raise InputError([Fault("policy", "is not that of the solution", "leave it out, or leave the solution out")])
     chosen = policy if solved is None else solved.policy
     tell = on_progress or (lambda words: None)
     with interruptible(stop, keep_answer=False) as stopper:
-        with stopper.part(deadline.left) as limited:
+        with stopper.part(first.left) as limited:
             if solved is None:
                 product = compile_problem(problem, None if chosen is None else chosen.policy_class, stop=limited)
                 pi = product.policy_vector(chosen)
-                left = deadline.share(_MEASURING)
+                left = first.share(_MEASURING)
                 rng = np.random.default_rng(0)
                 with limited.part(left) as measuring:  # ends before the time of the whole report does
                     measurement = measure_product(product, pi, rng=rng, time=left, stop=measuring, on_progress=tell)
@@ -97,16 +107,38 @@ def make_report(
             problem_file = _problem_text(problem) if text is None else text
             inputs = ReportInputs(product, pi, chosen, measurement, answers, problem_file)
             data = report_data(inputs, runs=runs, seed=seed, stop=limited)
-        if further is not None:
-            later = further()
-            answers = replace(
-                answers,
-                certificate=later.certificate or answers.certificate,
-                comparison=later.comparison or answers.comparison,
-            )
-            data = with_answers(data, measurement, answers)
+        left_out = []
+        for index, kind in enumerate(wanted):
+            try:
+                stopper.check()
+                seconds = deadline.share(1.0 / (len(wanted) - index))
+                if seconds == 0.0:
+                    raise StoppedError(TIME_IS_UP)
+                with stopper.part() as part:  # its time limit must not end what comes next
+                    if kind == "certificate":
+                        limit = DEFAULT_TIME if seconds is None else seconds
+                        known = chosen if solved is None else solved
+                        proven = prove_bound(
+                            problem,
+                            known,
+                            time_limit=limit,
+                            stop=part,
+                            on_progress=lambda step: tell(f"certifying: bound {step.bound:.5f}, {step.machine}"),
+                        )
+                        answers = replace(answers, certificate=proven)
+                    else:
+                        ladder = compare_classes(
+                            problem,
+                            time_limit=seconds,
+                            stop=part,
+                            on_rung=lambda rung: tell(f"comparing: {rung.name} done"),
+                        )
+                        answers = replace(answers, comparison=ladder)
+            except (StoppedError, BudgetError) as error:
+                left_out.append(f"the {kind} is left out: {error}")
+        data = with_answers(data, measurement, answers) if wanted else data
     tell("writing the page")
-    return Report(data, render_report(data))
+    return Report(data, render_report(data), tuple(left_out))
 
 
 def _problem_text(problem: Problem) -> str:

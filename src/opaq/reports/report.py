@@ -26,6 +26,8 @@ def report(
     solution: GivenSolution | None = None,
     certificate: GivenCertificate | None = None,
     comparison: GivenComparison | None = None,
+    certify: bool = False,
+    compare: bool = False,
     points: Points = None,
     policies: str | os.PathLike[str] | None = None,
     runs: int | None = None,
@@ -43,6 +45,9 @@ def report(
     output: the file to write; without it, `Report.save` does. overwrite: whether it may be there already.
     solution, certificate, comparison: what `solve`, `certify` and `compare` found, objects or the mappings that their
         commands print as JSON; the report shows the search, the proof and the ladder of policy classes.
+    certify, compare: whether a certificate and a comparison are computed for it, each in its share of the time that is
+        left (60 s for a certificate without a limit). One of which nothing is known by then is left out, and
+        `Report.left_out` says why.
     points: of a study, which points get a report of their own, in the folder NAME-points beside the file: "all",
         "none", or how many of those with the highest opacity (40 unless given). policies: the folder with the policies
         of a front that is in a file, where it does not name them itself.
@@ -60,6 +65,8 @@ def report(
         {
             "output": (output, str | os.PathLike, "the name of a file"),
             "policies": (policies, str | os.PathLike, "the name of a folder"),
+            "certify": (certify, is_flag, "True or False"),
+            "compare": (compare, is_flag, "True or False"),
             "overwrite": (overwrite, is_flag, "True or False"),
             "stop": (stop, Stop, "an opaq.Stop"),
             "on_progress": (on_progress, callable, "a function"),
@@ -69,7 +76,12 @@ def report(
     source = source_of(problem, policies=policies)
     answers = {"solution": solution, "certificate": certificate, "comparison": comparison}
     if source is not None:
-        _refuse({"policy": policy, **answers}, "has no effect for a study", "its points have policies of their own")
+        computed = {"certify": certify or None, "compare": compare or None}
+        _refuse(
+            {"policy": policy, **answers, **computed},
+            "has no effect for a study",
+            "its points have policies of their own",
+        )
         return study_report(
             source,
             output=output,
@@ -93,6 +105,8 @@ def report(
         solution=solution,
         certificate=certificate,
         comparison=comparison,
+        certify=certify,
+        compare=compare,
         runs=runs,
         seed=seed,
         time_limit=time_limit,

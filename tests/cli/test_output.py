@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from opaq.cli import terminal_tables
+from opaq.cli import output
 from opaq.cli.main import main
 from opaq.commands import COMMANDS
 from opaq.reports.layout import Page, TextTable, render_terminal
@@ -45,10 +45,10 @@ def test_a_terminal_gets_a_table_within_its_width(
 def test_no_color_and_dumb_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     on_terminal(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in terminal_tables.render_page(Page("A.", (TextTable(("a", "b"), (("x", "1"),), (1,)),)))
-    assert terminal_tables.on_terminal()
+    assert "\x1b" not in output.render_page(Page("A.", (TextTable(("a", "b"), (("x", "1"),), (1,)),)))
+    assert output.on_terminal()
     monkeypatch.setenv("TERM", "dumb")
-    assert not terminal_tables.on_terminal()
+    assert not output.on_terminal()
 
 
 def test_names_cannot_steer_the_terminal() -> None:
