@@ -19,7 +19,7 @@ from opaq.model.arrays import SparseRows, floats
 from opaq.model.fingerprint import digest, problem_parts
 from opaq.model.problem import Task
 from opaq.solvers.primal_dual import PrimalDual
-from opaq.solvers.runs import RECORD_FILE, RunRecord, describe_differences
+from opaq.solvers.runs import RECORD_FILE, RunRecord, describe_differences, read_run
 from random_problems import random_problem
 
 SOLVE = [sys.executable, "-m", "opaq", "solve"]
@@ -247,3 +247,17 @@ def test_a_record_with_one_byte_changed_is_a_clear_fault(tmp_path):
         except InputError:
             continue
         assert record.problem == before["problem"]  # only white space was changed
+
+
+def test_one_call_keeps_all_that_the_command_keeps(tmp_path):
+    options = {"starts": 1, "solver": "primal-dual", "iterations": 3, "run_folder": tmp_path / "run"}
+    solution = opaq.solve("two-sink", **options)
+    names = {file.name for file in (tmp_path / "run").iterdir()} - {".lock"}
+    assert {"run.json", "problem.yaml", "result.json", "policy.json"} <= names
+    kept = opaq.Solution.from_dict(json.loads((tmp_path / "run" / "result.json").read_text()))
+    assert kept.measurement.opacity == solution.measurement.opacity
+    assert opaq.load_policy(tmp_path / "run" / "policy.json", opaq.load_problem("two-sink")) == solution.policy
+    source, recorded, _ = read_run(tmp_path / "run")
+    assert (source, recorded["starts"], recorded["initial_policy"]) == ("two-sink", 1, None)
+    again = opaq.solve("two-sink", **options)
+    assert np.array_equal(again.pi, solution.pi)

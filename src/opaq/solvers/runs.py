@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -347,6 +348,20 @@ def begin_run(folder: Path, source: str, options: Mapping[str, Any]) -> None:
         path = str(Path(source).absolute()) if Path(source).exists() else source
         _write(folder, RunRecord(asked={"problem": path, "options": dict(options)}))
     write_text(folder / PROBLEM_FILE, problem_text(source), overwrite=True)
+
+
+def record_question(
+    folder: Path, source: str, options: SolveOptions, initial_policy: str | os.PathLike[str] | None
+) -> None:
+    """Record what is to be solved, as `begin_run` does, in a folder that holds no run yet; nothing where one does.
+
+    source, initial_policy: names of files (or of a scenario). options: of the solve.
+    """
+    if (folder / RECORD_FILE).exists():
+        return
+    values: dict[str, Any] = {name: value for name, value in options.to_dict().items() if name in RECORDED_OPTIONS}
+    first = None if initial_policy is None else str(Path(initial_policy).absolute())
+    begin_run(folder, source, values | {"initial_policy": first})
 
 
 def _refuse_run(folder: Path) -> None:

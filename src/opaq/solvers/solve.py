@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from warnings import warn
 
 import numpy as np
 
@@ -49,7 +50,7 @@ from opaq.solvers.options import (
 from opaq.solvers.policy_classes import check_class, choose_class, has_many_optima
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
-from opaq.solvers.runs import option_parts, record_run
+from opaq.solvers.runs import finish_run, option_parts, record_question, record_run
 from opaq.solvers.starts import (
     Attainable,
     add_feasible_start,
@@ -464,7 +465,10 @@ def solve(
     time_limit: seconds, from the entry of the call, after which the best policy so far is the answer; so it is when
         `stop` is requested or, without a stop, after Ctrl-C. Only when there is no policy yet, StoppedError
         (KeyboardInterrupt after Ctrl-C) is raised.
-    run_folder: keeps checkpoints; a solve with the same arguments and folder goes on where it was stopped.
+    run_folder: keeps checkpoints and, in the end, result.json and policy.json; a solve with the same arguments and
+        folder goes on where it was stopped. Where the problem is named (a file or a scenario) and everything else is
+        plain data, `opaq solve --resume` goes on with it as well. An answer that cannot be written there is still
+        returned, with a warning.
     sequences: how many telling observation sequences the measurement shows. on_step is called after every step.
 
     The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
@@ -489,7 +493,21 @@ def solve(
     deadline = call.limited_to(chosen.time_limit)
     with interruptible(stop) as own_stop, own_stop.limit(deadline.left):
         search = Search.prepare(read, wanted, factory, chosen, warm=first, stop=own_stop)
-        return _run(search, path, on_step=on_step, deadline=deadline)
+        plain = policy_class is None and isinstance(solver, str | None)
+        if (
+            path is not None
+            and plain
+            and isinstance(problem, str | os.PathLike)
+            and not isinstance(initial_policy, Policy)
+        ):
+            record_question(path, str(problem), chosen, initial_policy)
+        solution = _run(search, path, on_step=on_step, deadline=deadline)
+    if path is not None:
+        try:
+            finish_run(path, solution.to_dict(), solution.policy, problem=read)
+        except InputError as error:
+            warn(f"the answer of the run could not be kept: {error}", RuntimeWarning, stacklevel=2)
+    return solution
 
 
 def _check(problem: Problem, factory: SolverFactory, options: SolveOptions) -> None:
