@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     if asked.repeats < REPEATS:
         parser.error(f"--repeats: at least {REPEATS} are needed for a spread")
     partial = asked.quick or asked.only
-    folder = asked.to or ROOT / ("out/benchmarks" if partial else "docs")
+    folder = asked.output or ROOT / ("out/benchmarks" if partial else "docs")
     began, note = perf_counter(), machine_note()
     settings = Settings(quick=asked.quick, repeats=asked.repeats, busy=busy())
     sections = {name: run(name, settings) for name in BENCHMARKS if not asked.only or name in asked.only}

@@ -64,7 +64,7 @@ def swept() -> opaq.Study:
         "opaq-sweep": 1,
         "problem": "two-sink",
         "over": {"task.return_at_least": [1.4, 9]},
-        "solve": {"num_starts": 1},
+        "solve": {"starts": 1},
         "certify": 2,
     }
     return opaq.sweep(plan, output=tempfile.mkdtemp() + "/study", executor=InlineExecutor())

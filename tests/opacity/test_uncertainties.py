@@ -362,4 +362,4 @@ def test_a_new_one_is_a_class_and_a_line_in_the_registry(monkeypatch: pytest.Mon
     found = opaq.solve(problem, starts=2, workers=1)
     assert found.measurement.uncertainty.value > uniform.uncertainty.value - 1e-9
     assert found.status.name == "CONVERGED"
-    assert found.measurement.to_dict()["collisions"] == found.measurement.uncertainty.value
+    assert found.measurement.to_dict()["objective"]["value"] == found.measurement.uncertainty.value

@@ -143,7 +143,7 @@ def warehouse_example(side: int = 100) -> Example:
             "horizon": 20,
         }
     )
-    return _example(problem, runs=2, time=10)
+    return _example(problem, runs=2, time_limit=10)
 
 
 HOSTILE: Mapping[str, str] = {

@@ -266,8 +266,8 @@ def test_answers_beside_the_measurement_as_objects_and_as_json() -> None:
         ({"comparison": 3}, "comparison: is of the type int; give what opaq compare found, an object or its JSON"),
         ({"policy": opaq.Policy(opaq.PolicyClass(), {}), "solution": SOLUTION}, "policy: is not that of the solution"),
         ({"runs": 0}, "runs: is 0"),
-        ({"time": -1}, "time: is -1"),
-        ({"to": "no/such/folder.html"}, "does not exist"),
+        ({"time_limit": -1}, "time_limit: is -1"),
+        ({"output": "no/such/folder.html"}, "does not exist"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: dict[str, Any], words: str) -> None:

@@ -24,7 +24,7 @@ from opaq.model.problem import Problem, Task
 from opaq.model.uncertainty import ExpectedLoss, GuessError, Guesswork, Shannon, Uncertainty
 from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
-from opaq.reports.layout import Page
+from opaq.reports.layout import Page, render_text
 from opaq.reports.report import report
 from opaq.reports.text.certificate import certificate_page
 from opaq.reports.text.frontier import frontier_page
@@ -128,7 +128,7 @@ def _print(answer: object, *pages: str | Page) -> None:
     """As the commands do: text for people, JSON for programs."""
     json.dumps(answer, allow_nan=False)
     for page in pages:
-        assert page if isinstance(page, str) else page.text()
+        assert page if isinstance(page, str) else render_text(page)
 
 
 def _measure(problem: Problem, policy: Policy | None) -> None:
@@ -138,7 +138,7 @@ def _measure(problem: Problem, policy: Policy | None) -> None:
 
 
 def _solve(problem: Problem, policy: Policy | None) -> None:
-    solution = solve(problem, options=replace(_QUICK, time=SECONDS))
+    solution = solve(problem, options=replace(_QUICK, time_limit=SECONDS))
     _print(solution.to_dict(), solution_page(solution))
 
 

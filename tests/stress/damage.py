@@ -221,7 +221,7 @@ def _policies(damage: Damage, folder: Path) -> list[Target]:
     problem = opaq.load_problem("graph")
 
     def read(file: Path) -> None:
-        policy = opaq.load_policy(file, problem, any_model=True)
+        policy = opaq.load_policy(file, problem, ignore_model_mismatch=True)
         opaq.compile_problem(problem, policy.policy_class).policy_vector(policy)
 
     memory = opaq.build_memory(problem.mdp, nodes=2, update=[{"from": 0, "to": {0: 0.5, 1: 0.5}}])

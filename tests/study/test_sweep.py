@@ -216,7 +216,7 @@ def test_a_model_file_that_changes_fails_the_points_that_would_mix_two_models(tm
 
 
 def test_a_fault_in_one_point_does_not_stop_the_others(tmp_path: Path) -> None:
-    plan = PLAN | {"over": {"horizon": [2, 3]}, "time": 60}
+    plan = PLAN | {"over": {"horizon": [2, 3]}, "time_limit": 60}
     broken = Ended(0, "answered", PointAnswer(error="MemoryError", seconds=1.0, versions={}))
     study = opaq.sweep(plan, output=tmp_path, executor=InlineExecutor(lambda count: broken if count == 1 else None))
     assert [point.status for point in study.points] == ["failed", "converged"]
@@ -253,7 +253,7 @@ def test_the_folder_of_another_plan_is_refused(alone: Path, change: dict[str, An
 
 
 def test_another_time_limit_is_not_another_plan(alone: Path) -> None:
-    assert opaq.sweep(PLAN | {"time": 99}, output=alone, executor=InlineExecutor(), time_limit=50).points
+    assert opaq.sweep(PLAN | {"time_limit": 99}, output=alone, executor=InlineExecutor(), time_limit=50).points
 
 
 def test_two_sweeps_on_one_folder(tmp_path: Path) -> None:

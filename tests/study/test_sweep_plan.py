@@ -142,17 +142,17 @@ over:
   solve.seed: [1]
   solve.workers: [2]
 solve: {num_stats: 3, workers: 4}
-time: -1
+time_limit: -1
 """
     assert faults_of(text, tmp_path) == [
-        "ower: unknown key; the keys here are opaq-sweep, problem, over, sensors, points, solve, certify, time, "
+        "ower: unknown key; the keys here are opaq-sweep, problem, over, sensors, points, solve, certify, time_limit, "
         "warm (line 3)",
         "opaq-sweep: is 2, a format this version does not read; write 1 (line 1)",
         "over.horizon: is empty; list at least one value (line 5)",
         "over.seed[1]: 1 is listed twice; keep one of them (line 6)",
         "solve.workers: belongs to the run, not to the plan; say it where the sweep is run (line 9)",
         "solve.num_stats: is no option of a solve; there are " + ", ".join(opaq.SolveOptions().to_dict()) + " (line 9)",
-        "time: is -1, not a number from 0.001 to 1e+08 (line 10)",
+        "time_limit: is -1, not a number from 0.001 to 1e+08 (line 10)",
         "over.solve.workers: belongs to the run, not to the plan; say it where the sweep is run (line 8)",
         "over.solve.seed: changes what 'seed' changes; keep one of them (line 7)",
     ]

@@ -291,6 +291,7 @@ def certify(
         chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions)
     )
     with interruptible(stop, keep_answer=False) as own_stop:
+        own_stop.check()
         search = _CertificateSearch.of(
             read,
             chosen,
