@@ -14,8 +14,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from opaq.solvers.verdict import Optimality
-
 from opaq.certificates.certify import Certificate
 from opaq.certificates.decoder.search import BoundStep
 from opaq.codec import Result, key_of
@@ -27,6 +25,7 @@ from opaq.simulation.replay import Replay, ReplayStep
 from opaq.solvers.compare import ClassResult, Comparison, Unreached
 from opaq.solvers.solve import Solution, StartSummary, TraceStep
 from opaq.solvers.starts import Attainable
+from opaq.solvers.verdict import Optimality
 from opaq.study.front.frontier import Frontier, FrontierPoint
 from opaq.study.sensors import RankedSensor, SensorRanking, SensorTrial
 from opaq.study.sweep.study import Study, StudyPoint

@@ -163,8 +163,8 @@ def compare(
     free to use). By default: the state, with the automaton of a language secret or the start where there are several,
     each of these with a clock, free memories of 2 and 3 nodes, and the problem's own class.
     options, solver: as in `solve`, for every class; so are `changes`, fields of `SolveOptions` that take precedence:
-        gradients, samples, starts, start, seed, max_beliefs, max_memory, mass, workers, sequences, iterations, eta, kappa
-        and exponent.
+        gradients, samples, starts, start, seed, max_beliefs, max_memory, mass, workers, sequences, iterations, eta,
+        kappa and exponent.
     time_limit: seconds for the whole ladder; each class may use its share of what is left. When time is over, `stop` is
     requested or, without a stop, after Ctrl-C, the answer is what there is: a class whose search was ended tells the
     best policy so far, and `unreached` names those that were not begun. StoppedError (KeyboardInterrupt after Ctrl-C)
