@@ -131,9 +131,9 @@ def test_penalties_have_mean_zero_for_policies_that_do_not_see_the_observations(
     used = sweeper.flow().used
     # A random policy by state and time: the same for all observations, wherever the secret is settled.
     by_choice = rng.random((used.shape[0], penalties.num_choices))[:, penalties.menu_choice]
-    sweeper.follow(by_choice, mixed=0.0)
+    sweeper.follow(by_choice, uniform_share=0.0)
     flow = sweeper.flow()
-    table = penalties.centred(rng.normal(size=used.shape))
+    table = penalties.centre(rng.normal(size=used.shape))
     assert float((table * flow.used).sum()) == pytest.approx(0.0, abs=1e-12)
     assert penalties.violation(flow) == pytest.approx(0.0, abs=1e-12)
 

@@ -56,7 +56,7 @@ def about(problem: Problem, of: Uncertainty, *, minimise: bool = False) -> Probl
 def leaves(rng: np.random.Generator) -> list[Uncertainty]:
     stated = [*UNCERTAINTIES.values(), ExpectedLoss.of(random_losses(rng, VALUES)), Collisions()]
     exact = [uncertainty.over(VALUES) for uncertainty in stated]
-    return [*exact, *(leaf.softened(0.05) for leaf in exact), *(leaf.softened(1e-3) for leaf in exact)]
+    return [*exact, *(leaf.soften(0.05) for leaf in exact), *(leaf.soften(1e-3) for leaf in exact)]
 
 
 def slope_of(uncertainty: Uncertainty, masses: FloatArray) -> FloatArray:
@@ -89,7 +89,7 @@ def test_softened_ones_are_close_below() -> None:
         leaf = uncertainty.over(VALUES)
         for _ in range(20):
             q = rng.dirichlet(np.ones(5))
-            gaps = [leaf.value(q) - leaf.softened(softness).value(q) for softness in (0.1, 0.01, 1e-4)]
+            gaps = [leaf.value(q) - leaf.soften(softness).value(q) for softness in (0.1, 0.01, 1e-4)]
             assert gaps[0] >= gaps[1] >= gaps[2] >= -1e-12
             assert gaps[2] <= 1e-3 * leaf.scale
 
@@ -211,7 +211,7 @@ def test_gradients_against_differences(kind: str) -> None:
         theta = rng.normal(size=process.num_slots)
         pi = process.softmax(theta)
         loss = ExpectedLoss.of(random_losses(rng, names)).over(names)
-        for leaf in (GuessError().over(names).softened(0.05), loss, loss.softened(0.05), Collisions().over(names)):
+        for leaf in (GuessError().over(names).soften(0.05), loss, loss.soften(0.05), Collisions().over(names)):
             value, slope = gradient(process, theta, leaf=leaf)
             numeric = differences(lambda t: gradient(process, t, leaf=leaf)[0], theta)  # noqa: B023
             assert np.abs(slope - numeric).max(initial=0) <= 1e-6 * max(1.0, leaf.scale)

@@ -239,7 +239,7 @@ class Uncertainty(ABC):
         """The size of a large difference; solvers divide by it."""
         return 1.0
 
-    def softened(self, softness: float) -> Uncertainty:
+    def soften(self, softness: float) -> Uncertainty:
         """Return a smooth one near it, at most about `softness` x scale per unit of mass below; itself by default."""
         return self
 
@@ -444,7 +444,7 @@ class GuessError(Uncertainty):
     title = "guess error"
     has_cone = True
 
-    heat: ClassVar[float] = 0.0  # a softened copy's own is set by `softened`
+    heat: ClassVar[float] = 0.0  # a softened copy's own is set by `soften`
 
     @property
     def smooth(self) -> bool:
@@ -484,7 +484,7 @@ class GuessError(Uncertainty):
         chosen = weights / whole
         return (total * (1.0 - soft))[:, 0], 1.0 - chosen - (soft - (chosen * share).sum(axis=1, keepdims=True))
 
-    def softened(self, softness: float) -> GuessError:
+    def soften(self, softness: float) -> GuessError:
         """Return it with the heat that costs at most `softness`; itself where it has one."""
         return self if self.heat else self._copy(heat=softness / math.log(max(self.num_values, 2)))
 
@@ -550,7 +550,7 @@ class Guesswork(Uncertainty):
     title = "guesswork"
     unit = "guesses"
 
-    power: ClassVar[float] = 0.0  # a softened copy's own is set by `softened`
+    power: ClassVar[float] = 0.0  # a softened copy's own is set by `soften`
     _WIDEST: ClassVar[int] = 64  # rows of more values are not softened: that takes work for every pair
 
     @property
@@ -579,7 +579,7 @@ class Guesswork(Uncertainty):
         amounts = masses.sum(axis=1) + 0.5 * (low * shrink * others).sum(axis=(1, 2))
         return amounts, 1.0 + (by_mass * others).sum(axis=2)
 
-    def softened(self, softness: float) -> Guesswork:
+    def soften(self, softness: float) -> Guesswork:
         """Return it with the power that costs about `softness`; itself where it has one."""
         return self if self.power else self._copy(power=math.log(2.0) / softness)
 
@@ -640,7 +640,7 @@ class ExpectedLoss(Uncertainty):
     title = "expected loss"
 
     table: ClassVar[FloatArray]  # [guess, value]; set by `over`
-    heat: ClassVar[float] = 0.0  # a softened copy's own is set by `softened`
+    heat: ClassVar[float] = 0.0  # a softened copy's own is set by `soften`
     _LEAST_SPAN: ClassVar[float] = 1e-100  # losses that differ by less are equal: divisions by their span overflow
 
     def __post_init__(self) -> None:
@@ -710,7 +710,7 @@ class ExpectedLoss(Uncertainty):
         slopes = np.einsum("rg,grc->rc", chosen, losses) + soft - (chosen * expected).sum(axis=1, keepdims=True)
         return (total * soft)[:, 0], slopes
 
-    def softened(self, softness: float) -> ExpectedLoss:
+    def soften(self, softness: float) -> ExpectedLoss:
         """Return it with the heat that costs at most `softness` x scale; itself where it has one."""
         return self if self.heat else self._copy(heat=softness * self.scale / math.log(max(len(self.table), 2)))
 

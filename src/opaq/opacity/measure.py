@@ -254,12 +254,12 @@ class _Growth:
     """How a graph grew, level by level."""
 
     horizon: int
-    begun: float = field(default_factory=perf_counter)
+    start_time: float = field(default_factory=perf_counter)
     noted: list[tuple[int, int, float]] = field(default_factory=list)  # levels, beliefs so far, seconds
 
     def note(self, levels: int, num_nodes: int) -> None:
         """One or more levels are made."""
-        self.noted.append((levels, num_nodes, perf_counter() - self.begun))
+        self.noted.append((levels, num_nodes, perf_counter() - self.start_time))
 
     def limited_by(self, limit: Limit | Literal["time", "interrupted"]) -> ExactnessLimit:
         """Return the limit that was met with an estimate of the whole graph.
@@ -323,10 +323,17 @@ def _choose_sequences(
     if not count or stop.requested:
         return (), ()
     samples = min(answer.samples, _SHOWN_RUNS)
-    shown = replace(budget, nodes=min(budget.nodes, _searched_nodes(answer, product.process.horizon)))
+    search_budget = replace(budget, nodes=min(budget.nodes, _searched_nodes(answer, product.process.horizon)))
     try:
         return rank_sequences(
-            product, pi, prior, count=count, budget=shown, samples=samples, rng=rng if samples else None, stop=stop
+            product,
+            pi,
+            prior,
+            count=count,
+            budget=search_budget,
+            samples=samples,
+            rng=rng if samples else None,
+            stop=stop,
         )
     except StoppedError:
         return (), ()
@@ -483,7 +490,7 @@ class Measurement(NotebookView, ContentEq, Result):
 
     def to_dataframe(self) -> DataFrame:
         """The telling sequences with one line each: what is seen, how likely it is, and P(value) after it."""
-        shown = [("revealing", each) for each in self.revealing] + [("confusing", each) for each in self.confusing]
+        sequences = [("revealing", each) for each in self.revealing] + [("confusing", each) for each in self.confusing]
         names = posterior_columns([self.secret_distribution])
         lines = [
             {
@@ -496,7 +503,7 @@ class Measurement(NotebookView, ContentEq, Result):
                 "bits": each.bits,
                 **{column: each.posterior.get(value, 0.0) for value, column in names.items()},
             }
-            for kind, each in shown
+            for kind, each in sequences
         ]
         fixed = ("kind", "observations", "complete", "probability", "likeliest", "num_sequences", "bits")
         return data_frame(lines, (*fixed, *names.values()))
@@ -556,10 +563,10 @@ def measure(
         {"stop": (stop, Stop, "an opaq.Stop"), "on_progress": (on_progress, callable, "a function")},
         optional=("stop", "on_progress"),
     )
-    stated = as_problem(problem)
-    chosen = None if policy is None else as_policy(policy, stated)
-    with interruptible(stop, keep_answer=False) as asked, asked.limit(deadline.left):
-        product = compile_problem(stated, chosen.policy_class if chosen is not None else None, stop=asked)
+    loaded_problem = as_problem(problem)
+    chosen = None if policy is None else as_policy(policy, loaded_problem)
+    with interruptible(stop, keep_answer=False) as active_stop, active_stop.limit(deadline.left):
+        product = compile_problem(loaded_problem, chosen.policy_class if chosen is not None else None, stop=active_stop)
         pi = product.policy_vector(chosen)
         measurement = measure_product(
             product,
@@ -571,8 +578,8 @@ def measure(
             budget=_budget(max_beliefs, mass, max_memory),
             time=deadline.left,
             sequences=sequences,
-            begun=deadline.entered,
-            stop=asked,
+            start_time=deadline.entered,
+            stop=active_stop,
             on_progress=on_progress,
         )
         return replace(measurement, compiled=(product, pi))
@@ -589,12 +596,12 @@ def measure_product(
     budget: Budget | None = None,
     time: float | None = None,
     sequences: int | None = None,
-    begun: float | None = None,
+    start_time: float | None = None,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
     """The same for a compiled problem and a policy vector over its slots."""
-    begun = perf_counter() if begun is None else begun
+    start_time = perf_counter() if start_time is None else start_time
     process, problem, budget, stop = (
         product.process,
         product.problem,
@@ -646,7 +653,7 @@ def measure_product(
         horizon=process.horizon,
         num_product_states=process.num_states,
         num_nodes=answer.num_nodes,
-        seconds=perf_counter() - begun,
+        seconds=perf_counter() - start_time,
         exactness_limit=answer.exactness_limit,
     )
 

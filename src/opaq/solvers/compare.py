@@ -183,7 +183,7 @@ def compare(
     }
     call = Deadline()
     check_types(objects, optional=objects)
-    chosen = (options or SolveOptions()).changed(**changes)
+    chosen = (options or SolveOptions()).with_changes(**changes)
     read = as_problem(problem)
     listed = [classes] if isinstance(classes, str | PolicyClass) else classes
     wanted = default_classes(read) if listed is None else parse_classes(listed, read)

@@ -163,7 +163,7 @@ class Objective:
 
     def _soften(self, softness: float) -> Uncertainty:
         """Return the uncertainty made smooth where it has kinks; as it is for a softness of 0."""
-        return self.leaf.softened(softness) if softness else self.leaf
+        return self.leaf.soften(softness) if softness else self.leaf
 
     def hessian_products(self, theta: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return the Hessian of the score at one policy as a function of a direction [slot], by a complex step.

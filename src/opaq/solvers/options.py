@@ -91,7 +91,7 @@ class SolveOptions:
 
         return Budget(nodes=self.max_beliefs, mass=self.mass, memory=round(self.max_memory * GIB))
 
-    def changed(self, **changes: Any) -> Self:
+    def with_changes(self, **changes: Any) -> Self:
         """Return the same options with those changed that are not None.
 
         changes: option -> value. Raises InputError with every unknown name and every value that does not fit.

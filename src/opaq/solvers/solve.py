@@ -482,7 +482,7 @@ def solve(
     }
     check_types(objects, optional=objects)
     named = {"solver": solver} if isinstance(solver, str) else {}
-    chosen = (options or SolveOptions()).changed(**named, **changes)
+    chosen = (options or SolveOptions()).with_changes(**named, **changes)
     read = as_problem(problem)
     factory = factory_of(chosen.solver if solver is None or named else solver)
     _check(read, factory, chosen)

@@ -42,7 +42,7 @@ def read_arguments(
         **{name: (callback, callable, "a function") for name, callback in callbacks.items()},
     }
     check_types({**types, **shared}, optional=shared)
-    chosen = (options or SolveOptions()).changed(**changes)
+    chosen = (options or SolveOptions()).with_changes(**changes)
     problem = as_problem(problem)
     policy_class = choose_class(problem, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
     return problem, chosen, policy_class

@@ -52,9 +52,9 @@ class Penalties:
         owner, choice = expand_rows(moves.choice_start, moves.pair_state.astype(np.int64))
         return cls(choice, moves.pair_chance[owner], int(moves.branch_start.size - 1))
 
-    def centred(self, table: FloatArray) -> FloatArray:
+    def centre(self, table: FloatArray) -> FloatArray:
         """nu - its mean over observations: [time, (pair, action)]."""
-        mean = self._summed(self.chance * table) / self._summed(self.chance[None, :])
+        mean = self._sum_observations(self.chance * table) / self._sum_observations(self.chance[None, :])
         return table - mean
 
     def slope(self, flow: Flow, average: Flow) -> FloatArray:
@@ -62,18 +62,20 @@ class Penalties:
 
         Divided by E(o | x) first: its products with small numbers may be 0 where it is not.
         """
-        return (flow.used / self.chance - self._summed(flow.used)) / (self._summed(average.used) + _LEAST_USE)
+        return (flow.used / self.chance - self._sum_observations(flow.used)) / (
+            self._sum_observations(average.used) + _LEAST_USE
+        )
 
     def violation(self, flow: Flow) -> float:
         """How far actions depend on observations: the sum of |P(x, a, o) - E(o | x) P(x, a)|."""
-        return float(np.abs(flow.used - self.chance * self._summed(flow.used)).sum())
+        return float(np.abs(flow.used - self.chance * self._sum_observations(flow.used)).sum())
 
     @property
     def matter(self) -> bool:
         """Whether any state shows several observations; otherwise all penalties are 0."""
         return bool((self.chance < 1.0).any())
 
-    def _summed(self, table: FloatArray) -> FloatArray:
+    def _sum_observations(self, table: FloatArray) -> FloatArray:
         """Over the observations of every choice, written back to each."""
         sums = [np.bincount(self.menu_choice, weights=row, minlength=self.num_choices) for row in table]
         return np.array(sums, dtype=np.float64)[:, self.menu_choice]
@@ -132,28 +134,28 @@ class Ascent:
         Raises StoppedError when the sweeper's stop is requested meanwhile.
         """
         theta = 2.0 / (self.rounds + 2.0)
-        middle = self.average.mixed(self.flow, theta)
+        middle = self.average.mix(self.flow, theta)
         cells = self.uncertainty.decoder_costs(middle.masses, self.sweeper.cells, self.rounds)
-        penalty = None if self.penalties is None or self.table is None else self.penalties.centred(self.table)
+        penalty = None if self.penalties is None or self.table is None else self.penalties.centre(self.table)
         costs = Costs(cells, self.multipliers, penalty)
         step = self.uncertainty.step(self.rounds)
         value = self.sweeper.improve(costs, step / theta)
         proof = Proof(_round_bound_up(self.sweeper.decisions, costs, value), self.multipliers)
         self._blend(costs)
         if self.rounds % _EVERY == _EVERY - 1:
-            proof = min(proof, self._averaged(), key=lambda one: one.bound)
+            proof = min(proof, self._bound_average(), key=lambda one: one.bound)
         before, self.flow = self.flow, self.sweeper.flow()
-        self.average = self.average.mixed(self.flow, theta)
-        self._pull(before.mixed(self.flow, 2.0), theta, _DUAL_STEP / step)
+        self.average = self.average.mix(self.flow, theta)
+        self._pull(before.mix(self.flow, 2.0), theta, _DUAL_STEP / step)
         self.rounds += 1
         return proof
 
     def _blend(self, costs: Costs) -> None:
         """Add costs to their average, in which later rounds weigh more (as the square of their number)."""
         self.most_cost = max(self.most_cost, float(np.abs(costs.cells).max(initial=0.0)))
-        self.mean = costs if self.mean is None else self.mean.mixed(costs, 3.0 / (self.rounds + 3.0))
+        self.mean = costs if self.mean is None else self.mean.mix(costs, 3.0 / (self.rounds + 3.0))
 
-    def _averaged(self) -> Proof:
+    def _bound_average(self) -> Proof:
         """The bound of the average costs: costs that are valid for f form a convex set, and the bound is convex.
 
         Averaging rounds every cost by at most 4 u times the largest one in every round. The average of penalties is
@@ -162,7 +164,7 @@ class Ascent:
         assert self.mean is not None
         costs = self.mean
         if self.penalties is not None and costs.penalty is not None:
-            costs = costs._replace(penalty=self.penalties.centred(costs.penalty))
+            costs = costs._replace(penalty=self.penalties.centre(costs.penalty))
         bound = _round_bound_up(self.sweeper.decisions, costs, self.sweeper.largest(costs))
         return Proof(bound + 4.0 * UNIT * (self.rounds + 1) * self.most_cost, costs.multipliers)
 
@@ -173,7 +175,7 @@ class Ascent:
         if self.penalties is not None and self.table is not None:
             share = 2.0 * length / (self.sweeper.horizon + 1)
             moved = self.table - share * theta * self.penalties.slope(ahead, self.average)
-            self.table = self.penalties.centred(moved)
+            self.table = self.penalties.centre(moved)
 
     @property
     def reached(self) -> float:

@@ -172,11 +172,11 @@ class _LayerBuilder:
     ) -> tuple[_Nodes, IntArray]:
         """The distinct nodes and entries among some cases, and the entry of every case."""
         codes = np.where(settled[:, None], 0, codes)
-        node, _ = self._numbered(codes, observation, settled)
+        node, _ = self._number(codes, observation, settled)
         self.stop.check()
         settled = settled | self._settles(node, pair)[node]
         codes = np.where(settled[:, None], 0, codes)
-        node, example = self._numbered(codes, observation, settled)
+        node, example = self._number(codes, observation, settled)
         num_pairs = self.decisions.moves.pair_state.size
         entries, entry = np.unique(node * num_pairs + pair, return_inverse=True)
         counts = np.bincount(entries // num_pairs, minlength=example.size)
@@ -184,7 +184,7 @@ class _LayerBuilder:
         chosen = _Nodes(codes[example], observation[example], settled[example], start, entries % num_pairs)
         return chosen, entry.reshape(-1)
 
-    def _numbered(self, codes: IntArray, observation: IntArray, settled: BoolArray) -> tuple[IntArray, IntArray]:
+    def _number(self, codes: IntArray, observation: IntArray, settled: BoolArray) -> tuple[IntArray, IntArray]:
         """The number of every case among the distinct (code, observation, settled), and an example of each."""
         key = observation * 2 + settled
         for part in codes.T:

@@ -152,8 +152,8 @@ def belief_machine(
     process: compiled for the policy's own class; the machine reads observations only and serves every class.
     Raises BudgetError when the graph does not fit the budget, StoppedError when `stop` is requested meanwhile.
     """
-    mixed = (1.0 - _MIXED_IN) * pi + _MIXED_IN * process.uniform()
-    chain = Chain.of(process, mixed, stop=stop)
+    smoothed = (1.0 - _MIXED_IN) * pi + _MIXED_IN * process.uniform()
+    chain = Chain.of(process, smoothed, stop=stop)
     graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, whole=True)
     chain.stop.check()
     if not graph.whole:

@@ -125,7 +125,7 @@ class BoundSearch:
         both = not self.aware and penalties.matter
         sweeper = Sweeper.of(self.decisions, layers, self.stop)
         if self._used is not None:
-            sweeper.follow(self._used, mixed=_MIXED_IN)
+            sweeper.follow(self._used, uniform_share=_MIXED_IN)
         first = deadline
         if both and deadline.seconds is not None:
             first = deadline.limited_to(_FIRST_SHARE * deadline.seconds)

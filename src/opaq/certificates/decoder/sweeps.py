@@ -34,7 +34,7 @@ class Flow(NamedTuple):
     payoffs: FloatArray  # [requirement]
     used: FloatArray  # [time, (pair, action)]: how often every action is taken
 
-    def mixed(self, other: Flow, weight: float) -> Flow:
+    def mix(self, other: Flow, weight: float) -> Flow:
         """Return (1 - weight) x this + weight x other."""
         return Flow(*(one + weight * (two - one) for one, two in zip(self, other, strict=True)))
 
@@ -46,7 +46,7 @@ class Costs(NamedTuple):
     multipliers: FloatArray  # [requirement]
     penalty: FloatArray | None = None  # [time, (pair, action)]
 
-    def mixed(self, other: Costs, weight: float) -> Costs:
+    def mix(self, other: Costs, weight: float) -> Costs:
         """Return (1 - weight) x this + weight x other."""
         cells = self.cells + weight * (other.cells - self.cells)
         multipliers = self.multipliers + weight * (other.multipliers - self.multipliers)
@@ -88,19 +88,21 @@ class Sweeper:
         """The last time."""
         return len(self.layers.layers) - 1
 
-    def follow(self, used: FloatArray, *, mixed: float) -> None:
+    def follow(self, used: FloatArray, *, uniform_share: float) -> None:
         """Start from a policy by time, state and last observation: shares of use, mixed with the uniform policy."""
         menu_start = self.decisions.moves.menu_start
         for time, layer in enumerate(self.layers.layers):
             owner, menu = expand_rows(menu_start, layer.pair.astype(np.int64))
             weights = used[time][menu] + 1e-300
             totals = np.add.reduceat(weights, layer.menu_start[:-1])
-            self.policy[time] = (1.0 - mixed) * weights / totals[owner] + mixed * self.policy_uniform(time)
+            self.policy[time] = (1.0 - uniform_share) * weights / totals[owner] + uniform_share * self.policy_uniform(
+                time
+            )
 
-    def soften(self, mixed: float) -> None:
+    def soften(self, uniform_share: float) -> None:
         """Mix the policy with the uniform one: actions that became rare can come back soon."""
         for time, policy in enumerate(self.policy):
-            self.policy[time] = (1.0 - mixed) * policy + mixed * self.policy_uniform(time)
+            self.policy[time] = (1.0 - uniform_share) * policy + uniform_share * self.policy_uniform(time)
 
     def policy_uniform(self, time: int) -> FloatArray:
         """All actions of an entry alike. Raises StoppedError when the stop is requested."""

@@ -136,8 +136,8 @@ def _actions(product: Product, moves: HistoryChoices, tree: HistoryTree, node: i
     row = product.process.row[state]
     count = int(product.process.row_start[row + 1] - product.process.row_start[row])
     enabled = range(int(moves.first[state]), int(moves.first[state]) + count)
-    place = np.searchsorted(kept, moves.alike[list(enabled)])
+    position = np.searchsorted(kept, moves.alike[list(enabled)])
     first = int(tree.choice_start[node])
     return [
-        (int(product.slot_action[moves.slot[one]]), first + int(at)) for one, at in zip(enabled, place, strict=True)
+        (int(product.slot_action[moves.slot[one]]), first + int(at)) for one, at in zip(enabled, position, strict=True)
     ]

@@ -71,7 +71,7 @@ class _Bracket:
     def try_bound(self, costs: FloatArray, multipliers: FloatArray) -> None:
         """Keep a bound if it is lower."""
         for pressure in PRESSURES if self._inner.faces else (0.0,):
-            held = self._inner.pressed(np.maximum(multipliers, 0.0), pressure)
+            held = self._inner.add_faces(np.maximum(multipliers, 0.0), pressure)
             bound = self._problem.upper_bound(costs, held)
             if bound < self.upper:
                 self.upper, self.multipliers = bound, held
@@ -197,13 +197,13 @@ def history_program(
     }
     check_numbers(limits, whole=("max_histories",), optional=("time_limit",))
     check_types({"stop": (stop, Stop, "an opaq.Stop")}, optional=("stop",))
-    stated = as_problem(problem)
-    _check(stated)
+    loaded_problem = as_problem(problem)
+    _check(loaded_problem)
     require_convex()
-    with interruptible(stop) as asked, asked.stage(deadline.left):
-        product = compile_problem(stated, PolicyClass(("state",)), stop=asked)
+    with interruptible(stop) as active_stop, active_stop.stage(deadline.left):
+        product = compile_problem(loaded_problem, PolicyClass(("state",)), stop=active_stop)
         return solve_histories(
-            product, uncertainty=uncertainty, max_histories=max_histories, gap=gap, deadline=deadline, stop=asked
+            product, uncertainty=uncertainty, max_histories=max_histories, gap=gap, deadline=deadline, stop=active_stop
         )
 
 

@@ -341,9 +341,9 @@ def _word_likelihoods(tree: HistoryTree, moves: HistoryChoices, stop: Stop) -> A
 
     rows = csr_array(np.ones((1, 1)))
     parents = (np.zeros(tree.classes[0].size, dtype=np.int64), *tree.parents)
-    for parent, shown in zip(parents, tree.classes, strict=True):
+    for parent, last_class in zip(parents, tree.classes, strict=True):
         stop.check()
-        rows = _merge_proportional(_extend_sequences(rows, parent, moves.emission[shown]))
+        rows = _merge_proportional(_extend_sequences(rows, parent, moves.emission[last_class]))
     return rows
 
 

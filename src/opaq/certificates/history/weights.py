@@ -166,7 +166,7 @@ class InnerPoint:
     allowed: BoolArray  # [choice]
     wanted: BoolArray  # [requirement]
 
-    def pressed(self, multipliers: FloatArray, pressure: float) -> FloatArray:
+    def add_faces(self, multipliers: FloatArray, pressure: float) -> FloatArray:
         """Multipliers with those of the faces added, the first of them the most."""
         count = len(self.faces)
         return multipliers + sum((pressure ** (count - index) * face for index, face in enumerate(self.faces)), 0.0)
@@ -204,7 +204,7 @@ def inner_point(problem: HistoryProblem) -> InnerPoint:
 def _is_infeasible(problem: HistoryProblem, point: InnerPoint) -> bool:
     """Whether some multipliers prove that no policy meets the task: their sum of slacks is below 0 for every policy."""
     costs, none = np.zeros(problem.cells.secret.size), np.zeros(problem.tree.thresholds.size)
-    return any(problem.upper_bound(costs, point.pressed(none, pressure)) < 0 for pressure in PRESSURES)
+    return any(problem.upper_bound(costs, point.add_faces(none, pressure)) < 0 for pressure in PRESSURES)
 
 
 def meets(problem: HistoryProblem, weights: FloatArray) -> bool:
