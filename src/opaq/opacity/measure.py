@@ -1,4 +1,16 @@
-"""Measure the opacity of a policy: the one call behind `opaq measure`."""
+"""Measure the opacity of a policy: the one call behind `opaq measure`.
+
+A problem and a policy come in; a `Measurement` goes out: H(Z | Y), guess error, guesswork and what the task is about,
+the exact value of every requirement, and the observation sequences that matter most.
+
+The method is chosen by cost. First the whole belief graph is tried: its figures are exact. Where it does not fit the
+budget, a part of it that leaves out the probability d gives certified intervals, for opacity
+
+    H_kept <= H(Z | Y) <= H_kept + d log2 |Z|,
+
+and where these stay too wide, runs are sampled and the figures carry standard errors. Every figure is intersected with
+what the distribution of the secret alone says (`amount.bound_amount`), so that an estimate lies in a proven interval.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +107,7 @@ class Answer:
 
     @property
     def opacity(self) -> Amount:
-        """H(Z | Y) in bits."""
+        """Return H(Z | Y) in bits."""
         return self.figures[Shannon.name]
 
 
@@ -118,7 +130,14 @@ class _Evaluator:
     tell: Callable[[str], None]
 
     def answer(self, mode: Mode, budget: Budget) -> Answer:
-        """Measure by the given mode; "auto" gives the exact part half of the time and the interval part a quarter."""
+        """Measure by the given mode; "auto" gives the exact part half of the time and the interval part a quarter.
+
+        mode: "exact", "interval", "sampled" or "auto", as in `measure`.
+        budget: of the belief graph. Its limit on work is lifted in mode "exact" and where there is a time limit.
+        Returns the figures with `exactness_limit` None where they are exact. Where the stop is requested after the
+        first attempt, its interval is the answer. Raises BudgetError in mode "exact" when the graph does not fit, and
+        StoppedError in mode "sampled" when not one batch of runs was completed.
+        """
         if mode == "sampled":
             return replace(self._sample(None, "as asked"), exactness_limit=ExactnessLimit("mode"))
         if mode == "interval":
@@ -141,7 +160,12 @@ class _Evaluator:
         return answer if answer.opacity.method == "exact" else replace(answer, exactness_limit=limit)
 
     def _inexact(self, mode: Mode, first: Evaluation, budget: Budget, *, ran_out: bool) -> Answer:
-        """Measure by an interval or an estimate, the whole graph being too large; BudgetError in mode "exact"."""
+        """Measure by an interval or an estimate, the whole graph being too large; BudgetError in mode "exact".
+
+        first: the attempt at the whole graph. budget: of the belief graph.
+        ran_out: whether time ended the first attempt: what it proved is then used, else only the parts evaluated from
+            here.
+        """
         if mode == "exact":
             raise BudgetError(
                 f"the belief graph has more than {first.num_nodes:,} beliefs, too many for the budget; "
@@ -154,10 +178,15 @@ class _Evaluator:
         return self._interval_or_sample(evaluation)
 
     def _share(self, part: float | None) -> float | None:
+        """Return the seconds that a part of the time limit is; None without a limit, or where no part is set aside."""
         return None if self.time is None or part is None else part * self.time
 
     def _interval_or_sample(self, evaluation: Evaluation) -> Answer:
-        """The interval if it is narrow enough, or narrower than sampling would give."""
+        """Return the interval if it is narrow enough, or narrower than sampling would give.
+
+        Narrow enough is `width` bits of opacity. Otherwise runs are sampled, and the interval is preferred still where
+        it is no wider than four standard errors of the estimate.
+        """
         if evaluation.opacity.width <= self.width or self.stop.requested:
             return self._interval(evaluation)
         reason = f"the certified interval stayed {evaluation.opacity.width:.2g} bits wide"
@@ -167,13 +196,17 @@ class _Evaluator:
         return sampled
 
     def _sample_or_interval(self, evaluation: Evaluation, reason: str) -> Answer:
-        """An estimate beside the interval, or the interval alone where the work ended before there was an estimate."""
+        """Return an estimate beside the interval, or the interval alone where the work ended before there was one.
+
+        evaluation: what is certified. reason: why runs are sampled, for the explanation.
+        """
         try:
             return self._sample(evaluation, reason)
         except StoppedError:
             return self._interval(evaluation)
 
     def _interval(self, evaluation: Evaluation) -> Answer:
+        """Return an evaluation as an answer that explains what was kept, what was dropped and what ended the work."""
         kept = f"{evaluation.num_nodes:,} beliefs kept, {evaluation.dropped_mass:.2g} of the probability dropped"
         if evaluation.whole:
             return self._from(evaluation, _exact_words(evaluation))
@@ -181,13 +214,17 @@ class _Evaluator:
         return self._from(evaluation, f"certified interval: {kept}{why}")
 
     def _quick(self, budget: Budget) -> Budget:
-        """An eighth of the budget, less for long horizons: an interval should not take longer than sampling would."""
+        """Return an eighth of the budget, less for long horizons: an interval should take no longer than sampling."""
         return replace(budget, nodes=max(1, min(budget.nodes // 8, _QUICK_NODES // (self.process.horizon + 1))))
 
     def _tighten(self, best: Evaluation | None, budget: Budget, *, parts: tuple[int, ...], hopeful: bool) -> Evaluation:
-        """Ever larger parts of the graph until the interval is narrow enough, the budget is used up or time is.
+        """Evaluate ever larger parts of the graph until the interval is narrow enough, or budget or time is used up.
 
-        With `hopeful` also until a larger part can hardly make it narrow enough.
+        best: an earlier evaluation of the same policy, whose intervals are intersected with the new ones; None: there
+            is none.
+        budget: of the largest part. parts: divisors of its number of beliefs per level, largest first.
+        hopeful: also end where a larger part can hardly make the interval narrow enough.
+        Returns the intersection of all intervals, with the figures of the part that dropped the least probability.
         """
         for part in parts:
             evaluation = self._evaluate(replace(budget, nodes=max(budget.nodes // part, 1)))
@@ -199,7 +236,11 @@ class _Evaluator:
         return best
 
     def _evaluate(self, budget: Budget, *, whole: bool = False, growth: _Growth | None = None) -> Evaluation:
-        """Evaluate a part of the graph; what the prior alone says of the uncertainties tightens their intervals."""
+        """Evaluate a part of the graph; what the prior alone says of the uncertainties tightens their intervals.
+
+        budget: how much of the graph is kept. whole: give up at the first level that does not fit.
+        growth: is told the size of every level, for an estimate of the whole graph.
+        """
         levels = self.process.horizon
 
         def on_level(done: int, nodes: int) -> None:
@@ -223,10 +264,15 @@ class _Evaluator:
         return replace(evaluation, figures=bounded)
 
     def _from(self, evaluation: Evaluation, explanation: str) -> Answer:
+        """Return the figures of an evaluation as an answer with an explanation in words."""
         return Answer(evaluation.figures, evaluation.num_nodes, explanation)
 
     def _sample(self, evaluation: Evaluation | None, reason: str) -> Answer:
-        """An estimate with standard errors, beside whatever interval is certified."""
+        """Return an estimate with standard errors, beside whatever interval is certified.
+
+        evaluation: the source of the intervals; None: what the prior alone says. reason: why runs are sampled.
+        Raises StoppedError when the stop is requested before any batch of runs is complete.
+        """
         estimated = estimate(
             self.process,
             self.pi,
@@ -251,21 +297,26 @@ class _Evaluator:
 
 @dataclass(slots=True)
 class _Growth:
-    """How a graph grew, level by level."""
+    """The growth of a belief graph, level by level: what an estimate of its whole size and time rests on."""
 
     horizon: int
     start_time: float = field(default_factory=perf_counter)
     noted: list[tuple[int, int, float]] = field(default_factory=list)  # levels, beliefs so far, seconds
 
     def note(self, levels: int, num_nodes: int) -> None:
-        """One or more levels are made."""
+        """Record how many levels are made, the beliefs on all of them together, and the seconds so far."""
         self.noted.append((levels, num_nodes, perf_counter() - self.start_time))
 
     def limited_by(self, limit: Limit | Literal["time", "interrupted"]) -> ExactnessLimit:
         """Return the limit that was met with an estimate of the whole graph.
 
-        There is one where the last three levels are known one by one, and no more levels are left than were made: the
-        last ratio of their sizes is taken to last. Where memory or time ended the work, the last level is not complete.
+        With n_L beliefs on the last of L levels, r = n_L / n_(L-1), N beliefs in all and k levels left, the estimate is
+
+            N + n_L (r + r^2 + .. + r^k) beliefs,
+
+        and the time is in proportion to the beliefs that were expanded so far, N - n_L. There is an estimate where the
+        last three levels are known one by one, and no more levels are left than were made. Where memory or time ended
+        the work, the last level is not complete, and not counted.
         """
         num_nodes = self.noted[-1][1] if self.noted else 0
         complete = self.noted[:-1] if limit in ("memory", "time", "interrupted") else self.noted
@@ -282,7 +333,10 @@ class _Growth:
 
 
 def _last_sizes(noted: list[tuple[int, int, float]]) -> tuple[int, int] | None:
-    """The sizes of the last two levels, where those were noted one by one."""
+    """Return the sizes of the last two levels, where those were noted one by one; None otherwise.
+
+    noted: (levels, beliefs so far, seconds), as `_Growth` has them.
+    """
     if len(noted) < 3 or noted[-1][0] - noted[-3][0] != 2:
         return None
     before, last = (after[1] - first[1] for first, after in pairwise(noted[-3:]))
@@ -290,7 +344,7 @@ def _last_sizes(noted: list[tuple[int, int, float]]) -> tuple[int, int] | None:
 
 
 def _narrower(first: Evaluation, second: Evaluation) -> Evaluation:
-    """Intersect the intervals of two evaluations of one policy."""
+    """Intersect the intervals of two evaluations of a policy; the one that dropped less gives the number of beliefs."""
     figures = {}
     for name, one in first.figures.items():
         lower, upper = max(one.lower, second.figures[name].lower), min(one.upper, second.figures[name].upper)
@@ -299,6 +353,7 @@ def _narrower(first: Evaluation, second: Evaluation) -> Evaluation:
 
 
 def _exact_words(evaluation: Evaluation) -> str:
+    """Return the explanation of an exact answer."""
     beliefs = "1 belief" if evaluation.num_nodes == 1 else f"{evaluation.num_nodes:,} beliefs"
     return f"exact: the whole belief graph fits ({beliefs})"
 
@@ -319,7 +374,13 @@ def _choose_sequences(
     rng: np.random.Generator,
     stop: Stop,
 ) -> tuple[tuple[ObservedSequence, ...], tuple[ObservedSequence, ...]]:
-    """The most revealing and the most confusing sequences, with less work than the measurement was; none if stopped."""
+    """Return the most revealing and the most confusing sequences, with less work than the measurement took.
+
+    None where the stop is requested.
+
+    prior: [secret value] P(Z = z). answer: its size and method say how many beliefs, or sampled runs, are searched.
+    count: how many of each.
+    """
     if not count or stop.requested:
         return (), ()
     samples = min(answer.samples, _SHOWN_RUNS)
@@ -340,7 +401,7 @@ def _choose_sequences(
 
 
 def _searched_nodes(answer: Answer, horizon: int) -> int:
-    """How many beliefs per level are searched."""
+    """Return how many beliefs per level are searched: all of a small exact graph, else a quarter of the mean level."""
     if answer.opacity.method == "exact" and answer.num_nodes <= _FEW_NODES:
         return _FEW_NODES
     return max(_LEAST_SHOWN, answer.num_nodes // (4 * (horizon + 1)))
@@ -383,7 +444,7 @@ class RequirementResult:
 
     @property
     def slack(self) -> float:
-        """How far above the threshold; at least 0 is feasible."""
+        """Return value - threshold, infinite where nothing is asked; at least 0 is feasible."""
         return np.inf if self.threshold is None else self.value - self.threshold
 
     @property
@@ -457,18 +518,21 @@ class Measurement(NotebookView, ContentEq, Result):
 
     @property
     def of(self) -> Uncertainty:
-        """What the task is about."""
+        """Return the uncertainty that the task is about."""
         return self.objective.of
 
     @property
     def uncertainty(self) -> Amount:
-        """What the policy reaches of what the task is about: the opacity, unless the task says otherwise."""
+        """Return what the policy reaches of what the task is about: the opacity, unless the task says otherwise."""
         assert self.objective.amount is not None  # measured
         return self.objective.amount
 
     @property
     def constant_secret(self) -> tuple[str, str] | None:
-        """The one value that the secret takes, and in which runs of the policy; None where it takes several."""
+        """Return the one value that the secret takes, and in which runs of the policy; None where it takes several.
+
+        A secret counts as constant where H(Z) is at most 1e-12 bits.
+        """
         if self.secret_entropy > _NO_ENTROPY:
             return None
         shares = self.secret_distribution
@@ -489,7 +553,7 @@ class Measurement(NotebookView, ContentEq, Result):
         return f"<Measurement of '{self.problem[:40]}': {self.opacity} of {self.secret_entropy:.6g} bits, {task}>"
 
     def to_dataframe(self) -> DataFrame:
-        """The telling sequences with one line each: what is seen, how likely it is, and P(value) after it."""
+        """Return the telling sequences with one line each: what is seen, how likely it is, and P(value) after it."""
         sequences = [("revealing", each) for each in self.revealing] + [("confusing", each) for each in self.confusing]
         names = posterior_columns([self.secret_distribution])
         lines = [
@@ -525,21 +589,29 @@ def measure(
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
-    """H(secret | observations) of a policy, with all that belongs to it.
+    """Measure H(secret | observations) of a policy, with all that belongs to it.
 
     problem: an object, the name of a file, or the name of a scenario.
     policy: an object or the name of a file; None is the uniform policy.
-    mode: "exact" insists on the whole belief graph; "interval" drops what matters least until the certified
-    interval is narrower than `width` or the budget is used up; "sampled" estimates from `samples` runs (10,000, or
-    fewer where runs are long); "auto" is exact whenever the whole graph fits the budget, and otherwise takes an
-    interval narrower than `width` or, if there is none, the better of interval and estimate.
-    max_beliefs (the most kept per level), mass (the most probability dropped on purpose) and max_memory (GiB; 4) bound
-    the belief graph; without `max_beliefs` and `time_limit`, "auto" gives up the whole graph after some 20 seconds of
-    work. What kept an answer from being exact is its `exactness_limit`. time_limit (seconds) bounds the work: what is
-    certain by then is the answer, an interval or an estimate from fewer runs. `sequences` of the most revealing and the
-    most confusing observations are chosen (3, none for horizons above 1,000). `seed` makes what is sampled repeatable.
-    `stop` ends the work as `time_limit` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt
-    as soon as the compiled code has returned. `on_progress` is called with words that say how far the work is.
+    mode: "exact" insists on the whole belief graph; "interval" drops what matters least until the certified interval is
+        narrower than `width` or the budget is used up; "sampled" estimates from `samples` runs; "auto" is exact
+        whenever the whole graph fits the budget, and otherwise takes an interval narrower than `width` or, if there is
+        none, the better of interval and estimate.
+    width: the widest interval, in bits of opacity, that is narrow enough.
+    samples: how many runs are sampled; 10,000, or fewer where runs are long, unless given.
+    seed: of the random numbers: it makes what is sampled repeatable.
+    max_beliefs: the most beliefs kept per level. Without it and `time_limit`, "auto" gives up the whole graph after
+        some 20 seconds of work.
+    mass: the most probability that is dropped on purpose.
+    max_memory: GiB that the belief graph may take; 4 unless given.
+    time_limit: seconds after which what is certain by then is the answer: an interval, or an estimate from fewer runs.
+    sequences: how many of the most revealing and of the most confusing observation sequences to choose; 3, none for
+        horizons above 1,000, unless given.
+    stop: ends the work as `time_limit` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt
+        as soon as the compiled code has returned.
+    on_progress: called with words that say how far the work is.
+
+    Returns figures of which each says how it was obtained; what kept them from being exact is the `exactness_limit`.
     Raises InputError when an argument or the policy does not fit, BudgetError when "exact" cannot be had, and
     StoppedError when the work ended before anything was known.
     """
@@ -600,7 +672,15 @@ def measure_product(
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
-    """The same for a compiled problem and a policy vector over its slots."""
+    """Measure a policy vector of a compiled problem, as `measure` does for the policy of a problem.
+
+    product: the compiled problem. pi: [slot] action probabilities of every policy row.
+    mode, width, samples, sequences, on_progress: as in `measure`. rng: what is sampled draws from it; seed 0 unless
+        given.
+    budget: of the belief graph. time: seconds that "auto" divides among its parts; it does not end the work by itself.
+    start_time: `perf_counter` at which the work began, for `seconds`; now unless given.
+    stop: when it is requested, what is certain by then is the answer. Raises BudgetError and StoppedError as `measure`.
+    """
     start_time = perf_counter() if start_time is None else start_time
     process, problem, budget, stop = (
         product.process,
@@ -659,7 +739,10 @@ def measure_product(
 
 
 def _measured_uncertainties(of: Uncertainty, secret_values: Sequence[str]) -> dict[str, Uncertainty]:
-    """Opacity, guess error and guesswork, which are always measured, and what the task is about, each by its name."""
+    """Return opacity, guess error, guesswork, which are always measured, and what the task is about, by their names.
+
+    Raises InputError where an uncertainty of the caller's has the name of one of the three.
+    """
     always = {each.name: each.over(secret_values) for each in (Shannon(), GuessError(), Guesswork())}
     own = of.over(secret_values)
     if own.name in always and type(own) is not type(always[own.name]):
@@ -669,18 +752,24 @@ def _measured_uncertainties(of: Uncertainty, secret_values: Sequence[str]) -> di
 
 
 def _default_samples(horizon: int) -> int:
-    """10,000 runs, fewer where runs are long."""
+    """Return how many runs are sampled: 10,000, fewer where runs are long, but at least 100."""
     return max(100, min(10_000, _MOST_RUN_STEPS // (horizon + 1)))
 
 
 def _say_nothing(text: str) -> None:
-    """For callers who do not listen."""
+    """Ignore a report, for callers who do not listen."""
 
 
 def evaluate_requirements(
     product: Product, pi: FloatArray, *, stop: Stop | None = None
 ) -> tuple[RequirementResult, ...]:
-    """The exact value of the return and of every further requirement. Raises StoppedError when `stop` is requested."""
+    """Return the exact value of the return and of every further requirement, with its threshold and its tolerance.
+
+        V_i = sum over t = 0..T of gamma_i^t E[R_i(x_t, a_t)] + E[what the last state is worth],
+
+    to infinity for a return that counts for ever. product: the compiled problem. pi: [slot], the policy vector.
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
     process, forever = product.process, product.problem.task.over == "forever"
     first = infinite_return(process, pi) if forever else expected_return(process, pi, stop=stop)
     values = [first, *(expected_return(process, pi, payoff, stop=stop) for payoff in process.payoffs[1:])]
@@ -691,7 +780,10 @@ def evaluate_requirements(
 
 
 def _tolerance(product: Product, pi: FloatArray, index: int, value: float) -> float:
-    """How far below its threshold the value of a payoff may be; 0 where it is not below."""
+    """Return how far below its threshold the value of a payoff may be and count as rounding; 0 where it is not below.
+
+    index: of the payoff; the first is the return. value: what the policy reaches of it.
+    """
     process = product.process
     payoff, forever = process.payoffs[index], index == 0 and product.problem.task.over == "forever"
     if payoff.threshold is None or value >= payoff.threshold:
@@ -700,7 +792,10 @@ def _tolerance(product: Product, pi: FloatArray, index: int, value: float) -> fl
 
 
 def _budget(nodes: int | None, mass: float, gibibytes: float | None) -> Budget:
-    """What is not given is limited by memory and, unless there is a time limit, by the work for a whole graph."""
+    """Return a budget; without `nodes`, the graph is limited by memory and by the work for a whole graph.
+
+    nodes: the most beliefs per level. mass: probability dropped on purpose. gibibytes: of memory.
+    """
     standard = Budget(mass=mass)
     if gibibytes is not None:
         standard = replace(standard, memory=round(gibibytes * 2**30))
@@ -710,7 +805,10 @@ def _budget(nodes: int | None, mass: float, gibibytes: float | None) -> Budget:
 
 
 def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:
-    """The same measurement with an opacity that is known better, and what follows from it."""
+    """Return the same measurement with an opacity that is known better, and what follows from it.
+
+    Leakage H(Z) - H(Z | Y), Fano's bound and, where the task is about opacity, the objective change with it.
+    """
     values = sum(chance > 0 for chance in measurement.secret_distribution.values())
     own = measurement.of.name == "opacity"
     return replace(
@@ -723,7 +821,7 @@ def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:
 
 
 def _leakage(secret_entropy: float, opacity: Amount) -> Amount:
-    """H(Z) - H(Z | Y)."""
+    """Return H(Z) - H(Z | Y) in bits, at least 0; the ends of the interval change places."""
     return replace(
         opacity,
         value=max(0.0, secret_entropy - opacity.value),

@@ -479,11 +479,11 @@ def _write(folder: Path, record: RunRecord) -> None:
 
 def _check_content(content: dict[str, Any]) -> RunRecord:
     """Return the record that a file holds. Raises ValueError, KeyError or TypeError when it is none."""
-    asked = content["asked"]
-    if asked is not None:
-        if not isinstance(asked, dict) or not isinstance(asked.get("problem"), str):
+    question = content["asked"]
+    if question is not None:
+        if not isinstance(question, dict) or not isinstance(question.get("problem"), str):
             raise ValueError("asked.problem is not a text")
-        asked = {"problem": asked["problem"], "options": _parts("asked.options", asked.get("options"))}
+        question = {"problem": question["problem"], "options": _parts("asked.options", question.get("options"))}
     versions, checkpoints = content["opaq"], content["checkpoints"]
     if not isinstance(versions, list) or not versions or not all(isinstance(each, str) for each in versions):
         raise ValueError("opaq is not a list of versions")
@@ -492,7 +492,7 @@ def _check_content(content: dict[str, Any]) -> RunRecord:
     return RunRecord(
         None if content["problem"] is None else _parts("problem", content["problem"]),
         None if content["options"] is None else _parts("options", content["options"]),
-        asked,
+        question,
         tuple(versions),
         checkpoints,
     )

@@ -396,8 +396,8 @@ class Solution(NotebookView, Result):
         `starts_to_dataframe` has one line per start.
         """
         of = self.measurement.of.name
-        asked = [met.name for met in self.measurement.requirements if met.threshold is not None]
-        slacks, multipliers = ([f"{kind} of {name}" for name in asked] for kind in ("slack", "multiplier"))
+        required = [met.name for met in self.measurement.requirements if met.threshold is not None]
+        slacks, multipliers = ([f"{kind} of {name}" for name in required] for kind in ("slack", "multiplier"))
         lines = [
             {
                 "iteration": step.iteration,

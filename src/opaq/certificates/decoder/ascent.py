@@ -47,18 +47,20 @@ class Penalties:
 
     @classmethod
     def of(cls, decisions: Decisions) -> Penalties:
-        """For all pairs of a problem."""
+        """Tabulate E(o | x) for all (pair, action) of a problem."""
         moves = decisions.moves
         owner, choice = expand_rows(moves.choice_start, moves.pair_state.astype(np.int64))
         return cls(choice, moves.pair_chance[owner], int(moves.branch_start.size - 1))
 
     def centre(self, table: FloatArray) -> FloatArray:
-        """nu - its mean over observations: [time, (pair, action)]."""
+        """Return nu(x, a, o) - sum_o' E(o' | x) nu(x, a, o') / sum_o' E(o' | x). table: nu [time, (pair, action)]."""
         mean = self._sum_observations(self.chance * table) / self._sum_observations(self.chance[None, :])
         return table - mean
 
     def slope(self, flow: Flow, average: Flow) -> FloatArray:
-        """P(x, a, o) / (E(o | x) P(x, a)) - 1 of a flow, relative to how often the average acts so.
+        """Return P(x, a, o) / (E(o | x) P(x, a)) - 1 of a flow, relative to how often the average acts so.
+
+            (P(x, a, o) / E(o | x) - P(x, a)) / (P(x, a) of the average + 1e-9),   [time, (pair, action)].
 
         Divided by E(o | x) first: its products with small numbers may be 0 where it is not.
         """
@@ -67,16 +69,19 @@ class Penalties:
         )
 
     def violation(self, flow: Flow) -> float:
-        """How far actions depend on observations: the sum of |P(x, a, o) - E(o | x) P(x, a)|."""
+        """Return how far actions depend on observations: the sum of |P(x, a, o) - E(o | x) P(x, a)|."""
         return float(np.abs(flow.used - self.chance * self._sum_observations(flow.used)).sum())
 
     @property
     def matter(self) -> bool:
-        """Whether any state shows several observations; otherwise all penalties are 0."""
+        """Return whether any state shows several observations; otherwise all penalties are 0."""
         return bool((self.chance < 1.0).any())
 
     def _sum_observations(self, table: FloatArray) -> FloatArray:
-        """Over the observations of every choice, written back to each."""
+        """Return the sums over the observations of every choice, written back to each.
+
+        table: [time, (pair, action)].
+        """
         sums = [np.bincount(self.menu_choice, weights=row, minlength=self.num_choices) for row in table]
         return np.array(sums, dtype=np.float64)[:, self.menu_choice]
 
@@ -120,9 +125,10 @@ class Ascent:
         scales: FloatArray,
         penalties: Penalties | None = None,
     ) -> Ascent:
-        """From the sweeper's policy.
+        """Begin at the sweeper's policy.
 
-        scales: [requirement] how far payoffs can move. penalties: if agents do not see the observations.
+        multipliers: [requirement], at least 0. scales: [requirement] how far payoffs can move.
+        penalties: given if agents do not see the observations.
         """
         flow = sweeper.flow()
         table = None if penalties is None else np.zeros_like(flow.used)
@@ -156,7 +162,7 @@ class Ascent:
         self.mean = costs if self.mean is None else self.mean.mix(costs, 3.0 / (self.rounds + 3.0))
 
     def _bound_average(self) -> Proof:
-        """The bound of the average costs: costs that are valid for f form a convex set, and the bound is convex.
+        """Return the bound of the average costs: costs that are valid for f form a convex set, and the bound is convex.
 
         Averaging rounds every cost by at most 4 u times the largest one in every round. The average of penalties is
         centred anew.
@@ -169,7 +175,13 @@ class Ascent:
         return Proof(bound + 4.0 * UNIT * (self.rounds + 1) * self.most_cost, costs.multipliers)
 
     def _pull(self, ahead: Flow, theta: float, length: float) -> None:
-        """The step of the multipliers and penalties, judged by an extrapolated flow."""
+        """Move the multipliers and penalties, judged by an extrapolated flow.
+
+            multipliers <- max(0, multipliers + length theta (thresholds - payoffs) / scales^2),
+            nu <- nu - 2 length theta / (T + 1) slope, centred.
+
+        ahead: the flow 2 z - z before. theta: the weight of the round. length: of the dual step.
+        """
         missing = self.sweeper.decisions.thresholds - ahead.payoffs
         self.multipliers = np.maximum(0.0, self.multipliers + length * theta * missing / self.scales**2)
         if self.penalties is not None and self.table is not None:
@@ -179,7 +191,7 @@ class Ascent:
 
     @property
     def reached(self) -> float:
-        """What the average policy reaches on this machine, -inf while it is far from those that are bounded.
+        """Return what the average policy reaches on this machine, -inf while it is far from those that are bounded.
 
         That is its Lagrangian: where it misses thresholds or acts on observations by a little, what that is worth at
         the current multipliers and penalties is taken off. It says when to end a search; no bound depends on it.
@@ -198,6 +210,6 @@ class Ascent:
 
 
 def _round_bound_up(decisions: Decisions, costs: Costs, value: float) -> float:
-    """The bound that a value of the dynamic program proves: value - multipliers . thresholds, rounded up."""
+    """Return the bound that a value of the dynamic program proves: value - multipliers . thresholds, rounded up."""
     spent = float(costs.multipliers @ decisions.thresholds)
     return value - spent + slack(decisions, costs.cells, costs.multipliers, costs.penalty)

@@ -3,6 +3,17 @@
 An *entry* is (x, node) at one time: the state and the last observation (a pair) and what the machine remembers. Every
 node knows its last observation. Once the secret is settled in all states of a node, what the machine remembers no
 longer matters: all such nodes with the same last observation are one.
+
+Comes in: the decisions of a process and a machine. Goes out: `Layers`, flat arrays of everything that any policy
+reaches, and the compiled steps over one of them:
+
+- `forward` and `last_use` push the masses P(x_t, node_t) of a policy on entries one time on,
+- `improve` and `maximise` take one backward step of the dynamic program
+
+      V_t(x, m) = max over a of paid_t(x, a) + penalty_t(x, a, o) + sum_x',o' P(x' | x, a) E(o' | x') V_t+1(x', m'),
+
+  m' the machine's node after o'. V_T adds the cost of the cell (node, secret value); sum of start x V_0 is what no
+  policy exceeds, whether it sees the observations or not.
 """
 
 from __future__ import annotations
@@ -53,7 +64,7 @@ class Layers:
 
     @property
     def num_entries(self) -> int:
-        """Of all times together."""
+        """Return the number of entries of all times together."""
         return sum(int(layer.pair.size) for layer in self.layers)
 
 
@@ -70,7 +81,10 @@ class _Nodes(NamedTuple):
 def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: int, stop: Stop) -> Layers:
     """Build the layers of everything that is reachable under some policy.
 
-    memory: bytes that may be used. Raises BudgetError when they do not do, StoppedError when `stop` is requested.
+    decisions: states, actions and emissions. machine: what the decoder remembers of the observations.
+    memory: bytes that may be used, the tables of a search included. Raises BudgetError when they do not do,
+        StoppedError
+    when `stop` is requested.
     """
     table = 8 * _COPIES * (decisions.process.horizon + 1) * int(decisions.moves.menu_start[-1])
     builder = _LayerBuilder(decisions, machine, memory, stop, used=table)
@@ -98,7 +112,11 @@ def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: i
 
 @dataclass(slots=True)
 class _LayerBuilder:
-    """Puts levels together, one after the other, within a budget of memory."""
+    """Puts levels together, one after the other, within a budget of memory.
+
+    A *case* is (node, next state, observation that it emits): the machine steps once per case, and cases that come to
+    the same code, observation and state are one entry of the next level.
+    """
 
     decisions: Decisions
     machine: ObservationMachine
@@ -107,14 +125,17 @@ class _LayerBuilder:
     used: int = 0
 
     def first(self) -> tuple[_Nodes, IntArray]:
-        """The level after the first observation, and the entry of every (start state, observation)."""
+        """Return the level after the first observation, and [(start state, observation)] -> its entry."""
         moves = self.decisions.moves
         _, pair = expand_rows(moves.pair_start, self.decisions.start_state)
         observation = self.decisions.process.emission.columns[pair]
         return self._nodes(self.machine.begin(observation), observation, np.zeros(pair.size, dtype=bool), pair)
 
     def layer(self, time: int, nodes: _Nodes) -> tuple[Layer, _Nodes]:
-        """The level of some nodes, and the nodes after it."""
+        """Return the level of some nodes, and the nodes after it.
+
+        time: of the level. nodes: its nodes, with their entries. Raises BudgetError or StoppedError as `build_layers`.
+        """
         self.stop.check()
         moves, process = self.decisions.moves, self.decisions.process
         next_node, next_state = self._ahead(nodes)
@@ -139,17 +160,23 @@ class _LayerBuilder:
         return layer, after
 
     def check(self, cases: int) -> None:
-        """Refuse what does not fit before memory is taken for it."""
+        """Refuse what does not fit before memory is taken for it.
+
+        cases: how many (node, next state, observation) are about to be sorted. Raises BudgetError.
+        """
         if cases > _MOST_CASES or self.used + cases * _BYTES_A_CASE > self.memory:
             raise BudgetError(f"the machine '{self.machine.name}' needs more than the {self.memory:,} bytes it may use")
 
     def menus(self, pair: IntArray) -> IntArray:
-        """Where the actions of every entry begin."""
+        """Return [entry + 1]: where the actions of every entry begin. pair: [entry]."""
         counts = np.diff(self.decisions.moves.menu_start)[pair]
         return np.concatenate(([0], np.cumsum(counts)))
 
     def cells(self, nodes: _Nodes) -> tuple[IntArray, IntArray, IntArray]:
-        """The secret values that occur per node: (cell of every entry, where a node's cells begin, their values)."""
+        """Return the secret values that occur per node of the last level.
+
+        Three arrays: [entry] -> cell, [node + 1] where a node's cells begin, [cell] -> secret value.
+        """
         process = self.decisions.process
         node = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
         secret = process.secret[self.decisions.moves.pair_state[nodes.pair]]
@@ -158,7 +185,7 @@ class _LayerBuilder:
         return cell.reshape(-1), np.concatenate(([0], np.cumsum(counts))), cells % process.num_secrets
 
     def _ahead(self, nodes: _Nodes) -> tuple[IntArray, IntArray]:
-        """(node, state that may come next), ascending."""
+        """Return [next] node and [next] state: every (node, state that may come next), ascending."""
         process = self.decisions.process
         node = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
         state = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
@@ -170,7 +197,13 @@ class _LayerBuilder:
     def _nodes(
         self, codes: IntArray, observation: IntArray, settled: BoolArray, pair: IntArray
     ) -> tuple[_Nodes, IntArray]:
-        """The distinct nodes and entries among some cases, and the entry of every case."""
+        """Return the distinct nodes and entries among some cases, and the entry of every case.
+
+        codes: [case, part] of the machine. observation: [case]. settled: [case], whether the secret was settled before.
+        pair: [case], the state and its observation. A node is settled where it was, or where all its states settle the
+            secret
+        to one value; its code is then 0, so that all settled nodes with the same observation are one.
+        """
         codes = np.where(settled[:, None], 0, codes)
         node, _ = self._number(codes, observation, settled)
         self.stop.check()
@@ -185,7 +218,10 @@ class _LayerBuilder:
         return chosen, entry.reshape(-1)
 
     def _number(self, codes: IntArray, observation: IntArray, settled: BoolArray) -> tuple[IntArray, IntArray]:
-        """The number of every case among the distinct (code, observation, settled), and an example of each."""
+        """Return [case] its number among the distinct (code, observation, settled), and [number] an example of each.
+
+        codes: [case, part]. observation, settled: [case].
+        """
         key = observation * 2 + settled
         for part in codes.T:
             distinct, number = np.unique(part, return_inverse=True)
@@ -194,7 +230,7 @@ class _LayerBuilder:
         return number.reshape(-1), example
 
     def _settles(self, node: IntArray, pair: IntArray) -> BoolArray:
-        """[node]: whether all its states settle the secret to one value."""
+        """Return [node]: whether all its states settle the secret to one value. node, pair: [case]."""
         value = self.decisions.process.settled[self.decisions.moves.pair_state[pair]]
         order = np.argsort(node, kind="stable")
         heads = np.concatenate(([0], np.cumsum(np.bincount(node))[:-1]))
@@ -210,8 +246,13 @@ _LEAST = 1e-100  # probabilities of actions do not fall below: an action that is
 def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
     """Add to the masses of the next layer's entries, and to how often every (pair, action) is used.
 
-    nodes: (first, end) of those to deal with. mass: [entry]. policy: [(entry, action)]. ahead: [state], zeros before
-    and after. Returns False when asked to stop.
+        used(x, o, a) += m(x, n) policy(a | x, n),
+        m'(x', n') += sum over (x, a) of m(x, n) policy(a | x, n) P(x' | x, a) E(o' | x'),   n' = node after (n, o').
+
+    nodes: (first, end) of those to deal with. mass: [entry]. policy: [(entry, action)]. masses_after: [entry of the
+        next
+    layer], added to. used: [(pair, action)], added to. ahead: [state], zeros before and after. Returns False when asked
+    to stop.
     """
     for node in range(nodes[0], nodes[1]):
         if stop[0] != 0:
@@ -239,7 +280,10 @@ def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
 
 @njit(cache=True, nogil=True)
 def last_use(layer, moves, mass, policy, used):
-    """Add to how often every (pair, action) is used at the last time."""
+    """Add to how often every (pair, action) is used at the last time: used(x, o, a) += m(x, n) policy(a | x, n).
+
+    mass: [entry]. policy: [(entry, action)]. used: [(pair, action)].
+    """
     for entry in range(layer.pair.size):
         first, menu = layer.menu_start[entry], moves.menu_start[layer.pair[entry]]
         for action in range(layer.menu_start[entry + 1] - first):
@@ -248,7 +292,7 @@ def last_use(layer, moves, mass, policy, used):
 
 @njit(cache=True, nogil=True, inline="always")
 def _expected_value(layer, moves, index, values):
-    """What a next state is worth, on average over what it emits."""
+    """Return sum over o of E(o | x') values(x', node after o) of one next state x', by its index in the layer."""
     first = layer.child_start[index]
     emitted = moves.pair_start[layer.next_state[index]]
     total = 0.0
@@ -264,6 +308,10 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
     policy <- policy exp(step Q) / normaliser, soft = log(normaliser) / step, where Q is what an action pays plus the
     expected soft value after it (the proximal step in the relative entropy of whole runs); hard = max over actions of
     the same with hard values. In the last layer nothing follows and soft, hard hold what the end is worth.
+
+    nodes: (first, end). paid: [choice]. penalty: [(pair, action)]. soft_after, hard_after: [entry of the next layer].
+    policy: [(entry, action)], updated in place; no probability falls below 1e-100. step: 1 / bits. soft, hard: [entry],
+    added to. ahead: three rows [state] of work space. Returns False when asked to stop.
     """
     soft_ahead, hard_ahead = ahead[0], ahead[1]
     wish = ahead[2]
@@ -311,7 +359,8 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
 def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
     """Take one backward step of dynamic programming: add the largest value over actions to what `values` hold.
 
-    values[entry] += max over actions of paid + penalty + expected value after it. Returns False when asked to stop.
+    values[entry] += max over actions of paid + penalty + expected value after it. paid: [choice]. penalty: [(pair,
+    action)]. after: [entry of the next layer]. ahead: [state] of work space. Returns False when asked to stop.
     """
     follows = layer.child.size > 0
     for node in range(layer.node_start.size - 1):

@@ -1,8 +1,14 @@
 """Forward and backward sweeps over layers: a policy on entries, what it does, and how it improves.
 
-A forward sweep gives the masses of cells, the payoffs and how often every action is used, all linear in the
-distribution of runs. A backward sweep maximises costs of cells + multipliers x payoffs + penalties over all policies:
-its value is what a bound is made of.
+A forward sweep gives the masses of cells q(node, z) = P(node_T, Z = z), the payoffs and how often every action is used,
+all linear in the distribution of runs. A backward sweep maximises
+
+    sum over cells of cost x q  +  sum_i multiplier_i V_i  +  penalties
+
+over all policies that see state and machine. Where the costs satisfy f(q) <= costs . q for every q, its value less
+multipliers . thresholds exceeds f of every policy that meets the thresholds: this is what a bound is made of. Costs of
+a decoder r are -log2 r(z | node) for opacity; which costs are chosen decides how tight the bound is, never whether it
+holds.
 """
 
 from __future__ import annotations
@@ -35,7 +41,10 @@ class Flow(NamedTuple):
     used: FloatArray  # [time, (pair, action)]: how often every action is taken
 
     def mix(self, other: Flow, weight: float) -> Flow:
-        """Return (1 - weight) x this + weight x other."""
+        """Return (1 - weight) x this + weight x other: the flow of the mixture of the two distributions of runs.
+
+        weight: beyond 1 it extrapolates, which gives a flow in the sense of its equations alone.
+        """
         return Flow(*(one + weight * (two - one) for one, two in zip(self, other, strict=True)))
 
 
@@ -47,7 +56,11 @@ class Costs(NamedTuple):
     penalty: FloatArray | None = None  # [time, (pair, action)]
 
     def mix(self, other: Costs, weight: float) -> Costs:
-        """Return (1 - weight) x this + weight x other."""
+        """Return (1 - weight) x this + weight x other; without penalties where one of the two has none.
+
+        Costs that are valid for a concave f form a convex set, so that mixtures with a weight in [0, 1] prove bounds
+        too.
+        """
         cells = self.cells + weight * (other.cells - self.cells)
         multipliers = self.multipliers + weight * (other.multipliers - self.multipliers)
         if self.penalty is None or other.penalty is None:
@@ -71,7 +84,10 @@ class Sweeper:
 
     @classmethod
     def of(cls, decisions: Decisions, layers: Layers, stop: Stop) -> Sweeper:
-        """Prepare sweeps with the uniform policy. Raises StoppedError when `stop` is requested meanwhile."""
+        """Prepare sweeps with the uniform policy. Raises StoppedError when `stop` is requested meanwhile.
+
+        decisions: states, actions, payoffs. layers: built of them for one machine.
+        """
         moves = decisions.moves
         owner, pair = expand_rows(moves.pair_start, decisions.start_state)
         cells = Cells.of(layers.cell_start, layers.cell_secret, layers.settled)
@@ -85,11 +101,16 @@ class Sweeper:
 
     @property
     def horizon(self) -> int:
-        """The last time."""
+        """Return the last time, T."""
         return len(self.layers.layers) - 1
 
     def follow(self, used: FloatArray, *, uniform_share: float) -> None:
-        """Start from a policy by time, state and last observation: shares of use, mixed with the uniform policy."""
+        """Start from a policy by time, state and last observation, as another machine's search came to it.
+
+        used: [time, (pair, action)], how often actions are taken: their shares are the policy of all entries of the
+            pair.
+        uniform_share: how much of the uniform policy is mixed in.
+        """
         menu_start = self.decisions.moves.menu_start
         for time, layer in enumerate(self.layers.layers):
             owner, menu = expand_rows(menu_start, layer.pair.astype(np.int64))
@@ -100,17 +121,23 @@ class Sweeper:
             )
 
     def soften(self, uniform_share: float) -> None:
-        """Mix the policy with the uniform one: actions that became rare can come back soon."""
+        """Mix the policy with the uniform one: actions that became rare can come back soon.
+
+        uniform_share: how much of the uniform policy is mixed in.
+        """
         for time, policy in enumerate(self.policy):
             self.policy[time] = (1.0 - uniform_share) * policy + uniform_share * self.policy_uniform(time)
 
     def policy_uniform(self, time: int) -> FloatArray:
-        """All actions of an entry alike. Raises StoppedError when the stop is requested."""
+        """Return [(entry, action)]: all actions of an entry alike. Raises StoppedError when the stop is requested."""
         self.stop.check()
         return _uniform(np.diff(self.layers.layers[time].menu_start))
 
     def flow(self) -> Flow:
-        """Follow the policy forwards. Raises StoppedError when the stop is requested meanwhile."""
+        """Follow the policy forwards and return masses, payoffs and use.
+
+        One call of `layers.forward` per time. Raises StoppedError when the stop is requested meanwhile.
+        """
         moves = self.decisions.moves
         layers = self.layers.layers
         mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
@@ -124,9 +151,13 @@ class Sweeper:
     def improve(self, costs: Costs, step: float) -> float:
         """Take one mirror step of the policy, and return the largest value that any policy reaches with these costs.
 
-        The step maximises value - KL(runs of the new policy | runs of the old one) / step, which one sweep does.
+        The step maximises value - KL(runs of the new policy | runs of the old one) / step, which one sweep does:
 
-        Raises StoppedError when the stop is requested meanwhile: the policy is then half improved.
+            pi(a | x, n) <- pi(a | x, n) exp(step Q(x, n, a)) / normaliser,   soft(x, n) = log(normaliser) / step.
+
+        costs: of cells, requirements and uses. step: how far the policy moves. The value returned is before the
+            thresholds
+        are subtracted. Raises StoppedError when the stop is requested meanwhile: the policy is then half improved.
         """
         soft = self._end(costs)
         hard, soft_after, hard_after = soft.copy(), soft[:0], soft[:0]
@@ -139,7 +170,10 @@ class Sweeper:
         return float(self.root_weight @ hard_after[self.layers.root])
 
     def largest(self, costs: Costs) -> float:
-        """Return the largest value that any policy reaches with these costs. Raises StoppedError like `improve`."""
+        """Return the largest value that any policy reaches with these costs, by dynamic programming; the policy stays.
+
+        Raises StoppedError when the stop is requested meanwhile.
+        """
         values = self._end(costs)
         after = values[:0]
         for time in range(self.horizon, -1, -1):
@@ -155,7 +189,10 @@ class Sweeper:
         return float(self.root_weight @ after[self.layers.root])
 
     def _improve(self, time: int, costs: Costs, step: float, *, after: _Values, values: _Values) -> None:
-        """One time of `improve`: (soft, hard) values after it and at it."""
+        """Do one time of `improve`.
+
+        after: (soft, hard) values [entry] of the next time. values: those of this time, which are added to.
+        """
         layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
         paid, penalty = self._paid(costs, time)
         policy = self.policy[time]
@@ -169,7 +206,7 @@ class Sweeper:
         self._share(layer, improve)
 
     def _push(self, time: int, mass: FloatArray, used: FloatArray) -> FloatArray:
-        """The masses one time later; every thread adds up its own."""
+        """Return [entry] the masses one time later and add to the use [(pair, action)]; threads sum apart."""
         layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
         size, ahead = self.layers.layers[time + 1].pair.size, np.zeros(self.buffer.shape[::2])
         after, uses = np.zeros((_THREADS, size)), np.zeros((_THREADS, used.size))
@@ -190,19 +227,22 @@ class Sweeper:
             self.stop.check()
 
     def _end(self, costs: Costs) -> FloatArray:
-        """What the last entries are worth: the cost of their cell and what the last state pays."""
+        """Return [entry of the last layer]: the cost of its cell and what its state pays in the end."""
         final = self.decisions.final(costs.multipliers)
         state = self.decisions.moves.pair_state[self.layers.layers[-1].pair]
         return np.asarray(costs.cells[self.layers.cell] + final[state])
 
     def _paid(self, costs: Costs, time: int) -> tuple[FloatArray, FloatArray]:
-        """What choices pay at a time, and penalties."""
+        """Return [choice] what choices pay at a time, by the multipliers, and [(pair, action)] the penalties."""
         nothing = np.zeros(int(self.decisions.moves.menu_start[-1]))
         penalty = nothing if costs.penalty is None else costs.penalty[time]
         return self.decisions.paid(costs.multipliers, time), penalty
 
     def _payoffs(self, mass: FloatArray, used: FloatArray) -> FloatArray:
-        """The value of every requirement."""
+        """Return [requirement]: V_i = sum over t of discount_i^t reward_i . used_t, and what the end and the tail pay.
+
+        mass: [entry of the last layer]. used: [time, (pair, action)].
+        """
         decisions = self.decisions
         if not decisions.names:
             return np.zeros(0)
@@ -214,7 +254,7 @@ class Sweeper:
 
 
 def _parts(layer: Layer) -> list[tuple[int, int]]:
-    """Nodes for each thread: all for one where the layer is small."""
+    """Return (first, end) nodes for each thread, of about as many entries; all for one where the layer is small."""
     num_nodes, num_entries = layer.node_start.size - 1, layer.pair.size
     if num_entries < _WORTH_A_THREAD:
         return [(0, num_nodes)]
@@ -224,8 +264,10 @@ def _parts(layer: Layer) -> list[tuple[int, int]]:
 
 
 def _sums(index: IntArray, weights: FloatArray, size: int) -> FloatArray:
+    """Return [index]: the sums of the weights that have each index below `size`."""
     return np.bincount(index, weights=weights, minlength=size).astype(np.float64)
 
 
 def _uniform(counts: IntArray) -> FloatArray:
+    """Return 1 / count, repeated `count` times, for every count."""
     return np.repeat(1.0 / counts, counts)

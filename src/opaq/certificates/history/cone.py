@@ -1,4 +1,14 @@
-"""The history program as a convex program for cvxpy and Clarabel: a source of candidates, not of proofs."""
+"""The history program as a convex program for cvxpy and Clarabel: a source of candidates, not of proofs.
+
+    maximise f(q) over w >= 0   subject to
+    sum_a w(h, a) - sum over (h', a') of w(h', a') P(h | h', a') = start(h)   at every history h,
+    q(y, z) = sum over leaves h with secret z of P(y | h) sum_a w(h, a),      rewards . w >= thresholds.
+
+w(h, a) is the probability that history h occurs and a is chosen there. f is written in exponential cones (entropy) or
+linear ones (guess error) by the uncertainty itself. Comes in: a `HistoryProblem`. Goes out: the solver's weights, its
+slopes of f by the masses and its multipliers, all with the solver's own errors: `weights` turns the first into a policy
+that is evaluated exactly, and the others into a bound that holds whatever numbers were returned.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +80,7 @@ def solve_cone(
         flow: out(h) - sum over (h', a') of w(h', a') P(h | h', a') = start(h) at every node h,
         masses = likelihood x (weights at the leaves), rewards . w >= thresholds.
 
+    attempt: units and settings of the solver.
     allowed: [choice] choices that may have weight. wanted: [requirement] those that are put to the solver.
     seconds: for the solver, None for no limit. stop: polled between its iterations.
     """
@@ -79,9 +90,18 @@ def solve_cone(
 
 
 class _Program:
-    """The program in cvxpy's terms, in units that make its numbers of similar size."""
+    """The program in cvxpy's terms, in units that make its numbers of similar size.
+
+    With unit u of a choice, v of a node and g of a group, the solver sees w / u, rows of the flow divided by v and
+    masses divided by g. f is positively homogeneous, so that it is taken of the scaled masses and multiplied by g per
+    group.
+    """
 
     def __init__(self, problem: HistoryProblem, scaled: bool, allowed: BoolArray, wanted: BoolArray) -> None:
+        """State the program for the choices that are allowed and the requirements that are wanted.
+
+        scaled: use units (`_units`). allowed: [choice]. wanted: [requirement].
+        """
         import cvxpy
 
         self._problem, self._allowed, self._wanted = problem, allowed, wanted
@@ -98,7 +118,10 @@ class _Program:
         self._program = cvxpy.Problem(cvxpy.Maximize(value), constraints)
 
     def _requirements(self, kept: Any) -> tuple[FloatArray, list[Any]]:
-        """The requirements that are stated, each in units of its largest coefficient."""
+        """Return [wanted] the largest coefficient of each requirement, and the requirements in units of it.
+
+        kept: the choices that are allowed, ascending.
+        """
         rewards = (self._problem.tree.rewards[kept] * self._unit[kept, None])[:, self._wanted].T
         largest = np.abs(rewards).max(axis=1, initial=0.0)
         scale = np.where(largest > 0.0, largest, 1.0)
@@ -108,7 +131,10 @@ class _Program:
         return scale, [(rewards / scale[:, None]) @ self._weights >= thresholds / scale]
 
     def solve(self, settings: dict[str, Any], stop: Stop) -> ConeAnswer | None:
-        """Run the solver once; its warnings are not the user's."""
+        """Run the solver once and return its numbers; None where it fails or returns no finite weights.
+
+        settings: of Clarabel. Its warnings are not the user's, and are dropped.
+        """
         import cvxpy
 
         with warnings.catch_warnings():
@@ -123,6 +149,11 @@ class _Program:
         return self._answer()
 
     def _answer(self) -> ConeAnswer:
+        """Return the solver's numbers in the units of the problem.
+
+        Weights are multiplied by u, masses by g; slopes are divided by g, multipliers by the scale of their
+        requirement.
+        """
         problem, kept = self._problem, np.flatnonzero(self._allowed)
         weights = np.zeros(problem.tree.num_choices)
         weights[kept] = self._weights.value * self._unit[kept]
@@ -136,7 +167,9 @@ class _Program:
 
 
 def _run(data: dict[str, Any], settings: dict[str, Any], stop: Stop) -> SimpleNamespace:
-    """Clarabel on cvxpy's data until it ends by itself or is asked to stop; its last numbers in any case.
+    """Run Clarabel on cvxpy's data until it ends by itself or is asked to stop; return its last numbers in any case.
+
+    data: cvxpy's c, A, b and dimensions of the cones: minimise c . x with b - A x in the cones. settings: by name.
 
     cvxpy drops the numbers of a run that failed. They are candidates like any others, so such a run is presented as
     one that ran out of time.
@@ -159,13 +192,16 @@ def _run(data: dict[str, Any], settings: dict[str, Any], stop: Stop) -> SimpleNa
 
 
 def _stop_requested(stop: Stop) -> bool:
-    """Whether to stop; other threads, which may be the ones that ask, get a turn first."""
+    """Return whether to stop; other threads, which may be the ones that ask, get a turn first."""
     sleep(1e-4)
     return stop.requested
 
 
 def _units(problem: HistoryProblem, scaled: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """[choice], [node], [group]: what the uniform policy gives each, or 1."""
+    """Return [choice], [node], [group]: what the uniform policy gives each, at least 1e-30.
+
+    1 where nothing is scaled.
+    """
     tree, cells = problem.tree, problem.cells
     if not scaled:
         return np.ones(tree.num_choices), np.ones(tree.num_nodes), np.ones(cells.num_groups)
@@ -177,7 +213,10 @@ def _units(problem: HistoryProblem, scaled: bool) -> tuple[FloatArray, FloatArra
 
 
 def _flow(problem: HistoryProblem, unit: FloatArray, node_unit: FloatArray, kept: Any) -> tuple[Any, FloatArray]:
-    """Sparse [node, choice] and [node]: what flows out less what flows in, and the start."""
+    """Return sparse [node, choice] what flows out less what flows in, and [node] the start, both in units.
+
+    unit: [choice]. node_unit: [node]. kept: the choices that are allowed, which are the columns.
+    """
     from scipy.sparse import csr_array, diags_array
 
     tree = problem.tree
@@ -188,7 +227,10 @@ def _flow(problem: HistoryProblem, unit: FloatArray, node_unit: FloatArray, kept
 
 
 def _joint(problem: HistoryProblem, unit: FloatArray, group_unit: FloatArray) -> Any:
-    """Sparse [cell, choice]: P(y, z) per unit of weight."""
+    """Return sparse [cell, choice]: P(y, z) per unit of weight of a choice at a leaf. unit: [choice].
+
+    group_unit: [group].
+    """
     from scipy.sparse import csr_array, diags_array
 
     tree = problem.tree

@@ -24,13 +24,17 @@ _Successors = frozenset[tuple[int, int]]  # (model state, node of the next time)
 def extract_policy(product: Product, moves: HistoryChoices, tree: HistoryTree, policy: FloatArray) -> Policy | None:
     """Return a policy over a tree in the user's names; None where its table would be too large.
 
-    product: compiled for policies that look at the state. policy: [choice], probabilities at every node of the tree.
+    product: compiled for policies that look at the state. moves: the distinct choices of its states.
+    policy: [choice], probabilities at every node of the tree.
     """
     return _by_last_states(product, tree, policy) or _by_memory(product, moves, tree, policy)
 
 
 def _by_last_states(product: Product, tree: HistoryTree, policy: FloatArray) -> Policy | None:
-    """One row per sequence of states; None where the states do not tell the node, or there are too many."""
+    """Return one row per sequence of states; None where the states do not tell the node, or there are too many.
+
+    policy: [choice], probabilities at every node.
+    """
     length = tree.times[-1] + 1
     if (len(product.problem.mdp.states) + 1) ** length > _LARGEST_CODE:
         return None
@@ -46,7 +50,7 @@ def _by_last_states(product: Product, tree: HistoryTree, policy: FloatArray) -> 
 
 
 def _state_histories(product: Product, tree: HistoryTree) -> dict[tuple[int, ...], int] | None:
-    """Every sequence of states that can occur and its node; None where one has several or there are too many."""
+    """Return every sequence of states that can occur and its node; None where one has several or there are too many."""
     state_of = product.state_of[tree.state].tolist()
     newest: dict[tuple[int, ...], int] = {(state_of[node],): node for node in range(int(tree.level[1]))}
     if len(newest) < int(tree.level[1]):
@@ -67,7 +71,7 @@ def _state_histories(product: Product, tree: HistoryTree) -> dict[tuple[int, ...
 
 
 def _nodes_after(tree: HistoryTree, time: int, node: int, choice: int | None = None) -> list[int]:
-    """The nodes that the choices of a node (or one of them) lead to."""
+    """Return the nodes that the choices of a node lead to. choice: only this one of them, by its number in the tree."""
     offset, step = tree.choices_at(time).start, tree.steps[time]
     first, end = (tree.choice_start[node], tree.choice_start[node + 1]) if choice is None else (choice, choice + 1)
     columns = step.indices[step.indptr[first - offset] : step.indptr[end - offset]]
@@ -75,12 +79,16 @@ def _nodes_after(tree: HistoryTree, time: int, node: int, choice: int | None = N
 
 
 def _row(product: Product, tree: HistoryTree, policy: FloatArray, node: int) -> dict[str, float]:
+    """Return action -> probability at a node. Actions for which another one stands are left out."""
     choices = range(int(tree.choice_start[node]), int(tree.choice_start[node + 1]))
     return {product.actions[product.slot_action[tree.slot[choice]]]: float(policy[choice]) for choice in choices}
 
 
 def _by_memory(product: Product, moves: HistoryChoices, tree: HistoryTree, policy: FloatArray) -> Policy | None:
-    """Rows by state and the node of a machine that remembers from where, and by what, the state was reached."""
+    """Return rows by state and the node of a machine that remembers from where, and by what, the state was reached.
+
+    None where the machine's table would have too many entries.
+    """
     mdp = product.problem.mdp
     nodes, updates = _memory_nodes(product, moves, tree)
     if len(nodes) * mdp.num_states * len(mdp.actions) > _LARGEST_UPDATES:
@@ -96,7 +104,10 @@ def _by_memory(product: Product, moves: HistoryChoices, tree: HistoryTree, polic
 
 
 def _machine(names: tuple[str, ...], updates: list[tuple[int, int, int, int]], shape: tuple[int, int, int]) -> Memory:
-    """The machine that starts in node 0 and moves as `updates` says; elsewhere, never reached, it stays."""
+    """Return the machine that starts in node 0 and moves as `updates` says; elsewhere, never reached, it stays.
+
+    updates: (node, state, action, next node). shape: the numbers of nodes, states and actions.
+    """
     update_of = np.broadcast_to(np.arange(shape[0])[:, None, None], shape).copy()
     for index, state, action, after in updates:
         update_of[index, state, action] = after
@@ -107,7 +118,7 @@ def _machine(names: tuple[str, ...], updates: list[tuple[int, int, int, int]], s
 def _memory_nodes(
     product: Product, moves: HistoryChoices, tree: HistoryTree
 ) -> tuple[list[_Successors], list[tuple[int, int, int, int]]]:
-    """What each memory node stands for, and its updates: (memory node, state, action, next memory node).
+    """Return what each memory node stands for, and its updates: (memory node, state, action, next memory node).
 
     A memory node is the set of tree nodes that one choice at one tree node may lead to, told apart by their states.
     """
@@ -130,7 +141,7 @@ def _memory_nodes(
 
 
 def _actions(product: Product, moves: HistoryChoices, tree: HistoryTree, node: int) -> list[tuple[int, int]]:
-    """Every enabled action of a node before the last time, with the tree's choice that stands for it."""
+    """Return every enabled action of a node before the last time, with the tree's choice that stands for it."""
     state = int(tree.state[node])
     kept: IntArray = moves.before[state]
     row = product.process.row[state]

@@ -4,6 +4,13 @@ Policies see the states and not the observations, so an observation sequence has
 P(y | x_0..x_T) = prod_t E(y_t | x_t). Two histories that end in the same product state and whose states showed the
 same at every time (equal emission rows) have the same future and the same likelihoods: they are one node here, and its
 weight is the sum of theirs. What they showed is the node's word, a sequence of emission classes.
+
+Merging loses nothing: f(q) and the returns depend on the sums alone, and any weights of merged nodes are those of some
+policy over the histories. At the end, observation sequences whose likelihoods P(y | leaf) are proportional tell the
+observer the same; f is positively homogeneous, so that they are added too.
+
+Comes in: a process compiled for policies that look at the state, and its requirements. Goes out: a `HistoryTree`, and
+the sparse table of P(y | leaf) by which the masses q(y, z) are linear in the weights.
 """
 
 from __future__ import annotations
@@ -40,7 +47,12 @@ class HistoryChoices:
 
     @classmethod
     def of(cls, process: HiddenProcess, requirements: tuple[Payoff, ...]) -> HistoryChoices:
-        """Of a process compiled for policies that look at the state."""
+        """Tabulate the distinct choices of a process compiled for policies that look at the state.
+
+        requirements: the payoffs that have a threshold. Choices of one state are the same before the last time where
+            they lead
+        to the same states with the same probabilities and pay the same, and at the last time where they pay the same.
+        """
         choices = StateActions.of(process)
         paid = _paid(choices, requirements)
         ahead = choices.ahead.tocsr()
@@ -63,18 +75,22 @@ class HistoryChoices:
 
 
 def _paid(choices: StateActions, requirements: tuple[Payoff, ...]) -> FloatArray:
-    """[choice, requirement]"""
+    """Return [choice, requirement]: what a choice pays, not discounted."""
     columns = [choices.paid(payoff) for payoff in requirements]
     return np.column_stack(columns) if columns else np.zeros((choices.slot.size, 0))
 
 
 def _row_bytes(matrix: Any, row: int) -> bytes:
+    """Return the columns and values of one row of a sparse matrix as bytes that are equal where the rows are."""
     entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
     return bytes(matrix.indices[entries].astype(np.int64).tobytes() + matrix.data[entries].tobytes() + b"|")
 
 
 def _first_alike(signatures: list[bytes], bounds: IntArray) -> IntArray:
-    """[choice] -> the first choice of the same state with the same signature."""
+    """Return [choice] -> the first choice of the same state with the same signature.
+
+    signatures: of every choice. bounds: [state + 1], where the choices of a state begin.
+    """
     alike = np.zeros(len(signatures), dtype=np.int64)
     for first, end in pairwise(bounds.tolist()):
         earliest: dict[bytes, int] = {}
@@ -84,12 +100,12 @@ def _first_alike(signatures: list[bytes], bounds: IntArray) -> IntArray:
 
 
 def _distinct(alike: IntArray, bounds: IntArray) -> tuple[IntArray, ...]:
-    """Per state the first choice of every kind."""
+    """Return per state the first choice of every kind. alike: [choice]. bounds: [state + 1]."""
     return tuple(np.unique(alike[first:end]) for first, end in pairwise(bounds))
 
 
 def _emission_classes(emission: SparseRows) -> tuple[IntArray, FloatArray]:
-    """The class of every state, and what each class shows."""
+    """Return [state] -> class, and [class, observation] the probabilities; equal emission rows are one class."""
     keys = [b"|".join(part.tobytes() for part in emission.row(state)) for state in range(emission.num_rows)]
     number = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     of_state = np.array([number[key] for key in keys], dtype=np.int64)
@@ -128,41 +144,47 @@ class HistoryTree:
 
     @property
     def num_nodes(self) -> int:
-        """Merged histories of all times together."""
+        """Return the number of merged histories of all times together."""
         return int(self.state.size)
 
     @property
     def num_choices(self) -> int:
-        """The length of a weight vector."""
+        """Return the length of a weight vector."""
         return int(self.slot.size)
 
     @property
     def leaves(self) -> slice:
-        """The nodes of the last time."""
+        """Return the nodes of the last time."""
         return slice(int(self.level[-2]), int(self.level[-1]))
 
     @property
     def times(self) -> range:
-        """0 .. horizon."""
+        """Return 0 .. horizon."""
         return range(self.level.size - 1)
 
     @property
     def branching(self) -> int:
-        """The most that one choice can lead to, or requirements that one can pay for."""
+        """Return the most nodes that one choice can lead to, or the number of requirements where that is larger.
+
+        It bounds the operations of one term of a sweep, of which rounding errors are made.
+        """
         branches = [int(np.diff(step.indptr).max(initial=0)) for step in self.steps]
         return max(self.thresholds.size, *branches, 1)
 
     def nodes_at(self, time: int) -> slice:
-        """The nodes of one time."""
+        """Return the nodes of one time."""
         return slice(int(self.level[time]), int(self.level[time + 1]))
 
     def choices_at(self, time: int) -> slice:
-        """The choices of one time's nodes."""
+        """Return the choices of one time's nodes."""
         nodes = self.nodes_at(time)
         return slice(int(self.choice_start[nodes.start]), int(self.choice_start[nodes.stop]))
 
     def ahead(self) -> Any:
-        """All steps in one numbering: sparse [choice, node]."""
+        """Return all steps in one numbering: sparse [choice, node] P(h' | h, a).
+
+        Nothing follows the choices of the last time.
+        """
         from scipy.sparse import block_diag, csr_array
 
         first, last = int(self.level[1]), self.choices_at(self.times[-1])
@@ -170,7 +192,7 @@ class HistoryTree:
         return csr_array(block_diag(outer, format="csr"))
 
     def node_of_choice(self) -> IntArray:
-        """[choice] -> node."""
+        """Return [choice] -> node."""
         return np.repeat(np.arange(self.num_nodes), np.diff(self.choice_start))
 
 
@@ -179,8 +201,11 @@ def count_histories(
 ) -> tuple[int, bool]:
     """Return how many nodes the tree has, and whether that is the whole count, without building the tree.
 
-    Words that can end in the same set of states are counted together. The count ends early only where there are too
-    many such sets or histories, and then above `most`. Raises StoppedError when `stop` is requested meanwhile.
+    moves: the distinct choices of every state. most: a count above this need not be complete.
+
+    Words that can end in the same set of states are counted together: a set of k states that n words lead to stands for
+    k n nodes. The count ends early only where there are too many such sets or histories, and then above `most`. Raises
+    StoppedError when `stop` is requested meanwhile.
     """
     successors = [_successors(moves, state) for state in range(process.num_states)]
     begin = np.flatnonzero(start_distribution(process)).tolist()
@@ -202,12 +227,13 @@ def count_histories(
 
 
 def _successors(moves: HistoryChoices, state: int) -> set[int]:
+    """Return the states that some choice of a state may lead to."""
     kept = moves.before[state]
     return set(moves.ahead[kept].indices.tolist()) if kept.size else set()
 
 
 def _by_class(moves: HistoryChoices, states: list[int]) -> list[frozenset[int]]:
-    """The states, those that show the same together."""
+    """Return the states in sets, those that show the same together."""
     parts: dict[int, set[int]] = {}
     for state in states:
         parts.setdefault(int(moves.emission_class[state]), set()).add(state)
@@ -224,6 +250,7 @@ def grow_tree(
 ) -> HistoryTree:
     """Build the tree of all merged histories that some policy reaches.
 
+    moves: the distinct choices of every state. requirements: the payoffs that have a threshold, in their order.
     Raises BudgetError when there are more than `max_histories`, StoppedError when `stop` is requested.
     """
     count, whole = count_histories(process, moves, most=max_histories, stop=stop)
@@ -243,7 +270,11 @@ def grow_tree(
 
 
 class _TreeLevels:
-    """The tree while it grows, one time after the other."""
+    """The tree while it grows, one time after the other.
+
+    Per time it holds the states and words of the nodes, their choices and what these pay, and the sparse step to the
+    next.
+    """
 
     def __init__(self, process: HiddenProcess, moves: HistoryChoices, requirements: tuple[Payoff, ...]) -> None:
         self._process, self._moves, self._requirements = process, moves, requirements
@@ -257,7 +288,10 @@ class _TreeLevels:
         self._blocks = list[Any]()  # per time: sparse [choice of this time, node of the next]
 
     def add_choices(self, time: int) -> None:
-        """The choices of the newest nodes and what they pay."""
+        """Add the choices of the newest nodes and what they pay.
+
+        Discount^time x reward, at the end also the last state's worth.
+        """
         ends = time == self._process.horizon
         states, kept = self._states[-1], self._moves.last if ends else self._moves.before
         counts = np.array([kept[state].size for state in states], dtype=np.int64)
@@ -272,7 +306,7 @@ class _TreeLevels:
         self._rewards.append(rewards)
 
     def grow(self) -> None:
-        """The nodes that the newest choices lead to."""
+        """Add the nodes that the newest choices lead to: one per (word, emission class shown next, state)."""
         from scipy.sparse import csr_array
 
         moves, choices = self._moves, self._choices[-1]
@@ -288,7 +322,7 @@ class _TreeLevels:
         self._classes.append(pairs % num_classes)
 
     def tree(self) -> HistoryTree:
-        """Everything in one numbering."""
+        """Return everything in one numbering, time by time."""
         sizes = [states.size for states in self._states]
         level = np.concatenate(([0], np.cumsum(sizes)))
         thresholds = np.array([float(payoff.threshold or 0.0) for payoff in self._requirements])
@@ -316,6 +350,10 @@ _DIGITS = 13  # of the likelihoods that are compared; merging what differs by le
 def observe_tree(tree: HistoryTree, moves: HistoryChoices, *, num_secrets: int, stop: Stop) -> tuple[Any, Cells]:
     """Return sparse [cell, leaf] P(y | leaf) where the leaf has the cell's secret value, and the cells themselves.
 
+    num_secrets: of the process. Raises BudgetError when there are too many pairs of sequences and words, StoppedError
+        when
+    `stop` is requested.
+
     A group of the cells is a set of observation sequences y whose likelihoods are proportional: observers learn the
     same from all of them. Groups with which only one secret value can occur are left out: nothing is uncertain there.
     """
@@ -336,7 +374,12 @@ def observe_tree(tree: HistoryTree, moves: HistoryChoices, *, num_secrets: int, 
 
 
 def _word_likelihoods(tree: HistoryTree, moves: HistoryChoices, stop: Stop) -> Any:
-    """Sparse [merged sequence, word of the last time]: P(y | word), summed over the merged."""
+    """Return sparse [merged sequence, word of the last time]: P(y | word), summed over the merged.
+
+        P(y_0..y_t | word) = P(y_0..y_(t-1) | the word before) E(y_t | class shown last),
+
+    one time after the other, proportional rows being added at each.
+    """
     from scipy.sparse import csr_array
 
     rows = csr_array(np.ones((1, 1)))
@@ -348,7 +391,11 @@ def _word_likelihoods(tree: HistoryTree, moves: HistoryChoices, stop: Stop) -> A
 
 
 def _extend_sequences(rows: Any, parent: IntArray, emission: FloatArray) -> Any:
-    """Every sequence followed by every observation, over the words that follow."""
+    """Return every sequence followed by every observation, over the words that follow.
+
+    rows: sparse [sequence, word]. parent: [following word] -> word. emission: [following word, observation].
+    Raises BudgetError when there would be too many entries.
+    """
     from scipy.sparse import csr_array, diags_array, vstack
 
     before = rows.tocsc()[:, parent].tocsr()
@@ -363,7 +410,10 @@ def _extend_sequences(rows: Any, parent: IntArray, emission: FloatArray) -> Any:
 
 
 def _merge_proportional(rows: Any) -> Any:
-    """Proportional rows added."""
+    """Return the rows [sequence, word] with proportional ones added.
+
+    They are compared to 13 digits of their largest entry.
+    """
     from scipy.sparse import csr_array
 
     rows.sort_indices()

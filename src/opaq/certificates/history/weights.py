@@ -32,46 +32,59 @@ class HistoryProblem:
     uncertainty: Uncertainty  # over the secret's values
 
     def masses(self, weights: FloatArray) -> FloatArray:
-        """[cell]: P(y, z) under a weight vector, linear in it."""
+        """Return [cell]: P(y, z) under a weight vector [choice], linear in it.
+
+        q(y, z) = sum over leaves h with secret z of P(y | h) sum_a w(h, a).
+        """
         leaves = inflow(self.tree, weights)[self.tree.leaves]
         return np.asarray(self.likelihood @ leaves)
 
     def value(self, weights: FloatArray) -> float:
-        """Return the uncertainty of a weight vector: a concave function of it."""
+        """Return f(q) of a weight vector [choice]: a concave function of it."""
         return self.uncertainty.total(self.masses(weights), self.cells)
 
     def costs(self, masses: FloatArray, *, uniform: float) -> FloatArray:
-        """[cell]: valid costs that are tight at these masses, but for a share `uniform` of guessing blindly."""
+        """Return [cell]: valid costs that are tight at these masses, but for a share `uniform` of guessing blindly.
+
+        masses: [cell]; negative ones, which solvers return, count as 0. Valid: f(q) <= costs . q for every q >= 0.
+        """
         return self.uncertainty.costs(np.maximum(masses, 0.0), self.cells, Smoothing(uniform=uniform))
 
     def slack(self, weights: FloatArray) -> FloatArray:
-        """[requirement]: how far above its threshold."""
+        """Return [requirement]: rewards . w - threshold, how far a weight vector is above its threshold."""
         return np.asarray(weights @ self.tree.rewards - self.tree.thresholds)
 
     def tolerances(self, paid: FloatArray) -> FloatArray:
-        """[requirement]: how far below its threshold a return meets it. paid: the size of all that is added up."""
+        """Return [requirement]: how far below its threshold a return meets it.
+
+        paid: the size of all that is added up.
+        """
         return EQUAL * np.abs(self.tree.thresholds) + min(EQUAL, 4.0 * self.tree.rounding) * paid
 
     def paid(self, weights: FloatArray) -> FloatArray:
-        """[requirement]: the expected sum of |payments|."""
+        """Return [requirement]: the expected sum of |payments| under a weight vector [choice]."""
         return np.asarray(weights @ np.abs(self.tree.rewards))
 
     def most_paid(self) -> FloatArray:
-        """[requirement]: the same at most, for any policy."""
+        """Return [requirement]: the same at most, for any policy: the sum over times of the largest payment."""
         tree = self.tree
         sizes = [np.abs(tree.rewards[tree.choices_at(time)]).max(axis=0, initial=0.0) for time in tree.times]
         return np.asarray(np.sum(sizes, axis=0))
 
     def leaf_costs(self, costs: FloatArray) -> FloatArray:
-        """[leaf]: the expected cost of ending there, given costs of cells."""
+        """Return [leaf]: sum over y of P(y | leaf) cost(y, z), the expected cost of ending there. costs: [cell]."""
         return np.asarray(self.likelihood.T @ costs)
 
     def upper_bound(self, costs: FloatArray, multipliers: FloatArray) -> float:
         """Return a number that no policy with every slack >= 0 exceeds, whatever valid costs and multipliers >= 0 are.
 
-        f(q) <= costs . q for every q, and multipliers . slack >= 0 for every feasible policy; the maximum of the sum
-        over all policies is a dynamic program. What rounding can lose in it is added, and what policies may gain that
-        miss a threshold by no more than counts as rounding.
+            f(q) <= costs . q <= costs . q + multipliers . slack <= max over all policies of the same,
+
+        the first for every q, the second for every feasible policy; the maximum is a dynamic program over the tree.
+        What rounding can lose in it is added, and what policies may gain that miss a threshold by no more than counts
+        as rounding.
+
+        costs: [cell]. multipliers: [requirement].
         """
         tree, most = self.tree, self.most_paid()
         leaf_costs = self.leaf_costs(costs)
@@ -83,14 +96,16 @@ class HistoryProblem:
 
 
 def inflow(tree: HistoryTree, weights: FloatArray) -> FloatArray:
-    """[node]: the sum of its choices' weights."""
+    """Return [node]: the sum of its choices' weights, which is the probability that the history occurs."""
     return np.asarray(np.add.reduceat(weights, tree.choice_start[:-1]))
 
 
 def policy_of(tree: HistoryTree, weights: FloatArray, *, least: float = 0.0) -> FloatArray:
-    """Return [choice] the probability of a choice at its node; even where the node has no weight.
+    """Return [choice] the probability of a choice at its node, w(h, a) / sum_b w(h, b).
 
-    least: smaller probabilities count as 0.
+    Even where the node has no weight.
+
+    weights: [choice]; negative ones count as 0. least: smaller probabilities count as 0.
     """
     counts = np.diff(tree.choice_start)
     kept = np.maximum(weights, 0.0)
@@ -102,7 +117,12 @@ def policy_of(tree: HistoryTree, weights: FloatArray, *, least: float = 0.0) -> 
 
 
 def weights_of(tree: HistoryTree, policy: FloatArray) -> FloatArray:
-    """Return [choice] the probability that a history occurs and the choice is made there, by one forward sweep."""
+    """Return [choice] the probability that a history occurs and the choice is made there, by one forward sweep.
+
+        w(h, a) = policy(a | h) (start(h) + sum over (h', a') of w(h', a') P(h | h', a')).
+
+    policy: [choice], probabilities at every node.
+    """
     node, weights = tree.start.copy(), np.zeros(tree.num_choices)
     counts = np.diff(tree.choice_start)
     for time in tree.times:
@@ -122,6 +142,9 @@ def choice_values(
     allowed: BoolArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return [choice], [node] the leaf costs and multiplied rewards still to come, by one backward sweep.
+
+        Q(h, a) = multipliers . rewards(h, a) + sum_h' P(h' | h, a) V(h')   (+ cost of the leaf at the last time),
+        V(h) = max_a Q(h, a), or sum_a policy(a | h) Q(h, a).
 
     leaf_costs: [leaf]. multipliers: [requirement]. policy: [choice], the best one unless given.
     allowed: [choice]: what the best policy may choose, at least one choice per node; everything unless given.
@@ -167,7 +190,10 @@ class InnerPoint:
     wanted: BoolArray  # [requirement]
 
     def add_faces(self, multipliers: FloatArray, pressure: float) -> FloatArray:
-        """Multipliers with those of the faces added, the first of them the most."""
+        """Return multipliers + sum_i pressure^(count - i) face_i, i from 0; the first face weighs the most.
+
+        multipliers: [requirement]. pressure: how strongly policies are held to the faces.
+        """
         count = len(self.faces)
         return multipliers + sum((pressure ** (count - index) * face for index, face in enumerate(self.faces)), 0.0)
 
@@ -202,19 +228,30 @@ def inner_point(problem: HistoryProblem) -> InnerPoint:
 
 
 def _is_infeasible(problem: HistoryProblem, point: InnerPoint) -> bool:
-    """Whether some multipliers prove that no policy meets the task: their sum of slacks is below 0 for every policy."""
+    """Return whether some multipliers prove that no policy meets the task; multipliers . slack is then below 0 for all.
+
+    The costs are 0, so that the bound is max over policies of multipliers . slack, rounded up.
+    """
     costs, none = np.zeros(problem.cells.secret.size), np.zeros(problem.tree.thresholds.size)
     return any(problem.upper_bound(costs, point.add_faces(none, pressure)) < 0 for pressure in PRESSURES)
 
 
 def meets(problem: HistoryProblem, weights: FloatArray) -> bool:
-    """Return whether every requirement holds, up to rounding."""
+    """Return whether every requirement holds, up to half of the tolerance that measurements allow.
+
+    weights: [choice].
+    """
     tolerances = problem.tolerances(problem.paid(weights))
     return bool((problem.slack(weights) >= -0.5 * tolerances).all())
 
 
 def repair_weights(problem: HistoryProblem, weights: FloatArray, inner: InnerPoint) -> FloatArray:
-    """Return the first weights on the way to the inner point that meet the task: mixtures of weights are weights."""
+    """Return the first weights on the way to the inner point that meet the task: mixtures of weights are weights.
+
+        (1 - s) w + s w_inner,   s the least with every slack >= 0 (slacks are linear).
+
+    weights: [choice]. Where the inner point has no room itself, it is returned.
+    """
     slack, room = problem.slack(weights), problem.slack(inner.weights)
     missing = slack < 0
     if not missing.any() or meets(problem, weights):
@@ -227,7 +264,7 @@ def repair_weights(problem: HistoryProblem, weights: FloatArray, inner: InnerPoi
 
 
 def _extremes(problem: HistoryProblem) -> tuple[FloatArray, FloatArray]:
-    """[requirement]: the least and the most that policies reach of it."""
+    """Return [requirement], [requirement]: the least and the most that policies reach of it, by dynamic programming."""
     tree, nothing = problem.tree, np.zeros(problem.tree.secret.size)
     units = np.eye(tree.thresholds.size)
     least = [-float(tree.start @ choice_values(tree, nothing, -unit)[1]) for unit in units]
@@ -238,7 +275,10 @@ def _extremes(problem: HistoryProblem) -> tuple[FloatArray, FloatArray]:
 def _most_slack(
     problem: HistoryProblem, ranges: FloatArray, wanted: BoolArray, allowed: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Weights with the largest worst slack in units of the ranges, and the multipliers of that, in the same units."""
+    """Return weights with the largest worst slack in units of the ranges, and the multipliers of that.
+
+    ranges, wanted: [requirement]. allowed: [choice]. One requirement alone is a dynamic program, several a linear one.
+    """
     if wanted.sum() == 1:
         multipliers = np.where(wanted, 1.0 / ranges, 0.0)
         return weights_of(problem.tree, _greedy(problem, multipliers, allowed)), multipliers
@@ -246,7 +286,7 @@ def _most_slack(
 
 
 def _greedy(problem: HistoryProblem, multipliers: FloatArray, allowed: BoolArray) -> FloatArray:
-    """[choice]: the policy that always makes the first best choice."""
+    """Return [choice]: the policy that always makes the first best choice for the multipliers [requirement]."""
     tree = problem.tree
     values, node = choice_values(tree, np.zeros(tree.secret.size), multipliers, allowed=allowed)
     best = np.flatnonzero(values >= np.repeat(node, np.diff(tree.choice_start)))
@@ -259,7 +299,11 @@ def _greedy(problem: HistoryProblem, multipliers: FloatArray, allowed: BoolArray
 def _linear_program(
     problem: HistoryProblem, ranges: FloatArray, wanted: BoolArray, allowed: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """max t subject to slack_i >= t range_i for the wanted requirements, over all weights of allowed choices."""
+    """Solve max t subject to slack_i >= t range_i for the wanted requirements, over all weights of allowed choices.
+
+    Returns the weights of the solution's policy and, from its dual, the multipliers. Where the solver fails they are
+    those of the even policy, with every wanted requirement weighted alike.
+    """
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, hstack
 
@@ -285,7 +329,10 @@ def _linear_program(
 def _best_choices(
     problem: HistoryProblem, multipliers: FloatArray, ranges: FloatArray, allowed: BoolArray
 ) -> BoolArray:
-    """[choice]: whether a policy that reaches the most for the multipliers can make it."""
+    """Return [choice]: whether a policy that reaches the most for the multipliers can make it.
+
+    ranges: [requirement], whose size says which differences of values are rounding.
+    """
     tree = problem.tree
     values, node = choice_values(tree, np.zeros(tree.secret.size), multipliers, allowed=allowed)
     tolerance = max(_SAME * float(multipliers @ ranges), _ROUNDED * float(np.abs(node).max()))
