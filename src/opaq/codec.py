@@ -4,6 +4,10 @@ A field is one key. Its metadata may say otherwise: `key` renames it, `flat` mer
 whole, `live` leaves out what only exists in memory, `as_text` writes an object as a name, `infinity` writes a number
 that JSON does not have as null, `if_known` leaves out what is None. What a class lists in DERIVED is written, but not
 read. Imports: errors.
+
+An object comes in and mappings, lists, texts and finite numbers go out (`encode`), and back (`decode`). Reading
+believes
+nothing: every key that is missing or of another type is a fault with its path, and all faults are reported at once.
 """
 
 from __future__ import annotations
@@ -74,22 +78,28 @@ def kind_of(data: object) -> str | None:
 
 
 def key(name: str, **metadata: Any) -> dict[str, Any]:
-    """Metadata of a field that JSON calls by another name."""
+    """Return the metadata of a field that JSON calls by another name.
+
+    metadata: of other kinds, to be kept beside it.
+    """
     return {"key": name, **metadata}
 
 
 def flat() -> dict[str, Any]:
-    """Metadata of a part whose keys stand among those of the whole; where both have a key, it is the whole's."""
+    """Return the metadata of a part whose keys stand among those of the whole.
+
+    Where both have a key, it is the whole's.
+    """
     return {"flat": True}
 
 
 def live() -> dict[str, Any]:
-    """Metadata of what only exists in memory: it is neither written nor read."""
+    """Return the metadata of what only exists in memory: it is neither written nor read."""
     return {"live": True}
 
 
 def as_text(write: Callable[[Any], str], read: Callable[[str], Any]) -> dict[str, Any]:
-    """Metadata of an object that is written as a name.
+    """Return the metadata of an object that is written as a name.
 
     write: object -> its name. read: the name -> the object.
     """
@@ -97,17 +107,23 @@ def as_text(write: Callable[[Any], str], read: Callable[[str], Any]) -> dict[str
 
 
 def if_known() -> dict[str, Any]:
-    """Metadata of a key that is left out where its value is None."""
+    """Return the metadata of a key that is left out where its value is None."""
     return {"omit": True}
 
 
 def infinity(value: float, name: str = "") -> dict[str, Any]:
-    """Metadata of a number that may be infinite: null stands for `value`; `name` renames the key, if given."""
+    """Return the metadata of a number that may be infinite: null stands for `value`.
+
+    `name` renames the key, if given.
+    """
     return {"null": value, **({"key": name} if name else {})}
 
 
 def encode(thing: Any) -> Any:
-    """Return a value as plain data: dataclasses and mappings as dicts, sequences and arrays as lists, enums by name."""
+    """Return a value as plain data: dataclasses and mappings as dicts, sequences and arrays as lists, enums by name.
+
+    thing: anything; what is none of these is returned as it is. Numbers that are not finite become None, paths texts.
+    """
     if is_dataclass(thing) and not isinstance(thing, type):
         written: dict[str, Any] = {}
         own = {key_of(field) for field in _fields(type(thing)).values()}
@@ -148,6 +164,7 @@ def decode(
 ) -> _Made | None:
     """Return the object of a dataclass that `encode` wrote; None with a fault for every key that does not fit.
 
+    cls: the dataclass. data: as JSON has it. faults: is added to. advice: of every fault.
     path: where the data stand, for messages. known: keys that belong to the whole of which this is a flat part.
     """
     if not isinstance(data, Mapping):
@@ -198,16 +215,21 @@ def _part_of(hint: Any) -> Any:
 
 @cache
 def _fields(cls: Any) -> Mapping[str, Field[Any]]:
+    """Return name -> field of a dataclass, in order."""
     return {field.name: field for field in fields(cls)}
 
 
 @cache
 def _hints(cls: Any) -> Mapping[str, Any]:
+    """Return name -> type of the fields of a dataclass, with names resolved."""
     return get_type_hints(cls)
 
 
 def _make(cls: type[_Made], values: Mapping[str, Any]) -> _Made:
-    """An object with these fields and the defaults of the others; what is live stays unset."""
+    """Return an object with these fields and the defaults of the others; what is live stays unset.
+
+    Neither `__init__` nor `__post_init__` runs: they would ask for what is live.
+    """
     kind: Any = cls
     made = object.__new__(cls)
     for name, field in _fields(kind).items():
@@ -224,6 +246,7 @@ def _make(cls: type[_Made], values: Mapping[str, Any]) -> _Made:
 
 
 def _read_field(field: Field[Any], hint: Any, value: Any, where: str, faults: Faults, advice: str) -> Any:
+    """Return the value of a field, by its metadata and else by its type; None with a fault where it does not fit."""
     if "text" in field.metadata and isinstance(value, str):
         return field.metadata["text"][1](value)
     if "null" in field.metadata and value is None and NoneType not in get_args(hint):
@@ -232,7 +255,10 @@ def _read_field(field: Field[Any], hint: Any, value: Any, where: str, faults: Fa
 
 
 def _read(hint: Any, value: Any, where: str, faults: Faults, advice: str) -> Any:
-    """A value of a type; None with a fault where it is of another one."""
+    """Return a value of a type; None with a fault where it is of another one.
+
+    hint: the type, as fields are annotated. where: the path of the value. faults: is added to. advice: of every fault.
+    """
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return value
@@ -266,7 +292,7 @@ def _read(hint: Any, value: Any, where: str, faults: Faults, advice: str) -> Any
 
 
 def _plain(hint: Any, value: Any, where: str, faults: Faults, advice: str) -> Any:
-    """A number, a flag, a text or a path."""
+    """Return a number, a flag, a text or a path. Infinite numbers, and those that no float can hold, do not fit."""
     if hint is float:
         fits = is_number(value) and abs(value) <= sys.float_info.max  # so that it is neither infinite nor no number
         _expect(fits, value, "a number", where, faults, advice)
@@ -280,12 +306,14 @@ def _plain(hint: Any, value: Any, where: str, faults: Faults, advice: str) -> An
 
 
 def _expect(fits: bool, value: Any, expected: str, where: str, faults: Faults, advice: str) -> Any:
+    """Return the value, after a fault where it does not fit. expected: what should stand there, in words."""
     if not fits:
         faults.errors.append(Fault(where, f"is {describe_value(value)}, not {expected}", advice))
     return value
 
 
 def _array(values: tuple[Any, ...]) -> Any:
+    """Return numbers as an array, NaN where they are None."""
     import numpy as np
 
     return np.array([math.nan if value is None else value for value in values], dtype=np.float64)

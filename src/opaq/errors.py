@@ -89,11 +89,15 @@ class Faults:
     warnings: list[Fault] = field(default_factory=list)
 
     def error(self, where: str, message: str, advice: str = "", *, option: str = "") -> None:
-        """Note something that makes the input unusable; `option` is the argument that would allow it."""
+        """Note something that makes the input unusable.
+
+        where: the path of the fault. message: what is wrong there. advice: what to do. option: the argument that would
+            allow it.
+        """
         self.errors.append(Fault(where, message, advice, option=option))
 
     def warn(self, where: str, message: str, advice: str = "") -> None:
-        """Note something the user should know and that does not stop the work."""
+        """Note something the user should know and that does not stop the work. Arguments as in `error`."""
         self.warnings.append(Fault(where, message, advice))
 
     def raise_if_any(self, source: str = "") -> None:

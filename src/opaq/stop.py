@@ -34,7 +34,7 @@ class StoppedError(OpaqError):
     """The work was asked to stop before there was an answer; the message says by what."""
 
     def __init__(self, reason: str = "") -> None:
-        """reason: what ended the work; where nothing else is known, its time."""
+        """Make the error. reason: what ended the work; where nothing else is known, its time."""
         super().__init__(reason or TIME_IS_UP)
 
 
@@ -51,21 +51,24 @@ class Deadline:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the entry."""
+        """Return the seconds since the entry."""
         return perf_counter() - self.entered
 
     @property
     def left(self) -> float | None:
-        """Seconds until the limit, never below 0; None where there is no limit."""
+        """Return the seconds until the limit, never below 0; None where there is no limit."""
         return None if self.seconds is None else max(self.seconds - self.elapsed, 0.0)
 
     @property
     def passed(self) -> bool:
-        """Whether the limit is reached."""
+        """Return whether the limit is reached."""
         return self.left == 0.0
 
     def share(self, share: float) -> float | None:
-        """Return a share of the seconds that are left, at most all of them; None where there is no limit."""
+        """Return a share of the seconds that are left, at most all of them; None where there is no limit.
+
+        share: from 0 to 1; more counts as 1.
+        """
         left = self.left
         return None if left is None else min(share, 1.0) * left
 
@@ -75,7 +78,11 @@ class Deadline:
 
 
 class Stop:
-    """A request to stop that any thread may make and any kernel can see."""
+    """A request to stop that any thread may make and any kernel can see.
+
+    The request is one byte, never taken back but by leaving a `stage`. Stops form a tree: requesting one requests its
+    parts, and not the other way round.
+    """
 
     __slots__ = ("_cell", "_children", "_ended_stages", "_lock", "_reason")
 
@@ -88,17 +95,17 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """Whether the work should end; cheap enough to be asked in a loop."""
+        """Return whether the work should end; cheap enough to be asked in a loop."""
         return self._cell[0] != 0
 
     @property
     def reason(self) -> str:
-        """Why the work should end: one of the sentences of this module, or nothing."""
+        """Return why the work should end: one of the sentences of this module, or nothing."""
         return self._reason
 
     @property
     def interrupted(self) -> bool:
-        """Whether a person or a scheduler asked for it, not a time limit."""
+        """Return whether a person or a scheduler asked for it, not a time limit."""
         return self._reason == INTERRUPTED
 
     def request(self, reason: str = INTERRUPTED) -> None:
@@ -146,7 +153,10 @@ class Stop:
 
     @contextmanager
     def limit(self, seconds: float | None) -> Iterator[None]:
-        """Ask for the end of the work after some seconds (None: never), unless this has been left before."""
+        """Ask for the end of the work after some seconds (None: never), unless this has been left before.
+
+        Once made, the request stays when this is left.
+        """
         with _timer(seconds, lambda: self.request(TIME_IS_UP)):
             yield
 
@@ -214,6 +224,8 @@ def interruptible(stop: Stop | None, *, keep_answer: bool = True) -> Iterator[St
 
     A stop of the caller's is used as it is, and its signals are the caller's. Without one KeyboardInterrupt is raised
     where the work ends with StoppedError after Ctrl-C and, unless `keep_answer`, where it ends with an answer after it.
+
+    stop: the caller's, or None. keep_answer: whether an answer that is incomplete after Ctrl-C is still returned.
     """
     if stop is not None:
         yield stop
@@ -231,7 +243,10 @@ def interruptible(stop: Stop | None, *, keep_answer: bool = True) -> Iterator[St
 
 
 def listen(act: Callable[[int], None], signals: tuple[int, ...]) -> Callable[[], None]:
-    """Call `act` when one of the signals comes, until the function that is returned is called, or for ever."""
+    """Call `act` when one of the signals comes, until the function that is returned is called, or for ever.
+
+    act: called with the signal's number, in a thread of its own. signals: their numbers. Only in the main thread.
+    """
     receiver, sender = socket.socketpair()
     _open.append(sender)  # it must outlive this call even if nobody keeps the function
     sender.setblocking(False)
@@ -270,7 +285,7 @@ _exit_actions: list[Callable[[], None]] = []  # what a process that is ended at 
 
 @contextmanager
 def on_exit(farewell: Callable[[], None]) -> Iterator[None]:
-    """While this lasts, call `farewell` if the process is ended at once (to end a child, to remove a folder)."""
+    """Call `farewell`, while this lasts, if the process is ended at once (to end a child, to remove a folder)."""
     _exit_actions.append(farewell)
     try:
         yield
@@ -279,7 +294,10 @@ def on_exit(farewell: Callable[[], None]) -> Iterator[None]:
 
 
 def exit_now(exit_code: int) -> None:
-    """End the process at once, from any thread and wherever the main thread is."""
+    """End the process at once, from any thread and wherever the main thread is.
+
+    exit_code: of the process. Farewells of `on_exit` are called first; what they raise is dropped.
+    """
     for farewell in _exit_actions:
         with suppress(Exception):
             farewell()

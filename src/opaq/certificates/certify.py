@@ -248,8 +248,10 @@ def certify(
 
     Any memory is allowed: the bound is that of the best policy in the scope of the certificate, not of one class. It is
     the value of a zero-sum game between policies and decoders at some decoder: whatever costs c the decoder charges,
-    H(secret | observations) <= E[c], and the largest E[c] + multipliers (payoffs - thresholds) over policies is found
-    by dynamic programming.
+
+        H(Z | Y) of any policy that meets the task <= max over policies of E[c] + multipliers . (payoffs - thresholds),
+
+    and the right side is found by dynamic programming.
 
     problem: an object, the name of a file, or the name of a scenario.
     policy: one to compare with: an object, the name of a file, or the Solution of this problem, whose compiled problem
@@ -433,7 +435,12 @@ class _CertificateSearch:
         return CertificateStatus.INFEASIBLE if ladder.infeasible else (CertificateStatus.GAP if ladder.done else ending)
 
     def _climb(self, machines: tuple[ObservationMachine, ...] | None, deadline: Deadline) -> CertificateStatus:
-        """Search on one machine after the other, each for its share of the time that is left."""
+        """Search on one machine after the other, each for its share of the time that is left.
+
+        machines: as given, None for those chosen by size. Returns how the search ended: OPTIMUM by the history program,
+        CONVERGED or TIME on the full observation tree, which nothing is finer than, FINEST where no machine is left.
+        Raises StoppedError when the stop is requested meanwhile.
+        """
         ladder = self.ladder
         tolerance = max(self.gap / 20.0, _TOLERANCE)
         if machines is None:
@@ -459,7 +466,13 @@ class _CertificateSearch:
         return CertificateStatus.FINEST
 
     def _choose_machines(self) -> Iterator[_Turn]:
-        """Yield machines from cheap to fine; None stands for the history program."""
+        """Yield machines from cheap to fine, each with its share of the time and its memory in bytes.
+
+        None: the history program.
+
+        First the last observation, the history program, a small full tree, two observations; then belief graphs, alone
+        and beside longer windows; last the full tree with all the memory. Machines that do not fit are passed over.
+        """
         process, memory, stop = self.process, self.budget.memory, self.ladder.stop
         yield ObservationWindow(1, process.num_observations), 0.05, None
         yield None, 0.5, None
@@ -499,7 +512,7 @@ class _CertificateSearch:
         return self.ladder.aware_bound if heard else None
 
     def certificate(self, status: CertificateStatus, seconds: float) -> Certificate:
-        """Return what is proven by now."""
+        """Return what is proven by now. status: how the search ended. seconds: the time that it took."""
         ladder, problem = self.ladder, self.products.problem
         names, of = ladder.decisions.names, problem.task.of
         infeasible = status is CertificateStatus.INFEASIBLE

@@ -36,9 +36,9 @@ def sum_error(operations: int, magnitude: float) -> float:
 
 
 def slack(decisions: Decisions, costs: FloatArray, multipliers: FloatArray, penalty: FloatArray | None) -> float:
-    """Return what must be added to a computed bound so that it is one.
+    """Return what must be added to a computed bound so that it is one: 4 n u M of the module's argument.
 
-    costs: [cell]. penalty: [time, (pair, action)] if there are penalties.
+    costs: [cell]. multipliers: [requirement]. penalty: [time, (pair, action)] if there are penalties.
     """
     moves, horizon = decisions.moves, decisions.process.horizon
     branches = int(np.diff(moves.branch_start).max(initial=1))
@@ -53,7 +53,10 @@ def slack(decisions: Decisions, costs: FloatArray, multipliers: FloatArray, pena
 
 
 def _paid(decisions: Decisions, multipliers: FloatArray) -> float:
-    """The most that weighted payoffs and thresholds can amount to."""
+    """Return sum_i multiplier_i (sum_t discount_i^t max |reward_i| + max |final_i| + max |tail_i| + |threshold_i|).
+
+    It is the most that weighted payoffs and thresholds can amount to.
+    """
     if not multipliers.size:
         return 0.0
     times = np.arange(decisions.process.horizon + 1)

@@ -91,6 +91,8 @@ class MassRows:
     def evaluate(self, uncertainty: Uncertainty, masses: Any) -> tuple[FloatArray, Any]:
         """Return [owner] the excess of an uncertainty, summed over the owner's rows, and [entry] its supergradient.
 
+            excess(q) = f(q) - sum_z certain_z q_z.
+
         masses: [entry], complex where the derivative along a direction rides in the imaginary part.
         """
         padded = np.append(masses, 0.0)
@@ -129,24 +131,24 @@ class Cells:
 
     @property
     def num_groups(self) -> int:
-        """The number of groups."""
+        """Return the number of groups."""
         return int(self.start.size - 1)
 
     @property
     def counts(self) -> IntArray:
-        """[cell]: how many secret values can occur in its group."""
+        """Return [cell]: how many secret values can occur in its group."""
         return np.diff(self.start)[self.group]
 
     def totals(self, masses: FloatArray) -> FloatArray:
-        """[cell]: the mass of its whole group."""
+        """Return [cell]: the mass of its whole group. masses: [cell]."""
         return np.asarray(np.add.reduceat(masses, self.start[:-1])[self.group])
 
     def largest(self, masses: FloatArray) -> FloatArray:
-        """[cell]: the largest mass in its group."""
+        """Return [cell]: the largest mass in its group. masses: [cell]."""
         return np.asarray(np.maximum.reduceat(masses, self.start[:-1])[self.group])
 
     def normalise(self, weights: FloatArray) -> FloatArray:
-        """[cell]: the weights divided by their group's total; even where that is 0."""
+        """Return [cell]: the weights [cell] divided by their group's total; even where that is 0."""
         totals = self.totals(weights)
         return np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), 1.0 / self.counts)
 
@@ -187,7 +189,7 @@ class Uncertainty(ABC):
         return self._copy(secret_values=tuple(secret_values))
 
     def _copy(self, **attributes: object) -> Self:
-        """A copy with attributes of its own that are no fields."""
+        """Return a copy with attributes of its own that are no fields."""
         copied = copy(self)
         for name, value in attributes.items():
             object.__setattr__(copied, name, value)
@@ -195,7 +197,7 @@ class Uncertainty(ABC):
 
     @property
     def num_values(self) -> int:
-        """The number of the secret's values."""
+        """Return the number of the secret's values."""
         return len(self.secret_values)
 
     # value and slope
@@ -210,25 +212,26 @@ class Uncertainty(ABC):
 
     @property
     def smooth(self) -> bool:
-        """Whether f has no kinks; then `rows` must take complex masses too, as an analytic function."""
+        """Return whether f has no kinks; then `rows` must take complex masses too, as an analytic function."""
         return False
 
     @property
     def compiled(self) -> Compiled:
-        """The figure of the compiled kernels that it equals, if any."""
+        """Return the figure of the compiled kernels that it equals, if any."""
         return ""
 
     @property
     def certain(self) -> FloatArray:
-        """[value]: f per unit of mass where the secret is known to have this value."""
+        """Return [value]: f per unit of mass where the secret is known to have this value."""
         amounts, _ = self.rows(np.ones((self.num_values, 1)), np.arange(self.num_values)[:, None])
         return np.asarray(amounts)
 
     @property
     def highest(self) -> float:
-        """A number that f per unit of mass never exceeds: by default the largest slope at the uniform distribution.
+        """Return a number that f per unit of mass never exceeds.
 
-        f(q) <= c . q <= max c for every q of total 1; where f treats all values alike this is f of the uniform one.
+        By default it is the largest slope c at the uniform distribution: f(q) <= c . q <= max c for every q of total 1.
+        Where f treats all values alike this is f of the uniform one.
         """
         count = max(self.num_values, 1)
         _, slopes = self.rows(np.full((1, count), 1.0 / count), np.arange(count)[None, :])
@@ -236,7 +239,7 @@ class Uncertainty(ABC):
 
     @property
     def scale(self) -> float:
-        """The size of a large difference; solvers divide by it."""
+        """Return the size of a large difference; solvers divide by it."""
         return 1.0
 
     def soften(self, softness: float) -> Uncertainty:
@@ -269,18 +272,21 @@ class Uncertainty(ABC):
 
     @property
     def largest_excess(self) -> float:
-        """A number that the excess per unit of mass never exceeds."""
+        """Return a number that the excess per unit of mass never exceeds."""
         return self.highest - float(self.certain.min(initial=self.highest))
 
     # bounds
 
     @property
     def trivial_bound(self) -> float:
-        """A bound for every policy that needs no search: `highest`, rounded up."""
+        """Return a bound for every policy that needs no search: `highest`, rounded up."""
         return self.highest + 4.0 * _UNIT * abs(self.highest)
 
     def total(self, masses: FloatArray, cells: Cells) -> float:
-        """Return the sum of f over all groups, where cells have these masses; no bound depends on it."""
+        """Return the sum of f over all groups, where cells have these masses [cell]; no bound depends on it.
+
+        In groups whose secret is settled f is certain_z q_z, whatever other values their cells have.
+        """
         amounts, _ = cells.rows.evaluate(self, np.where(cells.settled, 0.0, masses))
         return float(amounts.sum() + masses @ self.certain[cells.secret])
 
@@ -289,6 +295,9 @@ class Uncertainty(ABC):
 
         By default the supergradient at the smoothed masses, rounded up by far more than `rows` may be off: 1e-13 of
         its size and of the scale.
+
+        masses: [cell].
+        smoothing: how far from the best decoder for them; it decides how tight costs are, not whether they are valid.
         """
         _, slopes = cells.rows.evaluate(self, _smooth_posterior(masses, cells, smoothing))
         costs = np.asarray(slopes) + self.certain[cells.secret]
@@ -315,7 +324,7 @@ class Uncertainty(ABC):
 
     @property
     def has_cone(self) -> bool:
-        """Whether `expression` and `nearest_costs` are given, so that the history program can be solved."""
+        """Return whether `expression` and `nearest_costs` are given, so that the history program can be solved."""
         return False
 
     def expression(self, cells: Cells, masses: Any, unit: FloatArray) -> tuple[Any, list[Any]]:
@@ -331,7 +340,10 @@ class Uncertainty(ABC):
 
 
 def _smooth_posterior(masses: FloatArray, cells: Cells, smoothing: Smoothing) -> FloatArray:
-    """[cell]: P(value | group), with the floor added to every group's mass, mixed with the uniform distribution."""
+    """Return [cell]: P(value | group), with the floor added to every group's mass, mixed with the uniform distribution.
+
+    (1 - uniform) (q_z + floor / n) / (sum q + floor) + uniform / n,   n the values that can occur in the group.
+    """
     counts = cells.counts
     totals = cells.totals(masses) + smoothing.floor
     some = totals > 0.0
@@ -340,12 +352,12 @@ def _smooth_posterior(masses: FloatArray, cells: Cells, smoothing: Smoothing) ->
 
 
 def _sharpen(rounds: int) -> float:
-    """The softness after so many rounds: smoothing costs about as much."""
+    """Return the softness after so many rounds, 1 / (4 + rounds / 2): smoothing costs about as much."""
     return 1.0 / (4.0 + 0.5 * rounds)
 
 
 def _sum_by_group(cells: Cells) -> Any:
-    """Sparse [cell, group]: 1 where the cell belongs to the group."""
+    """Return sparse [cell, group]: 1 where the cell belongs to the group."""
     from scipy.sparse import csr_array
 
     count = cells.group.size
@@ -383,16 +395,16 @@ class Shannon(Uncertainty):
 
     @property
     def certain(self) -> FloatArray:
-        """0: nothing is open."""
+        """Return [value]: 0, since nothing is open."""
         return np.zeros(self.num_values)
 
     @property
     def highest(self) -> float:
-        """log2 of the number of values."""
+        """Return log2 of the number of values."""
         return math.log2(max(self.num_values, 1))
 
     def rows(self, masses: Any, values: IntArray) -> tuple[Any, Any]:
-        """Return entropies and surprises, row by row."""
+        """Return entropies sum_z q_z s_z and surprises s_z = -log2(q_z / sum q), row by row."""
         total = masses.sum(axis=1, keepdims=True)
         positive = np.real(masses) > 0.0
         share = np.where(positive, masses, 1.0) / np.where(positive, total, 1.0)
@@ -412,7 +424,12 @@ class Shannon(Uncertainty):
         return math.log(2.0)
 
     def expression(self, cells: Cells, masses: Any, unit: FloatArray) -> tuple[Any, list[Any]]:
-        """Return a sum of relative entropies: one exponential cone per cell."""
+        """Return a sum of relative entropies: one exponential cone per cell.
+
+            -sum over cells of unit q_z log2(q_z / sum q).
+
+        Arguments as in `Uncertainty.expression`.
+        """
         import cvxpy
 
         weights = unit[cells.group] / np.log(2.0)
@@ -425,7 +442,10 @@ class Shannon(Uncertainty):
         return self._bits((1.0 - 1e-12) * decoder + 1e-12 / cells.counts, cells)
 
     def _bits(self, decoder: FloatArray, cells: Cells) -> FloatArray:
-        """[cell]: -log2 of a decoder, normalised, and rounded up by more than rounding can make of it."""
+        """Return [cell]: -log2 of a decoder, normalised, and rounded up by more than rounding can make of it.
+
+        0 in groups with one value: nothing is open there.
+        """
         counts = cells.counts
         bits = np.abs(np.log2(decoder / cells.totals(decoder)))
         padded = bits + _UNIT * (8.0 * bits + 4.0 * (counts + 8))
@@ -448,24 +468,24 @@ class GuessError(Uncertainty):
 
     @property
     def smooth(self) -> bool:
-        """Whether it is softened."""
+        """Return whether it is softened."""
         return self.heat > 0.0
 
     @property
     def compiled(self) -> Compiled:
-        """The kernels' guess error, unless it is softened."""
+        """Return the kernels' guess error, unless it is softened."""
         return "" if self.heat else "guess_error"
 
     @property
     def certain(self) -> FloatArray:
-        """0, or a little less where it is softened."""
+        """Return [value]: 0, or a little less where it is softened."""
         if not self.heat:
             return np.zeros(self.num_values)
         return np.full(self.num_values, -self.heat * math.log1p((self.num_values - 1) * math.exp(-1.0 / self.heat)))
 
     @property
     def highest(self) -> float:
-        """That of a guess among equally likely values."""
+        """Return 1 - 1 / n, the error of a guess among n equally likely values."""
         return 1.0 - 1.0 / max(self.num_values, 1)
 
     def rows(self, masses: Any, values: IntArray) -> tuple[Any, Any]:
@@ -494,11 +514,16 @@ class GuessError(Uncertainty):
 
     @property
     def trivial_bound(self) -> float:
-        """The error of a guess at random, rounded up."""
+        """Return the error of a guess at random, rounded up."""
         return self.highest * (1.0 + 4.0 * _UNIT * (self.num_values + 4))
 
     def costs(self, masses: FloatArray, cells: Cells, smoothing: Smoothing) -> FloatArray:
-        """Return the errors of a guess with weights exp(P(value | group) / softness); the likeliest if that is 0."""
+        """Return the errors of a guess with weights exp(P(value | group) / softness); the likeliest if that is 0.
+
+            cost_z = 1 - r_z,   r = (1 - uniform) guess + uniform / n.
+
+        Arguments as in `Uncertainty.costs`; n is the number of values that can occur in the group.
+        """
         counts = cells.counts
         if smoothing.softness:
             share = masses / np.maximum(cells.totals(masses), _NO_MASS)
@@ -532,7 +557,7 @@ class GuessError(Uncertainty):
         return self._errors(cells.normalise(np.clip(1.0 - slopes, 0.0, 1.0)))
 
     def _errors(self, guess: FloatArray) -> FloatArray:
-        """[cell]: 1 - the probability of a guess, rounded up."""
+        """Return [cell]: 1 - the probability of a guess, rounded up."""
         return 1.0 - guess + 8.0 * _UNIT * (2 * self.num_values + 8)
 
 
@@ -555,16 +580,20 @@ class Guesswork(Uncertainty):
 
     @property
     def certain(self) -> FloatArray:
-        """1 guess."""
+        """Return [value]: 1 guess."""
         return np.ones(self.num_values)
 
     @property
     def highest(self) -> float:
-        """That of equally likely values."""
+        """Return (n + 1) / 2, the guesses that n equally likely values take."""
         return 0.5 * (self.num_values + 1)
 
     def rows(self, masses: Any, values: IntArray) -> tuple[Any, Any]:
-        """Return numbers of guesses and ranks, row by row; equal masses share their ranks."""
+        """Return numbers of guesses and ranks, row by row; equal masses share their ranks.
+
+        A softened one is sum q + sum over pairs of (q_y^-p + q_z^-p)^(-1/p), computed from the ratio low / high of a
+        pair.
+        """
         if not self.power or masses.shape[1] > self._WIDEST:
             # The mean over the orders of ties is a supergradient as well.
             ranks = 0.5 * (_rank_columns(masses) + _rank_columns(masses[:, ::-1])[:, ::-1])
@@ -584,7 +613,11 @@ class Guesswork(Uncertainty):
         return self if self.power else self._copy(power=math.log(2.0) / softness)
 
     def costs(self, masses: FloatArray, cells: Cells, smoothing: Smoothing) -> FloatArray:
-        """Return expected ranks, where the better order of a pair is the likelier one."""
+        """Return expected ranks 1 + sum_y s(y, z), where the better order of a pair is the likelier one.
+
+        s(y, z) = logistic((P(y) - P(z)) / softness), the chance that y is tried before z; 1, 1/2 or 0 where softness is
+        0.
+        """
         padded = np.append(masses / np.maximum(cells.totals(masses), _NO_MASS), 0.0)
         ranks = np.ones(padded.size)
         for block in cells.rows.blocks:
@@ -610,7 +643,7 @@ class Guesswork(Uncertainty):
 
 
 def _rank_columns(masses: FloatArray) -> FloatArray:
-    """The rank of every column in its row, largest first, the first of equal ones before the others."""
+    """Return the rank of every column in its row, largest first, the first of equal ones before the others."""
     order = np.argsort(-masses, axis=1, kind="stable")
     ranks = np.empty(masses.shape)
     np.put_along_axis(ranks, order, np.arange(1.0, masses.shape[1] + 1.0)[None, :], axis=1)
@@ -618,7 +651,7 @@ def _rank_columns(masses: FloatArray) -> FloatArray:
 
 
 def _logistic(x: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-x)), without overflow."""
+    """Return 1 / (1 + exp(-x)), without overflow."""
     small = np.exp(-np.abs(x))
     return np.where(x >= 0.0, 1.0, small) / (1.0 + small)
 
@@ -669,18 +702,18 @@ class ExpectedLoss(Uncertainty):
 
     @property
     def smooth(self) -> bool:
-        """Whether it is softened."""
+        """Return whether it is softened."""
         return self.heat > 0.0
 
     @property
     def scale(self) -> float:
-        """The span of the losses; 1 where they are equal."""
+        """Return the span of the losses; 1 where they are equal."""
         span = float(np.ptp(self.table))
         return span if span > self._LEAST_SPAN else 1.0
 
     @property
     def certain(self) -> FloatArray:
-        """[value]: the loss of the best guess when the value is known; a little less where it is softened."""
+        """Return [value]: the loss of the best guess when the value is known; a little less where it is softened."""
         least = self.table.min(axis=0)
         if not self.heat:
             return np.asarray(least)
@@ -688,7 +721,7 @@ class ExpectedLoss(Uncertainty):
 
     @property
     def highest(self) -> float:
-        """The largest loss of the guess whose largest loss is least."""
+        """Return the largest loss of the guess whose largest loss is least."""
         return float(self.table.max(axis=1).min())
 
     def rows(self, masses: Any, values: IntArray) -> tuple[Any, Any]:
@@ -716,7 +749,7 @@ class ExpectedLoss(Uncertainty):
 
     @property
     def trivial_bound(self) -> float:
-        """The loss of the guess whose largest loss is least, or of a guess at random where that is less."""
+        """Return the loss of the guess whose largest loss is least, or of a guess at random where that is less."""
         rounding = 4.0 * _UNIT * (self.table.shape[0] + 4) * self._size
         return float(min(self.highest, float(self.table.mean(axis=0).max()) + rounding))
 
@@ -743,12 +776,13 @@ class ExpectedLoss(Uncertainty):
 
     @property
     def _size(self) -> float:
-        """The span of the losses and 0; no loss, nor difference of losses, is larger."""
+        """Return the span of the losses and 0; no loss, nor difference of losses, is larger."""
         largest, least = float(self.table.max(initial=0.0)), float(self.table.min(initial=0.0))
         return max(largest - least, _NO_MASS)
 
 
 def _is_loss(loss: object) -> bool:
+    """Return whether a loss is a finite number."""
     return is_number(loss) and math.isfinite(loss)  # type: ignore[arg-type]
 
 

@@ -1,7 +1,9 @@
 """A number with how it was obtained, and the inequalities that no answer may violate.
 
 Conservation: all observation sequences together have probability 1. Every uncertainty lies between what is left when
-the secret is known and what there is before observing. Fano's inequality ties the guess error to the opacity.
+the secret is known and what there is before observing, sum_z P(z) certain_z <= f <= f(prior). Fano's inequality ties
+the guess error e to the opacity, h(e) + e log2(|Z| - 1) >= H(Z | Y). A number that breaks one of the first two is an
+error in opaq, and raises InvariantError instead of being returned.
 """
 
 from __future__ import annotations
@@ -46,21 +48,25 @@ class Amount:
 
     @property
     def width(self) -> float:
-        """The width of the certified interval."""
+        """Return the width of the certified interval."""
         return self.upper - self.lower
 
     @property
     def at_least(self) -> float:
-        """The value where it is exact or estimated, else the lower end of the interval: the most that is proven."""
+        """Return the value where it is exact or estimated, else the lower end: the most that is proven."""
         return self.lower if self.method == "interval" else self.value
 
     @property
     def at_most(self) -> float:
-        """The value where it is exact or estimated, else the upper end of the interval."""
+        """Return the value where it is exact or estimated, else the upper end of the interval."""
         return self.upper if self.method == "interval" else self.value
 
     def minus(self, other: Amount) -> Amount:
-        """The difference: an interval if one of the two is one, estimated if one is, else exact."""
+        """Return the difference: an interval if one of the two is one, estimated if one is, else exact.
+
+        The interval is [lower - other.upper, upper - other.lower]; standard errors add as sqrt(a^2 + b^2), as of
+        independent estimates.
+        """
         lower, upper = self.lower - other.upper, self.upper - other.lower
         if "interval" in (self.method, other.method):
             return Amount.between(lower, upper)
@@ -71,19 +77,28 @@ class Amount:
 
     @classmethod
     def exact(cls, value: float) -> Amount:
-        """A number known up to rounding."""
+        """Return a number that is known up to rounding."""
         return cls(value, value, value, "exact")
 
     @classmethod
     def between(cls, lower: float, upper: float) -> Amount:
-        """A number known to lie in an interval; its middle stands for it."""
+        """Return a number that is known to lie in an interval; its middle stands for it.
+
+        Exact where the two ends are equal.
+        """
         return cls(0.5 * (lower + upper), lower, upper, "interval") if upper > lower else cls.exact(lower)
 
     @classmethod
     def estimate(cls, value: float, lower: float, upper: float, *, standard_error: float | None) -> Amount:
-        """An estimate beside what is certified; one that is not possible moves to the nearer end of the interval.
+        """Return an estimate beside what is certified.
+
+        Moved to the nearer end of the interval where it is not possible.
 
         Moving it biases estimates at the ends a little.
+
+        value: the estimate.
+        lower, upper: what is certified.
+        standard_error: of the value; None where it is not known.
         """
         return cls(min(max(value, lower), upper), lower, upper, "sampled", standard_error)
 
@@ -124,7 +139,7 @@ class Target:
 
     @property
     def minimise(self) -> bool:
-        """Whether it is to be small."""
+        """Return whether it is to be small."""
         return self.direction == "minimise"
 
 
@@ -132,14 +147,21 @@ _ROUNDING = 1e-9
 
 
 def check_masses(kept: Any, settled: float, dropped: float, *, horizon: int) -> None:
-    """Raise InvariantError unless the observation sequences kept, settled and dropped have probability 1 together."""
+    """Raise InvariantError unless the observation sequences kept, settled and dropped have probability 1 together.
+
+    kept: [belief] masses. settled, dropped: total masses. horizon: the rounding allowed grows with it, 1e-9 (1 +
+        horizon / 1000).
+    """
     total = float(np.sum(kept)) + settled + dropped
     if not abs(total - 1.0) <= _ROUNDING * (1.0 + 1e-3 * horizon):
         raise InvariantError(f"the probabilities of all observation sequences sum to {total!r}, not 1")
 
 
 def unknown_amount(uncertainty: Uncertainty, prior: FloatArray) -> Amount:
-    """Return what the distribution of the secret alone says of an uncertainty."""
+    """Return what the distribution of the secret alone says of an uncertainty: sum_z P(z) certain_z <= f <= f(prior).
+
+    uncertainty: over the values of the secret. prior: [secret value] P(Z = z).
+    """
     least = float(uncertainty.certain @ prior)
     return Amount.between(least, max(least, uncertainty.prior_limit(prior)))
 
@@ -189,7 +211,7 @@ def fano_bound(opacity: float, num_values: int) -> float:
 
 
 def _rough_fano_root(opacity: float, num_values: int) -> float:
-    """The root by bisection in doubles, good to about 1e-8 where the left side is flat."""
+    """Return the root by bisection in doubles, good to about 1e-8 where the left side is flat. opacity: bits."""
     low, high = 0.0, 1.0 - 1.0 / num_values
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -201,7 +223,10 @@ def _rough_fano_root(opacity: float, num_values: int) -> float:
 
 
 def _polished_fano_root(nats: Decimal, num_values: int, guess: Decimal) -> Decimal:
-    """The root by Newton's method: the left side is concave, so that every step ends at or below the root."""
+    """Return the root by Newton's method: the left side is concave, so that every step ends at or below the root.
+
+    nats: the opacity in nats. guess: where to begin, below the root. Returns 0 where a step ends there or below.
+    """
     spread = Decimal(num_values - 1).ln()
     for _ in range(_STEPS):
         if guess <= 0:
@@ -216,6 +241,6 @@ def _polished_fano_root(nats: Decimal, num_values: int, guess: Decimal) -> Decim
 
 
 def _round_down(value: Decimal) -> float:
-    """The largest double that is not above the value."""
+    """Return the largest double that is not above the value."""
     nearest = float(value)
     return math.nextafter(nearest, -math.inf) if Decimal(nearest) > value else nearest

@@ -1,6 +1,13 @@
 """Uncertainties of a policy on the whole belief graph, or as much of it as a budget allows: values and derivatives.
 
-Opacity and guess error are always evaluated; every function takes other uncertainties too, over the secret's values.
+    f = sum over kept leaves of m f(posterior)  +  what the settled sequences are worth  +  [0, most for the dropped
+    mass].
+
+Settled sequences, after which the secret is known, are not part of the graph: they are worth certain_z each, and all of
+them together, with that part of every other leaf, the mean of certain_Z, which needs no graph. Leaves carry the excess
+over it. The slope by the policy is one sweep back over the same graph (`beliefs.leaves`), a Hessian product the same in
+complex numbers. Opacity and guess error are always evaluated; every function takes other uncertainties too, over the
+secret's values.
 """
 
 from __future__ import annotations
@@ -34,12 +41,12 @@ class Evaluation:
 
     @property
     def opacity(self) -> Amount:
-        """H(Z | Y) in bits."""
+        """Return H(Z | Y) in bits."""
         return self.figures[Shannon.name]
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was left out: the numbers are exact."""
+        """Return whether nothing was left out: the numbers are exact."""
         return self.dropped_mass == 0.0
 
 
@@ -55,11 +62,13 @@ def evaluate(
 ) -> Evaluation:
     """Return H(Z | Y), the guess error P_E (paper, eq. prob_error) and other uncertainties of a policy vector.
 
+    process: the compiled problem. pi: [slot] action probabilities of every policy row.
     leaves: other uncertainties; those that the kernels evaluate in any case may be among them.
     budget: how much of the belief graph is kept; the standard budget unless given.
     whole: end at the first level that does not fit the budget, with intervals that say nothing.
     stop: when it is requested, what has not been looked at counts as dropped: the interval is wide then, and right.
     on_level: called with the number of levels done and of beliefs on the last one.
+    Raises InvariantError when the probabilities of all sequences do not sum to 1.
     """
     budget, leaves = budget or Budget(), [leaf for leaf in leaves if not leaf.compiled]
     chain = Chain.of(process, pi, stop=stop)
@@ -81,7 +90,10 @@ def evaluate(
 
 
 def certain_values(process: HiddenProcess, pi: FloatArray, leaves: Sequence[Uncertainty]) -> list[float]:
-    """Return what every uncertainty would be if the secret were known: the mean of certain_Z."""
+    """Return what every uncertainty would be if the secret were known: sum_z P(z) certain_z.
+
+    pi: [slot], the policy vector, which is looked at only where the values of some uncertainty differ.
+    """
     if all(np.ptp(leaf.certain) == 0.0 for leaf in leaves):  # the same whatever the secret is
         return [float(leaf.certain[0]) for leaf in leaves]
     prior = secret_distribution(process, pi)
@@ -98,6 +110,7 @@ def gradient(
 ) -> tuple[float, FloatArray]:
     """Return H(Z | Y) and its gradient with respect to softmax logits (paper, eq. simplified_gradient).
 
+    theta: [slot], logits; pi(a | u) = exp theta(u, a) / sum_b exp theta(u, b). Returns bits, and bits per unit [slot].
     leaf: another uncertainty, over the secret's values; a supergradient where it has kinks.
     budget: the value is the part that the budget keeps, a lower bound. Without one, BudgetError is raised when the
         whole graph does not fit the default budget.
@@ -117,8 +130,12 @@ def hessian_vector(
 ) -> FloatArray:
     """Return the Hessian of H(Z | Y), or of a smooth `leaf`, times a direction: one forward and one backward sweep.
 
+        H v = Im gradient(theta + i h v) / h.
+
     The direction rides in the imaginary part of the logits; every operation is analytic, so the imaginary part of
     the gradient is the derivative along it, without cancellation.
+
+    theta, direction: [slot]. leaf, budget, stop and what is raised: as in `gradient`.
     """
     moved = theta + 1j * STEP * np.asarray(direction, dtype=np.float64)
     _, slope = _slope(process, moved, leaf, budget, stop)
@@ -143,6 +160,8 @@ def policy_slope(
 ) -> tuple[float, Any]:
     """Return H(Z | Y), or a `leaf`, and its derivative by the policy vector: as `gradient`, but not by logits.
 
+    pi: [slot], complex where a derivative along a direction is wanted. Returns the value and [slot] bits per unit of
+    probability; within a row only differences have a meaning, since rows of policies sum to 1.
     With `whole`, BudgetError is raised where a given budget does not hold the whole graph.
     """
     chain = Chain.of(process, pi, stop=stop)
@@ -164,6 +183,7 @@ def policy_slope(
 def _slope(
     process: HiddenProcess, theta: Any, leaf: Uncertainty | None, budget: Budget | None, stop: Stop | None
 ) -> tuple[float, Any]:
+    """Return `policy_slope` of the softmax policy of some logits [slot], with the slope pulled back to the logits."""
     pi = process.softmax(theta)
     value, slope = policy_slope(process, pi, leaf=leaf, budget=budget, stop=stop)
     return value, process.pull_back(pi, slope)

@@ -19,7 +19,7 @@ from opaq.product.compile import compile_problem
 
 
 def compile_kernels(*, derivatives: bool = False) -> None:
-    """Run every kernel once on a problem with two states.
+    """Run every kernel once on a problem with two states, so that later calls find it compiled.
 
     derivatives: also those that solvers need. Takes half a minute the first time on a machine, about a second later.
     """

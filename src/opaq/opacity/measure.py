@@ -224,7 +224,8 @@ class _Evaluator:
             is none.
         budget: of the largest part. parts: divisors of its number of beliefs per level, largest first.
         hopeful: also end where a larger part can hardly make the interval narrow enough.
-        Returns the intersection of all intervals, with the figures of the part that dropped the least probability.
+        Returns the intersection of all intervals, with the size and the dropped mass of the part that dropped the
+        least.
         """
         for part in parts:
             evaluation = self._evaluate(replace(budget, nodes=max(budget.nodes // part, 1)))

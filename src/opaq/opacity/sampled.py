@@ -1,7 +1,12 @@
 """Uncertainties estimated from sampled runs, on the same belief graph (paper, eqs. HMM_approx_*).
 
 Runs are followed up to the last but one observation; the last one is averaged over exactly, which only lowers the
-variance. A node weighs count / (samples P(y)), so the gradient of log P(y) is divided by P(y) as it must be.
+variance. A node weighs count / (samples P(y)), so the gradient of log P(y) is divided by P(y) as it must be:
+
+    H(Z | Y) ~ 1/M sum over runs of H(Z | y_run, last observation),     standard error sqrt(variance / M).
+
+A process and a policy vector come in; means with standard errors, and slopes, go out. The same `rng` gives the same
+runs.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ _BATCH = 1000  # runs followed together: bounds the memory, and the time until a
 
 
 class Mean(NamedTuple):
-    """A mean over sampled runs and its standard error."""
+    """A mean over sampled runs and its standard error, both in the unit of the uncertainty."""
 
     value: float
     standard_error: float
@@ -52,7 +57,8 @@ def estimate(
 ) -> Estimate:
     """Estimate opacity, guess error and other uncertainties of a policy vector from sampled observation sequences.
 
-    samples: the number of runs. leaves: other uncertainties, as in `exact.evaluate`.
+    pi: [slot], the policy vector. samples: the number of runs. rng: what they are drawn from.
+    leaves: other uncertainties, as in `exact.evaluate`.
     stop: when it is requested, the batches that are complete count; StoppedError is raised if there is none.
     on_batch: called with the number of runs that are done.
     """
@@ -91,7 +97,8 @@ def gradient(
 ) -> tuple[float, float, FloatArray]:
     """Return the estimated opacity (or `leaf`), its standard error, and the estimated gradient by logits.
 
-    Paper, eq. HMM_approx_gradient_entropy. samples: the number of runs.
+    Paper, eq. HMM_approx_gradient_entropy. theta: [slot], logits. samples: the number of runs. rng: what they are drawn
+    from. leaf: another uncertainty, over the secret's values. Raises StoppedError when `stop` is requested meanwhile.
     """
     pi = process.softmax(theta)
     mean, error, slope = policy_slope(process, pi, samples=samples, rng=rng, leaf=leaf, stop=stop)
@@ -107,7 +114,10 @@ def policy_slope(
     leaf: Uncertainty | None = None,
     stop: Stop | None = None,
 ) -> tuple[float, float, Any]:
-    """Return the estimated opacity (or `leaf`), its standard error, and its estimated slope by the policy vector."""
+    """Return the estimated opacity (or `leaf`), its standard error, and its estimated slope by the policy vector.
+
+    pi: [slot], complex where a derivative along a direction is wanted. Other arguments as in `gradient`.
+    """
     leaf = leaf or Shannon()
     chain = Chain.of(process, pi, stop=stop)
     graph: Graph = unroll(chain, steps=process.horizon, keep=True, samples=samples, rng=rng)
@@ -125,14 +135,22 @@ def policy_slope(
 def hessian_vector(
     process: HiddenProcess, theta: FloatArray, direction: FloatArray, *, samples: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Return an unbiased estimate of the Hessian times a direction (paper, eq. HMM_hessian_posterior_entropy)."""
+    """Return an unbiased estimate of the Hessian times a direction (paper, eq. HMM_hessian_posterior_entropy).
+
+    theta, direction: [slot], logits. samples, rng: of the runs. By a complex step, as `exact.hessian_vector`.
+    """
     pi = process.softmax(theta + 1j * STEP * np.asarray(direction))
     _, _, slope = policy_slope(process, pi, samples=samples, rng=rng)
     return np.asarray(np.imag(process.pull_back(pi, slope)) / STEP)
 
 
 def _mean(total: float, squares: float, samples: int) -> Mean:
-    """Mean and standard error; runs that ended where the secret is settled count as 0."""
+    """Return mean and standard error; runs that ended where the secret is settled count as 0.
+
+    total, squares: sums of the values and of their squares. samples: the number of all runs M; the variance is divided
+        by
+    M - 1.
+    """
     mean = total / samples
     variance = max(squares / samples - mean**2, 0.0) * samples / max(samples - 1, 1)
     return Mean(float(mean), float(np.sqrt(variance / samples)))

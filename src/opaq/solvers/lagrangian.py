@@ -56,7 +56,11 @@ class AugmentedLagrangian:
     def step(
         self, objective: Objective, state: LagrangianState, rng: np.random.Generator
     ) -> tuple[LagrangianState, StepInfo]:
-        """Run one inner solve by L-BFGS-B, then update multipliers and penalty."""
+        """Run one inner solve by L-BFGS-B, then update multipliers and penalty.
+
+        rng: gives the seed of the evaluations of the step.
+        Raises StoppedError when the objective's stop is requested meanwhile.
+        """
         from scipy.optimize import minimize
 
         seed = int(rng.integers(2**62))
@@ -84,7 +88,11 @@ class AugmentedLagrangian:
     def _update(
         self, state: LagrangianState, point: Point, slack: FloatArray, *, gain: float, evaluations: int
     ) -> LagrangianState:
-        """Return the state after an inner solve that ended at a point with this scaled slack [requirement]."""
+        """Return the state after an inner solve that ended at a point with this scaled slack [requirement].
+
+        l_i <- max(0, l_i - rho s_i); rho is four times as large, up to 1e7, where the largest violation is still above
+        0.3 times the one before. gain: of the merit. evaluations: of the inner solve.
+        """
         multipliers = np.maximum(0.0, state.multipliers - state.penalty * slack)
         active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
         violation = float(active.max(initial=0.0))
@@ -111,6 +119,7 @@ class _InnerObjective:
         self.best: Point | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return minus the merit and its derivative [slot] at some logits [slot]."""
         point = self.at(theta.copy())
         value = -self.merit.value(point)
         if value < self._lowest:

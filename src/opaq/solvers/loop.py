@@ -45,7 +45,7 @@ class Candidate(ContentEq):
 
     @property
     def feasible(self) -> bool:
-        """Whether every requirement holds, up to rounding."""
+        """Return whether every requirement holds, up to rounding."""
         return bool((self.slack >= 0.0).all())
 
     def beats(self, other: Candidate | None) -> bool:

@@ -98,22 +98,22 @@ class Objective:
 
     @property
     def process(self) -> HiddenProcess:
-        """The hidden process that is climbed."""
+        """Return the hidden process that is climbed."""
         return self.product.process
 
     @property
     def sign(self) -> float:
-        """+1 where as much as possible is asked for, -1 for as little."""
+        """Return +1 where as much as possible is asked for, -1 for as little."""
         return -1.0 if self.product.problem.task.minimise else 1.0
 
     @property
     def leaf(self) -> Uncertainty:
-        """The uncertainty that the task is about, over the values of the secret."""
+        """Return the uncertainty that the task is about, over the values of the secret."""
         return self.product.problem.task.of.over(self.product.secret_values)
 
     @property
     def scale(self) -> float:
-        """The uncertainty per unit of score: 1 for opacity."""
+        """Return the uncertainty per unit of score: 1 for opacity."""
         return self.leaf.scale
 
     def softness(self, iteration: int) -> float:
@@ -133,7 +133,7 @@ class Objective:
 
     @property
     def scales(self) -> FloatArray:
-        """[requirement]: what slacks are divided by to compare requirements of any size."""
+        """Return [requirement]: what slacks are divided by to compare requirements of any size."""
         return np.ones(len(self.requirements())) if self.sizes is None else self.sizes
 
     def at(self, theta: FloatArray, rng: np.random.Generator | None = None, *, softness: float = 0.0) -> Point:

@@ -86,7 +86,7 @@ class SolveOptions:
 
     @property
     def budget(self) -> Budget:
-        """How much of the belief graph may be kept."""
+        """Return how much of the belief graph may be kept."""
         from opaq.beliefs.graph import Budget
 
         return Budget(nodes=self.max_beliefs, mass=self.mass, memory=round(self.max_memory * GIB))
@@ -154,6 +154,7 @@ def with_solve_options(*left_out: str) -> Callable[[Callable[_P, _R]], Callable[
 
 
 def _check_choices(options: SolveOptions, faults: Faults) -> None:
+    """Add a fault for every choice that does not exist, and for settings of a solver that is not the one chosen."""
     from opaq.solvers.registry import SOLVERS
 
     choices = {"solver": tuple(SOLVERS), "gradients": get_args(GradientChoice), "start": get_args(StartChoice)}
@@ -180,6 +181,7 @@ def refuse_sampled_gradients(solver: str) -> Fault:
 
 
 def _check_values(options: SolveOptions, faults: Faults) -> None:
+    """Add a fault for every number that is outside its limits, and for conditions that are no text."""
     if not isinstance(getattr(options, "conditions"), str | None):  # noqa: B009
         faults.error("conditions", f"is {options.conditions!r}", "give a text such as 'state,time'")
     numbers = {name: each for name, each in OPTIONS.items() if each.metadata["least"] is not None}

@@ -165,7 +165,10 @@ def default_classes(problem: Problem) -> tuple[PolicyClass, ...]:
 
 
 def sort_classes(classes: Sequence[PolicyClass]) -> tuple[PolicyClass, ...]:
-    """Return the classes sorted: each after those that it contains, otherwise in the order given."""
+    """Return the classes sorted: each after those that it contains, otherwise in the order given.
+
+    Containment is a partial order: the first class that strictly contains none of those left comes next.
+    """
     left, ordered = list(classes), []
     while left:
         head = next(one for one in left if not any(contains(one, other) and not contains(other, one) for other in left))
@@ -175,7 +178,10 @@ def sort_classes(classes: Sequence[PolicyClass]) -> tuple[PolicyClass, ...]:
 
 
 def contains(fine: PolicyClass, coarse: PolicyClass) -> bool:
-    """Return whether every policy of the coarse class is also one of the fine class, by what the two look at."""
+    """Return whether every policy of the coarse class is also one of the fine class, by what the two look at.
+
+    It is where every condition of the coarse class is told by some condition of the fine one.
+    """
     return all(any(refines(one, wanted) for one in fine.conditions) for wanted in coarse.conditions)
 
 
@@ -229,7 +235,10 @@ def _action_names(product: Product, coarse: PolicyClass) -> list[str]:
 
 
 def _shares(product: Product, coarse: PolicyClass, rng: np.random.Generator) -> FloatArray | None:
-    """Return [slot]: how the chance of going to a node of the coarser policy is divided among its copies."""
+    """Return [slot]: how the chance of going to a node of the coarser policy is divided among its copies.
+
+    Nodes k, k + n, k + 2 n, .. copy node k of the coarser policy's n nodes. None where there is no free memory.
+    """
     memory = product.policy_class.memory
     if memory is None or not memory.free:
         return None

@@ -3,6 +3,10 @@
 A plan has rounds (solvers that differ in how many steps they take) and waves (groups of starts). Every wave goes
 through all rounds, in each of which only the most promising starts go on. A later wave runs only if the two best starts
 so far ended at different scores: then the best optimum may not have been met yet.
+
+An objective, a plan and initial policies come in; the result of every start and the best policy go out. Starts run in
+threads: kernels release Python's lock. Each has random numbers of its own, drawn from the seed and its index, and which
+starts go on is decided when a round is complete, so that the answer does not depend on how many run side by side.
 """
 
 from __future__ import annotations
@@ -85,7 +89,12 @@ class _Race:
         self._steps, self._planned = 0, 0
 
     def run_wave(self, begins: list[Start]) -> None:
-        """Run one wave through all rounds."""
+        """Run one wave through all rounds.
+
+        begins: the starts of the wave. Starts that converged or settled are not run again. Ends after the round in
+            which the
+        objective's stop is requested.
+        """
         before = 0
         self._planned = self._steps
         for solver, kept in zip(self._plan.rounds, self._plan.kept, strict=True):
@@ -106,8 +115,9 @@ class _Race:
     def agree(self) -> bool:
         """Return whether the best start is not alone at its optimum, or more starts are no hope: none meets the task.
 
-        (Where a policy that meets the task is known at all, it is among the starts of the first wave.) Policies that
-        have nothing to hide agree on nothing, unless no policy has, or as little as possible is asked for.
+        Two scores agree where they differ by at most 1e-3 of the best one, or of 1 where it is smaller. Where a policy
+        that meets the task is known at all, it is among the starts of the first wave. Policies that have nothing to
+        hide agree on nothing, unless no policy has, or as little as possible is asked for.
         """
         ranked = sorted(self._finalists, key=self._score, reverse=True)[:2]
         scores = [self._score(index) for index in ranked]
@@ -155,7 +165,11 @@ class _Race:
 
 
 def _promise(result: StartResult) -> float:
-    """Return what a start may come to: its best feasible score, or its last less the price of what it still lacks."""
+    """Return what a start may come to: its best feasible score, or its last less the price of what it still lacks.
+
+    score + 1.5 multipliers . min(slack, 0),   the last of the trace; the larger of both where a feasible one is
+    known.
+    """
     last = result.traces[-1]
     standing = last.score + 1.5 * float(last.multipliers @ np.minimum(last.slack, 0.0))
     feasible = result.best is not None and result.best.feasible
@@ -174,7 +188,10 @@ class _Job:
     begin: SolverCheckpoint | None  # where the round before left it
 
     def run(self, on_step: Callable[[Progress], None] | None) -> StartResult:
-        """Run it in this thread."""
+        """Run it in this thread.
+
+        It goes on from its checkpoint file, else from where the round before left it, else from its initial policy.
+        """
         template = self.solver.init(self.objective, self.start.theta)
         return run_start(
             self.objective,
@@ -191,6 +208,7 @@ class _Job:
 def _run_jobs(jobs: list[_Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
     """Yield the results as they come; `on_step` is called in the caller's thread.
 
+    jobs: the starts of one round. workers: the most threads.
     When the stop of the objective is requested it ends within moments, with the best that the starts have.
     """
     with threadpool_limits(1):  # sums over several threads round differently

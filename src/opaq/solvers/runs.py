@@ -4,6 +4,10 @@ A folder holds `run.json`, which says by digests which problem is solved with wh
 `start-INDEX-ROUND.npz` with the state of every start; a command also keeps the problem's text and, in the end,
 `result.json` and `policy.json`. Nothing that is read back is believed: a file is checked against
 its checksum and against the shapes that this run would write.
+
+A checkpoint holds the solver's state, the state of its random numbers, the best policy and the history of the start:
+all that its future depends on, so that a resumed run ends with the same numbers as one that was never stopped. A run is
+resumed only with the same problem and the same options, compared part by part, so that a message can name what differs.
 """
 
 from __future__ import annotations
@@ -58,6 +62,7 @@ class Checkpoint:
     def store(self, now: SolverCheckpoint, *, final: bool) -> str:
         """Write the checkpoint if it is the final one, or the last one is old enough.
 
+        now: the start as it is. final: whether it ends here.
         Returns why it could not be written, or nothing: the work goes on without it.
         """
         if not final and monotonic() - self.last < _SECONDS_BETWEEN:
@@ -75,7 +80,11 @@ class Checkpoint:
 
 
 def pack(now: SolverCheckpoint) -> bytes:
-    """Return a checkpoint as bytes: an uncompressed .npz of plain arrays, no pickle, that ends in its checksum."""
+    """Return a checkpoint as bytes: an uncompressed .npz of plain arrays, no pickle, that ends in its checksum.
+
+    Members are state_NAME, best_NAME and trace_NAME for the fields of these objects, and rng, the generator's state as
+    JSON. The comment of the zip archive, its last bytes, is the seal and the SHA-256 of all before.
+    """
     arrays = {f"state_{field.name}": np.asarray(getattr(now.state, field.name)) for field in fields(now.state)}
     arrays["rng"] = np.frombuffer(json.dumps(now.rng.bit_generator.state).encode(), dtype=np.uint8)
     if now.best is not None:
@@ -119,7 +128,10 @@ def _check_seal(content: bytes) -> None:
 
 
 def _arrays(content: bytes) -> Arrays:
-    """Read every member, none of which may be compressed or lie about its size: together they fit the file."""
+    """Read every member, none of which may be compressed or lie about its size: together they fit the file.
+
+    Raises ValueError otherwise, and where a member occurs twice.
+    """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
         stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
@@ -131,7 +143,11 @@ def _arrays(content: bytes) -> Arrays:
 
 
 def _array(content: bytes) -> Any:
-    """Read one .npy member; its size is checked before anything is allocated."""
+    """Read one .npy member; its size is checked before anything is allocated.
+
+    Raises ValueError unless it is an array of format 1.0 in C order, of floats, whole numbers or flags, of its full
+    length.
+    """
     file = io.BytesIO(content)
     if np.lib.format.read_magic(file) != (1, 0):
         raise ValueError("it holds an array of another format")
@@ -166,7 +182,10 @@ def _checkpoint(arrays: Arrays, template: Any) -> SolverCheckpoint:
 
 
 def _like(arrays: Arrays, name: str, model: Any) -> Any:
-    """Return a field that has the shape and kind of its model: infinite only if the model is, and never NaN."""
+    """Return a field that has the shape and kind of its model: infinite only if the model is, and never NaN.
+
+    name: of the field, for the message. Raises ValueError otherwise. Scalars are returned as Python numbers.
+    """
     read, wanted = arrays[name], np.asarray(model)
     if read.shape != wanted.shape or read.dtype.kind != wanted.dtype.kind:
         raise ValueError(f"{name} is {read.dtype} {read.shape}, expected {wanted.dtype} {wanted.shape}")
@@ -176,7 +195,10 @@ def _like(arrays: Arrays, name: str, model: Any) -> Any:
 
 
 def _traces(arrays: Arrays, num_requirements: int) -> list[Trace]:
-    """Return the history of a start, whose columns must be finite and fit together."""
+    """Return the history of a start, whose columns must be finite and fit together.
+
+    num_requirements: the width of slacks and multipliers. Raises ValueError otherwise.
+    """
     columns = [arrays[f"trace_{field.name}"] for field in fields(Trace)]
     length = columns[0].shape[0] if columns[0].ndim == 1 else -1
     wide = (length, num_requirements) if length else (0,)
@@ -317,6 +339,7 @@ def _solver_parts(rounds: tuple[Solver, ...]) -> Parts:
 def record_run(folder: Path, *, problem: Parts, options: Parts) -> Iterator[None]:
     """Hold the folder of a run while it is worked on: a new one is recorded, an old one must be the same run.
 
+    problem, options: parts by name, as plain values or digests (`option_parts`).
     Raises InputError with everything that differs, when checkpoints lie there without a record, or when another
     process holds the folder.
     """
@@ -365,6 +388,7 @@ def record_question(
 
 
 def _refuse_run(folder: Path) -> None:
+    """Raise InputError where a folder holds a run already."""
     if (folder / RECORD_FILE).exists():
         advice = "go on with it, or use another folder"
         raise InputError([Fault("", "holds a run already", advice, option="resume")], str(folder))
@@ -401,7 +425,10 @@ def options_of_record(options: Mapping[str, Any]) -> SolveOptions:
 
 
 def finish_run(folder: Path, answer: Mapping[str, Any], policy: Policy, *, problem: Problem) -> None:
-    """Keep the answer of a run, as plain data, and the policy that it is about. Raises InputError if it cannot."""
+    """Keep the answer of a run, as plain data, and the policy that it is about. Raises InputError if it cannot.
+
+    answer: what goes to result.json. policy: goes to policy.json. problem: whose names the policy uses.
+    """
     save_policy(policy, folder / POLICY_FILE, problem=problem, overwrite=True)
     write_text(folder / RESULT_FILE, json.dumps(answer, indent=1) + "\n", overwrite=True)
 
@@ -424,7 +451,10 @@ def _refuse_stray_checkpoints(folder: Path) -> None:
 
 
 def describe_differences(was: Parts, now: Parts) -> list[str]:
-    """Describe what differs between two problems, one sentence each."""
+    """Describe what differs between two problems, one sentence each; what follows from another difference is left out.
+
+    was, now: parts of the two, by name.
+    """
     different = [name for name in {**was, **now} if was.get(name) != now.get(name)]
     implied = {name for cause in different for name in _IMPLIED.get(cause, ())}
     return [_difference(name, was.get(name), now.get(name)) for name in different if name not in implied]
@@ -529,6 +559,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_digest(value: Any) -> bool:
+    """Return whether a recorded value stands for one that is not written out."""
     return isinstance(value, str) and value.startswith("sha256:")
 
 

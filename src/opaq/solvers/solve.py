@@ -526,7 +526,12 @@ def _run(
     on_step: Callable[[Progress], None] | None,
     deadline: Deadline,
 ) -> Solution:
-    """Race the starts, reach a verdict, measure the winner."""
+    """Race the starts, reach a verdict, measure the winner.
+
+    folder: of checkpoints, None for none. deadline: of the call, for the seconds it took. Where the stop is requested
+        before
+    or during the race, the verdict makes do with what there is.
+    """
     race = RaceResult((), None, (), Status.INTERRUPTED)
     with search.hold_folder(folder):
         with suppress(StoppedError):  # then the verdict makes do without a race
@@ -558,7 +563,7 @@ def _run(
 
 
 def _value_of_score(search: Search, score: float) -> float:
-    """Return the uncertainty that a solver's score stands for."""
+    """Return the uncertainty that a solver's score stands for: sign x scale x score."""
     task = search.product.problem.task
     scale = task.of.over(search.product.secret_values).scale
     return float((-scale if task.minimise else scale) * score) + 0.0

@@ -61,15 +61,15 @@ class Solver(Protocol):
 
     @property
     def name(self) -> str:
-        """What users call it."""
+        """Return what users call it."""
 
     @property
     def max_steps(self) -> int:
-        """The most steps a start takes."""
+        """Return the most steps a start takes."""
 
     @property
     def judge_every(self) -> int:
-        """How many steps lie between two exact judgements of the policy."""
+        """Return how many steps lie between two exact judgements of the policy."""
 
     def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> Any:
         """Return the state to begin with.
@@ -115,7 +115,7 @@ class PlanRequest:
 
     @property
     def many_starts(self) -> int:
-        """The number of starts: as the user says, or as many as suit a solver that needs many."""
+        """Return the number of starts: as the user says, or as many as suit a solver that needs many."""
         by_need = 32 if self.beliefs <= _FEW_BELIEFS else 24 if self.beliefs <= _MANY_BELIEFS else 12
         return self.num_starts or by_need
 

@@ -61,12 +61,12 @@ class Optimality(ContentEq):
 
     @property
     def stationary(self) -> bool:
-        """Whether no first-order gain is left."""
+        """Return whether no first-order gain is left."""
         return self.residual <= self.tolerance and self.gradient_norm <= self.tolerance
 
     @property
     def holds(self) -> bool:
-        """Whether all that was measured speaks for a local maximum."""
+        """Return whether all that was measured speaks for a local maximum."""
         return self.stationary and (self.curvature is None or self.curvature <= self.tolerance)
 
 
@@ -149,7 +149,10 @@ def _probe_gains(objective: Objective, pi: FloatArray, multipliers: FloatArray, 
 
 
 def _lagrangian(objective: Objective, pi: FloatArray, multipliers: FloatArray) -> float:
-    """Return score + multipliers x returns of a policy vector, by exact evaluation."""
+    """Return score + multipliers x returns of a policy vector, by exact evaluation.
+
+    pi: [slot]. multipliers: [requirement]. Raises StoppedError when the objective's stop is requested meanwhile.
+    """
     leaf = objective.leaf
     evaluation = exact.evaluate(objective.process, pi, leaves=(leaf,), budget=objective.budget, stop=objective.stop)
     value = evaluation.figures[leaf.name].lower / leaf.scale
@@ -371,6 +374,7 @@ class _StretchedMerit:
         self.best: Slopes | None = None
 
     def __call__(self, move: FloatArray) -> tuple[float, FloatArray]:
+        """Return minus the merit and its derivative by the move [slot]."""
         theta = np.clip(self._theta + self._stretch * move, -LARGEST_LOGIT, LARGEST_LOGIT)
         here = self._local.slopes(theta)
         value = -self._merit.value(here)

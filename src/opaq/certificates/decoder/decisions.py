@@ -1,4 +1,12 @@
-"""The decisions of an agent that sees the product state: every (state, action) pair, laid out for compiled code."""
+"""The decisions of an agent that sees the product state: every (state, action) pair, laid out for compiled code.
+
+Comes in: a process compiled for policies that look at the state. Goes out: flat arrays of choices (state, action), of
+their branches P(x' | x, a) and of pairs (state, observation) E(o | x), and what every choice pays of every requirement.
+
+A return that counts for ever is cut at the horizon. After it nothing but the return matters, so that the most that any
+policy can still earn, by dynamic programming, is paid with the last choice (`tails`): an upper bound of what a policy
+earns then, as a certificate needs it.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +89,10 @@ class Decisions:
         )
 
     def paid(self, multipliers: FloatArray, time: int) -> FloatArray:
-        """Return [choice]: sum_i multiplier_i discount_i^time reward_i, with the tails at the last time."""
+        """Return [choice]: sum_i multiplier_i discount_i^time reward_i, with the tails at the last time.
+
+        multipliers: [requirement].
+        """
         paid = np.asarray((multipliers * self.discounts**time) @ self.rewards)
         return paid + multipliers @ self.tails if time == self.process.horizon else paid
 

@@ -29,13 +29,16 @@ class ObservationMachine(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Return what it is called in reports."""
 
     def begin(self, observations: IntArray) -> IntArray:
-        """[case] observation -> [case, part] the code after the first observation."""
+        """Return [case, part] the code after the first observation. observations: [case]."""
 
     def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
-        """[case, part] -> [case, part]: the code after observation o_time, from the code after o_{time - 1}."""
+        """Return [case, part] the code after observation o_time, from the code after o_{time - 1}.
+
+        time: from 1. codes: [case, part], as `begin` or `step` returned them. observations: [case].
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +55,15 @@ class ObservationWindow:
 
     @property
     def name(self) -> str:
-        """With its length."""
+        """Return the name with its length."""
         return "last observation" if self.last == 1 else f"last {self.last} observations"
 
     def begin(self, observations: IntArray) -> IntArray:
-        """One observation."""
+        """Return [case, 1] the code of one observation."""
         return self.step(0, np.zeros((observations.size, 1), dtype=np.int64), observations)
 
     def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
-        """A number whose digits are the last observations."""
+        """Return [case, 1] a number whose digits, in base num_observations, are the last observations."""
         digits = codes * self.num_observations + observations[:, None]
         return np.asarray(digits % self.num_observations**self.last)
 
@@ -72,11 +75,11 @@ class ObservationTree:
     name: str = "full observation tree"
 
     def begin(self, observations: IntArray) -> IntArray:
-        """A hash of the first observation."""
+        """Return [case, 1] a hash of the first observation."""
         return self.step(0, np.zeros((observations.size, 1), dtype=np.int64), observations)
 
     def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
-        """A hash of all of them."""
+        """Return [case, 1] a hash of all observations."""
         return _hash_codes(codes[:, 0], observations)[:, None]
 
 
@@ -89,22 +92,22 @@ class Both:
 
     @property
     def name(self) -> str:
-        """Of both."""
+        """Return the names of both."""
         return f"{self.one.name} x {self.other.name}"
 
     def begin(self, observations: IntArray) -> IntArray:
-        """The codes of both."""
+        """Return the codes of both, side by side."""
         return np.concatenate([self.one.begin(observations), self.other.begin(observations)], axis=1)
 
     def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
-        """The codes of both."""
+        """Return the codes of both, side by side."""
         width = self.one.begin(observations[:1]).shape[1]
         parts = (self.one, codes[:, :width]), (self.other, codes[:, width:])
         return np.concatenate([machine.step(time, part, observations) for machine, part in parts], axis=1)
 
 
 def _hash_codes(codes: IntArray, observations: IntArray) -> IntArray:
-    """A hash of a code and one more observation, at least 0."""
+    """Return a hash of a code and one more observation, at least 0. codes, observations: [case]."""
     bits = (codes.astype(np.uint64) ^ (observations.astype(np.uint64) + np.uint64(1)) * _MIX) * _MIX
     bits ^= bits >> _SHIFT
     bits *= _MIX
@@ -129,11 +132,14 @@ class BeliefMachine:
     num_observations: int
 
     def begin(self, observations: IntArray) -> IntArray:
-        """From the root, which is node 0."""
+        """Return [case, 1] the node after the first observation, from the root, which is node 0."""
         return self.step(0, np.zeros((observations.size, 1), dtype=np.int64), observations)
 
     def step(self, time: int, codes: IntArray, observations: IntArray) -> IntArray:
-        """The belief one observation later; what is settled or lost stays so."""
+        """Return [case, 1] the belief one observation later; what is settled or lost stays so.
+
+        What the graph leaves out is the one code -1: a machine may merge anything.
+        """
         before = codes[:, 0]
         key = before * self.num_observations + observations
         if time == len(self.keys):
@@ -147,9 +153,10 @@ class BeliefMachine:
 def belief_machine(
     process: HiddenProcess, pi: FloatArray, *, name: str, budget: Budget | None = None, stop: Stop | None = None
 ) -> BeliefMachine:
-    """The belief graph of a policy that is mixed with a little of the uniform one.
+    """Return the belief graph of a policy that is mixed with a little of the uniform one, as a machine.
 
     process: compiled for the policy's own class; the machine reads observations only and serves every class.
+    pi: [slot], the policy vector. name: of the machine, in reports. budget: of the graph, which must fit as a whole.
     Raises BudgetError when the graph does not fit the budget, StoppedError when `stop` is requested meanwhile.
     """
     smoothed = (1.0 - _MIXED_IN) * pi + _MIXED_IN * process.uniform()
@@ -167,7 +174,10 @@ def belief_machine(
 
 
 def _table(level: Level, num_observations: int) -> tuple[IntArray, IntArray]:
-    """From the arcs of a level: an arc's observation is that of its child."""
+    """Return the arcs of a level as (key, code), ascending by key = belief before x num_observations + observation.
+
+    An arc's observation is that of its child; arcs to settled values z have the code -2 - z.
+    """
     arcs, known = level.arcs, level.known
     before = np.repeat(np.arange(arcs.start.size - 1), np.diff(arcs.start))
     key = np.concatenate(

@@ -80,7 +80,7 @@ class BoundSearch:
 
     @property
     def bound(self) -> float:
-        """The best so far for the policies that are to be bounded."""
+        """Return the best bound so far for the policies that are to be bounded."""
         return self.aware_bound if self.aware else self.best.bound
 
     def take(self, proof: Proof, machine: str) -> None:
@@ -89,7 +89,7 @@ class BoundSearch:
             self.best, self.machine = proof, machine
 
     def _contradicts(self, proof: Proof) -> bool:
-        """Whether a policy that was measured refutes a bound: then it was lost to rounding, and is no bound."""
+        """Return whether a policy that was measured refutes a bound: then it was lost to rounding, and is no bound."""
         return not proof.bound >= self.known - _AGREEMENT
 
     def note(self, rung: BoundStep) -> None:
@@ -99,12 +99,12 @@ class BoundSearch:
 
     @property
     def done(self) -> bool:
-        """Whether the gap is small enough, or no policy meets the task."""
+        """Return whether the gap is small enough, or no policy meets the task."""
         return self.best.bound - self.achieved <= self.wanted or self.infeasible
 
     @property
     def infeasible(self) -> bool:
-        """Whether the bound is below anything possible: then no policy meets the thresholds."""
+        """Return whether the bound is below anything possible: then no policy meets the thresholds."""
         return self.best.bound < float(self.uncertainty.certain.min())
 
     def climb(
@@ -138,7 +138,13 @@ class BoundSearch:
     def _search(
         self, sweeper: Sweeper, penalties: Penalties | None, deadline: Deadline, tolerance: float, *, last: Deadline
     ) -> None:
-        """Make rounds until the deadline; if there were few, until the last one."""
+        """Make rounds until the deadline; if there were few, until the last one.
+
+        penalties: for policies that do not see the observations; None bounds all policies. tolerance: the search ends
+            where
+        bound and policy differ by less. last: the deadline of the machine. However it ends, the average use of actions
+        is kept for the next machine to begin from.
+        """
         layers = sweeper.layers
         ascent = Ascent.of(
             sweeper, self.uncertainty, multipliers=self.best.multipliers, scales=self.scales, penalties=penalties
@@ -166,11 +172,13 @@ class BoundSearch:
             self.best, self.machine = proof, layers.machine
 
     def _report(self, ascent: Ascent, layers: Layers, aware: bool) -> None:
+        """Report the search so far, where the last report is more than two seconds old."""
         if self._reported is None or self._reported.elapsed > _PATIENCE:
             self._reported = Deadline()
             self.on_rung(self._rung(ascent, layers, aware))
 
     def _rung(self, ascent: Ascent, layers: Layers, aware: bool) -> BoundStep:
+        """Return the state of the search on one machine as a step of the certificate."""
         seconds = self._clock.elapsed
         return BoundStep(layers.machine, layers.num_entries, ascent.rounds, self.bound, aware, seconds)
 
@@ -182,5 +190,5 @@ def _rounds(ascent: Ascent, deadline: Deadline, last: Deadline) -> Iterator[Proo
 
 
 def first_proof(decisions: Decisions, uncertainty: Uncertainty) -> Proof:
-    """Return the bound that needs no search, with multipliers 0."""
+    """Return the bound that needs no search, with multipliers 0: `Uncertainty.trivial_bound`, log2 |Z| for opacity."""
     return Proof(uncertainty.trivial_bound, np.zeros(len(decisions.names)))

@@ -49,7 +49,10 @@ _PENALTY, _STEP, _LONGEST = 3.0, 0.3, 10.0  # of the mirror ascent
 
 
 class _Bracket:
-    """Between the value of a policy that meets the task and a bound that no such policy exceeds."""
+    """Between the value of a policy that meets the task and a bound that no such policy exceeds.
+
+    lower is f of `weights`, computed from the tree; upper is the bound that `multipliers` and some costs prove.
+    """
 
     def __init__(self, problem: HistoryProblem, inner: InnerPoint) -> None:
         self._problem, self._inner = problem, inner
@@ -58,18 +61,23 @@ class _Bracket:
 
     @property
     def gap(self) -> float:
-        """The width of the bracket."""
+        """Return the width of the bracket, upper - lower."""
         return self.upper - self.lower
 
     def try_policy(self, policy: FloatArray) -> None:
-        """Keep a policy, moved into the task where it misses it by a little, if it does better."""
+        """Keep a policy [choice], moved into the task where it misses it by a little, if it does better."""
         weights = repair_weights(self._problem, weights_of(self._problem.tree, policy), self._inner)
         value = self._problem.value(weights)
         if meets(self._problem, weights) and value > self.lower:
             self.lower, self.weights = value, weights
 
     def try_bound(self, costs: FloatArray, multipliers: FloatArray) -> None:
-        """Keep a bound if it is lower."""
+        """Keep a bound if it is lower.
+
+        costs: [cell], valid. multipliers: [requirement], negative ones count as 0. Where the task leaves no room,
+            multipliers of
+        its faces are added, with one pressure after the other.
+        """
         for pressure in PRESSURES if self._inner.faces else (0.0,):
             held = self._inner.add_faces(np.maximum(multipliers, 0.0), pressure)
             bound = self._problem.upper_bound(costs, held)
@@ -94,7 +102,9 @@ def ascend(bracket: _Bracket, problem: HistoryProblem, inner: InnerPoint, *, ste
     """Narrow a bracket by mirror ascent on the tree, pi <- pi exp(step Q); yields the gap after every step.
 
     Slower than a cone solver and needs none. Q are the values of choices for the costs of the present posterior and the
-    multipliers of an augmented Lagrangian.
+    multipliers of an augmented Lagrangian, max(0, l - rho slack); l follows these slowly.
+
+    inner: says which choices are allowed. steps: the most. stop: ends it early.
     """
     tree = problem.tree
     policy = _inside(problem, inner, bracket.weights)
@@ -117,7 +127,7 @@ def ascend(bracket: _Bracket, problem: HistoryProblem, inner: InnerPoint, *, ste
 
 
 def _inside(problem: HistoryProblem, inner: InnerPoint, weights: FloatArray) -> FloatArray:
-    """[choice]: the policy of given weights with a little of every allowed choice."""
+    """Return [choice]: the policy of given weights [choice] with a little, 1%, of every allowed choice."""
     tree = problem.tree
     even = policy_of(tree, inner.allowed.astype(np.float64))
     return 0.99 * policy_of(tree, weights) + 0.01 * even
@@ -174,15 +184,16 @@ def history_program(
     time_limit: float | None = None,
     stop: Stop | None = None,
 ) -> HistoryOptimum:
-    """The largest uncertainty that any policy reaches which sees s_0 .. s_t and meets the task, as a proven interval.
+    """Bound the largest uncertainty that any policy reaches which sees s_0 .. s_t and meets the task, from both sides.
 
     problem: an object, the name of a file, or the name of a scenario.
     uncertainty: "opacity" (bits) or "guess_error" (probability that the best guess of the secret is wrong).
     max_histories: the most histories, after merging exchangeable ones; Clarabel takes seconds for some thousands.
     gap: the width of the interval at which the search ends.
     time_limit: seconds after which the interval so far is the answer; so it is when `stop` is requested or, without a
-    stop, after Ctrl-C. A policy is measured for up to ten seconds more. Only when there is no interval yet,
-    StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
+        stop, after Ctrl-C. A policy is measured for up to ten seconds more. Only when there is no interval yet,
+        StoppedError (KeyboardInterrupt after Ctrl-C) is raised.
+    stop: ends the work as `time_limit` does when the caller requests it.
 
     The problem's own policy class plays no part. Raises InputError when the task asks for the least opacity or for an
     endless return, BudgetError when there are too many histories, StoppedError when there was no time for any interval,
@@ -223,6 +234,7 @@ def solve_histories(
 
 
 def _check(problem: Problem) -> None:
+    """Raise InputError where the task minimises or its return counts for ever."""
     faults = []
     if problem.task.minimise:
         finding = "is minimise, but the least opacity is not a convex program"
@@ -270,7 +282,7 @@ class _HistorySearch:
         bracket.try_bound(blind, nothing)  # no decoder need do worse than one that guesses blindly
 
     def _narrow(self, bracket: _Bracket, inner: InnerPoint, gap: float, deadline: Deadline) -> None:
-        """The cone solver in several ways and, where none of them is enough, mirror ascent.
+        """Run the cone solver in several ways and, where none of them is enough, mirror ascent.
 
         Where time is limited or the program is large the solver may not get far: then a short ascent comes first.
         """
@@ -289,17 +301,20 @@ class _HistorySearch:
         self._ascend(bracket, inner, gap, steps=_ASCENT_STEPS, deadline=deadline)
 
     def _ascend(self, bracket: _Bracket, inner: InnerPoint, gap: float, *, steps: int, deadline: Deadline) -> None:
+        """Narrow the bracket by at most `steps` steps of mirror ascent, until gap or deadline is reached."""
         for reached in ascend(bracket, self._problem, inner, steps=steps, stop=self._stop):
             if reached <= gap or deadline.passed:
                 return
 
     def _policy(self, bracket: _Bracket) -> Policy | None:
+        """Return the policy of the bracket's lower end in the user's names; None where its table would be too large."""
         policy = policy_of(self._problem.tree, bracket.weights)
         return extract_policy(self._product, self._moves, self._problem.tree, policy)
 
     def _optimum(
         self, bracket: _Bracket, status: HistoryStatus, policy: Policy | None, deadline: Deadline
     ) -> HistoryOptimum:
+        """Return the answer. Raises InvariantError where the bracket is empty, or the engine measures another value."""
         problem, tree = self._problem, self._problem.tree
         if bracket.upper < bracket.lower - _AGREEMENT:
             raise InvariantError(f"a policy reaches {bracket.lower:.12g}, above the bound {bracket.upper:.12g}")
@@ -324,7 +339,11 @@ class _HistorySearch:
 
 
 def _measure_policy(product: Product, policy: Policy, value: float, uncertainty: Uncertainty) -> Measurement | None:
-    """The engine's own measurement of the policy, which must agree; None where an exact one takes too long."""
+    """Return the engine's own measurement of the policy, which must agree; None where an exact one takes too long.
+
+    value: f of the policy by the tree. Raises InvariantError where the two differ by more than 1e-9, or the policy is
+    measured to miss the task.
+    """
     stop = Stop()
     try:
         with stop.limit(_LAST_SECONDS):
