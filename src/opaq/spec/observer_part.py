@@ -1,4 +1,15 @@
-"""The eavesdropper: emissions by state, sensors, or what an imported model shows, and what it sees of the actions."""
+"""Read and write the eavesdropper: emissions by state, sensors, or what an imported model shows, and signs of actions.
+
+The mapping of `observer` comes in, a `model.Observer` goes out, and back. It is one of
+
+    observer: {emissions: {q0: {red: 0.9, blue: 0.1}, "*": blue}}      or an array [state, observation]
+    observer: {sensors: {A: {covers: goal, detects: 0.8}}}             what is seen is the set that fired, e.g. "A+B"
+    observer: {from: model}                                            the observations of an imported model
+    observer: {variables: [x]}                                         some of its state variables
+
+`share` merges observations of an imported model and `noise` mixes them up; `actions` says what is seen of the actions,
+`after_action` what depends on the action before.
+"""
 
 from __future__ import annotations
 
@@ -85,10 +96,11 @@ def _merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
 
 
 def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
-    """Return an observer that takes observations for others.
+    """Return an observer that takes observations for others; None after a fault.
 
     cursor: {keep: probability}, or {observation: {observation: probability}}, where those not listed are seen as they
-        are.
+        are; new observations may be named on the right.
+    observer: the observer before.
     """
     entries = cursor.entries()
     if entries is None:
@@ -109,7 +121,9 @@ def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
 def _mix_evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
     """Return an observer that sees each observation with probability `keep`, else one of the others, all as likely.
 
+    cursor: for faults; observer: the observer before, returned as it is where fewer than two observations occur.
     The blank that stands for time 0 where observations follow actions is no observation of the model: it stays.
+    Returns None after noting more than _MAX_ALIKE observations.
     """
     table = observer.emission if observer.after_action is None else observer.after_action
     taking = np.unique(table.columns)
@@ -162,7 +176,10 @@ _DETECTS = "give the probability that it fires in its range"
 
 
 def _make_sensor(covers: Any, detects: float, false_alarm: float) -> Sensor:
-    """Return a sensor without a name; it gets that of the key it stands under."""
+    """Return a sensor without a name; it gets that of the key it stands under.
+
+    covers: its states; detects, false_alarm: the probability that it fires there and elsewhere.
+    """
     return Sensor("", covers, detects, false_alarm)
 
 
@@ -208,7 +225,7 @@ def _read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
 
 
 def _write_sensors(sensor_set: SensorSet) -> Plain:
-    """Return the keys that state some sensors."""
+    """Return the keys that state some sensors: `sensors`, and `null` where it is not the default."""
     null = {"null": sensor_set.null} if sensor_set.null != NULL else {}
     return {"sensors": {sensor.name: sensor for sensor in sensor_set.sensors}} | null
 
@@ -261,7 +278,10 @@ def _check(cursor: Cursor, observer: Any) -> None:
 
 
 def _read_emissions(fields: Fields) -> Observer | None:
-    """Return the observer of `emissions`, with what it sees of the actions and after them."""
+    """Return the observer of `emissions`, with what it sees of the actions and after them; None after a fault.
+
+    fields: `observations`, `signs`, `actions` and `after_action` may stand beside it.
+    """
     listed = _list_observations(fields)
     cursor = fields.at("emissions")
     seen = read_rows(cursor, given=cursor.scope.states, listed=listed)
@@ -273,7 +293,10 @@ def _read_emissions(fields: Fields) -> Observer | None:
 
 
 def _by_sensors(fields: Fields) -> Observer | None:
-    """Return the observer of `sensors`, with what it sees of the actions."""
+    """Return the observer of `sensors`, with what it sees of the actions; None after a fault.
+
+    fields: `null` names what is seen when no sensor fires; left out, it is "null".
+    """
     null = fields.at("null")
     quiet = NAME.read(null) if null.value is not None else "null"
     if quiet is not None and "+" in quiet:
@@ -284,9 +307,9 @@ def _by_sensors(fields: Fields) -> Observer | None:
 
 
 def _read_model_observer(fields: Fields) -> Observer | None:
-    """Return an observer of an imported model.
+    """Return an observer of an imported model: its own observations or some of its variables; None after a fault.
 
-    Its own observations or some of its variables, shared and noisy as stated.
+    fields: `from` or `variables`, changed by `share` and then by `noise`; `actions` replaces what it sees of them.
     """
     cursor, imported = fields.at(str(fields.kind)), fields.cursor.scope.imported
     if imported is None:
@@ -314,7 +337,10 @@ def _read_own(cursor: Cursor) -> Observer | None:
 
 
 def _read_variables(cursor: Cursor) -> Observer | None:
-    """Return an observer of some state variables: one observation for every combination of values that occurs."""
+    """Return an observer of some state variables: one observation for every combination of values that occurs.
+
+    cursor: a list of variables; observations are called "x=1,y=true". Returns None after noting unknown ones.
+    """
     listed, variables = _VARIABLES.read(cursor), cursor.scope.variables or {}
     unknown = [(index, variable) for index, variable in enumerate(listed or ()) if variable not in variables]
     for index, variable in unknown:
@@ -338,7 +364,10 @@ def _read_variables(cursor: Cursor) -> Observer | None:
 
 
 def _list_observations(fields: Fields) -> NameTable | None:
-    """Return the observations listed, else all that are mentioned when some of them stand under `after_action`."""
+    """Return the observations listed, else all that are mentioned when some of them stand under `after_action`.
+
+    Returns None when the emissions alone say which there are.
+    """
     if "observations" in fields:
         return NameTable.of("observation", fields.read("observations"))
     emissions, after = fields.at("emissions").value, fields.at("after_action").value
@@ -366,9 +395,10 @@ def _read_after(cursor: Cursor, seen: NamedRows) -> SparseRows | None:
 
 
 def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | None:
-    """Return what is seen of the actions, (signs, emission [action, sign]).
+    """Return what is seen of the actions, (signs, emission [action, sign]); ((), None) for nothing, None after a fault.
 
-    ((), None) for nothing, None after a fault.
+    fields: `actions` is true (each action is its own sign), false, or {action: {sign: probability}}; `signs` gives the
+        order of the signs.
     """
     listed = NameTable.of("sign", fields.read("signs")) if "signs" in fields else None
     cursor, actions = fields.at("actions"), fields.cursor.scope.actions
