@@ -240,7 +240,10 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
 
 
 def _parse_label(tokens: Tokens, arrow: _Arrow) -> Guard:
-    """Return the guard on an arrow, true where it has no label. Raises InputError when its label is no guard or too long."""
+    """Return the guard on an arrow, true where it has no label.
+
+    Raises InputError when its label is no guard, or longer than _MAX_GUARD characters.
+    """
     text, at = arrow.attributes.get("label", ("true", arrow.at))
     if len(text) > _MAX_GUARD:
         finding = f"a guard of {len(text):,} characters is too long; the limit is {_MAX_GUARD:,}"

@@ -313,11 +313,10 @@ class Cursor:
         return tuple(first) if usable else None
 
     def number(self, *, low: float = -math.inf, high: float = math.inf) -> float | None:
-        """Return a finite number as a float.
+        """Return a finite number as a float; None after a fault.
 
         low, high: the least and the largest value allowed, both included; by default any.
-        Returns None after a fault. Text is refused, with the advice to remove quotes where it looks like a number, and so
-        are integers above 1e300.
+        Text is refused, with the advice to remove quotes where it looks like a number, and so are integers above 1e300.
         """
         value = self.value
         if not is_number(value):

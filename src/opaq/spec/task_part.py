@@ -72,7 +72,7 @@ def _read(cursor: Cursor) -> Uncertainty | None:
 def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
     """Return the expected loss of {loss: {guess: {value: number}}}; None after a fault.
 
-    Losses that are not named are 0; at least one guess is needed. That guesses and values fit the secret is checked later.
+    Losses that are not named are 0; at least one guess is needed. They are not compared with the secret here.
     """
     fields = _LOSSES.open(cursor)
     if fields is None or "loss" not in fields:

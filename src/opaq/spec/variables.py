@@ -192,7 +192,7 @@ class _Parser:
         return self.call(text, at) if text in _FUNCTIONS and self.tokens.skip("(") else self.variable(text, at)
 
     def literal(self, text: str, at: int) -> _Value:
-        """Return a number as it is written: whole if it has digits only, else a float. More than 18 digits are refused."""
+        """Return a number as it is written: whole if it has digits only, of which 18 are the most, else a float."""
         if text.isdigit() and len(text) > 18:
             raise self.tokens.error(f"{text} is too large", at=at)
         return np.asarray(int(text) if text.isdigit() else float(text))
