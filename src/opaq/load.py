@@ -290,7 +290,7 @@ class FolderSources:
         path = str(self.folder / source) if format.is_file else source
         imported: Imported | None = _collect_faults(cursor, lambda: format.read(path, **options))
         for fault in () if imported is None else imported.warnings:
-            cursor.warn(_in_one_line(fault, source), fault.advice)
+            cursor.warn(_format_fault(fault, source), fault.advice)
         return imported
 
     def automaton(self, cursor: Cursor) -> Automaton | None:
@@ -318,11 +318,11 @@ def _collect_faults(cursor: Cursor, read: Callable[[], Any]) -> Any:
         return read()
     except InputError as error:
         for fault in error.faults:
-            cursor.error(_in_one_line(fault, str(cursor.value)), fault.advice)
+            cursor.error(_format_fault(fault, str(cursor.value)), fault.advice)
         return None
 
 
-def _in_one_line(fault: Fault, source: str) -> str:
+def _format_fault(fault: Fault, source: str) -> str:
     """Return a fault inside another file as one line of the problem file: "robot.prism: where: message"."""
     return f"{source}: {Fault(fault.where, fault.message, line=fault.line)}"
 
@@ -356,14 +356,14 @@ def convert(
         },
         optional=("problem", "constants", "faults"),
     )
-    given = os.fspath(source)
-    thing = _read(given, problem, constants or {}, Faults() if faults is None else faults)
+    source_name = os.fspath(source)
+    thing = _read(source_name, problem, constants or {}, Faults() if faults is None else faults)
     kind, ending = _KINDS[type(thing)], ending_of(target)
     formats = writable(kind)
     if ending not in formats:
         article = "an" if kind == "automaton" else "a"
         finding = f"{article} {kind} cannot become '{ending}'"
-        raise InputError([Fault("", finding, f"it can become {', '.join(formats)}")], given)
+        raise InputError([Fault("", finding, f"it can become {', '.join(formats)}")], source_name)
     export = Export(problem)
     content = formats[ending].writers[kind](thing, export)
     write_bytes(target, content.encode() if isinstance(content, str) else content, overwrite=overwrite)

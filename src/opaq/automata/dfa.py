@@ -45,8 +45,8 @@ def restrict_letters(alphabet: Sequence[Letter], labels: Collection[str]) -> tup
     """
     if len(labels) > MAX_LABELS:
         raise BudgetError(f"{len(labels)} labels are too many for one automaton; the limit is {MAX_LABELS}")
-    kept = frozenset(labels)
-    return tuple(dict.fromkeys(letter & kept for letter in alphabet))
+    mentioned = frozenset(labels)
+    return tuple(dict.fromkeys(letter & mentioned for letter in alphabet))
 
 
 def encode_letters(letters: Sequence[Letter], labels: Sequence[str]) -> list[int]:
@@ -72,11 +72,11 @@ def explore(
     states, rows = [start], []
     for state in states:
         row = []
-        for following in successors(state):
-            if following not in number:
-                number[following] = len(states)
-                states.append(following)
-            row.append(number[following])
+        for target in successors(state):
+            if target not in number:
+                number[target] = len(states)
+                states.append(target)
+            row.append(number[target])
         rows.append(row)
         if len(states) > MAX_STATES or len(states) * num_letters > _MAX_MOVES:
             raise BudgetError(
@@ -193,11 +193,11 @@ def _breadth_first(targets: dict[int, IntArray], initial: int) -> list[int]:
 
     targets: class -> [letter], the class that each letter leads to. Classes that are not reached are left out.
     """
-    order, met = [initial], {initial}
+    order, seen = [initial], {initial}
     for name in order:
         for target in dict.fromkeys(targets[name].tolist()):
-            if target not in met:
-                met.add(target)
+            if target not in seen:
+                seen.add(target)
                 order.append(target)
     return order
 
@@ -240,12 +240,12 @@ def _cover(inside: IntArray, outside: IntArray, num_labels: int) -> Iterator[tup
     inside, outside: letters as numbers; num_labels: how many bits they have.
     Greedy: each term is made for the first letter that is left, and takes all others that it covers.
     """
-    left = inside
-    while left.size:
-        care = _distinguishing_labels(int(left[0]), outside, num_labels)
-        value = int(left[0]) & care
+    remaining = inside
+    while remaining.size:
+        care = _distinguishing_labels(int(remaining[0]), outside, num_labels)
+        value = int(remaining[0]) & care
         yield care, value
-        left = left[(left & care) != value]
+        remaining = remaining[(remaining & care) != value]
 
 
 def _distinguishing_labels(letter: int, outside: IntArray, num_labels: int) -> int:

@@ -111,7 +111,7 @@ class Diagrams:
     def _make(self, variable: int, low: int, high: int) -> int:
         """Return the number of the node (variable, low, high), which is new only if no equal one exists.
 
-        low, high: the functions where the variable is false and where it is true; if they are equal, that one is returned.
+        low, high: the functions where the variable is false and true; if they are equal, the result is that function.
         """
         if low == high:
             return low
@@ -269,7 +269,7 @@ class Progression:
         return self._diagrams.either(parts) if kind == "or" else TRUE
 
     def _letter(self, letter: int) -> tuple[list[int], list[bool]]:
-        """Return for every formula its demand on the next position after this letter, and whether it holds if there is none.
+        """Return, for each formula, its demand on the next position after this letter, and whether it holds without one.
 
         The two lists are computed once per letter.
         """
@@ -285,7 +285,7 @@ class Progression:
     def _rest(self, number: int, letter: int, rests: list[int]) -> int:
         """Return the demand of one formula on the next position: f U g = g | (f & X(f U g)).
 
-        number: the formula; letter: that of this position; rests: the demands of the formulas before it, so of its parts.
+        number: the formula; letter: that of this position; rests: the demands of its parts, which come before it.
         """
         kind, parts = self._nodes[number]
         if kind == "label":

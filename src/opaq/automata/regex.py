@@ -70,7 +70,7 @@ def parse_regex(text: str) -> Regex:
     """Return the expression of a text.
 
     text: by the grammar of this module, e.g. "p .* [q & !r]{1,3}".
-    Raises RegexError with the position of the first fault, and for an expression of more than _MAX_POSITIONS letters once
+    Raises RegexError with the position of the first fault, and for more than _MAX_POSITIONS letters, counted after
     repetitions are written out.
     """
     tokens = Tokens(text, _PATTERN, _STYLE)

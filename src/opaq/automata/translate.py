@@ -61,8 +61,8 @@ def _future_table(formula: Formula, labels: tuple[str, ...], numbers: list[int])
     def successors(state: State) -> list[State]:
         mask = future.labels_read(state)
         distinct = {number & mask: number for number in numbers}
-        following = {key: future.step(state, number) for key, number in distinct.items()}
-        return [following[number & mask] for number in numbers]
+        next_state = {key: future.step(state, number) for key, number in distinct.items()}
+        return [next_state[number & mask] for number in numbers]
 
     return explore(future.start, successors, lambda state: state[0], num_letters=len(numbers))
 

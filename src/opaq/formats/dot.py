@@ -73,15 +73,15 @@ def mdp_to_dot(mdp: MDP) -> str:
         raise BudgetError(f"a model of {mdp.num_states:,} states is too large to draw; the limit is {_MAX_DRAWN}")
     lines = ["digraph model {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     for index, (name, labels) in enumerate(zip(mdp.states, mdp.labels_of(), strict=True)):
-        listed = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
-        text = "\n".join(map(escape_invisible, [name, *listed]))
+        label_lines = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
+        text = "\n".join(map(escape_invisible, [name, *label_lines]))
         lines.append(f"  s{index} [label={quote(text)}];")
     for index, share in enumerate(mdp.start.tolist()):
         if share > 0:
             lines.append(f"  start{index} [shape=point]; start{index} -> s{index} [label={quote(f'{share:.4g}')}];")
     for (source, target), moves in _merge_moves(mdp).items():
-        joined = "\n".join(map(escape_invisible, moves))
-        lines.append(f"  s{source} -> s{target} [label={quote(joined)}];")
+        move_text = "\n".join(map(escape_invisible, moves))
+        lines.append(f"  s{source} -> s{target} [label={quote(move_text)}];")
     return "\n".join([*lines, "}", ""])
 
 
@@ -219,9 +219,9 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
     index_of = {name: index for index, name in enumerate(name for name in drawing.nodes if name not in markers)}
     if not index_of:
         raise tokens.error("there are no states", "draw at least one")
-    marked = [arrow for arrow in drawing.arrows if arrow.source in markers]
-    if len(marked) > 1:
-        raise tokens.error("a second initial state", "mark one state only", at=marked[1].at)
+    initial_arrows = [arrow for arrow in drawing.arrows if arrow.source in markers]
+    if len(initial_arrows) > 1:
+        raise tokens.error("a second initial state", "mark one state only", at=initial_arrows[1].at)
     accepting = frozenset(
         index
         for name, index in index_of.items()
@@ -235,7 +235,7 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
     reads, at = drawing.looks["graph"].get("reads", ("entered", tokens.at))
     if reads not in ("entered", "left"):
         raise tokens.error(f"reads is '{reads}'", "write entered or left", at=at)
-    initial = index_of[marked[0].target] if marked else 0
+    initial = index_of[initial_arrows[0].target] if initial_arrows else 0
     return Automaton(tuple(index_of), initial, accepting, edges, "left" if reads == "left" else "entered")
 
 

@@ -139,8 +139,8 @@ def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
     finished = np.concatenate((over, np.ones(copied.size, dtype=bool)))
     origin = np.concatenate((np.arange(moves.num_states), copied))  # [state] -> the environment's own state
     variables = {key: frozen(value[origin]) for key, value in _variables(environment, name, moves.num_states).items()}
-    marked = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {_END: finished}
-    labels = {key: ints(np.flatnonzero(mask)) for key, mask in marked.items() if mask.any()}
+    masks = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {_END: finished}
+    labels = {key: ints(np.flatnonzero(mask)) for key, mask in masks.items() if mask.any()}
     mdp = _mdp(moves, start, _actions(name, moves.num_actions), finished=finished, copied=copied)
     return Imported(replace(mdp, labels=labels), variables=variables)
 
@@ -170,8 +170,8 @@ def _read_moves(environment: Any, faults: Faults) -> _Moves | None:
         faults.error("P", f"its states are not numbered 0 to {len(table) - 1}, or are too many")
         return None
     _check(_Moves(len(table), num_actions, *columns), faults)
-    kept = columns[2] > 0
-    return _Moves(len(table), num_actions, *(column[kept] for column in columns))
+    positive = columns[2] > 0
+    return _Moves(len(table), num_actions, *(column[positive] for column in columns))
 
 
 def _check(moves: _Moves, faults: Faults) -> None:
@@ -233,15 +233,15 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
     running, staying, count = ~finished[moves.source], np.flatnonzero(finished), len(actions)
     kept: tuple[Any, ...] = (moves.source, moves.action, moves.target, moves.probability, moves.reward, moves.ends)
     source, action, target, probability, reward, ends = (part[running] for part in kept)
-    moved = ends & ~finished[target]
-    target = np.where(moved, moves.num_states + np.searchsorted(copied, target), target)
+    to_copy = ends & ~finished[target]
+    target = np.where(to_copy, moves.num_states + np.searchsorted(copied, target), target)
     idle = np.repeat(staying, count)
     source, target = np.concatenate((source, idle)), np.concatenate((target, idle))
     action = np.concatenate((action, np.tile(np.arange(count), staying.size)))
     enabled, row = np.unique(source * count + action, return_inverse=True)
     share = normalise_rows(row, np.concatenate((probability, np.ones(idle.size))), enabled.size).values
     choices = tabulate_choices(source, action, target, share, num_states=finished.size, num_actions=count)
-    earned = share * np.concatenate((reward, np.zeros(idle.size)))
+    weighted_rewards = share * np.concatenate((reward, np.zeros(idle.size)))
     names = (*map(str, range(moves.num_states)), *(f"{state}.{_END}" for state in copied.tolist()))
     return MDP(
         states=names,
@@ -250,7 +250,7 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
         choice_start=choices.choice_start,
         choice_action=choices.choice_action,
         transitions=choices.transitions,
-        rewards=floats(np.bincount(row, weights=earned, minlength=enabled.size)),
+        rewards=floats(np.bincount(row, weights=weighted_rewards, minlength=enabled.size)),
         labels={},
     )
 

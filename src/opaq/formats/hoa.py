@@ -215,13 +215,13 @@ def _read_atom(tokens: Tokens, header: _Header) -> Guard:
 
 def _is_too_large(guard: Guard) -> bool:
     """Return whether a guard is too long or too deep; looks at no more of it than is allowed."""
-    size, left = 0, [(guard, 1)]
-    while left and size <= _MAX_GUARD:
-        part, depth = left.pop()
+    size, stack = 0, [(guard, 1)]
+    while stack and size <= _MAX_GUARD:
+        part, depth = stack.pop()
         size += part.kind not in ("and", "or")
         if depth > MAX_DEPTH:
             return True
-        left += [(inner, depth + 1) for inner in part.parts]
+        stack += [(inner, depth + 1) for inner in part.parts]
     return size > _MAX_GUARD
 
 
@@ -406,10 +406,10 @@ def _split_edges(edges: Sequence[Edge], state: int, index_of: dict[str, int]) ->
     earlier: list[tuple[int, Guard]] = []
     for guard, target in [*((edge.guard, edge.target) for edge in edges), (Guard("true"), state)]:
         function = diagrams.of_guard(guard, index_of)
-        taken = [(other, text) for other, text in earlier if diagrams.both([function, other]) != FALSE]
-        left = diagrams.both([function, *(diagrams.negate(other) for other, _ in taken)])
-        if left != FALSE:
-            others = [Guard("not", parts=(other,)) for _, other in taken]
+        overlapping = [(other, text) for other, text in earlier if diagrams.both([function, other]) != FALSE]
+        remaining = diagrams.both([function, *(diagrams.negate(other) for other, _ in overlapping)])
+        if remaining != FALSE:
+            others = [Guard("not", parts=(other,)) for _, other in overlapping]
             parts = (*([] if guard.kind == "true" and others else [guard]), *others)
             yield _text(parts[0] if len(parts) == 1 else Guard("and", parts=parts), index_of), target
         earlier.append((function, guard))

@@ -41,12 +41,12 @@ def distinct(names: Sequence[str]) -> tuple[str, ...]:
     renamed: list[str] = []
     for name in names:
         uses[name] += 1
-        marked = name
-        while uses[name] > 1 and marked in taken:
-            marked = f"{name}.{uses[name]}"
-            uses[name] += marked in taken
-        taken.add(marked)
-        renamed.append(marked)
+        candidate = name
+        while uses[name] > 1 and candidate in taken:
+            candidate = f"{name}.{uses[name]}"
+            uses[name] += candidate in taken
+        taken.add(candidate)
+        renamed.append(candidate)
     return tuple(renamed)
 
 

@@ -65,8 +65,8 @@ def build_automaton(
 
 def _are_names(labels: object) -> bool:
     """Return whether a value is a collection of texts; a single text is none."""
-    listed = isinstance(labels, Iterable) and not isinstance(labels, str)
-    return listed and all(isinstance(label, str) for label in labels)  # type: ignore[attr-defined]
+    is_collection = isinstance(labels, Iterable) and not isinstance(labels, str)
+    return is_collection and all(isinstance(label, str) for label in labels)  # type: ignore[attr-defined]
 
 
 def _check_guards(cursor: Cursor, automaton: Automaton) -> None:
@@ -177,13 +177,13 @@ def _alphabet(scope: Scope) -> list[frozenset[str]] | None:
     labels = scope.labels
     if labels is None or scope.states.index is None or any(states is None for states in labels.values()):
         return None
-    carried = np.zeros((len(scope.states), len(labels)), dtype=bool)
+    has_label = np.zeros((len(scope.states), len(labels)), dtype=bool)
     for index, states in enumerate(labels.values()):
         if states is not None:
-            carried[states, index] = True
-    distinct, first = np.unique(carried, axis=0, return_index=True)
-    listed = tuple(labels)
-    return [frozenset(listed[index] for index in np.flatnonzero(row)) for row in distinct[np.argsort(first)]]
+            has_label[states, index] = True
+    distinct, first = np.unique(has_label, axis=0, return_index=True)
+    names = tuple(labels)
+    return [frozenset(names[index] for index in np.flatnonzero(row)) for row in distinct[np.argsort(first)]]
 
 
 def _parts(automaton: Automaton, scope: Scope) -> Plain:

@@ -93,18 +93,18 @@ class NameTable:
         if self.index is not None and isinstance(cursor.value, str) and cursor.value in self.index:
             return cursor.value
         pair = isinstance(cursor.value, list | tuple)
-        wanted = cell_name(cursor.value) if pair else cursor.name()
-        if wanted is None and pair:
+        text = cell_name(cursor.value) if pair else cursor.name()
+        if text is None and pair:
             cursor.wrong(f"the name of a {self.kind}")
-        if wanted is None or self.index is None:
+        if text is None or self.index is None:
             return None
-        for name in (wanted, cell_name(wanted)):
+        for name in (text, cell_name(text)):
             if name is not None and name in self.index:
                 return name
-        if self.cells and cell_name(wanted):
-            return cursor.error(f"{cell_name(wanted)} is not a free cell of the grid", "it is a wall or outside")
-        advice = suggestion(wanted, self.index, kind=self.kind, faults=cursor.faults)
-        return cursor.error(f"unknown {self.kind} '{wanted}'", advice)
+        if self.cells and cell_name(text):
+            return cursor.error(f"{cell_name(text)} is not a free cell of the grid", "it is a wall or outside")
+        advice = suggestion(text, self.index, kind=self.kind, faults=cursor.faults)
+        return cursor.error(f"unknown {self.kind} '{text}'", advice)
 
     def find(self, cursor: Cursor) -> int | None:
         """Return the position of the name that a value means, from 0; None, after the same faults, as in `spell`."""

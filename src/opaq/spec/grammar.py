@@ -362,15 +362,15 @@ def choose_key(
     options: the keys of which one must be there, in the order in which messages list them.
     misspelled: options that an unknown key was meant to be: that none is there is then noted already.
     """
-    listed = list(options)
-    present = [option for option in listed if option in given]
+    names = list(options)
+    present = [option for option in names if option in given]
     if len(present) == 1:
         return present[0]
     if present:
         both = " and ".join(f"'{option}'" for option in present)
         cursor.error(f"has {both}", "keep one of them")
-    elif not set(misspelled) & set(listed):
-        cursor.error(f"has none of {', '.join(listed)}", "give exactly one")
+    elif not set(misspelled) & set(names):
+        cursor.error(f"has none of {', '.join(names)}", "give exactly one")
     return None
 
 

@@ -222,18 +222,18 @@ def _read_rewards(cursor: Cursor) -> FloatArray | None:
         finding = f"is {describe_value(cursor.value)}, not a list or a mapping"
         return cursor.error(finding, "write [{cells: [...], reward: 1}]")
     states = cursor.scope.states
-    rewards, giver = np.zeros(len(states)), dict[int, str]()
+    rewards, path_of = np.zeros(len(states)), dict[int, str]()
     entries = _read_reward_mapping(cursor) if isinstance(cursor.value, Mapping) else _read_reward_list(cursor)
     for cells, amount in entries:
         for state in () if (members := read_states(cells)) is None else members.tolist():
-            if state in giver:
-                cells.error(f"{states.listed[state]} has a reward already", f"the other is at {giver[state]}")
-            giver[state] = cells.path
+            if state in path_of:
+                cells.error(f"{states.listed[state]} has a reward already", f"the other is at {path_of[state]}")
+            path_of[state] = cells.path
             rewards[state] = amount
     others = cursor.value.get("*") if isinstance(cursor.value, Mapping) else None
     rest = None if others is None else cursor.child("*", others).reward()
     if rest is not None:
-        rewards[[state for state in range(rewards.size) if state not in giver]] = rest
+        rewards[[state for state in range(rewards.size) if state not in path_of]] = rest
     return rewards
 
 

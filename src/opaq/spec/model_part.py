@@ -175,23 +175,23 @@ def _tabulate_entries(cursor: Cursor, entries: _TransitionEntries) -> ActionTabl
     cursor: the arrays, for faults; entries: one per non-zero probability.
     Returns None after noting rows that do not sum to 1, and states without an enabled action (_MOST_LISTED by name).
     """
-    named, count = entries.action_names, entries.num_actions
+    action_names, count = entries.action_names, entries.num_actions
 
     def spell(row: int, entry: int | None) -> Cursor:
         state, action = divmod(row, count)
         rest = () if entry is None else (int(entries.nexts[entry]),)
-        if named is None:
+        if action_names is None:
             return cursor.item(state, action, *rest)
-        return cursor.child(named[action], None).item(state, *rest)
+        return cursor.child(action_names[action], None).item(state, *rest)
 
     rows = entries.states * count + entries.actions
     values = scale_rows(cursor, rows, entries.values, num_rows=entries.num_states * count, spell=spell)
     idle = np.flatnonzero(np.bincount(entries.states, minlength=entries.num_states) == 0)
     names = cursor.scope.states.listed
     for state in idle[:_MOST_LISTED].tolist():
-        spelled = f"'{names[state]}'" if state < len(names) else str(state)
-        where = cursor.item(state) if named is None else cursor
-        where.error(f"no action is enabled in state {spelled}", "give it a row that is not zero")
+        state_text = f"'{names[state]}'" if state < len(names) else str(state)
+        where = cursor.item(state) if action_names is None else cursor
+        where.error(f"no action is enabled in state {state_text}", "give it a row that is not zero")
     if idle.size > _MOST_LISTED:
         cursor.error(
             f"no action is enabled in {idle.size - _MOST_LISTED:,} more states", "give each a row that is not zero"
@@ -207,21 +207,21 @@ def _order_actions(cursor: Cursor, entries: _TransitionEntries) -> _TransitionEn
 
     cursor: the arrays, in a scope with the listed actions; where none are known the entries come back as they are.
     """
-    actions, named = cursor.scope.actions, entries.action_names
+    actions, action_names = cursor.scope.actions, entries.action_names
     if actions.index is None:
         return entries
-    if named is None:
+    if action_names is None:
         if entries.num_actions == len(actions):
             return entries
         return cursor.error(f"has {entries.num_actions:,} actions, but {len(actions):,} are listed")
-    order = all_or_none([actions.find(cursor.child(action, action)) for action in named])
-    missing = [action for action in actions.index if action not in named]
+    order = all_or_none([actions.find(cursor.child(action, action)) for action in action_names])
+    missing = [action for action in actions.index if action not in action_names]
     for action in missing:
         cursor.child(action, None).error("is missing", "give its matrix [state, next]")
     if missing or order is None:
         return None
-    moved = np.array(order, dtype=np.int64)[entries.actions]
-    return replace(entries, actions=moved, action_names=actions.listed, num_actions=len(actions))
+    action_index = np.array(order, dtype=np.int64)[entries.actions]
+    return replace(entries, actions=action_index, action_names=actions.listed, num_actions=len(actions))
 
 
 def _read_state_actions(cursor: Cursor) -> dict[int, dict[int, float] | None]:

@@ -72,15 +72,15 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
     keys: the rows to check. Rows of cases that do not occur may be there, such as those of times after the horizon.
     faults: gets one fault for each unknown name.
     """
-    listed = list(keys)
-    if not listed:
+    row_keys = list(keys)
+    if not row_keys:
         return
     policy_class, memory = policy.policy_class, policy.policy_class.memory
     names = _row_scope(
         problem, horizon=MAX_HORIZON, nodes=NameTable.of("node", None if memory is None else memory.nodes)
     )
     choices = _Rows.of(problem, policy_class).choices
-    for key in listed:
+    for key in row_keys:
         cursor = Cursor(None, f"policy row {row_name(policy_class, key)}", faults, names)
         for condition, part in zip(policy_class.conditions, key, strict=True):
             if condition.key in CONDITIONS:
@@ -155,8 +155,8 @@ class _Rows:
         fields = Record("row", "A row of a policy.", (*keys, _PROBABILITIES)).open(cursor)
         if fields is None:
             return None
-        given = [(fields.at(kind.of.key), condition, kind) for condition, kind in kinds if kind.of.key in fields]
-        parts = [part for at, condition, kind in given if (part := kind.row(at, condition)) is not None]
+        present = [(fields.at(kind.of.key), condition, kind) for condition, kind in kinds if kind.of.key in fields]
+        parts = [part for at, condition, kind in present if (part := kind.row(at, condition)) is not None]
         usable = len(parts) == len(kinds)
         named = zip(kinds, parts, strict=True) if usable else ()
         state = [kind.state(part) for (_, kind), part in named if kind.state is not None]
@@ -241,14 +241,14 @@ def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> Polic
         return where.error("have 'automaton', but the secret has no automaton", "remove it")
     if MemoryNode.key in keys and own.memory is None:
         return where.error("have 'memory', but there is no machine", "add it under conditions_on")
-    recent, heard = (min(_longest(rows, kind.key), most) for kind, most in _LISTS.items())
-    return PolicyClass(keys, conditions=(LastStates(recent), Observations(heard), *own.conditions))
+    num_states, num_observations = (min(_longest(rows, kind.key), most) for kind, most in _LISTS.items())
+    return PolicyClass(keys, conditions=(LastStates(num_states), Observations(num_observations), *own.conditions))
 
 
 def _longest(rows: list[Cursor], key: str) -> int:
     """Return the length of the longest list under a key of the rows, at least 1."""
-    listed = [row.value.get(key) for row in rows]
-    return max([1, *(len(names) for names in listed if isinstance(names, list | tuple))])
+    values = [row.value.get(key) for row in rows]
+    return max([1, *(len(names) for names in values if isinstance(names, list | tuple))])
 
 
 def _is_of_another_model(cursor: Cursor, problem: Problem, *, ignore_model_mismatch: bool) -> bool:
@@ -261,18 +261,18 @@ def _is_of_another_model(cursor: Cursor, problem: Problem, *, ignore_model_misma
     if not isinstance(data, Mapping):
         return False
     unknown = _unknown_names(data.get("rows"), cursor.scope)
-    listed = " and ".join(
+    unknown_text = " and ".join(
         f"{len(names):,} unknown {kind}s ({list_names(names)})" for kind, names in unknown.items() if names
     )
     if not ignore_model_mismatch and data.get("model") is not None and data["model"] != model_fingerprint(problem.mdp):
         known = "its names are those of this problem: start, transitions, rewards or labels differ"
-        finding = f"the policy was made for another model: {f'it names {listed}' if listed else known}"
+        finding = f"the policy was made for another model: {f'it names {unknown_text}' if unknown_text else known}"
         advice = "use its own problem, or allow any model"
         cursor.child("model", None).error(finding, advice, option="ignore_model_mismatch")
         return True
     if max(map(len, unknown.values())) <= _MOST_MISSPELT:
         return False
-    finding = f"are for another model: they name {listed}"
+    finding = f"are for another model: they name {unknown_text}"
     cursor.child("rows", None).error(finding, "use the problem that the policy is for")
     return True
 
@@ -284,17 +284,17 @@ def _unknown_names(rows: Any, scope: Scope) -> dict[str, list[str]]:
     Returns {"state": [...], "action": [...]}, each name once.
     """
     states, actions = scope.states.index or {}, scope.actions.index or {}
-    strange: dict[str, dict[str, None]] = {"state": {}, "action": {}}
+    missing: dict[str, dict[str, None]] = {"state": {}, "action": {}}
     for row in rows if isinstance(rows, list | tuple) else []:
         table = row if isinstance(row, Mapping) else {}
         recent = table.get("last_states")
         used = [table.get("state"), table.get("start"), *(recent if isinstance(recent, list | tuple) else [])]
-        strange["state"] |= {str(name): None for name in used if _is_unknown(name, states)}
+        missing["state"] |= {str(name): None for name in used if _is_unknown(name, states)}
         choices = table.get("probabilities")
         named = [str(choice) for choice in (choices if isinstance(choices, Mapping) else ())]
         plain = [name if name in actions else name.rpartition(">")[0] or name for name in named]
-        strange["action"] |= {name: None for name in plain if name not in actions}
-    return {kind: list(unknown) for kind, unknown in strange.items()}
+        missing["action"] |= {name: None for name in plain if name not in actions}
+    return {kind: list(unknown) for kind, unknown in missing.items()}
 
 
 def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:

@@ -59,10 +59,10 @@ def read_states(cursor: Cursor) -> IntArray | None:
     sets: list[IntArray | None] = []
     for entry in cursor.items() or []:
         states = _read_entry(entry)
-        spelled = cell_name(entry.value) or str(entry.value)
-        if states is not None and spelled in seen:
-            entry.error(f"'{spelled}' is listed twice", "keep one of them")
-        seen.add(spelled)
+        text = cell_name(entry.value) or str(entry.value)
+        if states is not None and text in seen:
+            entry.error(f"'{text}' is listed twice", "keep one of them")
+        seen.add(text)
         sets.append(states)
     usable = [states for states in sets if states is not None]
     if len(usable) < len(sets) or names.states.index is None:
@@ -185,8 +185,8 @@ def _is_one_cell(value: Any, scope: Scope) -> bool:
     [1, 2] is the cell "(1,2)" where that is a state, unless "1" and "2" are states themselves.
     """
     index = scope.states.index or {}
-    spelled = cell_name(value) if isinstance(value, list | tuple) else None
-    return spelled in index and not all(str(part) in index for part in value)
+    text = cell_name(value) if isinstance(value, list | tuple) else None
+    return text in index and not all(str(part) in index for part in value)
 
 
 def _read_cells(value: Any, states: NameTable) -> IntArray | None:
@@ -214,28 +214,28 @@ def _read_entry(cursor: Cursor) -> IntArray | None:
     index, labels, value = cursor.scope.states.index, cursor.scope.labels, cursor.value
     if _is_expression(value):
         return read_states(cursor)
-    spelled = str(value) if isinstance(value, str) or is_int(value) else None
-    if spelled is None or (index is not None and (spelled in index or cell_name(spelled) in index)):
+    text = str(value) if isinstance(value, str) or is_int(value) else None
+    if text is None or (index is not None and (text in index or cell_name(text) in index)):
         state = cursor.scope.states.find(cursor)
-        _warn_if_label(spelled, cursor)
+        _warn_if_label(text, cursor)
         return None if state is None else ints([state])
-    if labels is not None and spelled in labels:
-        return labels[spelled]
+    if labels is not None and text in labels:
+        return labels[text]
     if index is None or labels is None:
         return None  # it cannot be told whether the name exists
-    if labels and not cell_name(spelled):
-        advice = suggestion(spelled, [*labels, *index], kind="name", faults=cursor.faults)
-        return cursor.error(f"unknown state or label '{spelled}'", advice)
+    if labels and not cell_name(text):
+        advice = suggestion(text, [*labels, *index], kind="name", faults=cursor.faults)
+        return cursor.error(f"unknown state or label '{text}'", advice)
     cursor.scope.states.find(cursor)
     return None
 
 
-def _warn_if_label(spelled: str | None, cursor: Cursor) -> None:
+def _warn_if_label(text: str | None, cursor: Cursor) -> None:
     """Warn if a name that was read as a state is that of a label of other states too."""
     names = cursor.scope
-    label = (names.labels or {}).get(spelled or "")
-    if label is not None and label.tolist() != [(names.states.index or {}).get(spelled or "")]:
-        cursor.warn(f"'{spelled}' is a state and a label", "it was read as the state; rename one of them")
+    label = (names.labels or {}).get(text or "")
+    if label is not None and label.tolist() != [(names.states.index or {}).get(text or "")]:
+        cursor.warn(f"'{text}' is a state and a label", "it was read as the state; rename one of them")
 
 
 def _is_vector(value: Any) -> bool:

@@ -127,8 +127,8 @@ def _make(fields: Fields) -> Task | None:
         [_make_event(_EVENT.record.choose(fields))] if any(key.name in fields for key in _EVENT.record.keys) else []
     )
     requirements = [*shorthand, *(fields.read("requirements") or [])]
-    met = tuple(requirement for requirement in requirements if requirement is not None)
-    return None if of is None else Task(threshold, over or "horizon", met, objective == "minimise", of)
+    usable = tuple(requirement for requirement in requirements if requirement is not None)
+    return None if of is None else Task(threshold, over or "horizon", usable, objective == "minimise", of)
 
 
 def _check_forever(cursor: Cursor, over: str | None) -> None:

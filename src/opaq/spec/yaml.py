@@ -158,11 +158,11 @@ def _join_surrogates(text: str) -> str:
     if "\\u" not in text or text.lstrip()[:1] not in ("{", "["):
         return text
 
-    def joined(match: re.Match[str]) -> str:
+    def join_pair(match: re.Match[str]) -> str:
         pair = bytes.fromhex(match[2] + match[3]).decode("utf-16-be")
         return f"{match[1]}\\U{ord(pair):08x}"
 
-    return _SURROGATES.sub(joined, text)
+    return _SURROGATES.sub(join_pair, text)
 
 
 def _syntax_fault(error: yaml.YAMLError) -> Fault:
@@ -194,7 +194,7 @@ _NO_KEY, _DROPPED = object(), object()  # a key that is still to come, and one w
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenContainer:
     """A mapping or list being filled."""
 
     container: dict[Any, Any] | list[Any]
@@ -220,7 +220,7 @@ class _DocumentBuilder:
     root: Any = None
     lines: dict[str, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    _stack: list[_Open] = field(default_factory=list)
+    _stack: list[_OpenContainer] = field(default_factory=list)
     _anchors: dict[str, _Node | None] = field(default_factory=dict)  # None: not finished yet
     _aliased: int = 0
     _has_document: bool = False
@@ -273,7 +273,7 @@ class _DocumentBuilder:
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         container: dict[Any, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
-        self._stack.append(_Open(container, path, line, event.anchor))
+        self._stack.append(_OpenContainer(container, path, line, event.anchor))
 
     def _alias(self, name: str, line: int) -> None:
         """Put the value of an anchor where its alias stands, within the limits on what aliases may add.
@@ -314,7 +314,7 @@ class _DocumentBuilder:
             top.container[top.key] = node.value
         top.key = _NO_KEY
 
-    def _take_key(self, top: _Open, node: _Node, line: int) -> None:
+    def _take_key(self, top: _OpenContainer, node: _Node, line: int) -> None:
         """Remember a key of the open mapping; one that is no name or is there twice is noted and its value dropped.
 
         top: the mapping; node: the key; line: where the key stands.
