@@ -269,7 +269,7 @@ class Progression:
         return self._diagrams.either(parts) if kind == "or" else TRUE
 
     def _letter(self, letter: int) -> tuple[list[int], list[bool]]:
-        """Return, for each formula, its demand on the next position after this letter, and whether it holds without one.
+        """Return, for each formula, its demand on the next position after a letter, and whether it holds without one.
 
         The two lists are computed once per letter.
         """

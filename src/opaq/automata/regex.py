@@ -269,6 +269,7 @@ def _tabulate(regex: Regex, letters: Sequence[Letter]) -> Table:
     ]
 
     def successors(state: int) -> list[int]:
+        """Return the state after each letter: the positions that may follow and whose guard holds."""
         after = ends.first if state < 0 else reduce(or_, (positions.follow[letter] for letter in _set_bits(state)), 0)
         return [after & match for match in matches]
 

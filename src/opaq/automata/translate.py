@@ -46,6 +46,7 @@ def _past_table(formula: Formula, labels: tuple[str, ...], numbers: list[int]) -
     past = PastFormula(formula, labels)
 
     def successors(state: int) -> list[int]:
+        """Return the state after each letter."""
         return [past.step(state, number) for number in numbers]
 
     return explore(START, successors, past.accepts, num_letters=len(numbers))
@@ -59,6 +60,7 @@ def _future_table(formula: Formula, labels: tuple[str, ...], numbers: list[int])
     future = Progression(formula, labels)
 
     def successors(state: State) -> list[State]:
+        """Return the state after each letter."""
         mask = future.labels_read(state)
         distinct = {number & mask: number for number in numbers}
         next_state = {key: future.step(state, number) for key, number in distinct.items()}

@@ -73,6 +73,7 @@ class NameTable:
         return cls(kind, None if names is None else positions(names), cells)
 
     def __len__(self) -> int:
+        """Return the number of names; 0 when they could not be read."""
         return len(self.index or ())
 
     @property

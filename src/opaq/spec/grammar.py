@@ -134,6 +134,7 @@ class Fields:
     misspelled: frozenset[str] = frozenset()
 
     def __contains__(self, name: object) -> bool:
+        """Return whether a key is there, whatever its value."""
         return name in self.given
 
     def at(self, name: str) -> Cursor:
@@ -407,6 +408,7 @@ def build_from_keys(make: Callable[..., T], *names: str) -> Callable[[Fields], T
     """
 
     def build(fields: Fields) -> T | None:
+        """Return what `make` makes of the values; None when one of them is unusable."""
         values = [fields.read(name) for name in names]
         return None if any(value is None for value in values) else make(*values)
 
@@ -445,6 +447,7 @@ def one_of(*options: str) -> ValueType[str]:
     words = " or ".join(f"'{word}'" for word in options)
 
     def read(cursor: Cursor) -> str | None:
+        """Return the word at a cursor; None after noting anything else."""
         known = isinstance(cursor.value, str) and cursor.value in options
         return str(cursor.value) if known else cursor.wrong(words)
 
@@ -468,10 +471,12 @@ def list_of(shape: ValueType[T], description: str) -> ValueType[list[T]]:
     """
 
     def read(cursor: Cursor) -> list[T] | None:
+        """Return the values of a list; None when it is no list or one of them is unusable."""
         entries = cursor.items()
         return None if entries is None else all_or_none([shape.read(entry) for entry in entries])
 
     def write(values: list[T], scope: Scope) -> Any:
+        """Return the list of the values as a file states them."""
         return [shape.write(value, scope) for value in values]
 
     return ValueType(description, read, list_schema(shape), write, inside=(shape,))
@@ -485,6 +490,7 @@ def map_of(shape: ValueType[T], description: str, *, ref: str = "") -> ValueType
     """
 
     def read(cursor: Cursor) -> dict[str, T] | None:
+        """Return name -> value of a mapping; None when it is no mapping or one of the values is unusable."""
         entries = cursor.entries()
         if entries is None:
             return None
@@ -492,6 +498,7 @@ def map_of(shape: ValueType[T], description: str, *, ref: str = "") -> ValueType
         return None if values is None else dict(zip(entries, values, strict=True))
 
     def write(values: Mapping[str, T], scope: Scope) -> Any:
+        """Return name -> value as a file states them."""
         return {name: shape.write(value, scope) for name, value in values.items()}
 
     return ValueType(description, read, mapping_schema(shape), write, ref, (shape,))
@@ -532,6 +539,7 @@ def accept_object(
     """
 
     def read(cursor: Cursor) -> T | None:
+        """Return a finished object after checking it, or what the value means; None after a fault."""
         if not (isinstance(cursor.value, is_object) if isinstance(is_object, type) else is_object(cursor.value)):
             return shape.read(cursor)
         check(cursor, cursor.value)

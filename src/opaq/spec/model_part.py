@@ -178,6 +178,7 @@ def _tabulate_entries(cursor: Cursor, entries: _TransitionEntries) -> ActionTabl
     action_names, count = entries.action_names, entries.num_actions
 
     def spell(row: int, entry: int | None) -> Cursor:
+        """Return the cursor of a row, or of one of its entries, as its own form of array writes the index."""
         state, action = divmod(row, count)
         rest = () if entry is None else (int(entries.nexts[entry]),)
         if action_names is None:

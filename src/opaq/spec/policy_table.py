@@ -57,6 +57,7 @@ def policy_from_dict(
     """
 
     def read(cursor: Cursor) -> Policy | None:
+        """Return the policy at a cursor; None after a fault."""
         if _is_of_another_model(cursor, problem, ignore_model_mismatch=ignore_model_mismatch):
             return None
         fields = POLICY_FILE.open(cursor)

@@ -142,6 +142,7 @@ def scale_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
     rows, columns = np.nonzero(flat)
 
     def spell(row: int, entry: int | None) -> Cursor:
+        """Return the cursor of a row of the table, or of one of its entries."""
         index = [int(position) for position in np.unravel_index(row, table.shape[:-1])]
         return cursor.item(*index) if entry is None else cursor.item(*index, int(columns[entry]))
 
@@ -317,6 +318,7 @@ def read_array_rows(
         return None
 
     def spell(row: int, entry: int | None) -> Cursor:
+        """Return the cursor of a row of the array, or of one of its entries."""
         return cursor.item(row) if entry is None else cursor.item(row, int(columns[entry]))
 
     scaled = scale_rows(cursor, rows, values, num_rows=shape[0], spell=spell)

@@ -159,6 +159,7 @@ def _join_surrogates(text: str) -> str:
         return text
 
     def join_pair(match: re.Match[str]) -> str:
+        """Return the one escape of both halves, after the escaped backslashes before them."""
         pair = bytes.fromhex(match[2] + match[3]).decode("utf-16-be")
         return f"{match[1]}\\U{ord(pair):08x}"
 
@@ -178,6 +179,7 @@ class _RefusedError(Exception):
     """Raised to stop reading: going on would be unsafe or without meaning."""
 
     def __init__(self, fault: Fault) -> None:
+        """Keep the fault that ends the reading."""
         self.fault = fault
 
 

@@ -280,6 +280,7 @@ class ProbabilityTable:
     _blocks: list[tuple[IntArray, IntArray, FloatArray, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Begin with no row set: `cleared` is -1 everywhere."""
         self.cleared = np.full(self.num_actions * self.num_states, -1, dtype=np.int64)
 
     def count_entries(self, action: int, state: int, columns: int) -> int:

@@ -138,8 +138,8 @@ def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None
     """Return the tar archive inside a compressed file; None when the file is one itself.
 
     stored: the file; source: its name, for errors; max_bytes: the most that it may become.
-    It is unpacked piece by piece, so that a small file cannot fill the memory. Raises InputError beyond `max_bytes`, and
-    beyond the larger of _FREE_GROWTH and _MAX_GROWTH times the size of the file.
+    It is unpacked piece by piece, so that a small file cannot fill the memory.
+    Raises InputError beyond `max_bytes`, and beyond the larger of _FREE_GROWTH and _MAX_GROWTH times the file's size.
     """
     opener = next((opener for magic, opener in _OPENERS.items() if stored.startswith(magic)), None)
     if opener is None:

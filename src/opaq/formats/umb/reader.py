@@ -56,6 +56,7 @@ def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
 
     def describe(choice: int) -> str:
+        """Return what messages call a choice: its state, and its number there."""
         state = int(state_of[choice])
         return f"state {state}, choice {choice - int(choice_start[state])}"
 
