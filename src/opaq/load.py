@@ -1,6 +1,10 @@
-"""Names of scenarios and of files -> problems and policies; files from one format to another.
+"""Load problems and policies by the names of files and scenarios, save policies, and convert files between formats.
 
 A name comes in, checked data go out. Imports: model, spec, product, formats.
+
+A bare word such as `two-sink` names a bundled scenario; what has a folder in it or ends in .yaml, .yml or .json is a
+file. Problem and policy files are told apart by their content (`opaq: 1`, or `format: opaq-policy`); the ending of any
+other file names its format. Faults are raised together, each with its line.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ _OWN_ENDINGS = "problem files and policy files are YAML or JSON and end in .yaml
 def _refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
     """Raise InputError for a file whose ending says that it is something else than `expected`.
 
+    path: the file; expected: "a problem" or "a policy". Unknown endings pass: the content is looked at then.
     The error has an example of a problem file that uses the file, where there is one.
     """
     source, format = os.fspath(path), format_of(path)
@@ -54,6 +59,7 @@ def _refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
 def _refuse_other_format(data: Any, source: str, *, expected: str) -> None:
     """Raise InputError for the content of a YAML or JSON file of opaq that is not what is expected.
 
+    data: the content; one that does not say what it is passes.
     source: the file, for the error.
     expected: "a problem" or "a policy".
     """
@@ -139,7 +145,8 @@ def load_problem(name_or_path: str | os.PathLike[str], *, faults: Faults | None 
 def as_problem(problem: object) -> Problem:
     """Return the problem itself, or that of a file or of a bundled scenario by name.
 
-    Raises InputError for anything else.
+    problem: an opaq.Problem, or what `load_problem` takes.
+    Raises InputError for anything else, and as `load_problem` does.
     """
     from opaq.model.problem import Problem
 
@@ -152,7 +159,10 @@ def as_problem(problem: object) -> Problem:
 
 
 def problem_text(name_or_path: str | os.PathLike[str]) -> str:
-    """Return the text of a problem file, or of a bundled scenario by name, comments and all."""
+    """Return the text of a problem file, or of a bundled scenario by name, comments and all.
+
+    name_or_path: as for `load_problem`. Raises InputError when it cannot be read or there is no such scenario.
+    """
     source = os.fspath(name_or_path)
     return read_text(source) if _is_path(source) else scenario_text(source)
 
@@ -213,7 +223,11 @@ def load_policy(
 
 
 def as_policy(policy: object, problem: Problem) -> Policy:
-    """Return the policy itself, or that of a file, for a problem. Raises InputError for anything else."""
+    """Return the policy itself, or that of a file, for a problem.
+
+    policy: an opaq.Policy, or the name of a policy file; problem: the problem it is for.
+    Raises InputError for anything else, and as `load_policy` does. A finished policy is not compared with the problem.
+    """
     if isinstance(policy, Policy):
         return policy
     if isinstance(policy, str | os.PathLike):
@@ -267,16 +281,23 @@ class FolderSources:
                 add_imported(format.name, f"The file of {format.title}.", format.options)
 
     def model(self, cursor: Cursor, kind: str, options: Mapping[str, Any]) -> Imported | None:
-        """Return the model named at a cursor; faults and warnings of its file are noted there."""
+        """Return the model named at a cursor, where the faults and warnings of its file are noted; None after a fault.
+
+        cursor: the name of the file, relative to `folder`, or the id of an environment.
+        kind: the name of the format; options: keyword arguments of its reader.
+        """
         format, source = FORMATS[kind], str(cursor.value)
         path = str(self.folder / source) if format.is_file else source
         imported: Imported | None = _collect_faults(cursor, lambda: format.read(path, **options))
         for fault in () if imported is None else imported.warnings:
-            cursor.warn(_in_one_line(fault, source), fault.advice)
+            cursor.warn(_format_fault(fault, source), fault.advice)
         return imported
 
     def automaton(self, cursor: Cursor) -> Automaton | None:
-        """Return the automaton in the file named at a cursor; faults in it are noted there."""
+        """Return the automaton in the file named at a cursor, where the faults in it are noted; None after a fault.
+
+        cursor: the name of the file, relative to `folder`; its ending names the format.
+        """
         source = cursor.name()
         format = None if source is None else format_of(source)
         if source is None:
@@ -289,17 +310,20 @@ class FolderSources:
 
 
 def _collect_faults(cursor: Cursor, read: Callable[[], Any]) -> Any:
-    """Return what `read` returns; None, and the faults noted at the cursor, when it raises InputError."""
+    """Return what `read` returns; None, and the faults noted at the cursor, when it raises InputError.
+
+    cursor: holds the name of the other file; read: reads it.
+    """
     try:
         return read()
     except InputError as error:
         for fault in error.faults:
-            cursor.error(_in_one_line(fault, str(cursor.value)), fault.advice)
+            cursor.error(_format_fault(fault, str(cursor.value)), fault.advice)
         return None
 
 
-def _in_one_line(fault: Fault, source: str) -> str:
-    """Return a fault inside another file as one line of the problem file."""
+def _format_fault(fault: Fault, source: str) -> str:
+    """Return a fault inside another file as one line of the problem file: "robot.prism: where: message"."""
     return f"{source}: {Fault(fault.where, fault.message, line=fault.line)}"
 
 
@@ -332,14 +356,14 @@ def convert(
         },
         optional=("problem", "constants", "faults"),
     )
-    given = os.fspath(source)
-    thing = _read(given, problem, constants or {}, Faults() if faults is None else faults)
+    source_name = os.fspath(source)
+    thing = _read(source_name, problem, constants or {}, Faults() if faults is None else faults)
     kind, ending = _KINDS[type(thing)], ending_of(target)
     formats = writable(kind)
     if ending not in formats:
         article = "an" if kind == "automaton" else "a"
         finding = f"{article} {kind} cannot become '{ending}'"
-        raise InputError([Fault("", finding, f"it can become {', '.join(formats)}")], given)
+        raise InputError([Fault("", finding, f"it can become {', '.join(formats)}")], source_name)
     export = Export(problem)
     content = formats[ending].writers[kind](thing, export)
     write_bytes(target, content.encode() if isinstance(content, str) else content, overwrite=overwrite)
@@ -349,9 +373,11 @@ def convert(
 def _read(
     source: str, problem: Problem | None, constants: Mapping[str, Any], faults: Faults
 ) -> Problem | Imported | Automaton | Policy:
-    """Return the problem, model, automaton or policy in a file, by its ending and content.
+    """Return the problem, model, automaton or policy in a file, by its ending and content; else a scenario by name.
 
-    problem: the problem that a policy is for. constants: for formats that take them. faults: gets the warnings.
+    source: the name of the file or the scenario.
+    problem: the problem that a policy is for; None is an InputError where the file is one.
+    constants: for formats that take them. faults: gets the warnings.
     """
     format = format_of(source)
     if format is not None and format.reader is not None:

@@ -1,7 +1,9 @@
-"""Deterministic automata as tables over the letters that occur, and the smallest one of a language.
+"""Build deterministic automata as tables over the letters that occur, and the smallest one of a language.
 
 A letter is a set of labels. Only letters that occur in the model are looked at, each restricted to the labels that the
-language mentions, so that a table has one column per letter and not 2^labels.
+language mentions, so that a table has one column per letter and not 2^labels. `explore` makes a table from a
+successor function, `minimise` the smallest equivalent one, `to_automaton` an automaton with guards; `tabulate` goes
+the other way.
 """
 
 from __future__ import annotations
@@ -43,12 +45,15 @@ def restrict_letters(alphabet: Sequence[Letter], labels: Collection[str]) -> tup
     """
     if len(labels) > MAX_LABELS:
         raise BudgetError(f"{len(labels)} labels are too many for one automaton; the limit is {MAX_LABELS}")
-    kept = frozenset(labels)
-    return tuple(dict.fromkeys(letter & kept for letter in alphabet))
+    mentioned = frozenset(labels)
+    return tuple(dict.fromkeys(letter & mentioned for letter in alphabet))
 
 
 def encode_letters(letters: Sequence[Letter], labels: Sequence[str]) -> list[int]:
-    """Return every letter as a number whose bit i is set when label i is in it."""
+    """Return every letter as a number whose bit i is set when label i is in it.
+
+    letters: sets of labels; labels: the label of every bit; others in a letter are left out.
+    """
     return [sum(1 << bit for bit, label in enumerate(labels) if label in letter) for letter in letters]
 
 
@@ -57,6 +62,7 @@ def explore(
 ) -> Table:
     """Return the table of all states that can be reached, numbered breadth first from `start`.
 
+    start: the state before anything is read; states are any hashable values, and equal ones are the same state.
     successors: the next state for every letter, in the order of the letters.
     accepts: whether a state accepts.
     num_letters: how many letters there are, so that the table has its shape also without any.
@@ -66,11 +72,11 @@ def explore(
     states, rows = [start], []
     for state in states:
         row = []
-        for following in successors(state):
-            if following not in number:
-                number[following] = len(states)
-                states.append(following)
-            row.append(number[following])
+        for target in successors(state):
+            if target not in number:
+                number[target] = len(states)
+                states.append(target)
+            row.append(number[target])
         rows.append(row)
         if len(states) > MAX_STATES or len(states) * num_letters > _MAX_MOVES:
             raise BudgetError(
@@ -95,6 +101,7 @@ MAX_EDGES = 20_000_000
 def tabulate(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntArray:
     """Return [state, letter] -> next state of an automaton whose edges have guards.
 
+    alphabet: the letters, one per column, e.g. the label sets of `label_sets`.
     The first edge whose guard holds is taken; where none holds the state stays. Raises BudgetError when the table would
     have more than MAX_EDGES entries.
     """
@@ -114,6 +121,7 @@ def tabulate(automaton: Automaton, alphabet: tuple[frozenset[str], ...]) -> IntA
 def _evaluate_guard(guard: Guard, alphabet: tuple[frozenset[str], ...], known: dict[Guard, BoolArray]) -> BoolArray:
     """Return [letter] -> whether a guard holds.
 
+    alphabet: the letters.
     known: guard -> its answer so far; edges share guards and parts of guards, so each is evaluated once.
     """
     if guard in known:
@@ -154,7 +162,10 @@ def minimise(table: Table) -> Table:
 
 
 def _refine_classes(moves: IntArray, accepting: BoolArray) -> IntArray:
-    """Return [state] -> class of the coarsest partition that respects acceptance and moves."""
+    """Return [state] -> class of the coarsest partition that respects acceptance and moves.
+
+    moves: [state, letter]; accepting: [state]. Classes are numbered from 0.
+    """
     classes = np.unique(accepting, return_inverse=True)[1].astype(np.int64)
     count = 0
     while count <= int(classes.max()):
@@ -178,12 +189,15 @@ def _initial_class(moves: IntArray, classes: IntArray, accepting: BoolArray) -> 
 
 
 def _breadth_first(targets: dict[int, IntArray], initial: int) -> list[int]:
-    """Return the classes in the order in which they are reached from `initial`."""
-    order, met = [initial], {initial}
+    """Return the classes in the order in which they are reached from `initial`, letters in order.
+
+    targets: class -> [letter], the class that each letter leads to. Classes that are not reached are left out.
+    """
+    order, seen = [initial], {initial}
     for name in order:
         for target in dict.fromkeys(targets[name].tolist()):
-            if target not in met:
-                met.add(target)
+            if target not in seen:
+                seen.add(target)
                 order.append(target)
     return order
 
@@ -194,6 +208,7 @@ _ANY_LETTER = Guard("true")
 def to_automaton(table: Table, letters: Sequence[Letter]) -> Automaton:
     """Return the automaton of a table, with guards that people can read.
 
+    table: the moves; letters: the letter of every column.
     States are called q0, q1, ...; every letter that occurs has one edge, and the edge that stays comes last.
     """
     labels = sorted(frozenset().union(*letters))
@@ -222,19 +237,21 @@ def cover_letters(inside: IntArray, outside: IntArray, labels: Sequence[str]) ->
 def _cover(inside: IntArray, outside: IntArray, num_labels: int) -> Iterator[tuple[int, int]]:
     """Yield terms (bits that are looked at, their values) that together hold for all letters inside and none outside.
 
+    inside, outside: letters as numbers; num_labels: how many bits they have.
     Greedy: each term is made for the first letter that is left, and takes all others that it covers.
     """
-    left = inside
-    while left.size:
-        care = _distinguishing_labels(int(left[0]), outside, num_labels)
-        value = int(left[0]) & care
+    remaining = inside
+    while remaining.size:
+        care = _distinguishing_labels(int(remaining[0]), outside, num_labels)
+        value = int(remaining[0]) & care
         yield care, value
-        left = left[(left & care) != value]
+        remaining = remaining[(remaining & care) != value]
 
 
 def _distinguishing_labels(letter: int, outside: IntArray, num_labels: int) -> int:
-    """Return the bits that tell a letter from all those outside.
+    """Return bits that tell a letter from all those outside, none of which can be left out.
 
+    letter, outside: letters as numbers; num_labels: how many bits they have.
     Absent labels are dropped first, which reads better.
     """
     care = (1 << num_labels) - 1

@@ -1,4 +1,4 @@
-"""LTLf formulas on finite traces: their syntax trees, how they are written and how they are read.
+"""Read and write LTLf formulas on finite traces, as syntax trees.
 
     formula ::= label | "true" | "false" | "last" | "(" formula ")"
               | ("!" | "X" | "WX" | "F" | "G") formula                         future
@@ -8,7 +8,8 @@
               | formula "->" formula | formula "<->" formula                   bind loosest, group to the right
 
 A formula speaks of the future or of the past, not of both. At the last position `X f` is false and `WX f` is true; at
-the first `Y f` is false and `WY f` is true.
+the first `Y f` is false and `WY f` is true. `~` and `not`, `&&` and `and`, `||` and `or`, `N` for WX and `V` for R
+are read too; labels that look like operators or have other characters stand in double quotes: `F("door open" & G p)`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class NotationError(ValueError):
 
 
 def _label_text(label: str, *, reserved: Collection[str] = ()) -> str:
-    """Return a label as it is written: in quotes if it would be read as something else."""
+    """Return a label as it is written: in quotes if it would be read as something else.
+
+    reserved: words that have a meaning of their own.
+    """
     return label if _PLAIN.fullmatch(label) and label not in reserved else f'"{label}"'
 
 
@@ -70,7 +74,11 @@ _TIGHTEST = 6
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A parsed formula: `kind` is `label`, one of _CONSTANTS, or a key of UNARY or BINARY."""
+    """A parsed formula: `kind` is `label`, one of _CONSTANTS, or a key of UNARY or BINARY.
+
+    label: the name of a label, else empty.
+    parts: the operands: one of a unary operator, two of a binary one, two or more of `and` and `or`.
+    """
 
     kind: str
     label: str = ""
@@ -86,7 +94,7 @@ class Formula:
         return frozenset([self.kind]).union(*(part.kinds() for part in self.parts))
 
     def size(self) -> int:
-        """Return how many operators, constants and labels it is made of."""
+        """Return how many operators, constants and labels it is made of; a chain of n operands has n - 1 operators."""
         return max(len(self.parts) - 1, 1) + sum(part.size() for part in self.parts)
 
     def __str__(self) -> str:
@@ -100,11 +108,13 @@ class Formula:
         return self.kind
 
     def _unary_text(self) -> str:
+        """Return the text of a unary operator: "!p", "F p" or "F(p & q)"."""
         inner = _bracket(self.parts[0], _TIGHTEST)
         close = self.kind == "not" or inner.startswith("(")
         return f"{UNARY[self.kind]}{'' if close else ' '}{inner}"
 
     def _binary_text(self) -> str:
+        """Return the text of a binary operator or a chain, operands in brackets where they bind less tightly."""
         sign, level = BINARY[self.kind]
         chain = self.kind in ("and", "or")
         operands = [_bracket(part, level + 1) for part in self.parts[:-1]]
@@ -137,7 +147,11 @@ _STYLE = InLine("a formula", FormulaError)
 
 
 def parse_ltlf(text: str) -> Formula:
-    """Read a formula about the future or one about the past. Raises FormulaError with the first fault."""
+    """Return the formula of a text, one about the future or one about the past.
+
+    text: by the grammar of this module, e.g. "G(request -> F grant)".
+    Raises FormulaError with the first fault and its position.
+    """
     tokens = Tokens(text, _PATTERN, _STYLE)
     _check_one_direction(tokens)
     formula = _parse_operators(tokens, 0, level=1)
@@ -164,7 +178,10 @@ def _check_one_direction(tokens: Tokens) -> None:
 
 
 def _parse_operators(tokens: Tokens, depth: int, *, level: int) -> Formula:
-    """Read operands joined by operators that bind at least as tightly as `level` (precedence climbing)."""
+    """Return operands joined by operators that bind at least as tightly as `level` (precedence climbing).
+
+    tokens: at the first operand; depth: how deep the nesting is here; level: a number of BINARY, 1 for any operator.
+    """
     left = _parse_operand(tokens, depth)
     while True:
         depth += 1
@@ -180,7 +197,10 @@ def _parse_operators(tokens: Tokens, depth: int, *, level: int) -> Formula:
 
 
 def _parse_operand(tokens: Tokens, depth: int) -> Formula:
-    """Read a label, a constant, a formula in brackets, or a unary operator and its operand."""
+    """Return a label, a constant, a formula in brackets, or a unary operator and its operand.
+
+    tokens: at its first token; depth: how deep the nesting is here. Raises FormulaError for anything else.
+    """
     tokens.check_depth(depth)
     text = tokens.text
     if text in _UNARY:
@@ -203,7 +223,10 @@ def _parse_operand(tokens: Tokens, depth: int) -> Formula:
 
 
 def _unexpected_token(tokens: Tokens, closing: str = "the end") -> Exception:
-    """Return the fault that a formula goes on in a way it cannot, with advice for operators written without spaces."""
+    """Return the fault that a formula goes on in a way it cannot, with advice for operators written without spaces.
+
+    closing: what could have ended it here, e.g. "')'".
+    """
     before, hint = tokens.texts[tokens.at - 1], ""
     if len(before) > 1 and set(before) <= set(_OPERATORS) and before not in RESERVED:
         hint = f"'{before}' is read as one label: write spaces between operators, '{' '.join(before)}'"

@@ -1,4 +1,7 @@
-"""Formula progression: what remains to be satisfied after each letter, kept as decision diagrams.
+"""Step formulas through words: what remains to be satisfied after each letter, kept as decision diagrams.
+
+A `Formula` comes in; `Progression` (future) and `PastFormula` (past) give the states and steps that `dfa.explore`
+tabulates.
 
 A formula is first written with true, labels, not, and, or, next and until only, each distinct one numbered. After a
 non-empty trace, what must hold from the next position on is a Boolean function of atoms "formula i holds at the
@@ -61,9 +64,9 @@ class Diagrams:
         return result
 
     def choose(self, test: int, then: int, otherwise: int) -> int:
-        """Return the function that is `then` where the test is true and `otherwise` elsewhere (if-then-else.
+        """Return the function that is `then` where the test is true and `otherwise` elsewhere (if-then-else, memoised).
 
-        Memoised).
+        test, then, otherwise: functions of this store. Raises BudgetError beyond 4 * `most` steps.
         """
         if test == TRUE or then == otherwise:
             return then
@@ -85,7 +88,10 @@ class Diagrams:
         return result
 
     def of_guard(self, guard: Guard, variable_of: Mapping[str, int]) -> int:
-        """Return a guard as a function of its labels; `variable_of` gives the variable of each label."""
+        """Return a guard as a function of its labels.
+
+        variable_of: the variable of each label; a label without one raises KeyError.
+        """
         if guard.kind == "label":
             return self.variable(variable_of[guard.label])
         parts = [self.of_guard(part, variable_of) for part in guard.parts]
@@ -103,7 +109,10 @@ class Diagrams:
         return node[side] if node[0] == variable else function
 
     def _make(self, variable: int, low: int, high: int) -> int:
-        """Return the number of the node (variable, low, high), which is new only if no equal one exists."""
+        """Return the number of the node (variable, low, high), which is new only if no equal one exists.
+
+        low, high: the functions where the variable is false and true; if they are equal, the result is that function.
+        """
         if low == high:
             return low
         key = (variable, low, high)
@@ -152,7 +161,10 @@ class Progression:
         self.start: State = (False, self._ahead[root])
 
     def step(self, state: State, letter: int) -> State:
-        """Return the state after one more letter."""
+        """Return the state after one more letter.
+
+        state: `start`, or a state that a step returned; letter: labels as bits.
+        """
         obligation = state[1]
         return self._holds_at_end(obligation, letter), self._progress(obligation, letter)
 
@@ -164,7 +176,10 @@ class Progression:
         return self._mask(state[1])
 
     def _core(self, formula: Formula) -> int:
-        """Return the number of a formula, written with true, label, not, and, or, next and until."""
+        """Return the number of a formula, written with true, label, not, and, or, next and until.
+
+        `last` is !X true: there is no next position.
+        """
         if formula.kind == "label":
             return self._make("label", self._bit[formula.label])
         parts = [self._core(part) for part in formula.parts]
@@ -177,7 +192,10 @@ class Progression:
         return self._core_binary(formula.kind, parts)
 
     def _core_unary(self, kind: str, part: int) -> int:
-        """Return the number of a unary operator: WX f = !X !f, F f = true U f, G f = !(true U !f)."""
+        """Return the number of a unary operator: WX f = !X !f, F f = true U f, G f = !(true U !f).
+
+        kind: a key of UNARY about the future, or "not"; part: the number of the operand.
+        """
         true, opposite = self._make("true"), self._not(part)
         if kind == "not":
             return opposite
@@ -190,9 +208,10 @@ class Progression:
         return self._not(self._make("until", true, opposite))  # always
 
     def _core_binary(self, kind: str, parts: list[int]) -> int:
-        """Return the number of a binary operator.
+        """Return the number of a binary operator or a chain.
 
-        F R g = !(!f U !g), f W g = !(!g U (!f & !g)), f M g = g U (f & g).
+        kind: a key of BINARY about the future; parts: the numbers of the operands.
+        f R g = !(!f U !g), f W g = !(!g U (!f & !g)), f M g = g U (f & g).
         """
         if kind in ("and", "or"):
             return self._make(kind, *sorted(set(parts)))
@@ -250,9 +269,9 @@ class Progression:
         return self._diagrams.either(parts) if kind == "or" else TRUE
 
     def _letter(self, letter: int) -> tuple[list[int], list[bool]]:
-        """Return, for every formula, its demand on the next position after this letter.
+        """Return, for each formula, its demand on the next position after a letter, and whether it holds without one.
 
-        Whether it holds if there is none.
+        The two lists are computed once per letter.
         """
         if letter not in self._by_letter:
             rests: list[int] = []
@@ -264,7 +283,10 @@ class Progression:
         return self._by_letter[letter]
 
     def _rest(self, number: int, letter: int, rests: list[int]) -> int:
-        """Return the demand of one formula on the next position: f U g = g | (f & X(f U g))."""
+        """Return the demand of one formula on the next position: f U g = g | (f & X(f U g)).
+
+        number: the formula; letter: that of this position; rests: the demands of its parts, which come before it.
+        """
         kind, parts = self._nodes[number]
         if kind == "label":
             return TRUE if letter >> parts[0] & 1 else FALSE
@@ -305,7 +327,10 @@ class Progression:
 
 
 def _final(kind: str, parts: tuple[int, ...], letter: int, finals: list[bool]) -> bool:
-    """Return whether a formula holds at the last position, given those it is made of."""
+    """Return whether a formula holds at the last position, given those it is made of.
+
+    kind, parts: the formula, parts as numbers; letter: that of the last position; finals: the answers for its parts.
+    """
     if kind == "label":
         return bool(letter >> parts[0] & 1)
     if kind == "not":
@@ -336,7 +361,10 @@ class PastFormula:
         self._kept = (1 << self._root) | self._memory_mask()
 
     def step(self, state: _PastState, letter: int) -> _PastState:
-        """Return the state after one more letter."""
+        """Return the state after one more letter.
+
+        state: START, or a state that a step returned; letter: labels as bits.
+        """
         truths: list[bool] = []
         for number, (kind, parts) in enumerate(self._nodes):
             now = [truths[part] for part in parts] if kind != "label" else [bool(letter >> parts[0] & 1)]

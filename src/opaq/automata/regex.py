@@ -1,11 +1,14 @@
-"""Regular expressions over letters: a run is accepted when its whole word of label sets matches.
+"""Read regular expressions over letters: a run is accepted when its whole word of label sets matches.
+
+Text comes in, a `Regex` goes out, and from that an `Automaton` (Glushkov's construction).
 
     regex    ::= sequence ("|" sequence)*
     sequence ::= repeated (";"? repeated)*               one after the other
     repeated ::= single ("*" | "+" | "?" | "{n}" | "{n,}" | "{n,m}")*
     single   ::= label | "." | "[" guard "]" | "(" regex ")" | "()"
 
-A label matches every letter that has it, `.` any letter, and `[guard]` the letters for which the guard holds.
+A label matches every letter that has it, `.` any letter, and `[guard]` the letters for which the guard holds. The runs
+that visit `a`, later `b`, and never `c` in between: `.* a [!c]* b .*`.
 """
 
 from __future__ import annotations
@@ -64,7 +67,12 @@ class Regex:
 
 
 def parse_regex(text: str) -> Regex:
-    """Read a regular expression. Raises RegexError with the position of the first fault."""
+    """Return the expression of a text.
+
+    text: by the grammar of this module, e.g. "p .* [q & !r]{1,3}".
+    Raises RegexError with the position of the first fault, and for more than _MAX_POSITIONS letters, counted after
+    repetitions are written out.
+    """
     tokens = Tokens(text, _PATTERN, _STYLE)
     regex = _parse_alternatives(tokens, 0)
     if tokens.text:
@@ -88,7 +96,7 @@ def translate_regex(regex: Regex, alphabet: Sequence[Letter], *, minimal: bool =
 
 
 def _parse_alternatives(tokens: Tokens, depth: int) -> Regex:
-    """Read sequences separated by `|`."""
+    """Return sequences separated by `|`; `depth` is how deep the nesting is here."""
     parts = [_parse_sequence(tokens, depth)]
     while tokens.skip("|"):
         parts.append(_parse_sequence(tokens, depth))
@@ -96,7 +104,7 @@ def _parse_alternatives(tokens: Tokens, depth: int) -> Regex:
 
 
 def _parse_sequence(tokens: Tokens, depth: int) -> Regex:
-    """Read expressions one after the other; a `;` may stand between two of them."""
+    """Return expressions one after the other; a `;` may stand between two of them."""
     parts = [_parse_repetition(tokens, depth)]
     while tokens.text not in ("", "|", ")"):
         tokens.skip(";")
@@ -105,7 +113,7 @@ def _parse_sequence(tokens: Tokens, depth: int) -> Regex:
 
 
 def _parse_repetition(tokens: Tokens, depth: int) -> Regex:
-    """Read an expression and the repetitions after it."""
+    """Return an expression with the repetitions after it, the first one innermost."""
     regex = _parse_single(tokens, depth)
     while tokens.kind == "repeat":
         depth += 1
@@ -134,7 +142,7 @@ def _parse_bounds(tokens: Tokens) -> tuple[int, int | None]:
 
 
 def _parse_single(tokens: Tokens, depth: int) -> Regex:
-    """Read a letter or an expression in brackets."""
+    """Return a letter or an expression in brackets; `()` is the empty word. Raises RegexError for anything else."""
     tokens.check_depth(depth)
     if tokens.skip("("):
         if tokens.skip(")"):
@@ -155,7 +163,7 @@ def _parse_single(tokens: Tokens, depth: int) -> Regex:
 
 
 def _parse_brackets(tokens: Tokens) -> Guard:
-    """Read the guard in square brackets. Raises RegexError with the guard's own message."""
+    """Return the guard in square brackets. Raises RegexError with the guard's own message."""
     try:
         guard = parse_guard(tokens.text[1:-1])
     except GuardError as error:
@@ -193,7 +201,10 @@ class _Ends:
 
 
 def _collect_ends(regex: Regex, positions: _Positions) -> _Ends:
-    """Return the ends of an expression, and add its letters and what follows what to `positions`."""
+    """Return the ends of an expression, and add its letters and what follows what to `positions`.
+
+    regex: the expression; positions: the letters so far, which grow.
+    """
     if regex.kind == "letter":
         bit = positions.add(regex.guard)
         return _Ends(False, bit, bit)
@@ -215,9 +226,9 @@ def _set_bits(bits: int) -> Iterator[int]:
 
 
 def _link_positions(ends: Sequence[_Ends], positions: _Positions) -> _Ends:
-    """Return the ends of expressions one after the other.
+    """Return the ends of expressions one after the other, and link the last letters of each to the first of the next.
 
-    Link the last letters of each to the first of the next.
+    ends: those of the expressions, in order; of none, the ends of the empty word.
     """
     whole = _Ends(True, 0, 0)
     for end in ends:
@@ -231,6 +242,7 @@ def _link_positions(ends: Sequence[_Ends], positions: _Positions) -> _Ends:
 def _repeat_ends(regex: Regex, positions: _Positions) -> _Ends:
     """Return the ends of copies one after the other.
 
+    regex: a `repeat`; positions: gets the letters of every copy.
     The first `least` copies must come, the others may; without an end the last copy loops.
     """
     copies = max(regex.least if regex.most is None else regex.most, 1 if regex.most is None else 0)
@@ -244,7 +256,10 @@ def _repeat_ends(regex: Regex, positions: _Positions) -> _Ends:
 
 
 def _tabulate(regex: Regex, letters: Sequence[Letter]) -> Table:
-    """Return the table whose states are the sets of letters that may have been read last; -1 is nothing read yet."""
+    """Return the table whose states are the sets of letters that may have been read last; -1 is nothing read yet.
+
+    regex: the expression; letters: the label sets that are told apart, one per column.
+    """
     positions = _Positions([], [])
     ends = _collect_ends(regex, positions)
     distinct = {guard: [guard.holds(letter) for letter in letters] for guard in set(positions.guards)}
@@ -254,6 +269,7 @@ def _tabulate(regex: Regex, letters: Sequence[Letter]) -> Table:
     ]
 
     def successors(state: int) -> list[int]:
+        """Return the state after each letter: the positions that may follow and whose guard holds."""
         after = ends.first if state < 0 else reduce(or_, (positions.follow[letter] for letter in _set_bits(state)), 0)
         return [after & match for match in matches]
 

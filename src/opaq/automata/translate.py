@@ -1,4 +1,8 @@
-"""Translate formulas and expressions into automata, and warn their author of labels and forms that mean little."""
+"""Translate formulas and expressions into automata, and warn their author of labels and forms that mean little.
+
+The text of a notation and the label sets that occur come in, an `Automaton` and warnings go out. Past and future
+formulas are stepped by `progression`, expressions by `regex`; `dfa` makes the result minimal.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +39,32 @@ def _tabulate_formula(formula: Formula, letters: Sequence[Letter]) -> Table:
 
 
 def _past_table(formula: Formula, labels: tuple[str, ...], numbers: list[int]) -> Table:
-    """Return the table of a formula about the past; `numbers` are the letters as bits of the labels."""
+    """Return the table of a formula about the past.
+
+    labels: the label of every bit; numbers: the letters as bits of the labels, one per column.
+    """
     past = PastFormula(formula, labels)
 
     def successors(state: int) -> list[int]:
+        """Return the state after each letter."""
         return [past.step(state, number) for number in numbers]
 
     return explore(START, successors, past.accepts, num_letters=len(numbers))
 
 
 def _future_table(formula: Formula, labels: tuple[str, ...], numbers: list[int]) -> Table:
-    """Return the table of a formula about the future; letters that a state does not tell apart are stepped once."""
+    """Return the table of a formula about the future; letters that a state does not tell apart are stepped once.
+
+    labels: the label of every bit; numbers: the letters as bits of the labels, one per column.
+    """
     future = Progression(formula, labels)
 
     def successors(state: State) -> list[State]:
+        """Return the state after each letter."""
         mask = future.labels_read(state)
         distinct = {number & mask: number for number in numbers}
-        following = {key: future.step(state, number) for key, number in distinct.items()}
-        return [following[number & mask] for number in numbers]
+        next_state = {key: future.step(state, number) for key, number in distinct.items()}
+        return [next_state[number & mask] for number in numbers]
 
     return explore(future.start, successors, lambda state: state[0], num_letters=len(numbers))
 
@@ -163,7 +175,10 @@ def language_automaton(
 
 
 def _warnings(automaton: Automaton, missing: frozenset[str]) -> list[str]:
-    """Return warnings about an expression: labels that no state carries, and a match of no run or of every run."""
+    """Return warnings about an expression: labels that no state carries, and a match of no run or of every run.
+
+    automaton: that of the expression; missing: the labels that it mentions and that no state carries.
+    """
     warnings = [f"no state carries the label '{label}'" for label in sorted(missing)]
     entered = {edge.target for edge in automaton.edges}
     if entered and not entered & automaton.accepting:

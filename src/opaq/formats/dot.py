@@ -1,4 +1,15 @@
-"""Automata and small models as Graphviz drawings, and automata read back from them."""
+"""Write automata and small models as Graphviz drawings, and read automata back from them.
+
+An automaton or a model goes out as DOT text, DOT text comes in as an `Automaton`. What is read of the language:
+
+    graph     ::= "strict"? "digraph" name? "{" (statement (";" | ",")?)* "}"
+    statement ::= name ("->" name)* attributes         a state, or a chain of edges
+                | ("node" | "edge" | "graph") attributes       of all that follow
+                | name "=" value                       of the graph; `reads=left` is opaq's own
+    attributes ::= ("[" (name "=" value (";" | ",")?)* "]")*
+
+An edge is `q0 -> q1 [label="p & !q"];`, its label a guard. Subgraphs, ports and edges without direction are refused.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +39,19 @@ _MARKERS = ("point", "none", "plaintext", "plain")
 
 
 def read_dot(path: str) -> Automaton:
-    """Read the automaton that a file draws. Raises InputError."""
+    """Read the automaton that a file draws.
+
+    path: the file. Raises InputError when it cannot be read, or with the first fault and its position.
+    """
     return automaton_from_dot(read_text(path), source=path)
 
 
 def automaton_to_dot(automaton: Automaton) -> str:
-    """Return the Graphviz drawing of an automaton; edges stand in the order they are tried, and no match means stay."""
+    """Return the Graphviz drawing of an automaton, which `automaton_from_dot` reads back.
+
+    Edges stand in the order they are tried, and no match means stay. Accepting states are double circles, and an arrow
+    from a point marks the initial state. Invisible characters of names are escaped.
+    """
     marker, names = unique_name("start", automaton.states), escape_labels(automaton.states)
     lines = ["digraph automaton {", "  rankdir=LR;", f"  reads={automaton.reads};", f"  {marker} [shape=point];"]
     for index, name in enumerate(names):
@@ -48,21 +66,22 @@ def automaton_to_dot(automaton: Automaton) -> str:
 def mdp_to_dot(mdp: MDP) -> str:
     """Return a drawing of a small model: states with their labels, an arrow per move with action and probability.
 
-    Raises BudgetError for more than _MAX_DRAWN states.
+    mdp: the model; probabilities are rounded to four digits, and those of 1 left out.
+    Raises BudgetError for more than _MAX_DRAWN states. A drawing of a model is not read back.
     """
     if mdp.num_states > _MAX_DRAWN:
         raise BudgetError(f"a model of {mdp.num_states:,} states is too large to draw; the limit is {_MAX_DRAWN}")
     lines = ["digraph model {", "  rankdir=LR;", "  node [shape=box, style=rounded];"]
     for index, (name, labels) in enumerate(zip(mdp.states, mdp.labels_of(), strict=True)):
-        listed = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
-        text = "\n".join(map(escape_invisible, [name, *listed]))
+        label_lines = [f"{{{', '.join(sorted(labels))}}}"] if labels else []
+        text = "\n".join(map(escape_invisible, [name, *label_lines]))
         lines.append(f"  s{index} [label={quote(text)}];")
     for index, share in enumerate(mdp.start.tolist()):
         if share > 0:
             lines.append(f"  start{index} [shape=point]; start{index} -> s{index} [label={quote(f'{share:.4g}')}];")
     for (source, target), moves in _merge_moves(mdp).items():
-        joined = "\n".join(map(escape_invisible, moves))
-        lines.append(f"  s{source} -> s{target} [label={quote(joined)}];")
+        move_text = "\n".join(map(escape_invisible, moves))
+        lines.append(f"  s{source} -> s{target} [label={quote(move_text)}];")
     return "\n".join([*lines, "}", ""])
 
 
@@ -110,7 +129,10 @@ class _Arrow:
 
 @dataclass(slots=True)
 class _Drawing:
-    """The nodes and arrows so far, and the attributes of new ones."""
+    """The nodes and arrows so far, and the attributes of new ones.
+
+    looks: "graph", "node" and "edge" -> the attributes that new ones get; nodes: name -> its attributes.
+    """
 
     looks: dict[str, _Attributes] = field(default_factory=lambda: {"graph": {}, "node": {}, "edge": {}})
     nodes: dict[str, _Attributes] = field(default_factory=dict)
@@ -127,7 +149,7 @@ def _word(tokens: Tokens) -> str:
 
 
 def _read_opening(tokens: Tokens) -> None:
-    """Read `digraph NAME {`."""
+    """Read `digraph NAME {`, perhaps after `strict`. Raises InputError for anything else."""
     if _word(tokens) == "strict":
         tokens.take()
     if _word(tokens) != "digraph":
@@ -174,7 +196,7 @@ def _read_statement(tokens: Tokens, drawing: _Drawing) -> None:
 
 
 def _read_attributes(tokens: Tokens) -> _Attributes:
-    """Return the attributes in brackets, if any."""
+    """Return the attributes in brackets, if any; of two with one name the later counts."""
     attributes: _Attributes = {}
     while tokens.skip("["):
         while not tokens.skip("]"):
@@ -187,15 +209,19 @@ def _read_attributes(tokens: Tokens) -> _Attributes:
 
 
 def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
-    """Return the automaton of a drawing. Raises InputError when it has no state or two initial ones."""
+    """Return the automaton of a drawing. Raises InputError when it has no state or two initial ones.
+
+    tokens: for the position of faults; drawing: all that was read.
+    Nodes of the shapes _MARKERS that no arrow enters are no states: they mark the initial one.
+    """
     entered = {arrow.target for arrow in drawing.arrows}
     markers = {name for name in drawing.nodes if drawing.look(name, "shape") in _MARKERS and name not in entered}
     index_of = {name: index for index, name in enumerate(name for name in drawing.nodes if name not in markers)}
     if not index_of:
         raise tokens.error("there are no states", "draw at least one")
-    marked = [arrow for arrow in drawing.arrows if arrow.source in markers]
-    if len(marked) > 1:
-        raise tokens.error("a second initial state", "mark one state only", at=marked[1].at)
+    initial_arrows = [arrow for arrow in drawing.arrows if arrow.source in markers]
+    if len(initial_arrows) > 1:
+        raise tokens.error("a second initial state", "mark one state only", at=initial_arrows[1].at)
     accepting = frozenset(
         index
         for name, index in index_of.items()
@@ -209,12 +235,15 @@ def _assemble(tokens: Tokens, drawing: _Drawing) -> Automaton:
     reads, at = drawing.looks["graph"].get("reads", ("entered", tokens.at))
     if reads not in ("entered", "left"):
         raise tokens.error(f"reads is '{reads}'", "write entered or left", at=at)
-    initial = index_of[marked[0].target] if marked else 0
+    initial = index_of[initial_arrows[0].target] if initial_arrows else 0
     return Automaton(tuple(index_of), initial, accepting, edges, "left" if reads == "left" else "entered")
 
 
 def _parse_label(tokens: Tokens, arrow: _Arrow) -> Guard:
-    """Return the guard on an arrow. Raises InputError when its label is no guard."""
+    """Return the guard on an arrow, true where it has no label.
+
+    Raises InputError when its label is no guard, or longer than _MAX_GUARD characters.
+    """
     text, at = arrow.attributes.get("label", ("true", arrow.at))
     if len(text) > _MAX_GUARD:
         finding = f"a guard of {len(text):,} characters is too long; the limit is {_MAX_GUARD:,}"

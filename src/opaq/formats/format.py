@@ -1,4 +1,8 @@
-"""What a file format is: its endings, what it holds, and the functions that read and write it."""
+"""Describe file formats: their endings, what they hold, and the functions that read and write them.
+
+A `Format` is data: `formats.registry` lists them, `opaq.load` reads and converts files with them. Adding one is
+`register_format(Format(...))`, for models of other tools `model_format(...)`.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +77,10 @@ class Format:
 def model_format(name: str, *endings: str, reader: Reader, **others: Any) -> Format:
     """Return the format of a model of another tool, with an example of a problem file that names one.
 
-    others: further fields of Format.
+    name: its key in problem files and its name, which the title writes in capitals.
+    endings: of its files, in lower case, with the dot.
+    reader: called as reader(path, **options); returns an Imported.
+    others: further fields of Format; an `example` replaces the one made here.
     """
     example = f"""opaq: 1
 {name}: FILE

@@ -1,4 +1,13 @@
-"""Reading tabular Gymnasium environments: those whose `P` gives every transition."""
+"""Read tabular Gymnasium environments: those whose `P` gives every transition.
+
+The id of a registered environment comes in, an `Imported` model goes out. Two attributes of the environment are read:
+
+    P                       {state: {action: [(probability, next state, reward, terminated), ...]}}, states from 0
+    initial_state_distrib   the probability of each state at the start
+
+FrozenLake, CliffWalking and Taxi also get the names of their actions, labels (start, goal, hole, cliff) and variables
+(row, col). The reward of a choice is the mean over its transitions.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +59,11 @@ def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
 
 
 def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
-    """Make a registered environment and nothing else: an id of the form module:name would import code."""
+    """Make a registered environment and nothing else: an id of the form module:name would import code.
+
+    env_id: its id; kwargs: arguments of the environment, without _REFUSED and of at most _MAX_OPTIONS entries.
+    Raises InputError for these, without the package, and for whatever the environment raises.
+    """
     if not isinstance(env_id, str) or _NAME.fullmatch(env_id) is None:
         raise _refuse(str(env_id), "is not the id of a registered environment", "write e.g. FrozenLake-v1")
     for name in _REFUSED:
@@ -72,7 +85,7 @@ def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 def _size(value: Any) -> int:
-    """Return how many entries and characters a value has."""
+    """Return how many entries and characters a value has, keys and nested lists included."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
@@ -86,7 +99,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _refuse(env_id: str, finding: str, advice: str = "") -> InputError:
-    """Return the InputError for an environment."""
+    """Return the InputError for an environment; `finding` and `advice` are those of its fault."""
     return InputError([Fault("", finding, advice)], f"gymnasium {env_id[:80]!r}")
 
 
@@ -110,8 +123,10 @@ class _Moves:
 def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
     """Return the model of an environment.
 
+    environment: unwrapped, with `P` and `initial_state_distrib`.
     name: its name without version, by which actions and variables of the toy environments are known.
     env_id: its whole id, for errors.
+    Raises InputError with every fault of the two tables.
     """
     faults = Faults()
     moves = _read_moves(environment, faults)
@@ -124,8 +139,8 @@ def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
     finished = np.concatenate((over, np.ones(copied.size, dtype=bool)))
     origin = np.concatenate((np.arange(moves.num_states), copied))  # [state] -> the environment's own state
     variables = {key: frozen(value[origin]) for key, value in _variables(environment, name, moves.num_states).items()}
-    marked = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {_END: finished}
-    labels = {key: ints(np.flatnonzero(mask)) for key, mask in marked.items() if mask.any()}
+    masks = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {_END: finished}
+    labels = {key: ints(np.flatnonzero(mask)) for key, mask in masks.items() if mask.any()}
     mdp = _mdp(moves, start, _actions(name, moves.num_actions), finished=finished, copied=copied)
     return Imported(replace(mdp, labels=labels), variables=variables)
 
@@ -155,12 +170,12 @@ def _read_moves(environment: Any, faults: Faults) -> _Moves | None:
         faults.error("P", f"its states are not numbered 0 to {len(table) - 1}, or are too many")
         return None
     _check(_Moves(len(table), num_actions, *columns), faults)
-    kept = columns[2] > 0
-    return _Moves(len(table), num_actions, *(column[kept] for column in columns))
+    positive = columns[2] > 0
+    return _Moves(len(table), num_actions, *(column[positive] for column in columns))
 
 
 def _check(moves: _Moves, faults: Faults) -> None:
-    """Note probabilities, rewards, states and actions that no model can have."""
+    """Note probabilities, rewards, states and actions that no model can have: the first of these that is wrong."""
     if not np.isfinite(moves.probability).all() or (moves.probability < 0).any():
         faults.error("P", "has probabilities that are negative or not finite")
     elif not (np.abs(moves.reward) <= MAX_REWARD).all():
@@ -193,7 +208,10 @@ def _read_start(environment: Any, num_states: int, faults: Faults) -> FloatArray
 
 
 def _find_final_states(moves: _Moves, start: FloatArray) -> BoolArray:
-    """Return which states are only ever entered as the end of an episode."""
+    """Return which states are only ever entered as the end of an episode, [state].
+
+    A state that is also reached while the episode goes on is none; neither is one that is never reached.
+    """
     live = start > 0
     while True:
         onward = moves.target[live[moves.source] & ~moves.ends]
@@ -208,21 +226,22 @@ def _find_final_states(moves: _Moves, start: FloatArray) -> BoolArray:
 def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished: BoolArray, copied: IntArray) -> MDP:
     """Return the model: rows repeat targets, which are summed; finished states stay where they are and earn nothing.
 
+    moves, start: the transitions and the start of the environment; actions: the names of the actions.
     finished: [state] -> whether the episode is over there, copies included.
     copied: the states that have a copy in which the episode is over.
     """
     running, staying, count = ~finished[moves.source], np.flatnonzero(finished), len(actions)
     kept: tuple[Any, ...] = (moves.source, moves.action, moves.target, moves.probability, moves.reward, moves.ends)
     source, action, target, probability, reward, ends = (part[running] for part in kept)
-    moved = ends & ~finished[target]
-    target = np.where(moved, moves.num_states + np.searchsorted(copied, target), target)
+    to_copy = ends & ~finished[target]
+    target = np.where(to_copy, moves.num_states + np.searchsorted(copied, target), target)
     idle = np.repeat(staying, count)
     source, target = np.concatenate((source, idle)), np.concatenate((target, idle))
     action = np.concatenate((action, np.tile(np.arange(count), staying.size)))
     enabled, row = np.unique(source * count + action, return_inverse=True)
     share = normalise_rows(row, np.concatenate((probability, np.ones(idle.size))), enabled.size).values
     choices = tabulate_choices(source, action, target, share, num_states=finished.size, num_actions=count)
-    earned = share * np.concatenate((reward, np.zeros(idle.size)))
+    weighted_rewards = share * np.concatenate((reward, np.zeros(idle.size)))
     names = (*map(str, range(moves.num_states)), *(f"{state}.{_END}" for state in copied.tolist()))
     return MDP(
         states=names,
@@ -231,7 +250,7 @@ def _mdp(moves: _Moves, start: FloatArray, actions: tuple[str, ...], *, finished
         choice_start=choices.choice_start,
         choice_action=choices.choice_action,
         transitions=choices.transitions,
-        rewards=floats(np.bincount(row, weights=earned, minlength=enabled.size)),
+        rewards=floats(np.bincount(row, weights=weighted_rewards, minlength=enabled.size)),
         labels={},
     )
 
@@ -266,7 +285,10 @@ def _shape(environment: Any, name: str) -> tuple[int, int] | None:
 
 
 def _labels(environment: Any, name: str, start: FloatArray) -> dict[str, BoolArray]:
-    """Return the environment's own words for some states: label -> [state]."""
+    """Return the environment's own words for some states: label -> [state] truth values; none where they are not known.
+
+    name: as for `_variables`; start: the start distribution, which marks the start of CliffWalking.
+    """
     if name.startswith("FrozenLake"):
         letters = np.asarray(environment.desc).reshape(-1)
         words = {"start": b"S", "frozen": b"F", "hole": b"H", "goal": b"G"}

@@ -1,7 +1,17 @@
 """Read and write automata in the Hanoi Omega-Automata format (HOA v1), as automata on finite words.
 
-A word is accepted when the state after its last letter carries the acceptance mark 0. Files must be deterministic, with
-marks on states; letters without an edge lead to a rejecting sink.
+HOA text comes in, a `model.Automaton` goes out, and back. A word is accepted when the state after its last letter
+carries the acceptance mark 0. Files must be deterministic, with marks on states; letters without an edge lead to a
+rejecting sink.
+
+    file   ::= "HOA: v1" header* "--BODY--" state* "--END--"
+    header ::= "States:" n | "Start:" n | "AP:" n label* | "Acceptance:" condition | "Alias:" @name expression
+             | "opaq-reads:" ("entered" | "left")            unknown headers in lower case are skipped
+    state  ::= "State:" ("[" expression "]")? n name? ("{" 0 "}")? edge*
+    edge   ::= ("[" expression "]")? n                       without labels: one edge per letter, in order
+
+An expression joins numbers of labels with `! & |`, and `t` and `f`: `[0 & !1] 2` goes to state 2. The acceptance is
+`1 Inf(0)`, or `0 t` and `0 f` where all states accept or none does.
 """
 
 from __future__ import annotations
@@ -42,7 +52,10 @@ _ACCEPTANCE = {"1Inf(0)": None, "1(Inf(0))": None, "0t": True, "0f": False}
 
 
 def read_hoa(path: str) -> Automaton:
-    """Read the automaton in a file. Raises InputError."""
+    """Read the automaton in a file.
+
+    path: the file. Raises InputError when it cannot be read, or with the position of the first fault.
+    """
     return automaton_from_hoa(read_text(path), source=path)
 
 
@@ -85,7 +98,7 @@ class _Body:
 
 
 def _read(tokens: Tokens) -> Automaton:
-    """Read a whole file: header, body and nothing after it."""
+    """Return the automaton of a whole file: header, body and nothing after it. Raises InputError at the first fault."""
     if tokens.text != "HOA:":
         raise tokens.unexpected("'HOA: v1'")
     tokens.take()
@@ -107,7 +120,10 @@ def _read(tokens: Tokens) -> Automaton:
 
 
 def _read_header(tokens: Tokens, header: _Header) -> None:
-    """Read one header line. Unknown ones in capitals may change the meaning and are refused, others are skipped."""
+    """Read one header line into `header`.
+
+    Unknown ones in capitals may change the meaning and are refused, others are skipped.
+    """
     at, text = tokens.at, tokens.take()
     if text == "States:":
         header.num_states = _read_number(tokens, "a number of states", most=_MAX_STATES)
@@ -132,7 +148,10 @@ def _read_header(tokens: Tokens, header: _Header) -> None:
 
 
 def _read_start(tokens: Tokens, at: int, header: _Header) -> None:
-    """Read the initial state; there is exactly one."""
+    """Read the initial state; there is exactly one.
+
+    at: the token `Start:`, for faults; header: gets the token of the state's number.
+    """
     if header.start is not None:
         raise tokens.error("a second 'Start:'", "a deterministic automaton has one initial state", at=at)
     header.start = tokens.at
@@ -152,7 +171,10 @@ def _read_labels(tokens: Tokens, at: int, header: _Header) -> None:
 
 
 def _read_acceptance(tokens: Tokens, at: int, header: _Header) -> None:
-    """Read the acceptance condition, which must be that of a finite automaton."""
+    """Read the acceptance condition, which must be that of a finite automaton, one of _ACCEPTANCE.
+
+    at: the token `Acceptance:`, for faults.
+    """
     condition = ""
     while tokens.kind in ("name", "number", "sign"):
         condition += tokens.take()
@@ -193,18 +215,21 @@ def _read_atom(tokens: Tokens, header: _Header) -> Guard:
 
 def _is_too_large(guard: Guard) -> bool:
     """Return whether a guard is too long or too deep; looks at no more of it than is allowed."""
-    size, left = 0, [(guard, 1)]
-    while left and size <= _MAX_GUARD:
-        part, depth = left.pop()
+    size, stack = 0, [(guard, 1)]
+    while stack and size <= _MAX_GUARD:
+        part, depth = stack.pop()
         size += part.kind not in ("and", "or")
         if depth > MAX_DEPTH:
             return True
-        left += [(inner, depth + 1) for inner in part.parts]
+        stack += [(inner, depth + 1) for inner in part.parts]
     return size > _MAX_GUARD
 
 
 def _parse_label(tokens: Tokens, header: _Header) -> Guard | None:
-    """Return the label expression in brackets with the labels' names; None if there is none."""
+    """Return the label expression in brackets with the labels' names; None if there is none.
+
+    Raises InputError for a number that is not among those of `AP:`.
+    """
     if not tokens.skip("["):
         return None
     first, labels = tokens.at, header.labels or []
@@ -224,9 +249,10 @@ def _rename_labels(guard: Guard, labels: Sequence[str]) -> Guard:
 
 
 def _read_state(tokens: Tokens, header: _Header, body: _Body) -> None:
-    """Read one state with its name, mark and edges into the body.
+    """Read one state with its name, mark and edges into the body; `State:` is read already.
 
     Edges have labels of their own, share that of the state, or have none: then there is one edge for every letter.
+    Raises InputError for a state that is listed twice, alternation, and acceptance marks on edges.
     """
     shared = _parse_label(tokens, header)
     at, state = tokens.at, _read_number(tokens, "the number of a state", most=_MAX_STATES)
@@ -282,7 +308,10 @@ def _label_edges(tokens: Tokens, header: _Header, targets: list[int], first: int
 
 
 def _assemble(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
-    """Return the automaton of a header and a body, with a sink where letters have no edge."""
+    """Return the automaton of a header and a body, with a sink where letters have no edge.
+
+    Raises InputError for states beyond `States:`, two states of one name, and two edges of one state for one letter.
+    """
     assert header.start is not None
     initial = int(tokens.texts[header.start])
     used = [initial, *body.names, *(edge[1] for edge in body.edges)]
@@ -302,7 +331,7 @@ def _assemble(tokens: Tokens, header: _Header, body: _Body) -> Automaton:
 
 
 def _name_states(tokens: Tokens, body: _Body, num_states: int) -> list[str]:
-    """Return the names of all states, numbers for those without. Raises InputError when two share one."""
+    """Return the names of all states, "q" and the number for those without. Raises InputError when two share one."""
     state_of: dict[str, int] = {}
     for state, (name, at) in body.names.items():
         if state_of.setdefault(name, state) != state:
@@ -342,7 +371,11 @@ def _write_secret(problem: Problem, export: Export) -> str:
 
 
 def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
-    """Return the HOA file of an automaton: complete, deterministic, acceptance on states."""
+    """Return the HOA file of an automaton: complete, deterministic, acceptance on states.
+
+    automaton: the automaton; that it reads the state left is kept in the header `opaq-reads:`, which other tools skip.
+    name: the `name:` of the header; left out when it is empty.
+    """
     labels = sorted(frozenset().union(*(edge.guard.names() for edge in automaton.edges)))
     lines = [
         "HOA: v1",
@@ -366,23 +399,24 @@ def automaton_to_hoa(automaton: Automaton, *, name: str = "") -> str:
 def _split_edges(edges: Sequence[Edge], state: int, index_of: dict[str, int]) -> Iterator[tuple[str, int]]:
     """Yield the edges of a state as (label expression, target), no two for one letter.
 
+    edges: those that leave the state, in the order they are tried; index_of: label -> its number in `AP:`.
     Each is without the letters of those before it, and the last one stays where none matches; empty ones are left out.
     """
     diagrams = Diagrams()
     earlier: list[tuple[int, Guard]] = []
     for guard, target in [*((edge.guard, edge.target) for edge in edges), (Guard("true"), state)]:
         function = diagrams.of_guard(guard, index_of)
-        taken = [(other, text) for other, text in earlier if diagrams.both([function, other]) != FALSE]
-        left = diagrams.both([function, *(diagrams.negate(other) for other, _ in taken)])
-        if left != FALSE:
-            others = [Guard("not", parts=(other,)) for _, other in taken]
+        overlapping = [(other, text) for other, text in earlier if diagrams.both([function, other]) != FALSE]
+        remaining = diagrams.both([function, *(diagrams.negate(other) for other, _ in overlapping)])
+        if remaining != FALSE:
+            others = [Guard("not", parts=(other,)) for _, other in overlapping]
             parts = (*([] if guard.kind == "true" and others else [guard]), *others)
             yield _text(parts[0] if len(parts) == 1 else Guard("and", parts=parts), index_of), target
         earlier.append((function, guard))
 
 
 def _text(guard: Guard, index_of: dict[str, int]) -> str:
-    """Return a guard as a label expression of HOA."""
+    """Return a guard as a label expression of HOA, e.g. "0&!1"; `index_of` gives the numbers of labels."""
     if guard.kind == "label":
         return str(index_of[guard.label])
     if guard.kind == "not":

@@ -1,4 +1,4 @@
-"""Names that files give to states, labels and actions: made, kept apart, and quoted."""
+"""Make the names that files give to states, labels and actions, keep them apart, and quote them."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: st
 
 
 def _texts(name: str, values: NDArray[Any]) -> NDArray[np.object_]:
-    """Return "name=value" for every value of a variable."""
+    """Return "name=value" for every value of a variable, in order; truth values are "true" and "false"."""
     different, inverse = np.unique(values, return_inverse=True)
     texts = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for value in different.tolist()]
     return np.array(texts, dtype=object)[inverse]
 
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the same names, the second use of one marked "name.2" and so on."""
+    """Return the same names, the second use of one marked "name.2" and so on; none becomes equal to another."""
     if len(set(names)) == len(names):
         return tuple(names)
     taken, uses = set(names), dict.fromkeys(names, 0)
     renamed: list[str] = []
     for name in names:
         uses[name] += 1
-        marked = name
-        while uses[name] > 1 and marked in taken:
-            marked = f"{name}.{uses[name]}"
-            uses[name] += marked in taken
-        taken.add(marked)
-        renamed.append(marked)
+        candidate = name
+        while uses[name] > 1 and candidate in taken:
+            candidate = f"{name}.{uses[name]}"
+            uses[name] += candidate in taken
+        taken.add(candidate)
+        renamed.append(candidate)
     return tuple(renamed)
 
 
 def unique_name(name: str, taken: Collection[str]) -> str:
-    """Return the name, with as many underscores as it takes to be a new one."""
+    """Return the name, with as many underscores after it as it takes to be none of those taken."""
     while name in taken:
         name += "_"
     return name
@@ -63,11 +63,11 @@ def escape_labels(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def quote(text: str) -> str:
-    """Return a text as a string of HOA or DOT."""
+    """Return a text as a string of HOA or DOT: in double quotes, with quotes, backslashes and line ends escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def unquote(text: str) -> str:
-    """Return the text of a string of HOA or DOT."""
+    """Return the text of a string of HOA or DOT, quotes and escapes removed; `unquote(quote(text))` is the text."""
     return re.sub(r"\\(.)", lambda match: "\n" if match[1] in "nlr" else match[1], text[1:-1], flags=re.DOTALL)

@@ -1,4 +1,8 @@
-"""Problems, models and automata as our own YAML and JSON."""
+"""Write problems, models and automata as opaq's own YAML and JSON.
+
+A problem, an `Imported` model or an automaton comes in, text goes out. A problem becomes a whole problem file, a model
+the keys `opaq` and `model` and what else it has, an automaton the mapping of `automaton`. `opaq.load` reads them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,10 @@ def _json_text(data: dict[str, Any]) -> str:
 
 
 def _model_to_dict(imported: Imported, export: Export) -> dict[str, Any]:
-    """Return the parts of a problem file that a model has; the note says which parts it still needs."""
+    """Return the parts of a problem file that a model has; the note says which parts it still needs.
+
+    imported: its observer and discount are written where it has them. export: gets the note.
+    """
     mdp = dataclasses.replace(imported.mdp, named_rewards=dict(imported.rewards))
     data: dict[str, Any] = {"opaq": 1, "model": MODEL.write(mdp, Scope.of(mdp))}
     missing = ["secret", "horizon"]

@@ -28,6 +28,7 @@ def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
     """Return a policy as CSV: one line per row, its conditions, then the probability of every action in full precision.
 
     actions: the columns, in order; by default the actions that occur.
+    Cells that a spreadsheet would take for a formula are made harmless.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -43,7 +44,8 @@ def policy_to_csv(policy: Policy, actions: Sequence[str] | None = None) -> str:
 def policy_to_table(policy: Policy, actions: Sequence[str] | None = None, *, digits: int = 4) -> str:
     """Return a policy as aligned text with the columns of `policy_to_csv`.
 
-    Probabilities rounded to `digits` decimals.
+    actions: the columns, in order; by default the actions that occur.
+    digits: the decimals to which probabilities are rounded.
     """
     columns = _actions(policy, actions)
     lines = [[*policy.policy_class.conditions_on, *map(escape_invisible, columns)]]
@@ -59,7 +61,8 @@ def policy_to_table(policy: Policy, actions: Sequence[str] | None = None, *, dig
 def policy_to_storm_scheduler(policy: Policy, mdp: MDP) -> str:
     """Return Storm's scheduler JSON, states and choices numbered as in the model.
 
-    Raises InputError unless the policy looks at the state alone, covers every state and always takes one action.
+    policy: looks at the state alone and always takes one action; mdp: the model.
+    Raises InputError unless the policy does so and covers every state that has a choice; all faults are listed.
     """
     faults = Faults()
     if policy.policy_class.conditions_on != ("state",):
@@ -104,7 +107,7 @@ def chain_to_drn(product: Product, pi: FloatArray) -> str:
 def _drn_state(state: int, reward: float, marks: list[str], targets: list[tuple[int, float]]) -> Iterator[str]:
     """Yield the lines of one state; one without a transition loops and is labelled `horizon`.
 
-    marks: its labels; targets: (next state, probability).
+    state: its number; reward: what it earns; marks: its labels; targets: (next state, probability).
     """
     stuck = not targets
     yield " ".join([f"state {state} [{reward!r}]", *marks, *(("horizon",) if stuck else ())])
@@ -132,6 +135,7 @@ def _label(name: str) -> str:
 def _only_choice(policy: Policy, mdp: MDP, state: int, faults: Faults) -> int:
     """Return the choice that a deterministic policy takes in a state; -1 after noting that it takes none or several.
 
+    state: its position; faults: gets what is wrong with its row.
     Where a state has one choice the policy need not have a row.
     """
     choices = range(*mdp.choice_start[state : state + 2].tolist())
@@ -168,7 +172,10 @@ def _words(key: RowKey) -> list[str]:
 
 
 def _align(line: list[str], widths: list[int], split: int) -> str:
-    """Return one line of a table: the first `split` cells to the left, the numbers after them to the right."""
+    """Return one line of a table: the first `split` cells to the left, the numbers after them to the right.
+
+    widths: the characters of each column; columns are two spaces apart.
+    """
     cells = (
         text.ljust(width) if column < split else text.rjust(width)
         for column, (text, width) in enumerate(zip(line, widths, strict=True))

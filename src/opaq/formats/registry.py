@@ -19,7 +19,11 @@ FORMATS: dict[str, Format] = {}
 
 
 def register_format(format: Format) -> Format:
-    """Make a format known and return it. Raises ValueError when its name or one of its endings is taken."""
+    """Make a format known, to `opaq.load` and to problem files, and return it.
+
+    format: its name and its endings must be new.
+    Raises ValueError when its name or one of its endings is taken.
+    """
     taken = {ending for known in FORMATS.values() for ending in known.endings} & set(format.endings)
     if format.name in FORMATS or taken:
         raise ValueError(f"the format '{format.name}' or one of its endings is registered already")
@@ -45,7 +49,10 @@ for _format in (
 
 
 def ending_of(path: str | os.PathLike[str]) -> str:
-    """Return the longest registered ending of a path, in lower case; else what stands after its last dot."""
+    """Return the longest registered ending of a path, in lower case; else what stands after its last dot, dot included.
+
+    E.g. ".storm.json" for "x.storm.json", although ".json" is an ending too.
+    """
     source = os.fspath(path).lower()
     known = [ending for format in FORMATS.values() for ending in format.endings if source.endswith(ending)]
     return max(known, key=len, default=os.path.splitext(source)[1])

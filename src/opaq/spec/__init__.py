@@ -1,10 +1,11 @@
-"""The language of problem and policy files: plain values <-> the data types of opaq.model, with every fault found.
+"""Translate problem and policy files: plain values <-> the data types of opaq.model, with every fault found.
 
 What users state (mappings, lists, arrays) comes in, `model` data go out, and back. Imports: model, automata.
 
 `cursor` walks a value and notes faults, `grammar` describes mappings once for reading, writing, schema and reference
 page, and every part of a file (model, grid, observer, secret, task, policy) has one `_part` module. `build_*` are the
-entrances for Python, `yaml` reads files with the line of everything in them.
+entrances for Python, `yaml` reads files with the line of everything in them. A reader returns None after it has noted
+a fault and reading goes on, so that one run reports all that is wrong.
 """
 
 from opaq.spec.automaton_part import build_automaton as build_automaton

@@ -1,4 +1,14 @@
-"""Automata over labels: drawn, in another file, or written as formulas and regular expressions."""
+"""Read and write automata over labels: drawn, in another file, or written as formulas and regular expressions.
+
+A mapping comes in, a `model.Automaton` goes out. It is one of
+
+    automaton: {states: [x, y], initial: x, accepting: [y], edges: [{from: x, to: y, when: "p & !q"}]}
+    automaton: {file: x.hoa}                  HOA or DOT, relative to the problem file
+    ltlf: "F(p & F q)"                        a formula on finite runs (opaq.automata.formula has the grammar)
+    regex: "p .* q"                           a regular expression over labels (opaq.automata.regex)
+
+Edges are tried in order and no match means stay. Labels that the model does not have are faults.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +64,9 @@ def build_automaton(
 
 
 def _are_names(labels: object) -> bool:
-    """Return whether a value is a collection of texts."""
-    listed = isinstance(labels, Iterable) and not isinstance(labels, str)
-    return listed and all(isinstance(label, str) for label in labels)  # type: ignore[attr-defined]
+    """Return whether a value is a collection of texts; a single text is none."""
+    is_collection = isinstance(labels, Iterable) and not isinstance(labels, str)
+    return is_collection and all(isinstance(label, str) for label in labels)  # type: ignore[attr-defined]
 
 
 def _check_guards(cursor: Cursor, automaton: Automaton) -> None:
@@ -67,6 +77,7 @@ def _check_guards(cursor: Cursor, automaton: Automaton) -> None:
 def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
     """Return the automaton of the kind that the fields have: drawn, a formula or an expression; None after a fault.
 
+    fields: an opened mapping with one of the keys LANGUAGES as its kind, and perhaps `minimal`.
     accepts: whether it needs accepting states, which a drawn one must then list.
     """
     cursor, minimal = fields.at(str(fields.kind)), fields.read("minimal")
@@ -79,7 +90,10 @@ def read_language(fields: Fields, *, accepts: bool) -> Automaton | None:
 
 
 def _read_drawing(cursor: Cursor) -> Automaton | None:
-    """Return an automaton stated by its states and edges, or read from another file."""
+    """Return an automaton stated by its states and edges, or read from another file.
+
+    cursor: the mapping of `automaton`, or {file: name} where the scope has sources to read it. None after a fault.
+    """
     if not isinstance(cursor.value, Mapping) or set(cursor.value) != {"file"} or cursor.scope.sources is None:
         return AUTOMATON.read(cursor)
     automaton = cursor.scope.sources.automaton(cursor.child("file", cursor.value["file"]))
@@ -89,7 +103,10 @@ def _read_drawing(cursor: Cursor) -> Automaton | None:
 
 
 def _make(fields: Fields) -> Automaton | None:
-    """Build the automaton; initial and accepting states and edges refer to its own states."""
+    """Build the automaton; initial and accepting states and edges refer to its own states.
+
+    fields: the keys of AUTOMATON; without `accepting` no state accepts. None when one of them is unusable.
+    """
     names: tuple[str, ...] | None = fields.read("states")
     scope = dataclasses.replace(fields.cursor.scope, automaton=NameTable.of("automaton state", names))
     initial = fields.read("initial", scope)
@@ -101,7 +118,10 @@ def _make(fields: Fields) -> Automaton | None:
 
 
 def _read_guard(cursor: Cursor) -> Guard | None:
-    """Return the guard of an edge: text such as "p & !q", or true or false."""
+    """Return the guard of an edge: text such as "p & !q", or true or false.
+
+    Returns None after noting what is no guard; a label that the model does not have is noted, and the guard returned.
+    """
     if isinstance(cursor.value, bool):
         return Guard("true" if cursor.value else "false")
     if not isinstance(cursor.value, str):
@@ -115,16 +135,21 @@ def _read_guard(cursor: Cursor) -> Guard | None:
 
 
 def _check_labels(cursor: Cursor, mentioned: set[str] | frozenset[str]) -> bool:
-    """Note the labels that are mentioned and that the model does not have; return whether there are none."""
+    """Note the labels that are mentioned and that the model does not have; return whether there are none.
+
+    cursor: where the faults are noted; its scope has the labels. mentioned: the labels to look for.
+    """
     return check_labels(mentioned, cursor.faults, cursor.path, labels=cursor.scope.labels)
 
 
 def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool) -> Automaton | None:
     """Return the automaton of a formula or an expression over the label sets that occur; None after a fault.
 
+    cursor: the text, in a scope with states and labels.
     kind: the notation of the text at the cursor.
     minimal: whether the automaton is made minimal.
-    Labels that the model does not have are faults; what its author should know is noted as warnings.
+    Labels that the model does not have are faults, and so is an automaton that grows too large; what its author should
+    know (a label that no state carries, a shorter formula) is noted as warnings.
     """
     text = cursor.value
     if not isinstance(text, str):
@@ -147,22 +172,22 @@ def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool)
 def _alphabet(scope: Scope) -> list[frozenset[str]] | None:
     """Return the label sets that occur, in the order in which states first carry them.
 
-    None when labels are not known.
+    scope: has the states and label -> states. Returns None when states or some labels are not known.
     """
     labels = scope.labels
     if labels is None or scope.states.index is None or any(states is None for states in labels.values()):
         return None
-    carried = np.zeros((len(scope.states), len(labels)), dtype=bool)
+    has_label = np.zeros((len(scope.states), len(labels)), dtype=bool)
     for index, states in enumerate(labels.values()):
         if states is not None:
-            carried[states, index] = True
-    distinct, first = np.unique(carried, axis=0, return_index=True)
-    listed = tuple(labels)
-    return [frozenset(listed[index] for index in np.flatnonzero(row)) for row in distinct[np.argsort(first)]]
+            has_label[states, index] = True
+    distinct, first = np.unique(has_label, axis=0, return_index=True)
+    names = tuple(labels)
+    return [frozenset(names[index] for index in np.flatnonzero(row)) for row in distinct[np.argsort(first)]]
 
 
 def _parts(automaton: Automaton, scope: Scope) -> Plain:
-    """Return the values of the keys, to be written."""
+    """Return the values of the keys, to be written: states by name, guards as text."""
     states = automaton.states
     return {
         "states": states,

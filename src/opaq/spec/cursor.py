@@ -30,7 +30,7 @@ _CELL_TEXT = re.compile(r"\(\s*(\d+)\s*,\s*(\d+)\s*\)|(\d+)\s*,\s*(\d+)")
 def parse_cell(value: Any) -> tuple[int, int] | None:
     """Return the (column, row) of a grid cell.
 
-    value: a pair of integers `[c, r]`, or the text `(c,r)` or `c,r`.
+    value: a pair of integers `[c, r]`, or the text `(c,r)` or `c,r`, with or without space around the numbers.
     Returns None when the value is none of these; whether the cell exists is not checked.
     """
     if isinstance(value, list | tuple):
@@ -73,6 +73,7 @@ class NameTable:
         return cls(kind, None if names is None else positions(names), cells)
 
     def __len__(self) -> int:
+        """Return the number of names; 0 when they could not be read."""
         return len(self.index or ())
 
     @property
@@ -93,26 +94,29 @@ class NameTable:
         if self.index is not None and isinstance(cursor.value, str) and cursor.value in self.index:
             return cursor.value
         pair = isinstance(cursor.value, list | tuple)
-        wanted = cell_name(cursor.value) if pair else cursor.name()
-        if wanted is None and pair:
+        text = cell_name(cursor.value) if pair else cursor.name()
+        if text is None and pair:
             cursor.wrong(f"the name of a {self.kind}")
-        if wanted is None or self.index is None:
+        if text is None or self.index is None:
             return None
-        for name in (wanted, cell_name(wanted)):
+        for name in (text, cell_name(text)):
             if name is not None and name in self.index:
                 return name
-        if self.cells and cell_name(wanted):
-            return cursor.error(f"{cell_name(wanted)} is not a free cell of the grid", "it is a wall or outside")
-        advice = suggestion(wanted, self.index, kind=self.kind, faults=cursor.faults)
-        return cursor.error(f"unknown {self.kind} '{wanted}'", advice)
+        if self.cells and cell_name(text):
+            return cursor.error(f"{cell_name(text)} is not a free cell of the grid", "it is a wall or outside")
+        advice = suggestion(text, self.index, kind=self.kind, faults=cursor.faults)
+        return cursor.error(f"unknown {self.kind} '{text}'", advice)
 
     def find(self, cursor: Cursor) -> int | None:
-        """Return the position of the name that a value means; None as in `spell`."""
+        """Return the position of the name that a value means, from 0; None, after the same faults, as in `spell`."""
         name = self.spell(cursor)
         return None if name is None or self.index is None else self.index[name]
 
     def find_all(self, cursor: Cursor) -> list[int] | None:
-        """Return the positions of one name or of a list of names; None when one of them has none."""
+        """Return the positions of one name or of a list of names, in the order in which they are written.
+
+        Returns None when one of them has none; each unknown name is noted.
+        """
         entries = (cursor.items() or []) if isinstance(cursor.value, list | tuple) else [cursor]
         indices = [self.find(entry) for entry in entries]
         return None if None in indices else [index for index in indices if index is not None]
@@ -126,10 +130,15 @@ class Sources(Protocol):
     """
 
     def model(self, cursor: Cursor, kind: str, options: Mapping[str, Any]) -> Imported | None:
-        """Read a model; `kind` is its key in the problem file, `options` the keys beside it."""
+        """Read a model.
+
+        cursor: holds the name of the file, or the id of an environment.
+        kind: the key of the model in the problem file, e.g. "prism".
+        options: the keys beside it that its reader takes, e.g. {"constants": {"N": 4}}.
+        """
 
     def automaton(self, cursor: Cursor) -> Automaton | None:
-        """Read an automaton."""
+        """Read an automaton; the cursor holds the name of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +165,10 @@ class Scope:
 
     @classmethod
     def of(cls, mdp: MDP, **more: Any) -> Scope:
-        """Return the scope of a finished model; `more` are further fields. Raises InputError if it is no MDP."""
+        """Return the scope of a finished model: its states, actions, labels and named rewards, and no state variables.
+
+        more: further fields of Scope, e.g. horizon=10. Raises InputError if `mdp` is no MDP.
+        """
         check_types({"mdp": (mdp, MDP, "an opaq.MDP")})
         states, actions = NameTable("state", mdp.state_index()), NameTable("action", mdp.action_index())
         return cls(states, actions, mdp.labels, variables={}, rewards=mdp.named_rewards, **more)
@@ -183,7 +195,11 @@ class Cursor:
         return Cursor(value, f"{self.path}.{key}" if self.path else str(key), self.faults, self.scope)
 
     def item(self, *index: int, value: Any = None) -> Cursor:
-        """Return the cursor of an entry of this list or array; several indices are those of several axes."""
+        """Return the cursor of an entry of this list or array.
+
+        index: one number, or one per axis of an array; faults write it as "[2]" or "[2, 0]".
+        value: the entry, where it will be read; None where only faults are noted.
+        """
         return Cursor(value, f"{self.path}[{', '.join(map(str, index))}]", self.faults, self.scope)
 
     def within(self, scope: Scope) -> Cursor:
@@ -191,7 +207,12 @@ class Cursor:
         return Cursor(self.value, self.path, self.faults, scope)
 
     def error(self, finding: str, advice: str = "", *, option: str = "") -> None:
-        """Note something that makes the input unusable; `option` is the argument that would allow it."""
+        """Note something that makes the input unusable.
+
+        finding: what is wrong, as it follows the path ("is empty"); advice: what to do about it.
+        option: the argument of the library that would allow it; empty when there is none.
+        Returns None, so that a reader can end with `return cursor.error(...)`.
+        """
         self.faults.error(self.path, finding, advice, option=option)
 
     def warn(self, finding: str, advice: str = "") -> None:
@@ -199,12 +220,16 @@ class Cursor:
         self.faults.warn(self.path, finding, advice)
 
     def wrong(self, expected: str, advice: str = "") -> None:
-        """Note that the value is not what was expected ("a list")."""
+        """Note that the value is not what was expected; the message names what it is.
+
+        expected: in words that follow "not", e.g. "a list"; advice: what to do about it.
+        """
         self.error(f"is {describe_value(self.value)}, not {expected}", advice)
 
     def exceeds(self, count: float, limit: float, finding: str, advice: str = "") -> bool:
         """Return whether a count is above its limit, and note `finding` if it is.
 
+        count, limit: compared as they are; a count equal to the limit is allowed.
         finding, advice: the fault in words, as for `error`.
         """
         if count > limit:
@@ -231,7 +256,10 @@ class Cursor:
         return children
 
     def items(self) -> list[Cursor] | None:
-        """Return the entries of a list; tuples and one-dimensional arrays count as lists."""
+        """Return the cursors of the entries of a list; tuples and one-dimensional arrays count as lists.
+
+        Returns None after noting that the value is no list.
+        """
         if isinstance(self.value, np.ndarray) and self.value.ndim == 1:
             return [self.item(index, value=entry) for index, entry in enumerate(self.value.tolist())]
         if isinstance(self.value, list | tuple):
@@ -240,7 +268,10 @@ class Cursor:
         return None
 
     def name(self) -> str | None:
-        """Return a name: text of 1 to MAX_NAME characters without space around it, or an integer as its text."""
+        """Return a name: text of 1 to _MAX_NAME characters without space around it, or an integer as its text.
+
+        Returns None after a fault; a truth value or a decimal number gets the advice to put it in quotes.
+        """
         value = self.value
         if not isinstance(value, str):
             if is_int(value):
@@ -283,7 +314,11 @@ class Cursor:
         return tuple(first) if usable else None
 
     def number(self, *, low: float = -math.inf, high: float = math.inf) -> float | None:
-        """Return a finite number from `low` to `high`; text is refused, with advice where it looks like a number."""
+        """Return a finite number as a float; None after a fault.
+
+        low, high: the least and the largest value allowed, both included; by default any.
+        Text is refused, with the advice to remove quotes where it looks like a number, and so are integers above 1e300.
+        """
         value = self.value
         if not is_number(value):
             return self._not_a_number()
@@ -303,14 +338,17 @@ class Cursor:
         return amount
 
     def whole(self, *, low: int, high: int) -> int | None:
-        """Return a whole number from `low` to `high`."""
+        """Return a whole number from `low` to `high`, both included; None after noting anything else."""
         if isinstance(self.value, str):
             return self._not_a_number()
         fault = whole_fault(self.value, low=low, high=high)
         return int(self.value) if fault is None else self.error(fault)
 
     def probability(self) -> float | None:
-        """Return a number from 0 to 1; up to SLACK above 1 is taken for rounding."""
+        """Return a number from 0 to 1; up to SLACK above 1 is taken for rounding and returned as it is.
+
+        Returns None after noting anything else.
+        """
         share = self.number()
         if share is None or 0 <= share <= 1 + SLACK:
             return share
@@ -330,7 +368,10 @@ class Cursor:
         return 1 / scale
 
     def _key(self, key: Any) -> str | None:
-        """Return the text of a mapping's key: a name, or a grid cell given as a pair."""
+        """Return the text of a mapping's key: a name, or a grid cell given as a pair, (5, 2) -> "(5,2)".
+
+        Returns None after noting a key such as null, true or 0.5, which YAML made of an unquoted word.
+        """
         if isinstance(key, tuple) and len(key) == 2 and all(is_int(part) for part in key):
             return f"({key[0]},{key[1]})"
         if key is None or isinstance(key, bool | float):
@@ -391,7 +432,7 @@ def drop_none(**arguments: Any) -> dict[str, Any]:
 
 
 def number_range(low: float, high: float) -> str:
-    """Return the words for the numbers from `low` to `high`, either of which may be infinite."""
+    """Return the words for the numbers from `low` to `high`, e.g. "a number from 0 to 1"; either may be infinite."""
     if math.isinf(high):
         return "a number" if math.isinf(low) else f"a number of at least {low:g}"
     return f"a number up to {high:g}" if math.isinf(low) else f"a number from {low:g} to {high:g}"

@@ -25,7 +25,10 @@ _MOST_COMPARED = 20  # unknown keys: with more of them the mapping is not merely
 
 
 def write_unchanged(value: Any, scope: Scope) -> Any:
-    """Return the value as it is: the `write` of types whose values are plain."""
+    """Return the value as it is: the `write` of types whose values are plain already.
+
+    scope: not used; every `write` has it.
+    """
     return value
 
 
@@ -52,7 +55,10 @@ class ValueType(Generic[T]):
     record: Callable[[], Record[Any]] | None = None
 
     def to_schema(self, definitions: Plain) -> Plain:
-        """Return the JSON schema; a type with a `ref` is added to `definitions` once and referred to."""
+        """Return the JSON schema; a type with a `ref` is added to `definitions` once and referred to.
+
+        definitions: the `$defs` of the schema so far, by `ref`; they grow here.
+        """
         if self.ref and self.ref in definitions:
             return {"$ref": f"#/$defs/{self.ref}"}
         if self.ref:
@@ -65,7 +71,11 @@ class ValueType(Generic[T]):
 
 
 def _resolve_schema(form: Any, definitions: Plain) -> Any:
-    """Return a JSON schema with its value types, functions of the definitions and tuples (`anyOf`) written out."""
+    """Return a JSON schema with its value types, functions of the definitions and tuples (`anyOf`) written out.
+
+    form: a ValueType, a function of the definitions, a tuple, or plain JSON that has these inside.
+    definitions: the `$defs` so far, to which value types with a `ref` are added.
+    """
     if isinstance(form, ValueType):
         return form.to_schema(definitions)
     if callable(form):
@@ -81,6 +91,9 @@ def _resolve_schema(form: Any, definitions: Plain) -> Any:
 class Key:
     """One key of a mapping.
 
+    name: the key itself.
+    shape: the type of its value.
+    help: what the reference page and the schema say of it, a whole sentence.
     required: the advice when it is missing; empty: it may be left out.
     default: the value when it is left out; a part equal to it is not written.
     goes_with: it needs one of these keys beside it; `otherwise` is the advice without them, which `otherwise_with`
@@ -121,6 +134,7 @@ class Fields:
     misspelled: frozenset[str] = frozenset()
 
     def __contains__(self, name: object) -> bool:
+        """Return whether a key is there, whatever its value."""
         return name in self.given
 
     def at(self, name: str) -> Cursor:
@@ -128,14 +142,19 @@ class Fields:
         return self.given[name] if name in self.given else self.cursor.child(name, None)
 
     def require(self, name: str, advice: str) -> None:
-        """Note that a key is missing, unless it is there or misspelled."""
+        """Note that a key is missing, unless it is there or misspelled.
+
+        name: the key; advice: what to write, e.g. "list the states".
+        """
         if name not in self.given and name not in self.misspelled:
             self.at(name).error("is missing", advice)
 
     def read(self, name: str, scope: Scope | None = None) -> Any:
         """Return the value of a key: its default when it is not there, None when it is unusable.
 
+        name: one of `keys`.
         scope: what the value may refer to; by default what the mapping itself may.
+        A key without a default that is not there gives None too: `in` tells the two apart.
         """
         if name not in self.given:
             return self.keys[name].default
@@ -148,9 +167,12 @@ class Record(Generic[T]):
     """A mapping with fixed keys.
 
     title: its name in the reference page and in the schema.
+    help: what the reference page says of it, a whole sentence.
+    keys: every key it may have, in the order of the reference page.
     make: builds a value from the fields; not needed where the fields are opened by hand.
     parts: returns the values of the keys, to be written; None: it is never written.
     one_of: exactly one of these keys must be there.
+    example: a piece of a file, for the reference page.
     constraints: parts of the JSON schema beside what the keys say.
     offered: given one of `one_of` and the scope, whether messages list it among what could be given.
     """
@@ -180,7 +202,10 @@ class Record(Generic[T]):
         return catch_faults(make, cursor.faults)
 
     def open(self, cursor: Cursor) -> Fields | None:
-        """Return the keys that are there, and note unknown and missing ones; None when the value is no mapping."""
+        """Return the keys that are there, and note unknown and missing ones.
+
+        cursor: the mapping. Returns None when the value is no mapping. With `one_of` the fields have their `kind`.
+        """
         given = cursor.entries()
         if given is None:
             return None
@@ -194,7 +219,10 @@ class Record(Generic[T]):
         return self.choose(fields) if self.one_of else fields
 
     def choose(self, fields: Fields) -> Fields:
-        """Return the fields with their kind, the one key of `one_of`, and note keys that do not go with it."""
+        """Return the fields with their kind, the one key of `one_of`, and note keys that do not go with it.
+
+        The kind stays None, and that is noted, when none or several of `one_of` are there.
+        """
         offered = [name for name in self.one_of if name in fields or self.offered(name, fields.cursor.scope)]
         kind = choose_key(fields.cursor, fields.given, offered, fields.misspelled)
         for key in self.keys if kind is not None else ():
@@ -204,7 +232,12 @@ class Record(Generic[T]):
         return replace(fields, kind=kind)
 
     def write(self, value: T, scope: Scope) -> Plain:
-        """Return the mapping of a value; keys at their default are left out. Raises TypeError without `parts`."""
+        """Return the mapping of a value, as a file states it.
+
+        value: what `read` returned; scope: the names it refers to.
+        Keys at their default are left out, required ones and those of `one_of` are not.
+        Raises TypeError without `parts`.
+        """
         if self.parts is None:
             raise TypeError(f"a {self.title} is not written")
         keys = {key.name: key for key in self.keys}
@@ -234,6 +267,8 @@ class Record(Generic[T]):
 class Kind(Generic[T]):
     """One of several things that a mapping may state, told by a key.
 
+    key: the key that tells it, with the type of its value.
+    make: builds a value from the fields of the mapping.
     of: the class of the values that are written as this kind; None for another way to write the same class.
     parts: the values of the keys, to be written.
     offered: whether messages list it among what could be given, in a scope.
@@ -284,9 +319,14 @@ class Union(Generic[T]):
         return isinstance(value, tuple(kind.of for kind in self.kinds.values() if kind.of is not None))
 
     def _make(self, fields: Fields) -> T | None:
+        """Return the value of the kind that is there; None when there is none, which `Record.choose` has noted."""
         return None if fields.kind is None else self.kinds[fields.kind].make(fields)
 
     def _parts(self, value: T, scope: Scope) -> Plain:
+        """Return the values of the keys, by the first kind of the value's class.
+
+        Raises TypeError when no kind writes that class.
+        """
         for kind in self.kinds.values():
             if kind.of is not None and kind.parts is not None and isinstance(value, kind.of):
                 return kind.parts(value, scope)
@@ -296,6 +336,7 @@ class Union(Generic[T]):
 def record_type(title: str, record: Callable[[], Record[T]]) -> ValueType[T]:
     """Return a mapping as the value of a key.
 
+    title: its name in the reference page, to which the description links, and in the schema.
     record: makes the mapping when it is read, written or described, so that kinds registered later are in it.
     """
     return ValueType(
@@ -319,22 +360,27 @@ def choose_key(
     """Return the only one of the options that is a key of a mapping; None, and a fault, when there is not exactly one.
 
     cursor: the mapping; given: its keys.
+    options: the keys of which one must be there, in the order in which messages list them.
     misspelled: options that an unknown key was meant to be: that none is there is then noted already.
     """
-    listed = list(options)
-    present = [option for option in listed if option in given]
+    names = list(options)
+    present = [option for option in names if option in given]
     if len(present) == 1:
         return present[0]
     if present:
         both = " and ".join(f"'{option}'" for option in present)
         cursor.error(f"has {both}", "keep one of them")
-    elif not set(misspelled) & set(listed):
-        cursor.error(f"has none of {', '.join(listed)}", "give exactly one")
+    elif not set(misspelled) & set(names):
+        cursor.error(f"has none of {', '.join(names)}", "give exactly one")
     return None
 
 
 def _note_unknown_keys(cursor: Cursor, given: Mapping[str, Cursor], allowed: tuple[str, ...]) -> set[str]:
-    """Note the keys that do not belong; return the absent keys that they were probably meant to be."""
+    """Note the keys that do not belong; return the absent keys that they were probably meant to be.
+
+    cursor: the mapping; given: its values by key; allowed: the keys it may have.
+    Each unknown key is a fault, with the nearest absent key as advice; beyond _MOST_COMPARED none is looked for.
+    """
     misspelled: set[str] = set()
     absent = [option for option in allowed if option not in given]
     for count, key in enumerate(name for name in given if name not in allowed):
@@ -356,9 +402,13 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 def build_from_keys(make: Callable[..., T], *names: str) -> Callable[[Fields], T | None]:
-    """Return a `make` that calls a function with the values of these keys, in order, when all of them are usable."""
+    """Return a `make` that calls a function with the values of these keys, in order, when all of them are usable.
+
+    make: the function, e.g. a dataclass; names: the keys of its positional arguments.
+    """
 
     def build(fields: Fields) -> T | None:
+        """Return what `make` makes of the values; None when one of them is unusable."""
         values = [fields.read(name) for name in names]
         return None if any(value is None for value in values) else make(*values)
 
@@ -380,7 +430,7 @@ def all_or_none(values: list[T | None]) -> list[T] | None:
 
 
 def number(low: float = float("-inf"), high: float = float("inf")) -> ValueType[float]:
-    """Return the type of a finite number from `low` to `high`."""
+    """Return the type of a finite number from `low` to `high`, both included; by default any."""
     bounds = {"minimum": low, "maximum": high}
     schema = {"type": "number"} | {key: bound for key, bound in bounds.items() if abs(bound) != float("inf")}
     return ValueType(number_range(low, high), lambda cursor: cursor.number(low=low, high=high), schema)
@@ -393,10 +443,11 @@ def whole(low: int, high: int) -> ValueType[int]:
 
 
 def one_of(*options: str) -> ValueType[str]:
-    """Return the type of one of a few words."""
+    """Return the type of one of a few words, written as they are, e.g. one_of("horizon", "forever")."""
     words = " or ".join(f"'{word}'" for word in options)
 
     def read(cursor: Cursor) -> str | None:
+        """Return the word at a cursor; None after noting anything else."""
         known = isinstance(cursor.value, str) and cursor.value in options
         return str(cursor.value) if known else cursor.wrong(words)
 
@@ -414,22 +465,32 @@ def unique_names(kind: str, most: int) -> ValueType[tuple[str, ...]]:
 
 
 def list_of(shape: ValueType[T], description: str) -> ValueType[list[T]]:
-    """Return the type of a list whose entries have one type; it is unusable when some entries are."""
+    """Return the type of a list whose entries have one type; it is unusable when some entries are.
+
+    shape: the type of the entries; description: what the reference page says of the list.
+    """
 
     def read(cursor: Cursor) -> list[T] | None:
+        """Return the values of a list; None when it is no list or one of them is unusable."""
         entries = cursor.items()
         return None if entries is None else all_or_none([shape.read(entry) for entry in entries])
 
     def write(values: list[T], scope: Scope) -> Any:
+        """Return the list of the values as a file states them."""
         return [shape.write(value, scope) for value in values]
 
     return ValueType(description, read, list_schema(shape), write, inside=(shape,))
 
 
 def map_of(shape: ValueType[T], description: str, *, ref: str = "") -> ValueType[dict[str, T]]:
-    """Return the type of a mapping from any name to values of one type; it is unusable when some values are."""
+    """Return the type of a mapping from any name to values of one type; it is unusable when some values are.
+
+    shape: the type of the values; description: what the reference page says of the mapping.
+    ref: its name among the definitions of the schema; empty: it is written out where it stands.
+    """
 
     def read(cursor: Cursor) -> dict[str, T] | None:
+        """Return name -> value of a mapping; None when it is no mapping or one of the values is unusable."""
         entries = cursor.entries()
         if entries is None:
             return None
@@ -437,24 +498,34 @@ def map_of(shape: ValueType[T], description: str, *, ref: str = "") -> ValueType
         return None if values is None else dict(zip(entries, values, strict=True))
 
     def write(values: Mapping[str, T], scope: Scope) -> Any:
+        """Return name -> value as a file states them."""
         return {name: shape.write(value, scope) for name, value in values.items()}
 
     return ValueType(description, read, mapping_schema(shape), write, ref, (shape,))
 
 
 def name_of(kind: str, description: str) -> ValueType[int]:
-    """Return the type of one known name, read as its position; `kind` is the field of Scope that has the names."""
+    """Return the type of one known name, read as its position.
+
+    kind: the field of Scope that has the names, e.g. "nodes"; description: what the reference page says.
+    """
     return ValueType(description, lambda cursor: getattr(cursor.scope, kind).find(cursor), NAME)
 
 
 def names_of(kind: str, description: str) -> ValueType[list[int]]:
-    """Return the type of one known name or a list of them, read as positions; `kind` is a field of Scope."""
+    """Return the type of one known name or a list of them, read as positions.
+
+    kind: the field of Scope that has the names; description: what the reference page says.
+    """
     schema = (NAME, list_schema(NAME))
     return ValueType(description, lambda cursor: getattr(cursor.scope, kind).find_all(cursor), schema)
 
 
 def raw_value(description: str, schema: Any, **others: Any) -> ValueType[Any]:
-    """Return a type that is described here and read by the mapping around it, because it depends on other keys."""
+    """Return a type that is described here and read by the mapping around it, because it depends on other keys.
+
+    description, schema: as in ValueType; others: further fields of it. Its `read` always returns None.
+    """
     return ValueType(description, lambda cursor: None, schema, **others)
 
 
@@ -468,6 +539,7 @@ def accept_object(
     """
 
     def read(cursor: Cursor) -> T | None:
+        """Return a finished object after checking it, or what the value means; None after a fault."""
         if not (isinstance(cursor.value, is_object) if isinstance(is_object, type) else is_object(cursor.value)):
             return shape.read(cursor)
         check(cursor, cursor.value)

@@ -1,6 +1,11 @@
-"""The grid shorthand: cells [column, row], row 0 on top; a blocked move stays put.
+"""Read the grid shorthand: cells [column, row], row 0 on top; a blocked move stays put.
+
+The mapping of `grid` comes in, a `Plant` goes out: the MDP whose states are the free cells "(column,row)", numbered
+row by row, and the scope of the parts after it. A grid is written back as a plain `model`.
 
 With slip p an action moves to each side of its direction with probability p, and ahead with 1 - 2p.
+
+    grid: {size: [4, 3], walls: [[1, 1]], start: [0, 0], slip: 0.1, rewards: [{cells: [[3, 0]], reward: 1}]}
 """
 
 from __future__ import annotations
@@ -49,7 +54,7 @@ class _Board:
     number: IntArray  # [row, column] -> state, -1 for a wall
 
     def free(self) -> tuple[IntArray, IntArray]:
-        """Return the columns and the rows of the states."""
+        """Return the columns and the rows of the states, each [state]."""
         rows, columns = np.nonzero(self.number >= 0)
         return columns, rows
 
@@ -58,9 +63,9 @@ class _Board:
         return tuple(f"({column},{row})" for column, row in zip(*(axis.tolist() for axis in self.free()), strict=True))
 
     def after(self, move: tuple[int, int]) -> IntArray:
-        """Return the state in which a move ends from every state.
+        """Return [state] -> the state in which a move ends: the neighbour, or the same cell when that is blocked.
 
-        The neighbour, or the same cell when that is blocked.
+        move: (columns, rows) to go by, one of _MOVES.
         """
         columns, rows = self.free()
         own = self.number[rows, columns]
@@ -108,7 +113,10 @@ def build_grid(
 
 
 def _make(fields: Fields) -> Plant:
-    """Build the model of a grid from its keys."""
+    """Build the model of a grid from its keys.
+
+    fields: the mapping of `grid`. The model is None when a part is unusable; the parts after it are read all the same.
+    """
     board = _read_board(fields)
     stay, slip = fields.read("stay"), fields.read("slip")
     actions = ("N", "E", "S", "W", "stay") if stay else ("N", "E", "S", "W")
@@ -123,7 +131,10 @@ def _make(fields: Fields) -> Plant:
 
 
 def _read_board(fields: Fields) -> _Board | None:
-    """Return the board of `size` (or `width` and `height`) and `walls`; None after a fault."""
+    """Return the board of `size` (or `width` and `height`) and `walls`.
+
+    Returns None after a fault: more than _MAX_CELLS cells, a wall outside, or no free cell.
+    """
     sides = _read_size(fields)
     if sides is None:
         return None
@@ -139,7 +150,10 @@ def _read_board(fields: Fields) -> _Board | None:
 
 
 def _read_size(fields: Fields) -> tuple[int, int] | None:
-    """Return (width, height) from `size` or from the two keys; None after a fault."""
+    """Return (width, height) from `size: [width, height]` or from the two keys; None after a fault.
+
+    It is a fault to give both forms.
+    """
     by_side = [key for key in ("width", "height") if key in fields]
     if "size" in fields and by_side:
         advice = "keep size: [width, height], or width and height"
@@ -157,7 +171,10 @@ def _read_size(fields: Fields) -> tuple[int, int] | None:
 
 
 def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
-    """Return [row, column] -> whether the cell is a wall; `sides` is (width, height)."""
+    """Return [row, column] -> whether the cell is a wall; None after noting every entry that is no cell of the grid.
+
+    cursor: a list of cells; sides: (width, height).
+    """
     entries = cursor.items()
     if entries is None:
         return None
@@ -178,7 +195,10 @@ def _read_walls(cursor: Cursor, sides: tuple[int, int]) -> BoolArray | None:
 
 
 def _read_start(cursor: Cursor, board: _Board | None) -> FloatArray | None:
-    """Return the start: as in any model, or the free cells of a column or a row, each as likely."""
+    """Return the start [state]: as in any model, or the free cells of a column or a row, each as likely.
+
+    cursor: as for `sets.read_start`, or {column: c}, {row: r} or both; board: None when it could not be read.
+    """
     if not isinstance(cursor.value, Mapping) or not {"column", "row"} & set(cursor.value):
         return read_start(cursor)
     fields = _LINE.open(cursor)
@@ -196,24 +216,24 @@ def _read_start(cursor: Cursor, board: _Board | None) -> FloatArray | None:
 def _read_rewards(cursor: Cursor) -> FloatArray | None:
     """Return the reward of every cell, from [{cells, reward}] or {label or cell: reward}; "*" is every other cell.
 
-    A cell that is given two rewards is a fault.
+    A cell that is given two rewards is a fault; one that is given none has 0. Returns None when it is neither form.
     """
     if not isinstance(cursor.value, list | tuple | Mapping):
         finding = f"is {describe_value(cursor.value)}, not a list or a mapping"
         return cursor.error(finding, "write [{cells: [...], reward: 1}]")
     states = cursor.scope.states
-    rewards, giver = np.zeros(len(states)), dict[int, str]()
+    rewards, path_of = np.zeros(len(states)), dict[int, str]()
     entries = _read_reward_mapping(cursor) if isinstance(cursor.value, Mapping) else _read_reward_list(cursor)
     for cells, amount in entries:
         for state in () if (members := read_states(cells)) is None else members.tolist():
-            if state in giver:
-                cells.error(f"{states.listed[state]} has a reward already", f"the other is at {giver[state]}")
-            giver[state] = cells.path
+            if state in path_of:
+                cells.error(f"{states.listed[state]} has a reward already", f"the other is at {path_of[state]}")
+            path_of[state] = cells.path
             rewards[state] = amount
     others = cursor.value.get("*") if isinstance(cursor.value, Mapping) else None
     rest = None if others is None else cursor.child("*", others).reward()
     if rest is not None:
-        rewards[[state for state in range(rewards.size) if state not in giver]] = rest
+        rewards[[state for state in range(rewards.size) if state not in path_of]] = rest
     return rewards
 
 

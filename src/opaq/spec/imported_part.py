@@ -1,4 +1,12 @@
-"""Models of other tools, and what a problem file lays over them: start, labels, rewards."""
+"""Read models of other tools, and what a problem file lays over them: start, labels, rewards.
+
+A mapping with the key of one format comes in, a `Plant` goes out; the file itself is read by the `Sources` of the
+scope. What stands beside the key is an option of the format's reader (`constants`, `reward`, `options`) or an overlay:
+
+    model: {prism: robot.prism, constants: {N: 4}, labels: {home: {where: "x = 0 & y = 0"}}}
+
+`start` and `rewards` replace those of the file, `labels` and `named_rewards` are added to them.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +45,10 @@ def _imported_record() -> Record[Plant]:
 
 
 def read_imported(cursor: Cursor) -> Plant | None:
-    """Return a model of another tool; None after a fault. Keys that its kind does not take are unknown there."""
+    """Return a model of another tool; None after a fault.
+
+    cursor: a mapping with the key of one registered kind. Keys that its kind does not take are unknown there.
+    """
     record = _imported_record()
     kinds = [name for name in IMPORTED.kinds if name in cursor.value]
     if len(kinds) == 1:
@@ -59,7 +70,10 @@ def imported_plant(imported: Imported, sources: Sources | None = None) -> Plant:
 
 
 def _make(fields: Fields) -> Plant:
-    """Read the file; then lay over it what the problem says."""
+    """Return the plant of a file with what the problem says laid over it; one without a model after a fault.
+
+    fields: the mapping of an imported model. Without sources in the scope there is no file to read, which is noted.
+    """
     cursor, kind = fields.cursor, str(fields.kind)
     before, sources = len(cursor.faults.errors), cursor.scope.sources
     source = cursor.child(kind, fields.at(kind).value)
@@ -76,7 +90,10 @@ def _make(fields: Fields) -> Plant:
 
 
 def _overlay(imported: Imported, fields: Fields) -> Plant:
-    """Return the model with what the problem file says of it: start and rewards replace its own, labels are added."""
+    """Return the model with what the problem file says of it: start and rewards replace its own, labels are added.
+
+    imported: the model as its file has it; fields: the mapping with the overlays.
+    """
     scope, mdp = imported_plant(imported, fields.cursor.scope.sources)
     if mdp is None:
         return Plant(scope, mdp)
@@ -104,7 +121,10 @@ def _overlay(imported: Imported, fields: Fields) -> Plant:
 
 
 def _expand_labels(cursor: Cursor) -> Cursor:
-    """Return the cursor of rewards with those of labels written out for their states; a state's own entry wins."""
+    """Return the cursor of rewards with those of labels written out for their states; a state's own entry wins.
+
+    cursor: {label or state: reward}; anything but a mapping comes back as it is.
+    """
     if not isinstance(cursor.value, Mapping):
         return cursor
     index, labels = cursor.scope.states.index or {}, cursor.scope.labels or {}
@@ -125,7 +145,7 @@ def _read_constant(cursor: Cursor) -> Any:
 
 
 def _read_mapping(cursor: Cursor) -> Plain | None:
-    """Return a mapping with any values, which the reader of the format checks."""
+    """Return a mapping with any values, which the reader of the format checks; None when it is no mapping."""
     entries = cursor.entries()
     return None if entries is None else {key: entry.value for key, entry in entries.items()}
 

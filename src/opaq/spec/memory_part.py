@@ -1,7 +1,10 @@
-"""The machine that a policy carries, from rules or arrays.
+"""Read and write the machine that a policy carries, from rules or arrays.
 
-At each step the node changes by the state, the action and a rule: the first rule that matches gives the distribution of
-the next node, and no match keeps it. With `update: free` the policy itself chooses the next node with the action.
+The mapping of `memory` comes in, a `model.Memory` goes out, and back. At each step the node changes by the state, the
+action and a rule: the first rule that matches gives the distribution of the next node, and no match keeps it. With
+`update: free` the policy itself chooses the next node with the action.
+
+    memory: {nodes: [calm, alert], update: [{from: calm, to: alert, state: goal}]}
 """
 
 from __future__ import annotations
@@ -105,14 +108,20 @@ def free_memory(mdp: MDP, count: int) -> Memory:
 
 
 def _keep_nodes(sizes: tuple[int, int, int]) -> _Updates:
-    """Return the updates that keep every node; `sizes` are the numbers of nodes, states and actions."""
+    """Return the updates that keep every node: update i leads to node i.
+
+    sizes: the numbers of nodes, states and actions.
+    """
     nodes = ints(np.arange(sizes[0]))
     rows = SparseRows.from_entries(nodes, nodes, np.ones(sizes[0]), shape=(sizes[0], sizes[0]))
     return np.broadcast_to(nodes[:, None, None], sizes), rows
 
 
 def joint_actions(actions: Iterable[str], memory: Memory) -> tuple[str, ...]:
-    """Return what a policy with a free memory chooses from: "action>node", the nodes of the first action first."""
+    """Return what a policy with a free memory chooses from: "action>node", the nodes of the first action first.
+
+    actions: the actions of the model; memory: has the nodes. E.g. ("left>0", "left>1", "right>0", "right>1").
+    """
     return tuple(f"{action}>{node}" for action in actions for node in memory.nodes)
 
 
@@ -124,7 +133,10 @@ def _check(cursor: Cursor, memory: Memory) -> None:
 
 
 def _make(fields: Fields) -> Memory | None:
-    """Build the machine from its keys."""
+    """Build the machine from its keys; None after a fault.
+
+    fields: the keys of _MEMORY; `state` and `action` of its rules refer to the scope of the mapping.
+    """
     nodes: tuple[str, ...] | None = fields.read("nodes")
     scope = replace(fields.cursor.scope, nodes=NameTable.of("node", nodes))
     start = _read_start(fields, scope.nodes)
@@ -141,7 +153,10 @@ def _make(fields: Fields) -> Memory | None:
 
 
 def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
-    """Note too many choices of action and node, and nodes whose names would read as a choice."""
+    """Note too many choices of action and node, and nodes whose names would read as a choice (with a ">").
+
+    cursor: the key `nodes`, in a scope with the actions; nodes: their names.
+    """
     num_actions = len(cursor.scope.actions)
     joint = num_actions * len(nodes)
     finding = f"{len(nodes):,} nodes and {num_actions:,} actions make {joint:,} choices, more than {_MAX_JOINT:,}"
@@ -152,7 +167,7 @@ def _check_joint(cursor: Cursor, nodes: tuple[str, ...]) -> None:
 
 
 def _read_nodes(cursor: Cursor) -> tuple[str, ...] | None:
-    """Return the names of the nodes: those listed, or numbers from 0."""
+    """Return the names of the nodes: those listed, or numbers from 0; None after a fault. At most MAX_NODES."""
     if is_int(cursor.value):
         count = cursor.whole(low=1, high=MAX_NODES)
         return None if count is None else _number_names(count)
@@ -165,7 +180,12 @@ def _number_names(count: int) -> tuple[str, ...]:
 
 
 def _read_start(fields: Fields, nodes: NameTable) -> SparseRows | None:
-    """Return the node held when the run starts, [state, node]: one for all, overridden by `start_in`."""
+    """Return the node held when the run starts, [state, node]: one for all, overridden by `start_in`.
+
+    fields: `start` is a node or a distribution for all states, or an array [state, node], which `start_in` does not
+        change; left out, it is the first node.
+    nodes: the names of the nodes. Returns None after a fault.
+    """
     cursor, states = fields.at("start"), fields.cursor.scope.states
     if is_array(cursor.value):
         rows = None if nodes.index is None else read_array_rows(cursor, given=states, listed=nodes, blank="is all zero")
@@ -181,7 +201,10 @@ def _sizes(scope: Scope) -> tuple[int, int, int]:
 
 
 def _read_update(cursor: Cursor) -> _Updates | None:
-    """Return which update each (node, state, action) makes, and the updates; None after a fault."""
+    """Return which update each (node, state, action) makes, and the updates; None after a fault.
+
+    cursor: a list of rules, or an array [node, state, action, node]; its scope has nodes, states and actions.
+    """
     value, sizes = cursor.value, _sizes(cursor.scope)
     if math.prod(sizes) > _MAX_UPDATES:
         counts = f"{sizes[0]:,} nodes, {sizes[1]:,} states and {sizes[2]:,} actions make {math.prod(sizes):,} updates"
@@ -193,8 +216,9 @@ def _read_update(cursor: Cursor) -> _Updates | None:
 
 
 def _apply_rules(rules: list[_Rule], sizes: tuple[int, int, int]) -> _Updates | None:
-    """Return the updates of some rules.
+    """Return the updates of some rules; None when nodes, states or actions are not known.
 
+    rules: in the order in which they are tried; sizes: the numbers of nodes, states and actions.
     The first match wins, so later rules are laid down first and earlier ones over them; below all is "stay".
     """
     if not min(sizes):
@@ -210,7 +234,10 @@ def _apply_rules(rules: list[_Rule], sizes: tuple[int, int, int]) -> _Updates | 
 
 
 def _read_update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> _Updates | None:
-    """Return the updates of an array [node, state, action, node]; a row of zeros keeps the node."""
+    """Return the updates of an array [node, state, action, node]; a row of zeros keeps the node.
+
+    cursor: the array; sizes: the numbers of nodes, states and actions, which its shape must match. None after a fault.
+    """
     table = read_array(cursor, axes=("node", "state", "action", "node"))
     if table is None or not min(sizes) or not check_shape(cursor, table.shape, (*sizes, sizes[0])):
         return None
@@ -225,7 +252,10 @@ def _read_update_array(cursor: Cursor, sizes: tuple[int, int, int]) -> _Updates 
 
 
 def _merge_updates(update_of: IntArray, rows: list[dict[int, float]]) -> _Updates:
-    """Return the same updates, each listed once, in the order in which they are first used."""
+    """Return the same updates, each listed once, in the order in which they are first used.
+
+    update_of: [node, state, action] -> a row of `rows`; rows: node -> probability each, zeros allowed.
+    """
     number: dict[tuple[tuple[int, float], ...], int] = {}
     renamed = np.zeros(len(rows), dtype=np.int64)
     used, first = np.unique(update_of, return_index=True)
@@ -238,7 +268,10 @@ def _merge_updates(update_of: IntArray, rows: list[dict[int, float]]) -> _Update
 
 
 def _parts(memory: Memory, scope: Scope) -> Plain:
-    """Return the values of the keys: in names, or in arrays where the model is not known."""
+    """Return the values of the keys, to be written: in names, or in arrays where the model is not known.
+
+    scope: without states the machine is written as arrays, else as `start_in` and rules.
+    """
     nodes, states = memory.nodes, scope.states.listed
     parts: Plain = {"nodes": list(nodes)}
     if not states:
@@ -273,7 +306,10 @@ def _write_rules(memory: Memory, node: int, scope: Scope) -> list[Plain]:
 
 
 def _make_rule(fields: Fields) -> _Rule | None:
-    """Return a rule; None when a key that is there is unusable."""
+    """Return a rule; None when a key that is there is unusable.
+
+    Without `state` or `action` it holds for all of them.
+    """
     values = {key: fields.read(key) for key in fields.keys}
     unusable = any(values[key] is None for key in ("from", "to", *fields.given))
     return None if unusable else _Rule(values["from"], values["to"], values["state"], values["action"])

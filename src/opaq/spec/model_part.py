@@ -1,7 +1,10 @@
-"""The plant from names and distributions or from arrays: transitions, rewards and labels.
+"""Read and write the plant from names and distributions or from arrays: transitions, rewards and labels.
 
-By name, transitions are {state: {action: {next: probability}}}; by arrays they are [state, action, next] or
-{action: [state, next]}. Both become an `ActionTable`, the form that `MDP` keeps.
+The mapping of `model` comes in, a `Plant` goes out: the MDP, and the scope of the parts after it. By name, transitions
+are {state: {action: {next: probability}}}; by arrays they are [state, action, next] or {action: [state, next]}. Both
+become an `ActionTable`, the form that `MDP` keeps.
+
+    states: [q0, q1]        start: q0        transitions: {q0: {a: {q0: 0.5, q1: 0.5}}, q1: {"*": q1}}
 """
 
 from __future__ import annotations
@@ -52,7 +55,10 @@ _MOST_LISTED = 1000  # states without an action that are named one by one
 
 @dataclass(frozen=True, slots=True)
 class ActionTable:
-    """The enabled actions of every state and the distributions they lead to; the fields are those of MDP."""
+    """The enabled actions of every state and the distributions they lead to; the fields are those of MDP.
+
+    A choice is an action that is enabled in a state; those of state s are choice_start[s] .. choice_start[s + 1] - 1.
+    """
 
     choice_start: IntArray  # [state + 1]
     choice_action: IntArray  # [choice]
@@ -95,6 +101,7 @@ def tabulate_choices(
 
     states, actions, nexts, values: one transition each, in any order; equal (state, action, next) are summed.
     num_states, num_actions: the sizes of the model.
+    Probabilities are taken as they are: that rows sum to 1 is for the caller to see to.
     """
     keys = np.asarray(states, dtype=np.int64) * num_actions + np.asarray(actions, dtype=np.int64)
     enabled, row = np.unique(keys, return_inverse=True)
@@ -106,8 +113,9 @@ def tabulate_choices(
 def _read_transitions(cursor: Cursor) -> ActionTable | None:
     """Return the choices from state -> action -> {next: probability}; None after a fault.
 
+    cursor: the mapping, in a scope with states and actions.
     The action "*" stands for every action that is not listed; an action that is not there is not enabled. Every state
-    needs at least one.
+    needs at least one. More than _MAX_TRANSITIONS transitions are a fault.
     """
     entries, states = cursor.entries(), cursor.scope.states
     if entries is None:
@@ -133,6 +141,7 @@ def _read_entries(cursor: Cursor) -> _TransitionEntries | None:
     """Return the entries of transitions given as an array [state, action, next], or as action -> matrix [state, next].
 
     States and actions need not be known yet: the arrays say how many there are.
+    Returns None after a fault: an array that is empty, holds no numbers, or has two numbers of states.
     """
     if isinstance(cursor.value, Mapping):
         return _read_matrices(cursor)
@@ -161,24 +170,29 @@ def _check_entries(cursor: Cursor, entries: _TransitionEntries) -> ActionTable |
 
 
 def _tabulate_entries(cursor: Cursor, entries: _TransitionEntries) -> ActionTable | None:
-    """Return the choices of entries whose actions are numbered as they are listed, rows scaled to sum to 1."""
-    named, count = entries.action_names, entries.num_actions
+    """Return the choices of entries whose actions are numbered as they are listed, rows scaled to sum to 1.
+
+    cursor: the arrays, for faults; entries: one per non-zero probability.
+    Returns None after noting rows that do not sum to 1, and states without an enabled action (_MOST_LISTED by name).
+    """
+    action_names, count = entries.action_names, entries.num_actions
 
     def spell(row: int, entry: int | None) -> Cursor:
+        """Return the cursor of a row, or of one of its entries, as its own form of array writes the index."""
         state, action = divmod(row, count)
         rest = () if entry is None else (int(entries.nexts[entry]),)
-        if named is None:
+        if action_names is None:
             return cursor.item(state, action, *rest)
-        return cursor.child(named[action], None).item(state, *rest)
+        return cursor.child(action_names[action], None).item(state, *rest)
 
     rows = entries.states * count + entries.actions
     values = scale_rows(cursor, rows, entries.values, num_rows=entries.num_states * count, spell=spell)
     idle = np.flatnonzero(np.bincount(entries.states, minlength=entries.num_states) == 0)
     names = cursor.scope.states.listed
     for state in idle[:_MOST_LISTED].tolist():
-        spelled = f"'{names[state]}'" if state < len(names) else str(state)
-        where = cursor.item(state) if named is None else cursor
-        where.error(f"no action is enabled in state {spelled}", "give it a row that is not zero")
+        state_text = f"'{names[state]}'" if state < len(names) else str(state)
+        where = cursor.item(state) if action_names is None else cursor
+        where.error(f"no action is enabled in state {state_text}", "give it a row that is not zero")
     if idle.size > _MOST_LISTED:
         cursor.error(
             f"no action is enabled in {idle.size - _MOST_LISTED:,} more states", "give each a row that is not zero"
@@ -190,26 +204,32 @@ def _tabulate_entries(cursor: Cursor, entries: _TransitionEntries) -> ActionTabl
 
 
 def _order_actions(cursor: Cursor, entries: _TransitionEntries) -> _TransitionEntries | None:
-    """Return the same entries with the actions numbered as they are listed; None when names or their number differ."""
-    actions, named = cursor.scope.actions, entries.action_names
+    """Return the same entries with the actions numbered as they are listed; None when names or their number differ.
+
+    cursor: the arrays, in a scope with the listed actions; where none are known the entries come back as they are.
+    """
+    actions, action_names = cursor.scope.actions, entries.action_names
     if actions.index is None:
         return entries
-    if named is None:
+    if action_names is None:
         if entries.num_actions == len(actions):
             return entries
         return cursor.error(f"has {entries.num_actions:,} actions, but {len(actions):,} are listed")
-    order = all_or_none([actions.find(cursor.child(action, action)) for action in named])
-    missing = [action for action in actions.index if action not in named]
+    order = all_or_none([actions.find(cursor.child(action, action)) for action in action_names])
+    missing = [action for action in actions.index if action not in action_names]
     for action in missing:
         cursor.child(action, None).error("is missing", "give its matrix [state, next]")
     if missing or order is None:
         return None
-    moved = np.array(order, dtype=np.int64)[entries.actions]
-    return replace(entries, actions=moved, action_names=actions.listed, num_actions=len(actions))
+    action_index = np.array(order, dtype=np.int64)[entries.actions]
+    return replace(entries, actions=action_index, action_names=actions.listed, num_actions=len(actions))
 
 
 def _read_state_actions(cursor: Cursor) -> dict[int, dict[int, float] | None]:
-    """Return action -> the distribution of every enabled action of one state; None where it is unusable."""
+    """Return action -> the distribution of every enabled action of one state; None where it is unusable.
+
+    cursor: {action: {next: probability}} of the state; a state without an action is a fault.
+    """
     if isinstance(cursor.value, Mapping) and not cursor.value:
         cursor.error("no action is enabled", "list at least one")
     names = cursor.scope
@@ -217,7 +237,10 @@ def _read_state_actions(cursor: Cursor) -> dict[int, dict[int, float] | None]:
 
 
 def _tabulate_rows(rows_of: Mapping[int, Mapping[int, Mapping[int, float] | None]], scope: Scope) -> ActionTable | None:
-    """Return the choices, when every state and every distribution could be read."""
+    """Return the choices, when every state and every distribution could be read; else None.
+
+    rows_of: state -> action -> {next: probability}; scope: has the sizes of the model.
+    """
     num_states, num_actions = len(scope.states), len(scope.actions)
     owners = [(state, action) for state, enabled in rows_of.items() for action in enabled]
     rows = all_or_none([shares for enabled in rows_of.values() for shares in enabled.values()])
@@ -256,7 +279,7 @@ def _size(matrix: Any) -> int:
 
 
 def _write_transitions(choices: ActionTable, scope: Scope) -> dict[str, dict[str, dict[str, float]]]:
-    """Return the choices by name, as `read_transitions` reads them."""
+    """Return the choices by name, state -> action -> {next: probability}, as `_read_transitions` reads them."""
     states, actions = scope.states.listed, scope.actions.listed
     return {
         name: {
@@ -334,9 +357,9 @@ def expand_rewards(rewards: Rewards | None, choices: ActionTable, actions: NameT
 
 
 def _write_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
-    """Return rewards by state, where there are any.
+    """Return rewards by state, where there are any: one number when every action earns the same, else one per action.
 
-    One number when every action earns the same, else one per action.
+    mdp: has the names and choices; amounts: [choice], the model's own rewards or named ones.
     """
     rewards: Plain = {}
     for state, name in enumerate(mdp.states):
@@ -348,7 +371,10 @@ def _write_rewards(mdp: MDP, amounts: FloatArray) -> Plain:
 
 
 def _read_state_rewards(cursor: Cursor, state: int | None) -> list[_Reward]:
-    """Return the entries of one state (None: all of them), a number or action -> number."""
+    """Return the entries of one state, from a number or action -> number; none after a fault.
+
+    cursor: the number or the mapping; state: its position, None for all of them.
+    """
     if not isinstance(cursor.value, Mapping):
         value = cursor.reward()
         return [] if value is None else [_Reward(state, None, value, cursor)]
@@ -362,7 +388,10 @@ def _read_state_rewards(cursor: Cursor, state: int | None) -> list[_Reward]:
 
 
 def _read_array(cursor: Cursor) -> FloatArray | None:
-    """Return rewards from an array [state] or [state, action]; None after a fault."""
+    """Return rewards from an array [state] or [state, action]; None after a fault.
+
+    Its shape must be that of the listed states and actions, its entries up to MAX_REWARD in size.
+    """
     value, states, actions = cursor.value, cursor.scope.states, cursor.scope.actions
     flat = np.ndim(value) == 1 if isinstance(value, np.ndarray) else not any(is_array(row) for row in value)
     table = read_array(cursor, axes=("state",) if flat else ("state", "action"))
@@ -429,7 +458,10 @@ def mdp_of(plant: Plant | None) -> MDP | None:
 
 
 def _check_label(cursor: Cursor, label: str) -> None:
-    """Note a label that guards could not mention: a word or a sign that has a meaning of its own there."""
+    """Note a label that guards could not mention: a word or a sign that has a meaning of its own there.
+
+    cursor: where the fault is noted; label: e.g. "true", "*" and "a&b" are refused.
+    """
     if label in ("true", "false", "*"):
         cursor.error(f"'{label}' cannot name a label", "it has a meaning of its own")
     elif _NOT_IN_LABELS.search(label):
@@ -510,7 +542,10 @@ def assemble(
 
 
 def _make(fields: Fields) -> Plant:
-    """Build the model from its keys; arrays are read first, because they may give states and actions."""
+    """Build the model from its keys; arrays are read first, because they may give states and actions.
+
+    fields: the mapping of `model`. By name `states` and `actions` are required, by arrays they may be left out.
+    """
     by_array = _is_array_form(fields.at("transitions").value)
     if not by_array:
         fields.require("states", "list the states")

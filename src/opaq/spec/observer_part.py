@@ -1,4 +1,15 @@
-"""The eavesdropper: emissions by state, sensors, or what an imported model shows, and what it sees of the actions."""
+"""Read and write the eavesdropper: emissions by state, sensors, or what an imported model shows, and signs of actions.
+
+The mapping of `observer` comes in, a `model.Observer` goes out, and back. It is one of
+
+    observer: {emissions: {q0: {red: 0.9, blue: 0.1}, "*": blue}}      or an array [state, observation]
+    observer: {sensors: {A: {covers: goal, detects: 0.8}}}             what is seen is the set that fired, e.g. "A+B"
+    observer: {from: model}                                            the observations of an imported model
+    observer: {variables: [x]}                                         some of its state variables
+
+`share` merges observations of an imported model and `noise` mixes them up; `actions` says what is seen of the actions,
+`after_action` what depends on the action before.
+"""
 
 from __future__ import annotations
 
@@ -63,32 +74,33 @@ def _merge_observations(cursor: Cursor, observer: Observer) -> Observer | None:
         return None
     seen, names = NameTable.of("observation", observer.observations), list(observer.observations)
     before = len(cursor.faults.errors)
-    giver: dict[int, str] = {}
+    new_name: dict[int, str] = {}
     for key, entry in entries.items():
-        for listed in entry.items() or []:
-            column = seen.find(listed)
+        for member in entry.items() or []:
+            column = seen.find(member)
             if column is None:
                 continue
-            if column in giver:
-                listed.error(f"is shared under '{giver[column]}' too", "keep one of them")
-            giver[column], names[column] = key, key
-    kept = {name for column, name in enumerate(observer.observations) if column not in giver}
-    for key in kept & set(entries):
+            if column in new_name:
+                member.error(f"is shared under '{new_name[column]}' too", "keep one of them")
+            new_name[column], names[column] = key, key
+    unchanged = {name for column, name in enumerate(observer.observations) if column not in new_name}
+    for key in unchanged & set(entries):
         entries[key].error("is an observation that stays as it is", "list it too, or use another name")
     if len(cursor.faults.errors) > before:
         return None
-    left = NameTable.of("observation", tuple(dict.fromkeys(names)))
-    merged = [(left.index or {})[name] for name in names]
-    shape = (len(names), len(left))
+    merged_table = NameTable.of("observation", tuple(dict.fromkeys(names)))
+    merged = [(merged_table.index or {})[name] for name in names]
+    shape = (len(names), len(merged_table))
     channel = SparseRows.from_entries(np.arange(len(names)), merged, np.ones(len(names)), shape=shape)
-    return _apply_channel(observer, channel, left.listed)
+    return _apply_channel(observer, channel, merged_table.listed)
 
 
 def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
-    """Return an observer that takes observations for others.
+    """Return an observer that takes observations for others; None after a fault.
 
     cursor: {keep: probability}, or {observation: {observation: probability}}, where those not listed are seen as they
-        are.
+        are; new observations may be named on the right.
+    observer: the observer before.
     """
     entries = cursor.entries()
     if entries is None:
@@ -98,29 +110,31 @@ def _add_noise(cursor: Cursor, observer: Observer) -> Observer | None:
         return None if keep is None else _mix_evenly(cursor, observer, keep)
     values = [entry.value for entry in entries.values()]
     mentioned = [str(key) for value in values for key in (value if isinstance(value, Mapping) else [value])]
-    heard = tuple(dict.fromkeys([*observer.observations, *mentioned]))
-    given, seen = NameTable.of("observation", observer.observations), NameTable.of("observation", heard)
-    channel = rows_by_name(cursor, given, seen, rest={index: {index: 1.0} for index in range(len(given))})
+    names = tuple(dict.fromkeys([*observer.observations, *mentioned]))
+    old_table, new_table = NameTable.of("observation", observer.observations), NameTable.of("observation", names)
+    channel = rows_by_name(cursor, old_table, new_table, rest={index: {index: 1.0} for index in range(len(old_table))})
     if channel is None or _too_dense(cursor, observer, channel):
         return None
-    return _apply_channel(observer, channel, heard)
+    return _apply_channel(observer, channel, names)
 
 
 def _mix_evenly(cursor: Cursor, observer: Observer, keep: float) -> Observer | None:
     """Return an observer that sees each observation with probability `keep`, else one of the others, all as likely.
 
+    cursor: for faults; observer: the observer before, returned as it is where fewer than two observations occur.
     The blank that stands for time 0 where observations follow actions is no observation of the model: it stays.
+    Returns None after noting more than _MAX_ALIKE observations.
     """
     table = observer.emission if observer.after_action is None else observer.after_action
-    taking = np.unique(table.columns)
-    if taking.size < 2:
+    columns = np.unique(table.columns)
+    if columns.size < 2:
         return observer
-    if taking.size > _MAX_ALIKE:
-        finding = f"{taking.size:,} observations would be taken for each other, more than {_MAX_ALIKE:,}"
+    if columns.size > _MAX_ALIKE:
+        finding = f"{columns.size:,} observations would be taken for each other, more than {_MAX_ALIKE:,}"
         return cursor.error(finding, "say which: {observation: {observation: probability}}")
     noise = np.eye(len(observer.observations))
-    noise[np.ix_(taking, taking)] = (1 - keep) / (taking.size - 1)
-    noise[taking, taking] = keep
+    noise[np.ix_(columns, columns)] = (1 - keep) / (columns.size - 1)
+    noise[columns, columns] = keep
     channel = SparseRows.from_dense(noise)
     return None if _too_dense(cursor, observer, channel) else _apply_channel(observer, channel, observer.observations)
 
@@ -162,7 +176,10 @@ _DETECTS = "give the probability that it fires in its range"
 
 
 def _make_sensor(covers: Any, detects: float, false_alarm: float) -> Sensor:
-    """Return a sensor without a name; it gets that of the key it stands under."""
+    """Return a sensor without a name; it gets that of the key it stands under.
+
+    covers: its states; detects, false_alarm: the probability that it fires there and elsewhere.
+    """
     return Sensor("", covers, detects, false_alarm)
 
 
@@ -198,9 +215,9 @@ def _read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
         return entries[str(null)].error("is also the name for no sensor at all", "rename it or set 'null'")
     if null is None or sensors is None or states.index is None or any(JOINS in name for name in sensors):
         return None
-    named = tuple(replace(sensor, name=name) for name, sensor in sensors.items())
+    all_sensors = tuple(replace(sensor, name=name) for name, sensor in sensors.items())
     try:
-        return SensorSet(named, len(states), null, state_names=states.listed)
+        return SensorSet(all_sensors, len(states), null, state_names=states.listed)
     except InputError as error:
         for fault in error.faults:
             cursor.error(fault.message, fault.advice)
@@ -208,7 +225,7 @@ def _read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
 
 
 def _write_sensors(sensor_set: SensorSet) -> Plain:
-    """Return the keys that state some sensors."""
+    """Return the keys that state some sensors: `sensors`, and `null` where it is not the default."""
     null = {"null": sensor_set.null} if sensor_set.null != NULL else {}
     return {"sensors": {sensor.name: sensor for sensor in sensor_set.sensors}} | null
 
@@ -249,8 +266,8 @@ def build_observer(
 def _read(cursor: Cursor) -> Observer | None:
     """Return the observer of a mapping; a key `null` without quotes, which YAML reads as nothing, is meant as text."""
     if isinstance(cursor.value, Mapping) and None in cursor.value:  # YAML reads the key null as nothing
-        named = {("null" if key is None else key): entry for key, entry in cursor.value.items()}
-        cursor = dataclasses.replace(cursor, value=named)
+        spec = {("null" if key is None else key): entry for key, entry in cursor.value.items()}
+        cursor = dataclasses.replace(cursor, value=spec)
     return OBSERVER.record.read(cursor)
 
 
@@ -261,7 +278,10 @@ def _check(cursor: Cursor, observer: Any) -> None:
 
 
 def _read_emissions(fields: Fields) -> Observer | None:
-    """Return the observer of `emissions`, with what it sees of the actions and after them."""
+    """Return the observer of `emissions`, with what it sees of the actions and after them; None after a fault.
+
+    fields: `observations`, `signs`, `actions` and `after_action` may stand beside it.
+    """
     listed = _list_observations(fields)
     cursor = fields.at("emissions")
     seen = read_rows(cursor, given=cursor.scope.states, listed=listed)
@@ -272,21 +292,24 @@ def _read_emissions(fields: Fields) -> Observer | None:
     return None if "after_action" in fields and after is None else Observer(*seen, *signs, after)
 
 
-def _by_sensors(fields: Fields) -> Observer | None:
-    """Return the observer of `sensors`, with what it sees of the actions."""
+def _read_sensor_observer(fields: Fields) -> Observer | None:
+    """Return the observer of `sensors`, with what it sees of the actions; None after a fault.
+
+    fields: `null` names what is seen when no sensor fires; left out, it is "null".
+    """
     null = fields.at("null")
-    quiet = NAME.read(null) if null.value is not None else "null"
-    if quiet is not None and "+" in quiet:
-        null.error(f"'{quiet}' cannot name what no sensor shows", "'+' joins the sensors that fire together")
-    sensors = _read_sensors(fields.at("sensors"), quiet)
+    null_name = NAME.read(null) if null.value is not None else "null"
+    if null_name is not None and "+" in null_name:
+        null.error(f"'{null_name}' cannot name what no sensor shows", "'+' joins the sensors that fire together")
+    sensors = _read_sensors(fields.at("sensors"), null_name)
     signs = _read_signs(fields)
     return None if sensors is None or signs is None else Observer.of_sensors(sensors, *signs)
 
 
 def _read_model_observer(fields: Fields) -> Observer | None:
-    """Return an observer of an imported model.
+    """Return an observer of an imported model: its own observations or some of its variables; None after a fault.
 
-    Its own observations or some of its variables, shared and noisy as stated.
+    fields: `from` or `variables`, changed by `share` and then by `noise`; `actions` replaces what it sees of them.
     """
     cursor, imported = fields.at(str(fields.kind)), fields.cursor.scope.imported
     if imported is None:
@@ -314,7 +337,10 @@ def _read_own(cursor: Cursor) -> Observer | None:
 
 
 def _read_variables(cursor: Cursor) -> Observer | None:
-    """Return an observer of some state variables: one observation for every combination of values that occurs."""
+    """Return an observer of some state variables: one observation for every combination of values that occurs.
+
+    cursor: a list of variables; observations are called "x=1,y=true". Returns None after noting unknown ones.
+    """
     listed, variables = _VARIABLES.read(cursor), cursor.scope.variables or {}
     unknown = [(index, variable) for index, variable in enumerate(listed or ()) if variable not in variables]
     for index, variable in unknown:
@@ -338,7 +364,10 @@ def _read_variables(cursor: Cursor) -> Observer | None:
 
 
 def _list_observations(fields: Fields) -> NameTable | None:
-    """Return the observations listed, else all that are mentioned when some of them stand under `after_action`."""
+    """Return the observations listed, else all that are mentioned when some of them stand under `after_action`.
+
+    Returns None when the emissions alone say which there are.
+    """
     if "observations" in fields:
         return NameTable.of("observation", fields.read("observations"))
     emissions, after = fields.at("emissions").value, fields.at("after_action").value
@@ -366,9 +395,10 @@ def _read_after(cursor: Cursor, seen: NamedRows) -> SparseRows | None:
 
 
 def _read_signs(fields: Fields) -> tuple[tuple[str, ...], SparseRows | None] | None:
-    """Return what is seen of the actions, (signs, emission [action, sign]).
+    """Return what is seen of the actions, (signs, emission [action, sign]); ((), None) for nothing, None after a fault.
 
-    ((), None) for nothing, None after a fault.
+    fields: `actions` is true (each action is its own sign), false, or {action: {sign: probability}}; `signs` gives the
+        order of the signs.
     """
     listed = NameTable.of("sign", fields.read("signs")) if "signs" in fields else None
     cursor, actions = fields.at("actions"), fields.cursor.scope.actions
@@ -431,7 +461,7 @@ OBSERVER: Union[Observer] = Union.of(
     "What the eavesdropper sees at every time, the start included.",
     [
         Kind(Key("emissions", _TABLE, "What each state shows."), _read_emissions, Observer, _parts),
-        Kind(Key("sensors", _SENSORS, "Sensors that fire independently."), _by_sensors),
+        Kind(Key("sensors", _SENSORS, "Sensors that fire independently."), _read_sensor_observer),
         _imported_key(Key("from", _MODEL, "The observations of the imported model itself.")),
         _imported_key(Key("variables", _VARIABLES, "State variables of the imported model, seen exactly.")),
     ],

@@ -1,4 +1,11 @@
-"""What a policy conditions on: how each condition is written, and how a row of a policy states it."""
+"""Read and write what a policy conditions on, and what a row of a policy says of each condition.
+
+A list of conditions comes in, a `model.PolicyClass` goes out, and back. A condition is a word, or {word: value}:
+
+    conditions_on: [state, time, {last_states: 2}, {memory: {nodes: 2, update: free}}]
+
+CONDITIONS is the registry of the words; `policy_table` reads the rows with it.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +66,17 @@ class ConditionKind:
     state: Callable[[Any], str] | None = None  # the current state, where a row's part says it
 
     def make(self, value: Any = None) -> Condition:
-        """Return the condition, of a value where it takes one."""
+        """Return the condition.
+
+        value: what follows the word; not used where the word stands alone.
+        """
         return self.of() if self.value is None else self.of(value)  # type: ignore[call-arg]
 
     def write(self, condition: Condition, scope: Scope) -> Any:
-        """Return the condition as it stands in a list of conditions."""
+        """Return the condition as it stands in a list of conditions: its word, or {word: value}.
+
+        condition: of the class `of`; scope: the names that its value refers to.
+        """
         if self.value is None:
             return condition.key
         (value,) = (getattr(condition, field.name) for field in fields(condition))  # type: ignore[arg-type]
@@ -87,7 +100,7 @@ def build_policy_class(
 
 
 def read_policy_class(cursor: Cursor) -> PolicyClass | None:
-    """Return a policy class from {conditions_on: [...]}, or a finished one after checking it."""
+    """Return a policy class from {conditions_on: [...]}, or a finished one after checking it; None after a fault."""
     return ANY_POLICY.read(cursor)
 
 
@@ -98,7 +111,10 @@ def _check(cursor: Cursor, policy_class: PolicyClass) -> None:
 
 
 def _read_conditions(cursor: Cursor) -> PolicyClass | None:
-    """Return a policy class from the list of its conditions; None after a fault."""
+    """Return a policy class from the list of its conditions; None after a fault.
+
+    cursor: the list, which is not empty and has no condition twice; its order is that of the keys of rows.
+    """
     entries = cursor.items()
     if entries is None:
         return None
@@ -116,7 +132,10 @@ def _read_conditions(cursor: Cursor) -> PolicyClass | None:
 
 
 def write_conditions(policy_class: PolicyClass, scope: Scope) -> list[Any]:
-    """Return the conditions as a list; without names of a model, a memory machine is written in arrays."""
+    """Return the conditions as a list, as `conditions_on` states it.
+
+    policy_class: the class; scope: without names of a model, a memory machine is written in arrays.
+    """
     return [CONDITIONS[condition.key].write(condition, scope) for condition in policy_class.conditions]
 
 
@@ -128,7 +147,10 @@ def add_condition(kind: ConditionKind) -> None:
 
 
 def _key(cursor: Cursor) -> str | None:
-    """Return the word of a condition; those that need a value are mappings with one key. None after a fault."""
+    """Return the word of a condition; those that need a value are mappings with one key. None after a fault.
+
+    cursor: an entry of `conditions_on`, e.g. "state" or {"last_states": 2}.
+    """
     valued = {key: kind for key, kind in CONDITIONS.items() if kind.value is not None}
     if isinstance(cursor.value, Mapping):
         opened = Record("condition", "", tuple(map(_valued_key, valued.values()))).open(cursor)
@@ -151,7 +173,11 @@ def _valued_key(kind: ConditionKind) -> Key:
 
 
 def _read_condition(cursor: Cursor, kind: ConditionKind) -> Condition | None:
-    """Return a condition, read from its word or its mapping."""
+    """Return a condition, read from its word or its mapping; None when its value is unusable.
+
+    cursor: the entry of the list; kind: what its word stands for. A condition on an automaton that the secret does not
+    have is noted.
+    """
     if kind.value is None:
         condition = kind.make()
         if isinstance(condition, AutomatonState) and not cursor.scope.has_automaton:
@@ -167,17 +193,24 @@ def _name_row(kind: str) -> Callable[[Cursor, Any], str | None]:
 
 
 def _read_time(cursor: Cursor, condition: Condition) -> int | None:
-    """Return the time of a row, from 0 to the horizon."""
+    """Return the time of a row, from 0 to the horizon (0 where that is not known); None after a fault."""
     return cursor.whole(low=0, high=cursor.scope.horizon or 0)
 
 
 def _read_last_states(cursor: Cursor, condition: LastStates) -> tuple[str, ...] | None:
-    """Return the last states of a row, oldest first."""
+    """Return the last states of a row, oldest first; None after a fault.
+
+    condition: how many are kept; a row lists 1 up to that many.
+    """
     return _read_latest(cursor, cursor.scope.states.spell, kind="states", most=condition.count)
 
 
 def _read_observations(cursor: Cursor, condition: Observations) -> tuple[str, ...] | None:
-    """Return the last observations of a row, oldest first."""
+    """Return the last observations of a row, oldest first; None after a fault.
+
+    condition: how many are kept; "all" allows one more than the horizon. Any name is accepted where the observations of
+    the problem are not known.
+    """
     known, most = cursor.scope.observations, condition.count
     spell = Cursor.name if known.index is None else known.spell
     return _read_latest(
@@ -204,7 +237,7 @@ def _read_latest(
 
 
 def _read_count(cursor: Cursor) -> int | Literal["all"] | None:
-    """Return a number of times, or "all"."""
+    """Return a number of times from 1 to MAX_OBSERVATIONS, or "all"; None after a fault."""
     if isinstance(cursor.value, str):
         return "all" if cursor.value == "all" else cursor.wrong("a whole number or 'all'")
     return _COUNT.read(cursor)

@@ -1,7 +1,13 @@
-"""Policies as the plain mapping of a policy file.
+"""Read and write policies as the plain mapping of a policy file.
 
 {"format": "opaq-policy", "version": 1, "model": fingerprint, "conditions_on": [...],
  "rows": [{condition: value, ..., "probabilities": {action: probability}}, ...]}
+
+The mapping comes in, a `model.Policy` for a problem goes out, and back. Without `conditions_on` the keys of the rows
+say what the policy conditions on; `model` refuses a policy that was made for another model. Missing rows are not
+looked for here. One row of a policy on state and time:
+
+    {"state": "q0", "time": 3, "probabilities": {"a": 0.3, "b": 0.7}}
 """
 
 from __future__ import annotations
@@ -51,6 +57,7 @@ def policy_from_dict(
     """
 
     def read(cursor: Cursor) -> Policy | None:
+        """Return the policy at a cursor; None after a fault."""
         if _is_of_another_model(cursor, problem, ignore_model_mismatch=ignore_model_mismatch):
             return None
         fields = POLICY_FILE.open(cursor)
@@ -62,18 +69,19 @@ def policy_from_dict(
 def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults: Faults) -> None:
     """Note the names in some rows of a finished policy that the problem does not have.
 
+    policy: the policy; problem: the problem that it is used for.
     keys: the rows to check. Rows of cases that do not occur may be there, such as those of times after the horizon.
     faults: gets one fault for each unknown name.
     """
-    listed = list(keys)
-    if not listed:
+    row_keys = list(keys)
+    if not row_keys:
         return
     policy_class, memory = policy.policy_class, policy.policy_class.memory
     names = _row_scope(
         problem, horizon=MAX_HORIZON, nodes=NameTable.of("node", None if memory is None else memory.nodes)
     )
     choices = _Rows.of(problem, policy_class).choices
-    for key in listed:
+    for key in row_keys:
         cursor = Cursor(None, f"policy row {row_name(policy_class, key)}", faults, names)
         for condition, part in zip(policy_class.conditions, key, strict=True):
             if condition.key in CONDITIONS:
@@ -83,7 +91,10 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
 
 
 def _row_scope(problem: Problem, **more: Any) -> Scope:
-    """Return what the rows of a policy for a problem may name; `more` are further fields of Scope."""
+    """Return what the rows of a policy for a problem may name.
+
+    more: further fields of Scope, such as the horizon and the nodes of a memory.
+    """
     automaton = problem.secret.automaton.states if isinstance(problem.secret, Language) else None
     # Observers of other kinds name what they show in their trackers, which are not known here.
     observations = problem.observer.seen_names if isinstance(problem.observer, Observer) else None
@@ -135,14 +146,18 @@ class _Rows:
         return cls(policy_class, problem.mdp, NameTable.of("choice", joint_actions(actions, memory)))
 
     def read(self, cursor: Cursor) -> tuple[RowKey, dict[str, float] | None] | None:
-        """Return the key of a row and its probabilities; None when the key is unusable."""
+        """Return the key of a row and its probabilities; None when the key is unusable.
+
+        cursor: a row, a mapping with one key per condition and `probabilities`.
+        The probabilities alone are None when only they are unusable.
+        """
         kinds = [(condition, CONDITIONS[condition.key]) for condition in self.policy_class.conditions]
         keys = [Key(kind.of.key, _PART, kind.help, required="every row needs it") for _, kind in kinds]
         fields = Record("row", "A row of a policy.", (*keys, _PROBABILITIES)).open(cursor)
         if fields is None:
             return None
-        given = [(fields.at(kind.of.key), condition, kind) for condition, kind in kinds if kind.of.key in fields]
-        parts = [part for at, condition, kind in given if (part := kind.row(at, condition)) is not None]
+        present = [(fields.at(kind.of.key), condition, kind) for condition, kind in kinds if kind.of.key in fields]
+        parts = [part for at, condition, kind in present if (part := kind.row(at, condition)) is not None]
         usable = len(parts) == len(kinds)
         named = zip(kinds, parts, strict=True) if usable else ()
         state = [kind.state(part) for (_, kind), part in named if kind.state is not None]
@@ -150,7 +165,11 @@ class _Rows:
         return (tuple(parts), row) if usable else None
 
     def _probabilities(self, cursor: Cursor, state: list[str]) -> dict[str, float] | None:
-        """Return action -> probability of a row; `state` is its current state, where the row says it."""
+        """Return action -> probability of a row; None after a fault.
+
+        cursor: {action: probability}, or {"action>node": probability} with a free memory.
+        state: the current state, where the row says it; the last entry counts, and actions must be enabled there.
+        """
         row = read_distribution(cursor, self.choices)
         if row is not None and state:
             self._check_enabled(cursor, row, state[-1])
@@ -170,7 +189,11 @@ class _Rows:
 
 
 def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
-    """Return the policy of an opened policy file; None after a fault."""
+    """Return the policy of an opened policy file; None after a fault.
+
+    fields: the keys of POLICY_FILE; problem: the problem that the policy is for.
+    Rows that are unusable are noted and left out; a row that repeats the key of another is a fault.
+    """
     for name, expected in (("format", FORMAT), ("version", VERSION)):
         value = fields.at(name).value
         if name in fields and (value is True or value != expected):
@@ -202,6 +225,7 @@ def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
 def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> PolicyClass | None:
     """Return what the policy conditions on: as the file says, else the keys of its rows; None after a fault.
 
+    fields: the opened file.
     rows: the rows that are mappings; the longest list in them says how many states or observations are kept.
     problem: its own policy class gives the order of the keys and the memory machine.
     """
@@ -218,62 +242,64 @@ def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> Polic
         return where.error("have 'automaton', but the secret has no automaton", "remove it")
     if MemoryNode.key in keys and own.memory is None:
         return where.error("have 'memory', but there is no machine", "add it under conditions_on")
-    recent, heard = (min(_longest(rows, kind.key), most) for kind, most in _LISTS.items())
-    return PolicyClass(keys, conditions=(LastStates(recent), Observations(heard), *own.conditions))
+    num_states, num_observations = (min(_longest(rows, kind.key), most) for kind, most in _LISTS.items())
+    return PolicyClass(keys, conditions=(LastStates(num_states), Observations(num_observations), *own.conditions))
 
 
 def _longest(rows: list[Cursor], key: str) -> int:
     """Return the length of the longest list under a key of the rows, at least 1."""
-    listed = [row.value.get(key) for row in rows]
-    return max([1, *(len(names) for names in listed if isinstance(names, list | tuple))])
+    values = [row.value.get(key) for row in rows]
+    return max([1, *(len(names) for names in values if isinstance(names, list | tuple))])
 
 
 def _is_of_another_model(cursor: Cursor, problem: Problem, *, ignore_model_mismatch: bool) -> bool:
-    """Return whether a policy is for another model, by what it says or by the names it uses.
+    """Return whether a policy is for another model, by what it says or by the names it uses, which is noted.
 
+    cursor: the whole file; problem: the problem that the policy should be for.
     ignore_model_mismatch: whether what it says does not matter. There is one fault then, not one per row.
     """
     data = cursor.value
     if not isinstance(data, Mapping):
         return False
     unknown = _unknown_names(data.get("rows"), cursor.scope)
-    listed = " and ".join(
+    unknown_text = " and ".join(
         f"{len(names):,} unknown {kind}s ({list_names(names)})" for kind, names in unknown.items() if names
     )
     if not ignore_model_mismatch and data.get("model") is not None and data["model"] != model_fingerprint(problem.mdp):
         known = "its names are those of this problem: start, transitions, rewards or labels differ"
-        finding = f"the policy was made for another model: {f'it names {listed}' if listed else known}"
+        finding = f"the policy was made for another model: {f'it names {unknown_text}' if unknown_text else known}"
         advice = "use its own problem, or allow any model"
         cursor.child("model", None).error(finding, advice, option="ignore_model_mismatch")
         return True
     if max(map(len, unknown.values())) <= _MOST_MISSPELT:
         return False
-    finding = f"are for another model: they name {listed}"
+    finding = f"are for another model: they name {unknown_text}"
     cursor.child("rows", None).error(finding, "use the problem that the policy is for")
     return True
 
 
 def _unknown_names(rows: Any, scope: Scope) -> dict[str, list[str]]:
-    """Return the states and actions that rows name and the problem does not have.
+    """Return the states and actions that rows name and the problem does not have, as far as the rows are well formed.
 
-    As far as the rows are well formed.
+    rows: the value of `rows`, as it stands in the file; scope: the names of the problem.
+    Returns {"state": [...], "action": [...]}, each name once.
     """
     states, actions = scope.states.index or {}, scope.actions.index or {}
-    strange: dict[str, dict[str, None]] = {"state": {}, "action": {}}
+    missing: dict[str, dict[str, None]] = {"state": {}, "action": {}}
     for row in rows if isinstance(rows, list | tuple) else []:
         table = row if isinstance(row, Mapping) else {}
         recent = table.get("last_states")
         used = [table.get("state"), table.get("start"), *(recent if isinstance(recent, list | tuple) else [])]
-        strange["state"] |= {str(name): None for name in used if _is_unknown(name, states)}
+        missing["state"] |= {str(name): None for name in used if _is_unknown(name, states)}
         choices = table.get("probabilities")
         named = [str(choice) for choice in (choices if isinstance(choices, Mapping) else ())]
         plain = [name if name in actions else name.rpartition(">")[0] or name for name in named]
-        strange["action"] |= {name: None for name in plain if name not in actions}
-    return {kind: list(unknown) for kind, unknown in strange.items()}
+        missing["action"] |= {name: None for name in plain if name not in actions}
+    return {kind: list(unknown) for kind, unknown in missing.items()}
 
 
 def _is_unknown(name: Any, states: Mapping[str, int]) -> bool:
-    """Return whether a name is no state, nor a cell that is one."""
+    """Return whether a name is no state, nor a cell that is one; a value that is no name is not called unknown."""
     if not isinstance(name, str | int) or isinstance(name, bool):
         return False
     return str(name) not in states and cell_name(str(name)) not in states

@@ -1,4 +1,11 @@
-"""A whole problem from one mapping, with every fault in it; and back."""
+"""Read a whole problem from one mapping, with every fault in it; and write it back.
+
+The mapping of a problem file comes in, a `model.Problem` goes out. The parts are read in the order in which they refer
+to one another: the plant (`model`, `grid` or a model of another tool), horizon and discount, then observer, secret,
+task and policy in the scope of what is known by then. A problem is written back in the explicit `model:` form.
+
+    {"opaq": 1, "grid": {...}, "observer": {...}, "secret": {"visited": "goal"}, "horizon": 10}
+"""
 
 from __future__ import annotations
 
@@ -57,9 +64,9 @@ def problem_record() -> Record[Problem]:
 
 
 def _make(fields: Fields) -> Problem | None:
-    """Build the problem: first the plant, then the parts that refer to it.
+    """Build the problem: first the plant, then the parts that refer to it, each in the scope of what is known by then.
 
-    Each in the scope of what is known by then.
+    fields: the keys of a problem file. Returns None when there was any fault; all parts are read all the same.
     """
     errors = fields.cursor.faults.errors
     before = len(errors)
@@ -84,7 +91,10 @@ def _make(fields: Fields) -> Problem | None:
 
 
 def _check_version(cursor: Cursor, *, given: bool) -> None:
-    """Note a version of the file format that is not read; a missing one is a warning."""
+    """Note a version of the file format that is not read; a missing one is a warning.
+
+    cursor: the value of `opaq`; given: whether the key is there.
+    """
     if not given:
         cursor.warn("is missing", f"it was taken as {VERSION}, the version of the file format")
     elif cursor.value is True or cursor.value != VERSION:
@@ -94,7 +104,8 @@ def _check_version(cursor: Cursor, *, given: bool) -> None:
 def _plant(fields: Fields) -> Plant:
     """Return the plant: `model`, `grid`, `model: {grid: ...}`, or a model of another tool.
 
-    An empty one after a fault.
+    fields: the keys of a problem file, of which exactly one must name a model.
+    After a fault the plant is empty: no model, and a scope in which nothing is known.
     """
     models = ("model", "grid", *IMPORTED.kinds)
     nothing = Plant(Scope(sources=fields.cursor.scope.sources), None)
@@ -113,7 +124,10 @@ def _plant(fields: Fields) -> Plant:
 
 
 def _read_model(cursor: Cursor) -> Plant | None:
-    """Return the plant of `model`: stated by names or arrays, a grid, a model of another tool, or a finished one."""
+    """Return the plant of `model`: stated by names or arrays, a grid, a model of another tool, or a finished one.
+
+    cursor: an opaq.MDP, or a mapping whose keys tell which of the others it is. None after a fault.
+    """
     value = cursor.value
     if isinstance(value, MDP):
         return Plant(Scope.of(value, sources=cursor.scope.sources), value)
@@ -126,7 +140,10 @@ def _read_model(cursor: Cursor) -> Plant | None:
 
 
 def _discount(fields: Fields, scope: Scope) -> float | None:
-    """Return the discount of the file, else that of an imported model, else 1; None after a fault."""
+    """Return the discount of the file, else that of an imported model, else 1; None after a fault.
+
+    fields: the keys of a problem file; scope: has the imported model, if there is one.
+    """
     imported = scope.imported
     if "discount" not in fields:
         return 1.0 if imported is None or imported.discount is None else imported.discount
@@ -135,7 +152,7 @@ def _discount(fields: Fields, scope: Scope) -> float | None:
 
 
 def _read_discount(cursor: Cursor) -> float | None:
-    """Return a discount above 0 and up to 1."""
+    """Return a discount above 0 and up to 1; None after noting anything else."""
     discount = cursor.number()
     fault = None if discount is None else discount_fault(discount)
     return discount if fault is None else cursor.error(fault)

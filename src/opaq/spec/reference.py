@@ -1,4 +1,8 @@
-"""The reference page of problem and policy files, from the grammar: `python -m opaq.spec.reference` prints it."""
+"""Write the reference page of problem and policy files from the grammar: `python -m opaq.spec.reference` prints it.
+
+The records of `problem_part` and `policy_table` come in, Markdown goes out: one section per mapping with a table of
+its keys (name, type, meaning, default) and an example.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +56,10 @@ _ALONE: ValueType[str] = ValueType("the word alone", Cursor.name, {})
 
 
 def _records(record: Record[Any], known: dict[str, Record[Any]]) -> dict[str, Record[Any]]:
-    """Return every mapping with fixed keys below one, each once, by title; `known` are those listed already."""
+    """Return every mapping with fixed keys below one, each once, by title; `known` are those listed already and grows.
+
+    record: the mapping to begin with, which is listed first.
+    """
     known[record.title] = record
     for key in record.keys:
         for inner in _inside(key.shape):
@@ -62,7 +69,7 @@ def _records(record: Record[Any], known: dict[str, Record[Any]]) -> dict[str, Re
 
 
 def _inside(shape: ValueType[Any]) -> Iterator[Record[Any]]:
-    """Yield the mappings with fixed keys that a value may hold."""
+    """Yield the mappings with fixed keys that a value may hold, directly or in a list or a mapping."""
     if shape.record is not None:
         yield shape.record()
     for inner in shape.inside:
@@ -79,7 +86,10 @@ def _section(record: Record[Any]) -> str:
 
 
 def _row(key: Key, record: Record[Any]) -> str:
-    """Return the row of one key: its name, its value and what it means."""
+    """Return the row of one key: its name, its type and what it means.
+
+    key: its help, whether it is required, its default and the keys it goes with make the last cell.
+    """
     notes = [key.help]
     if key.required:
         notes.append("Required.")
@@ -97,7 +107,7 @@ def _list_names(names: tuple[str, ...]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return text for a cell of a Markdown table."""
+    """Return text for a cell of a Markdown table, in which "|" would end it."""
     return text.replace("|", "\\|")
 
 

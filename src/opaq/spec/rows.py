@@ -1,7 +1,10 @@
-"""Rows of probabilities as users state them: by name for every state or action, or as arrays.
+"""Read rows of probabilities as users state them: by name for every state or action, or as arrays.
 
 Both forms end in a `SparseRows` whose rows sum to 1. Sums that miss 1 slightly are scaled, with a warning; larger gaps,
 negative numbers, wrong shapes and arrays beyond the limits are faults.
+
+    {q0: {red: 0.9, blue: 0.1}, "*": blue}      by name; "*" is every row not listed, one name has probability 1
+    [[0.9, 0.1], [0, 1]]                        as nested lists, a NumPy array or a SciPy sparse matrix
 """
 
 from __future__ import annotations
@@ -69,7 +72,10 @@ def read_array(cursor: Cursor, *, axes: tuple[str, ...]) -> FloatArray | None:
 
 
 def read_matrix(cursor: Cursor, *, axes: tuple[str, str]) -> _MatrixEntries | None:
-    """Return the non-zero entries of a dense or SciPy sparse matrix; `axes` as for `read_array`, None after a fault."""
+    """Return the non-zero entries of a dense or SciPy sparse matrix; None after a fault.
+
+    cursor: the matrix; axes: what its two axes stand for, as for `read_array`.
+    """
     if _is_sparse(cursor.value):
         return _sparse_entries(cursor)
     matrix = read_array(cursor, axes=axes)
@@ -94,7 +100,7 @@ def check_shape(cursor: Cursor, shape: tuple[int, ...], expected: tuple[int, ...
 
 
 def exceeds_array_limit(cursor: Cursor, entries: int) -> bool:
-    """Return whether an array has more entries than opaq reads, which is noted."""
+    """Return whether an array has more entries than opaq reads (MAX_MATRIX_ENTRIES), which is noted."""
     finding = f"has {entries:,} entries, more than {MAX_MATRIX_ENTRIES:,}"
     return cursor.exceeds(entries, MAX_MATRIX_ENTRIES, finding, "use a sparse array or a smaller model")
 
@@ -128,11 +134,15 @@ def scale_rows(
 
 
 def scale_table(cursor: Cursor, table: FloatArray) -> FloatArray | None:
-    """Return a table with every row of its last axis scaled to sum to 1; None after a fault."""
+    """Return a table with every row of its last axis scaled to sum to 1; None after a fault.
+
+    cursor: where faults are noted, each with the index of its row; table: any number of axes. Rows of zeros stay so.
+    """
     flat = table.reshape(-1, table.shape[-1])
     rows, columns = np.nonzero(flat)
 
     def spell(row: int, entry: int | None) -> Cursor:
+        """Return the cursor of a row of the table, or of one of its entries."""
         index = [int(position) for position in np.unravel_index(row, table.shape[:-1])]
         return cursor.item(*index) if entry is None else cursor.item(*index, int(columns[entry]))
 
@@ -207,8 +217,9 @@ def read_distribution(cursor: Cursor, names: NameTable) -> dict[int, float] | No
 def rows_by_name(
     cursor: Cursor, given: NameTable, columns: NameTable, *, rest: Mapping[int, dict[int, float] | None] | None = None
 ) -> SparseRows | None:
-    """Return {row: distribution} as a table [row, column].
+    """Return {row: distribution} as a table [row, column]; None after a fault.
 
+    cursor: the mapping; its key "*" stands for every row that is not listed.
     given, columns: the names of the rows and of the columns.
     rest: the distributions of rows that are not listed and that no "*" stands for; None makes such rows a fault.
     """
@@ -246,9 +257,9 @@ def read_by_name(cursor: Cursor, given: NameTable, read: Callable[[Cursor], T]) 
 
 
 def flatten_rows(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any, IntArray, FloatArray]:
-    """Return rows of probabilities as three arrays.
+    """Return rows of probabilities as three arrays: the owner (along the first axis), the column and the value of each.
 
-    The owner (along the first axis), the column and the value of each.
+    owners: one entry per row, of any shape; rows: column -> value.
     """
     columns, values = array("q"), array("d")
     for row in rows:
@@ -258,7 +269,7 @@ def flatten_rows(owners: Any, rows: Sequence[Mapping[int, float]]) -> tuple[Any,
 
 
 def exceeds_table_limit(cursor: Cursor, entries: int) -> bool:
-    """Return whether a table of probabilities has more entries than opaq reads, which is noted."""
+    """Return whether a table of probabilities has more entries than opaq reads (MAX_ENTRIES), which is noted."""
     finding = f"has {entries:,} entries, '*' written out; the limit is {MAX_ENTRIES:,}"
     return cursor.exceeds(entries, MAX_ENTRIES, finding, "let states show fewer observations")
 
@@ -266,10 +277,10 @@ def exceeds_table_limit(cursor: Cursor, entries: int) -> bool:
 def read_rows(
     cursor: Cursor, *, given: NameTable, listed: NameTable | None, kind: str = "observation"
 ) -> NamedRows | None:
-    """Return a distribution for every state or action.
+    """Return a distribution for every state or action; None after a fault.
 
     cursor: {given: {name: probability}}, or an array [given, name].
-    given: the names of the rows.
+    given: the names of the rows; every one needs a distribution, its own or that of "*".
     listed: the names of the columns; None takes those that are mentioned, in order, which messages call a `kind`.
     """
     if is_array(cursor.value):
@@ -292,10 +303,11 @@ def collect_names(entries: Iterable[Any]) -> tuple[str, ...]:
 def read_array_rows(
     cursor: Cursor, *, given: NameTable, listed: NameTable | None, blank: str = "is 0, not a distribution"
 ) -> NamedRows | None:
-    """Return a distribution for every state or action from an array.
+    """Return a distribution for every state or action from an array; None after a fault.
 
+    cursor: an array [given, listed], dense or SciPy sparse.
     given, listed: the names of rows and columns; without `listed` columns are numbered from 0.
-    blank: what is wrong with a row of zeros.
+    blank: what is wrong with a row of zeros, in words.
     """
     entries = read_matrix(cursor, axes=(given.kind, "observation" if listed is None else listed.kind))
     if entries is None:
@@ -306,6 +318,7 @@ def read_array_rows(
         return None
 
     def spell(row: int, entry: int | None) -> Cursor:
+        """Return the cursor of a row of the array, or of one of its entries."""
         return cursor.item(row) if entry is None else cursor.item(row, int(columns[entry]))
 
     scaled = scale_rows(cursor, rows, values, num_rows=shape[0], spell=spell)
@@ -335,7 +348,10 @@ def write_rows(table: SparseRows, given: Iterable[str], columns: tuple[str, ...]
 
 
 def distribution_of(kind: str, words: str) -> ValueType[dict[int, float]]:
-    """Return the type of a distribution over the names of one kind; `kind` is a field of Scope."""
+    """Return the type of a distribution over the names of one kind, read as position -> probability.
+
+    kind: the field of Scope that has the names, e.g. "actions"; words: what the reference page says of it.
+    """
     return ValueType(words, lambda cursor: read_distribution(cursor, getattr(cursor.scope, kind)), DISTRIBUTION)
 
 

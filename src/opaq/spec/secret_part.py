@@ -1,4 +1,14 @@
-"""The secret: which property of a run must stay hidden, from the mapping a user writes."""
+"""Read and write the secret: which property of a run must stay hidden, from the mapping a user writes.
+
+A mapping with exactly one kind comes in, a secret of `model.secret` goes out, and back. One line of each:
+
+    secret: {last_state: goal}                        also initial_state; true: the state itself
+    secret: {visited: [q1, q2]}                       whether any of these was ever visited
+    secret: {state_at: {time: 3, states: goal}}       at a time, counted from the start
+    secret: {ltlf: "F(p & F q)"}                      also regex and automaton
+
+Kinds that are registered later (`SECRET.add`) are read in the same way.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +63,10 @@ def build_secret(
 
 
 def may_have_automaton(secret: Any) -> bool:
-    """Return whether a secret, finished or still to be read, has an automaton or is not known to have none."""
+    """Return whether a secret has an automaton or is not known to have none.
+
+    secret: a finished one, or the mapping that still is to be read. Anything else counts as not known.
+    """
     if isinstance(secret, Mapping):
         return not any(key in secret for key in SECRET.kinds if key not in LANGUAGES)
     return not SECRET.is_object(secret) or isinstance(secret, Language)
@@ -73,13 +86,13 @@ def _check(cursor: Cursor, secret: Any) -> None:
 
 
 def _read_time(cursor: Cursor) -> int | None:
-    """Return a time from 0 to the horizon."""
+    """Return a time from 0 to the horizon, to MAX_TIME where that is not known; None after a fault."""
     horizon = cursor.scope.horizon
     return cursor.whole(low=0, high=MAX_TIME if horizon is None else horizon)
 
 
 def _read_visited(fields: Fields) -> Visited | None:
-    """Return the secret `visited`; one given by a label or a state keeps its name for reports."""
+    """Return the secret `visited`; one given by a label or a state keeps its name for reports. None after a fault."""
     cursor = fields.at("visited")
     states = read_only_states(cursor)
     if states is None:
@@ -97,7 +110,11 @@ def _write_visited(secret: Visited, scope: Scope) -> str | list[str]:
 
 
 def _read_language(fields: Fields) -> Language | None:
-    """Return the secret of an automaton, a formula or an expression."""
+    """Return the secret of an automaton, a formula or an expression; None after a fault.
+
+    fields: one of `automaton`, `ltlf` and `regex`, with `minimal` and `reveal`. A drawn automaton must list accepting
+        states where acceptance is what it reveals.
+    """
     reveal = fields.read("reveal")
     automaton = read_language(fields, accepts=reveal == "acceptance")
     return None if automaton is None or reveal is None else Language(automaton, reveal)
@@ -106,7 +123,8 @@ def _read_language(fields: Fields) -> Language | None:
 def _class_kind(name: str, of: type, help: str) -> Kind[Any]:
     """Return the kind of a secret that is a class of one state of the run.
 
-    name, help: its key and what the reference page says; of: its class, made of the classes alone.
+    name, help: its key and what the reference page says.
+    of: the class of the secret, made of the state classes alone.
     """
     return Kind(Key(name, CLASSES, help), build_from_keys(of, name), of, lambda secret, _: {name: secret.classes})
 
@@ -114,7 +132,9 @@ def _class_kind(name: str, of: type, help: str) -> Kind[Any]:
 def _time_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
     """Return the kind of a secret of a state at one time, counted from the start or back from the end.
 
+    name, help: its key and what the reference page says.
     count: the key and attribute that has the number of transitions.
+    of: the class of the secret, made of the count and the state classes.
     """
     record: Record[Any] = Record(
         name,
@@ -137,7 +157,8 @@ def _time_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
 def _language_kind(name: str, of: type | None = None) -> Kind[Any]:
     """Return the kind of a secret that an automaton computes from the run.
 
-    `of` is given for the one that is written.
+    name: its key, one of LANGUAGES.
+    of: the class of the secret, for the one kind that is written; None for the other notations.
     """
     return Kind(LANGUAGE_KEYS[name], _read_language, of, attributes("automaton", "reveal") if of else None)
 

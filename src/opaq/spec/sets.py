@@ -59,10 +59,10 @@ def read_states(cursor: Cursor) -> IntArray | None:
     sets: list[IntArray | None] = []
     for entry in cursor.items() or []:
         states = _read_entry(entry)
-        spelled = cell_name(entry.value) or str(entry.value)
-        if states is not None and spelled in seen:
-            entry.error(f"'{spelled}' is listed twice", "keep one of them")
-        seen.add(spelled)
+        text = cell_name(entry.value) or str(entry.value)
+        if states is not None and text in seen:
+            entry.error(f"'{text}' is listed twice", "keep one of them")
+        seen.add(text)
         sets.append(states)
     usable = [states for states in sets if states is not None]
     if len(usable) < len(sets) or names.states.index is None:
@@ -71,7 +71,10 @@ def read_states(cursor: Cursor) -> IntArray | None:
 
 
 def read_only_states(cursor: Cursor) -> IntArray | None:
-    """Return a set of states where nothing else makes sense: true, null and mappings are faults."""
+    """Return a set of states where nothing else makes sense: true, null and mappings but {where: ...} are faults.
+
+    cursor: as for `read_states`. Returns the states ascending; None after a fault.
+    """
     if (isinstance(cursor.value, bool | Mapping) and not _is_expression(cursor.value)) or cursor.value is None:
         return cursor.wrong("a label or a list of states")
     return read_states(cursor)
@@ -85,7 +88,8 @@ def _is_expression(value: Any) -> bool:
 def read_start(cursor: Cursor) -> FloatArray | None:
     """Return the start as an array of probabilities [state]; None after a fault.
 
-    cursor: a state, {state: probability}, a list of states (each as likely), or an array [state].
+    cursor: a state, {state: probability}, a list of states (each as likely), {where: expression}, or an array [state].
+        A list that has a decimal number in it is an array: [0.5, 0.5]; a list of integers is one of names.
     """
     value, states = cursor.value, cursor.scope.states
     if _is_vector(value):
@@ -106,7 +110,8 @@ def read_start(cursor: Cursor) -> FloatArray | None:
 def _read_classes(cursor: Cursor) -> StateClasses | None:
     """Return which property of a state is secret: itself, whether it is in a set, or its class of a partition.
 
-    A set that holds no state or every state is a warning: there is nothing to hide.
+    cursor: true, a set of states (classes "no" and "yes"), or {class: states}.
+    A set that holds no state or every state is a warning: there is nothing to hide. Returns None after a fault.
     """
     value, states = cursor.value, cursor.scope.states
     if value is False or value is None:
@@ -126,7 +131,10 @@ def _read_classes(cursor: Cursor) -> StateClasses | None:
 
 
 def write_states(states: Any, scope: Scope) -> list[str]:
-    """Return the names of states."""
+    """Return the names of states.
+
+    states: their positions, in any sequence; scope: has the names.
+    """
     listed = scope.states.listed
     return [listed[state] for state in np.asarray(states).tolist()]
 
@@ -172,10 +180,13 @@ def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray
 
 
 def _is_one_cell(value: Any, scope: Scope) -> bool:
-    """Return whether a pair of integers is one cell rather than a list of two states named by integers."""
+    """Return whether a pair of integers is one cell rather than a list of two states named by integers.
+
+    [1, 2] is the cell "(1,2)" where that is a state, unless "1" and "2" are states themselves.
+    """
     index = scope.states.index or {}
-    spelled = cell_name(value) if isinstance(value, list | tuple) else None
-    return spelled in index and not all(str(part) in index for part in value)
+    text = cell_name(value) if isinstance(value, list | tuple) else None
+    return text in index and not all(str(part) in index for part in value)
 
 
 def _read_cells(value: Any, states: NameTable) -> IntArray | None:
@@ -195,36 +206,43 @@ def _read_cells(value: Any, states: NameTable) -> IntArray | None:
 
 
 def _read_entry(cursor: Cursor) -> IntArray | None:
-    """Return the states of one entry: those of a label, or one state; a state wins over a label of the same name."""
+    """Return the states of one entry: those of a label, or one state; a state wins over a label of the same name.
+
+    cursor: a name, a cell, or {where: expression}.
+    Returns None after noting an unknown name, or when names are not known.
+    """
     index, labels, value = cursor.scope.states.index, cursor.scope.labels, cursor.value
     if _is_expression(value):
         return read_states(cursor)
-    spelled = str(value) if isinstance(value, str) or is_int(value) else None
-    if spelled is None or (index is not None and (spelled in index or cell_name(spelled) in index)):
+    text = str(value) if isinstance(value, str) or is_int(value) else None
+    if text is None or (index is not None and (text in index or cell_name(text) in index)):
         state = cursor.scope.states.find(cursor)
-        _warn_if_label(spelled, cursor)
+        _warn_if_label(text, cursor)
         return None if state is None else ints([state])
-    if labels is not None and spelled in labels:
-        return labels[spelled]
+    if labels is not None and text in labels:
+        return labels[text]
     if index is None or labels is None:
         return None  # it cannot be told whether the name exists
-    if labels and not cell_name(spelled):
-        advice = suggestion(spelled, [*labels, *index], kind="name", faults=cursor.faults)
-        return cursor.error(f"unknown state or label '{spelled}'", advice)
+    if labels and not cell_name(text):
+        advice = suggestion(text, [*labels, *index], kind="name", faults=cursor.faults)
+        return cursor.error(f"unknown state or label '{text}'", advice)
     cursor.scope.states.find(cursor)
     return None
 
 
-def _warn_if_label(spelled: str | None, cursor: Cursor) -> None:
+def _warn_if_label(text: str | None, cursor: Cursor) -> None:
     """Warn if a name that was read as a state is that of a label of other states too."""
     names = cursor.scope
-    label = (names.labels or {}).get(spelled or "")
-    if label is not None and label.tolist() != [(names.states.index or {}).get(spelled or "")]:
-        cursor.warn(f"'{spelled}' is a state and a label", "it was read as the state; rename one of them")
+    label = (names.labels or {}).get(text or "")
+    if label is not None and label.tolist() != [(names.states.index or {}).get(text or "")]:
+        cursor.warn(f"'{text}' is a state and a label", "it was read as the state; rename one of them")
 
 
 def _is_vector(value: Any) -> bool:
-    """Return whether the start is an array of probabilities rather than a list of names."""
+    """Return whether the start is an array of probabilities rather than a list of names.
+
+    Numeric NumPy arrays are, and lists with a float in them.
+    """
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "fiu"
     return isinstance(value, list | tuple) and any(isinstance(entry, float) for entry in value)
@@ -253,7 +271,11 @@ def _read_uniform(cursor: Cursor) -> dict[int, float] | None:
 
 
 def _read_partition(cursor: Cursor) -> StateClasses | None:
-    """Return the classes of {class: states}; states in none are in the class "other"."""
+    """Return the classes of {class: states}, numbered as they are listed; states in none are in a last class "other".
+
+    A state in two classes is noted, and the last one counts.
+    Returns None for an empty or unreadable mapping, and for states in no class beside a class called "other".
+    """
     entries, states = cursor.entries() or {}, cursor.scope.states
     if not entries:
         return cursor.error("is empty", f"give {CLASS_FORMS}")

@@ -1,4 +1,14 @@
-"""The task: thresholds on returns and probabilities, and the uncertainty that is maximised or minimised."""
+"""Read and write the task: thresholds on returns and probabilities, and the uncertainty that is optimised.
+
+The mapping of `task` comes in, a `model.Task` goes out, and back. A requirement is a return or an event, one event may
+stand in the task directly, and `of` names the uncertainty: opacity if left out.
+
+    return  ::= {reward: named reward, return_at_least: number}
+    event   ::= {reach: states | automaton: ... | ltlf: text | regex: text, probability_at_least: p, name: text}
+    of      ::= name of an uncertainty | {loss: {guess: {secret value: number}}}
+
+    task: {return_at_least: 0.1, requirements: [{reach: goal, probability_at_least: 0.9}]}
+"""
 
 from __future__ import annotations
 
@@ -43,7 +53,10 @@ _LOSS_ADVICE = "loss: {GUESS: {VALUE: number, ...}, ...}"
 
 
 def _read(cursor: Cursor) -> Uncertainty | None:
-    """Return an uncertainty by name, or the expected loss of {loss: ...}; None after a fault."""
+    """Return an uncertainty by name, or the expected loss of {loss: ...}; None after a fault.
+
+    cursor: one of the names in UNCERTAINTIES, e.g. "guess_error", or the mapping.
+    """
     value = cursor.value
     if isinstance(value, Mapping):
         return _read_losses(cursor)
@@ -57,7 +70,10 @@ def _read(cursor: Cursor) -> Uncertainty | None:
 
 
 def _read_losses(cursor: Cursor) -> ExpectedLoss | None:
-    """Return the expected loss of {loss: {guess: {value: number}}}; None after a fault."""
+    """Return the expected loss of {loss: {guess: {value: number}}}; None after a fault.
+
+    Losses that are not named are 0; at least one guess is needed. They are not compared with the secret here.
+    """
     fields = _LOSSES.open(cursor)
     if fields is None or "loss" not in fields:
         if fields is not None and not fields.misspelled:
@@ -99,7 +115,10 @@ def _check_task(cursor: Cursor, task: Task) -> None:
 
 
 def _make(fields: Fields) -> Task | None:
-    """Build the task; an event that stands directly in it becomes the first requirement."""
+    """Build the task; an event that stands directly in it becomes the first requirement.
+
+    fields: the keys of _TASK. Requirements that are unusable are noted and left out; None when `of` is unusable.
+    """
     value = fields.at("return_at_least").value
     threshold = None if value is None else fields.read("return_at_least")
     over, objective, of = fields.read("over"), fields.read("objective"), fields.read("of")
@@ -108,12 +127,15 @@ def _make(fields: Fields) -> Task | None:
         [_make_event(_EVENT.record.choose(fields))] if any(key.name in fields for key in _EVENT.record.keys) else []
     )
     requirements = [*shorthand, *(fields.read("requirements") or [])]
-    met = tuple(requirement for requirement in requirements if requirement is not None)
-    return None if of is None else Task(threshold, over or "horizon", met, objective == "minimise", of)
+    usable = tuple(requirement for requirement in requirements if requirement is not None)
+    return None if of is None else Task(threshold, over or "horizon", usable, objective == "minimise", of)
 
 
 def _check_forever(cursor: Cursor, over: str | None) -> None:
-    """Note a return over all time without a discount below 1, which may be infinite."""
+    """Note a return over all time without a discount below 1, which may be infinite.
+
+    cursor: the task, in a scope with the discount; over: "horizon" or "forever", None when it could not be read.
+    """
     discount = cursor.scope.discount
     if over == "forever" and discount is not None and discount >= 1:
         cursor.child("over", over).error(*needs_discount(discount))
@@ -125,13 +147,16 @@ def _check(cursor: Cursor, requirement: Requirement) -> None:
 
 
 def _scope_arguments(cursor: Cursor) -> Plain:
-    """Return what a task may refer to, as arguments of the model's own checks."""
+    """Return what a task may refer to, as arguments of the model's own checks: num_states, labels and rewards."""
     names = cursor.scope
     return {"num_states": names.states.size, "labels": names.labels, "rewards": names.rewards}
 
 
 def _make_requirement(fields: Fields) -> Requirement | None:
-    """Return a requirement: a return where `reward` or `return_at_least` is there, else an event."""
+    """Return a requirement: a return where `reward` or `return_at_least` is there, else an event; None after a fault.
+
+    fields: the keys of both. Keys of an event beside those of a return are faults.
+    """
     if "reward" not in fields and "return_at_least" not in fields:
         return _make_event(_EVENT.record.choose(fields))
     for key in _EVENT.record.keys:
@@ -148,7 +173,11 @@ def _make_requirement(fields: Fields) -> Requirement | None:
 
 
 def _make_event(fields: Fields) -> Requirement | None:
-    """Return an event: states to be reached or a language to be satisfied, with at least some probability."""
+    """Return an event: states to be reached or a language to be satisfied, with at least some probability.
+
+    fields: has its kind, `probability_at_least`, and perhaps `name`, which is otherwise made of the event itself.
+    Returns None after a fault.
+    """
     fields.require("probability_at_least", _CHANCE.required)
     threshold, title = fields.read("probability_at_least"), fields.read("name")
     event: Reach | Satisfy | None = None if fields.kind is None else _EVENT.kinds[fields.kind].make(fields)
@@ -158,7 +187,10 @@ def _make_event(fields: Fields) -> Requirement | None:
 
 
 def _make_reach(fields: Fields) -> Reach | None:
-    """Return the event that some states are visited; its threshold is filled in by the caller."""
+    """Return the event that some states are visited; its threshold is filled in by the caller.
+
+    An empty set of states is a warning: it is never reached. Returns None after a fault.
+    """
     cursor = fields.at("reach")
     states = read_only_states(cursor)
     if states is None:
@@ -169,27 +201,33 @@ def _make_reach(fields: Fields) -> Reach | None:
 
 
 def _make_satisfy(fields: Fields) -> Satisfy | None:
-    """Return the event that the run is in a language; its threshold is filled in by the caller."""
+    """Return the event that the run is in a language; its threshold is filled in by the caller. None after a fault.
+
+    It is called by its formula or expression, or "the automaton".
+    """
     automaton, text = read_language(fields, accepts=True), fields.at(str(fields.kind)).value
     title = text.strip() if isinstance(text, str) else "the automaton"
     return None if automaton is None else Satisfy(automaton, 0.0, title)
 
 
 def _states_text(states: Any) -> str:
-    """Return what a set of states is called: as it is written, if that is short."""
+    """Return what a set of states is called: as it is written, up to four names of a list; else "the states"."""
     if not isinstance(states, list | tuple):
         return str(states) if isinstance(states, str | int) else "the states"
     return ", ".join(map(str, states)) if 0 < len(states) <= 4 else "the states"
 
 
 def _event_parts(key: str, attribute: str) -> Callable[[Any, Scope], Plain]:
-    """Return a `parts` for events that states the attribute under the key, the threshold and the name."""
+    """Return a `parts` for events that states the attribute under the key, the threshold and the name.
+
+    key: "reach" or "automaton"; attribute: what the event calls its value.
+    """
     keys = {key: attribute, "probability_at_least": "threshold", "name": "name"}
     return lambda event, _: {name: getattr(event, part) for name, part in keys.items()}
 
 
 def _parts(task: Task, scope: Scope) -> Plain:
-    """Return the values of the keys, to be written."""
+    """Return the values of the keys, to be written; opacity, the default of `of`, is left out."""
     return {
         "return_at_least": task.return_at_least,
         "over": task.over,

@@ -1,7 +1,11 @@
-"""Expressions over state variables, such as `x = 3 & !(fuel < 2)`, evaluated for all states at once.
+"""Evaluate expressions over state variables, such as `x = 3 & !(fuel < 2)`, for all states at once.
+
+A text and an array per variable come in, one array over states goes out. Values are numbers or truth values, which do
+not mix: `x + (y = 1)` is refused.
 
 From weakest to strongest: `? :`, `->` and `<=>`, `|`, `&`, `!`, comparisons, `+ -`, `* / %`; functions are min, max,
-abs, floor, ceil, mod and pow. `/` divides as in mathematics: 3/2 is 1.5.
+abs, floor, ceil, mod and pow. `/` divides as in mathematics: 3/2 is 1.5. `==`, `&&`, `||` and `=>` are accepted for
+`=`, `&`, `|` and `->`; names with other characters stand in double quotes.
 """
 
 from __future__ import annotations
@@ -51,8 +55,9 @@ def evaluate(text: str, variables: Mapping[str, Any]) -> _Value:
 
 
 def holds(text: str, variables: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """Return in which states a condition is true.
+    """Return in which states a condition is true, [state].
 
+    text, variables: as for `evaluate`.
     Raises ExpressionError also for an expression that is no condition.
     """
     value = evaluate(text, variables)
@@ -64,10 +69,12 @@ def holds(text: str, variables: Mapping[str, Any]) -> NDArray[np.bool_]:
 class _Parser:
     """Reads an expression by precedence climbing and evaluates it on the way.
 
-    `at` is the number of a token, for faults.
+    tokens: the text; variables: name -> values; depth: how deep the nesting is here.
+    `at` is the number of a token, for faults. Every method raises ExpressionError for what it cannot read.
     """
 
     def __init__(self, tokens: Tokens, variables: Mapping[str, Any]) -> None:
+        """Begin at the first token; `variables` are the values of the names."""
         self.tokens, self.variables, self.depth = tokens, variables, 0
 
     def parse(self) -> _Value:
@@ -99,7 +106,10 @@ class _Parser:
         return value
 
     def conditional(self) -> _Value:
-        """Return the value of a condition, `?` and two values; or of anything else."""
+        """Return the value of a condition, `?` and two values; or of anything else.
+
+        Both values are computed in every state, and both must be numbers or both conditions.
+        """
         value = self.binary(1)
         if self.sign != "?":
             return value
@@ -112,7 +122,10 @@ class _Parser:
         return np.where(self.condition(value, at), first, second)
 
     def binary(self, level: int) -> _Value:
-        """Return the value of operands joined by operators that bind at least as tightly as `level`."""
+        """Return the value of operands joined by operators that bind at least as tightly as `level`.
+
+        level: a number of _LEVELS; 1 reads everything but `? :`.
+        """
         if self.sign == "!" and level <= _NEGATION:
             at = self.take()
             value: _Value = ~self.condition(self.nest(lambda: self.binary(_NEGATION)), at)
@@ -150,13 +163,13 @@ class _Parser:
             raise self.tokens.error("the result may be too large for a whole number", at=at)
 
     def condition(self, value: _Value, at: int) -> _Value:
-        """Return the value, which must be true or false."""
+        """Return the value, which must be true or false; `at` is the token that needs it so."""
         if value.dtype.kind != "b":
             raise self.tokens.error(f"'{self.tokens.texts[at]}' needs conditions, but one side is a number", at=at)
         return value
 
     def number(self, value: _Value, at: int) -> _Value:
-        """Return the value, which must be a number."""
+        """Return the value, which must be a number; `at` is the token that needs it so."""
         if value.dtype.kind == "b":
             raise self.tokens.error(f"'{self.tokens.texts[at]}' needs numbers, but one side is true or false", at=at)
         return value
@@ -179,13 +192,16 @@ class _Parser:
         return self.call(text, at) if text in _FUNCTIONS and self.tokens.skip("(") else self.variable(text, at)
 
     def literal(self, text: str, at: int) -> _Value:
-        """Return a number as it is written."""
+        """Return a number as it is written: whole if it has digits only, of which 18 are the most, else a float."""
         if text.isdigit() and len(text) > 18:
             raise self.tokens.error(f"{text} is too large", at=at)
         return np.asarray(int(text) if text.isdigit() else float(text))
 
     def call(self, name: str, at: int) -> _Value:
-        """Return the value of a function of the arguments in brackets."""
+        """Return the value of a function of the arguments in brackets.
+
+        name: a key of _FUNCTIONS; at: its token, for faults. The opening bracket is read already.
+        """
         fewest, most, function = _FUNCTIONS[name]
         values = [self.nest(self.conditional)]
         while self.tokens.skip(","):
@@ -197,7 +213,10 @@ class _Parser:
         return np.asarray(function([self.number(value, at) for value in values]))
 
     def variable(self, text: str, at: int) -> _Value:
-        """Return the values of a variable, or true or false."""
+        """Return the values of a variable, or true or false.
+
+        text: the name, perhaps in quotes; at: its token, for faults. Unknown names and variables of texts are refused.
+        """
         if text in ("true", "false"):
             return np.asarray(text == "true")
         name = text.strip('"')

@@ -1,8 +1,15 @@
-"""Reading YAML (and so JSON) safely, keeping the line of everything read.
+"""Read YAML (and so JSON) safely, keeping the line of everything read.
+
+A file or a text comes in, a `Document` goes out: plain dicts, lists, texts, numbers, truth values and None, and a
+mapping from dotted paths ("model.states.0") to lines. Everything that is wrong is raised as one InputError.
 
 The document is built from libyaml's events with a stack of its own: nothing in a file can run code, exhaust Python's
 recursion or blow up through aliases, and what YAML 1.1 would silently change (`no`, `off`, `1:30`, `007`, `1e-3`) is
 read as it is meant.
+
+    accepted   mappings, lists, quoted and plain scalars, anchors and aliases, one document per file
+    refused    tags (`!!python/object`), merge keys (`<<`), a key twice in one mapping, a list or mapping as a key,
+               several documents, more than MAX_BYTES bytes, MAX_DEPTH levels or MAX_VALUES values
 """
 
 from __future__ import annotations
@@ -52,12 +59,21 @@ class Document:
 
 
 def load_yaml(path: str | os.PathLike[str]) -> Document:
-    """Read one YAML or JSON file. Raises InputError that lists everything wrong with it."""
+    """Read one YAML or JSON file.
+
+    path: the file, UTF-8 text with or without a byte-order mark.
+    Returns the content and the line of every part of it.
+    Raises InputError, naming the file, that lists everything wrong with it.
+    """
     return parse_yaml(read_text(path), source=os.fspath(path))
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the text of a UTF-8 file of at most MAX_BYTES. Raises InputError if it cannot be read or is no text."""
+    """Return the text of a UTF-8 file of at most MAX_BYTES, without its byte-order mark.
+
+    path: the file.
+    Raises InputError if it cannot be read, is too large, or is no UTF-8 text, with the line where that can be told.
+    """
     source = os.fspath(path)
     content = read_bytes(path, max_bytes=MAX_BYTES, advice="large models belong in a binary format")
     if b"\0" in content:
@@ -70,7 +86,12 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def parse_yaml(text: str, *, source: str = "") -> Document:
-    """Return the document in a text. Raises InputError, naming `source`, that lists everything wrong with it."""
+    """Return the document in a text.
+
+    text: YAML or JSON.
+    source: what errors call the text, usually the name of its file; empty for none.
+    Raises InputError that lists everything wrong with it. An empty text is wrong too.
+    """
     builder = _DocumentBuilder()
     try:
         for event in yaml.parse(_join_surrogates(text), Loader=_Loader):
@@ -88,7 +109,11 @@ def parse_yaml(text: str, *, source: str = "") -> Document:
 
 
 def with_lines(faults: Iterable[Fault], lines: Mapping[str, int]) -> list[Fault]:
-    """Return the same faults, each with the line of the longest part of its path that is in the file."""
+    """Return the same faults, each with the line of the longest part of its path that is in the file.
+
+    faults: those of the content; one that has a line already keeps it.
+    lines: dotted path -> line, from a Document.
+    """
     return [
         fault if fault.line is not None else dataclasses.replace(fault, line=line_of(fault.where, lines))
         for fault in faults
@@ -96,7 +121,12 @@ def with_lines(faults: Iterable[Fault], lines: Mapping[str, int]) -> list[Fault]
 
 
 def line_of(where: str, lines: Mapping[str, int]) -> int | None:
-    """Return the line of a dotted path, or of its longest part that has one; None when no part has."""
+    """Return the line of a dotted path, or of its longest part that has one; None when no part has.
+
+    where: as faults write it: "model.states[3]" and "model.transitions[0, 1]" mean "model.states.3" and
+        "model.transitions.0.1".
+    lines: dotted path -> line, from a Document.
+    """
     path = _ITEM.sub(lambda match: "." + ".".join(match[1].split(", ")), where)
     while path and path not in lines:
         path = path.rpartition(".")[0]
@@ -104,7 +134,11 @@ def line_of(where: str, lines: Mapping[str, int]) -> int | None:
 
 
 def _plain_value(text: str) -> str | int | float | bool | None:
-    """Return what an unquoted scalar means: YAML 1.2's core schema, but `007`, `0x1F` and `0o17` stay text."""
+    """Return what an unquoted scalar means: YAML 1.2's core schema, but `007`, `0x1F` and `0o17` stay text.
+
+    `12` is an int, `1e-3`, `.5` and `.inf` are floats, `true` is True, `null`, `~` and nothing are None; `no`, `off`
+    and `1:30` are texts.
+    """
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
@@ -117,15 +151,19 @@ def _plain_value(text: str) -> str | int | float | bool | None:
 
 
 def _join_surrogates(text: str) -> str:
-    """Join the two escapes by which JSON writes characters beyond U+FFFF, and which YAML refuses."""
+    """Return the text with the pairs of escapes joined by which JSON writes characters beyond U+FFFF, and YAML refuses.
+
+    A text that does not begin with `{` or `[` is no JSON and comes back as it is.
+    """
     if "\\u" not in text or text.lstrip()[:1] not in ("{", "["):
         return text
 
-    def joined(match: re.Match[str]) -> str:
+    def join_pair(match: re.Match[str]) -> str:
+        """Return the one escape of both halves, after the escaped backslashes before them."""
         pair = bytes.fromhex(match[2] + match[3]).decode("utf-16-be")
         return f"{match[1]}\\U{ord(pair):08x}"
 
-    return _SURROGATES.sub(joined, text)
+    return _SURROGATES.sub(join_pair, text)
 
 
 def _syntax_fault(error: yaml.YAMLError) -> Fault:
@@ -141,6 +179,7 @@ class _RefusedError(Exception):
     """Raised to stop reading: going on would be unsafe or without meaning."""
 
     def __init__(self, fault: Fault) -> None:
+        """Keep the fault that ends the reading."""
         self.fault = fault
 
 
@@ -157,7 +196,7 @@ _NO_KEY, _DROPPED = object(), object()  # a key that is still to come, and one w
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenContainer:
     """A mapping or list being filled."""
 
     container: dict[Any, Any] | list[Any]
@@ -175,19 +214,26 @@ class _DocumentBuilder:
     """Builds the document from events with a stack of open mappings and lists; `root` is the document at the end.
 
     Faults are collected where reading can go on; what would be unsafe raises _RefusedError.
+
+    lines: dotted path -> line of what has been read so far; faults: what is wrong so far.
+    _anchors: anchor -> its finished value; _aliased: how many values aliases have added; _values: how many events came.
     """
 
     root: Any = None
     lines: dict[str, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    _stack: list[_Open] = field(default_factory=list)
+    _stack: list[_OpenContainer] = field(default_factory=list)
     _anchors: dict[str, _Node | None] = field(default_factory=dict)  # None: not finished yet
     _aliased: int = 0
     _has_document: bool = False
     _values: int = 0
 
     def take(self, event: yaml.Event) -> None:
-        """Act on one event."""
+        """Act on one event of libyaml's parser.
+
+        event: a scalar, the start or end of a mapping or list, an alias, or the start of a document; others do nothing.
+        Raises _RefusedError for a second document, and beyond MAX_VALUES events.
+        """
         self._values += 1
         if self._values > MAX_VALUES:
             raise _RefusedError(Fault("", f"holds more than {MAX_VALUES:,} values", "use a binary format"))
@@ -218,7 +264,10 @@ class _DocumentBuilder:
         self._finish(_Node(_plain_value(event.value) if plain else event.value), line, event.anchor)
 
     def _start(self, event: yaml.CollectionStartEvent, line: int) -> None:
-        """Open a mapping or a list."""
+        """Open a mapping or a list, whose anchor cannot be used before it is finished.
+
+        Raises _RefusedError where it would be deeper than MAX_DEPTH.
+        """
         self._refuse_tag(event.tag, line)
         self._refuse_depth(len(self._stack) + 1, line)
         path = self._path()
@@ -226,10 +275,13 @@ class _DocumentBuilder:
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         container: dict[Any, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
-        self._stack.append(_Open(container, path, line, event.anchor))
+        self._stack.append(_OpenContainer(container, path, line, event.anchor))
 
     def _alias(self, name: str, line: int) -> None:
-        """Put the value of an anchor where its alias stands, within the limits on what aliases may add."""
+        """Put the value of an anchor where its alias stands, within the limits on what aliases may add.
+
+        name: the anchor. Raises _RefusedError for one that does not exist or that holds the alias itself.
+        """
         node = self._anchors.get(name)
         if node is None:
             reason = "refers to what holds it" if name in self._anchors else "has no anchor before it"
@@ -264,8 +316,11 @@ class _DocumentBuilder:
             top.container[top.key] = node.value
         top.key = _NO_KEY
 
-    def _take_key(self, top: _Open, node: _Node, line: int) -> None:
-        """Remember a key of the open mapping; one that is no name or is there twice is noted and its value dropped."""
+    def _take_key(self, top: _OpenContainer, node: _Node, line: int) -> None:
+        """Remember a key of the open mapping; one that is no name or is there twice is noted and its value dropped.
+
+        top: the mapping; node: the key; line: where the key stands.
+        """
         key = node.value
         if isinstance(key, dict | list):
             self.faults.append(Fault(top.path, "a key must be a name or a number, not a list or mapping", line=line))
@@ -284,7 +339,7 @@ class _DocumentBuilder:
         return bool(self._stack) and isinstance(self._stack[-1].container, dict) and self._stack[-1].key is _NO_KEY
 
     def _path(self) -> str:
-        """Return the path of the value that comes next."""
+        """Return the path of the value that comes next, e.g. "model.states.0"; "" for the document itself."""
         if not self._stack:
             return ""
         top = self._stack[-1]
@@ -310,7 +365,10 @@ class _DocumentBuilder:
 
 
 def _join_path(path: str, key: Any) -> str:
-    """Return the path of a key below another path."""
+    """Return the path of a key below another path.
+
+    key: null, true and false are spelled as YAML spells them; numbers are those of list entries.
+    """
     text = "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
     return f"{path}.{text}" if path else text
 

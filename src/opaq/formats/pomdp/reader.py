@@ -1,4 +1,7 @@
-"""Reading Cassandra's .pomdp files (pomdp.org), statement by statement.
+"""Read Cassandra's .pomdp files (pomdp.org), statement by statement.
+
+The name of a file comes in, an `Imported` model goes out: the MDP, the observer of its observations, the discount and
+warnings.
 
     file      ::= preamble* statement*
     preamble  ::= "discount:" number | "values:" ("reward" | "cost")
@@ -7,7 +10,8 @@
                 | ("T:" | "O:") action (":" state (":" next)?)? (number+ | "uniform" | "identity" | "reset")
                 | "R:" action ":" state (":" next (":" observation)?)? number+
 
-Later statements override earlier ones, and `*` stands for every index.
+Later statements override earlier ones, and `*` stands for every index: `T: listen : * : * 0.5`. Without `start:` every
+state is as likely.
 """
 
 from __future__ import annotations
@@ -45,7 +49,11 @@ from opaq.model.observer import Observer
 
 @dataclass(slots=True)
 class _Statements:
-    """What the statements of a file say."""
+    """What the statements of a file say so far.
+
+    discount, start: None where the file states none; costs: whether values are costs, so negative rewards.
+    tables: "T" and "O" -> their probabilities; rewards: the rules of `R:` statements.
+    """
 
     discount: float | None = None
     costs: bool = False
@@ -55,7 +63,10 @@ class _Statements:
 
 
 def _assemble_model(read: _Statements, walk: Walk) -> Imported | None:
-    """Return the model, once all statements are read; None when there are faults, which are noted."""
+    """Return the model, once all statements are read; None when there are faults, which are noted.
+
+    read: the tables; walk: the names and the faults. A file without observations gives a model without an observer.
+    """
     for head in ("states", "actions"):
         if head not in walk.names:
             walk.faults.error("", f"the file declares no {head}", f"add a line '{head}: ...'")
@@ -86,9 +97,10 @@ def _assemble_model(read: _Statements, walk: Walk) -> Imported | None:
 
 
 def _read_table(read: _Statements, head: str, width: int, walk: Walk) -> SparseRows | None:
-    """Return the rows of a table ("T" or "O"), each summing to 1; None after noting those that do not.
+    """Return the rows of a table, [action * num_states + state, column], each summing to 1; None after noting bad ones.
 
-    width: how many columns it has.
+    read: the statements; head: "T" or "O"; width: how many columns it has.
+    Rows that miss 1 slightly are scaled, with one warning for all.
     """
     actions, states = len(walk.names_of("actions")), len(walk.names_of("states"))
     filled = (read.tables.get(head) or ProbabilityTable(actions, states, width)).collect()
@@ -123,7 +135,11 @@ def _note_sums(head: str, filled: Filled, done: NormalisedRows, walk: Walk) -> N
 
 
 def _average_rewards(read: _Statements, transitions: SparseRows, emission: SparseRows | None, walk: Walk) -> FloatArray:
-    """Return R(action, state), averaged over next states and observations; costs are negative rewards."""
+    """Return R(action, state), averaged over next states and observations; costs are negative rewards.
+
+    transitions, emission: the tables of `T:` and `O:`; rows are action * num_states + state.
+    Raises StopError, after noting it, when there are more than MAX_ENTRIES cases to average over.
+    """
     if read.rewards is None:
         return np.zeros(transitions.num_rows)
     if read.rewards.cases(transitions, emission) > MAX_ENTRIES:
@@ -143,7 +159,8 @@ def _reorder_rows(matrix: SparseRows, new_row: np.ndarray) -> SparseRows:
 def _observer(emission: SparseRows, num_states: int, observations: tuple[str, ...]) -> Observer:
     """Return the observer of the model's observations.
 
-    Where they depend on the action that led to a state, time 0, which has no action, shows a blank.
+    emission: [action * num_states + state, observation]; observations: their names.
+    Where they depend on the action that led to a state, time 0, which has no action, shows a blank called "start".
     """
     width, row = len(observations), emission.row_of_entry()
     first = row < num_states
@@ -238,7 +255,10 @@ class _Reader:
             self.into.discount = value
 
     def _start(self) -> None:
-        """Read a `start:` statement: a row, or the states that are included or excluded, each as likely."""
+        """Read a `start:` statement: a row, or the states that are included or excluded, each as likely.
+
+        `start: 0.5 0.5`, `start: left`, `start: uniform`, `start include: left right`.
+        """
         walk, head = self.walk, self.walk.tokens.at
         num_states = len(walk.names_of("states"))
         walk.count_written(num_states, head)
@@ -257,7 +277,10 @@ class _Reader:
         self.into.start = weights / weights.sum()
 
     def _start_row(self, head: int, num_states: int) -> FloatArray:
-        """Return the start from `uniform`, one state, or one probability per state."""
+        """Return the start from `uniform`, one state, or one probability per state.
+
+        head: the token of the statement, for faults; num_states: how many numbers a row has.
+        """
         walk, tokens = self.walk, self.walk.tokens
         if tokens.skip("uniform"):
             return np.full(num_states, 1 / num_states)
@@ -279,7 +302,10 @@ class _Reader:
         return done.values
 
     def _probabilities(self, head: str) -> None:
-        """Read a `T:` or `O:` statement."""
+        """Read a `T:` or `O:` statement into its table: one cell, a row or a matrix, by how many indices it names.
+
+        head: "T" or "O".
+        """
         walk, line, kind = self.walk, self.walk.tokens.at, "states" if head == "T" else "observations"
         actions, states, columns = (len(walk.names_of(name)) for name in ("actions", "states", kind))
         if head not in self.into.tables:
@@ -293,7 +319,10 @@ class _Reader:
             self._rows(self.into.tables[head], [*cell, ANY][:2], line, whole=len(cell) == 1)
 
     def _cell(self, table: ProbabilityTable, cell: list[int], line: int) -> None:
-        """Read the probability of one cell."""
+        """Read the probability of one cell.
+
+        cell: action, state and column, each perhaps ANY; line: the token of the statement.
+        """
         action, state, column = cell
         value = self.walk.number()
         self._check_range(np.array([value]), self.walk.tokens.at - 1)
@@ -309,7 +338,7 @@ class _Reader:
         """
         (action, state), width, first = cell, table.num_columns, self.walk.tokens.at
         if self.walk.tokens.text in ("uniform", "identity", "reset"):
-            self._by_word(table, cell, line, whole=whole)
+            self._read_keyword_rows(table, cell, line, whole=whole)
             return
         count = table.num_states * width if whole else width
         values = self.walk.numbers(count, f"a row for each of {table.num_states:,} states" if whole else "a row")
@@ -320,7 +349,7 @@ class _Reader:
         else:
             table.set_row(action, state, values, line)
 
-    def _by_word(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
+    def _read_keyword_rows(self, table: ProbabilityTable, cell: list[int], line: int, *, whole: bool) -> None:
         """Read `uniform`, `identity` or `reset` in place of numbers; the arguments are those of `_rows`.
 
         `identity` is for whole square matrices, `reset` sets rows of transitions to the start.
@@ -340,7 +369,10 @@ class _Reader:
             table.set_row(action, state, row, line)
 
     def _reward(self) -> None:
-        """Read an `R:` statement; a file without observations has one part less."""
+        """Read an `R:` statement; a file without observations has one part less.
+
+        With fewer indices than axes the numbers run through the others, the last one fastest.
+        """
         walk, line = self.walk, self.walk.tokens.at
         axes = ("actions", "states", "states", "observations")[: 4 if "observations" in walk.names else 3]
         sizes = tuple(len(walk.names_of(axis)) for axis in axes)

@@ -1,4 +1,9 @@
-"""The words of a .pomdp file and the tables they fill: later lines override earlier ones, `*` is every index."""
+"""Walk through the words of a .pomdp file, and keep the tables they fill.
+
+Later lines override earlier ones, and `*` is every index. `Walk` takes words and notes faults, `ProbabilityTable` holds
+what `T:` and `O:` say, `Rewards` what `R:` says. Words are separated by space, `:` and `*` are words of their own, and
+`#` begins a comment.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +40,7 @@ class StopError(Exception):
 
 
 def parse_number(text: str) -> float | None:
-    """Return the finite number that a word stands for; None if it stands for none."""
+    """Return the finite number that a word stands for, e.g. "0.5", ".5" or "1e-3"; None if it stands for none."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     return value if math.isfinite(value) else None
 
@@ -89,14 +94,17 @@ class Walk:
         raise StopError
 
     def count_written(self, entries: int, at: int) -> None:
-        """Add the entries that a statement writes; stop when all together are more than MAX_ENTRIES."""
+        """Add the entries that a statement writes; stop when all together are more than MAX_ENTRIES.
+
+        entries: how many table entries it sets; at: its first word, for the fault. Raises StopError.
+        """
         self.written += entries
         if self.written > MAX_ENTRIES:
             finding = f"the tables grow beyond {MAX_ENTRIES:,} entries here"
             self.stop(finding, "a model this dense cannot be read", at=at)
 
     def check_size(self, states: int, actions: int) -> None:
-        """Stop at models whose rows alone are too many."""
+        """Stop at models whose rows alone are too many: raises StopError beyond _MAX_CHOICES states times actions."""
         if states * actions > _MAX_CHOICES:
             finding = f"{states:,} states times {actions:,} actions are too many"
             self.stop(finding, f"at most {_MAX_CHOICES:,} pairs can be read")
@@ -116,19 +124,19 @@ class Walk:
         return self.tokens.texts[first : self.tokens.at]
 
     def expect(self, wanted: str) -> None:
-        """Take a word that must be this one."""
+        """Take a word that must be this one; anything else is noted, and raises SkipError."""
         if not self.tokens.skip(wanted):
             self.fail(f"expected '{wanted}', found {self.tokens.quote()}")
 
     def word(self, *options: str) -> str:
-        """Take and return one of some words."""
+        """Take and return one of some words; anything else is noted, and raises SkipError."""
         if self.tokens.text not in options:
             listed = " or ".join(f"'{option}'" for option in options)
             self.fail(f"expected {listed}, found {self.tokens.quote()}")
         return self.tokens.take()
 
     def number(self) -> float:
-        """Take and return a number."""
+        """Take and return a number; anything else is noted, and raises SkipError."""
         value = parse_number(self.tokens.text)
         if value is None:
             self.fail(f"expected a number, found {self.tokens.quote()}")
@@ -150,7 +158,10 @@ class Walk:
         return np.array(values, dtype=np.float64)
 
     def declare(self, head: str) -> None:
-        """Read `states: 3` or `states: left right`, after the colon."""
+        """Read `states: 3` or `states: left right`, after the colon; names that are counted are "0", "1", ...
+
+        head: "states", "actions" or "observations".
+        """
         first, texts = self.tokens.at, self.to_next_head()
         if not texts:
             self.fail(f"expected a number of {head} or their names, found {self.tokens.quote()}")
@@ -159,7 +170,10 @@ class Walk:
         self.names[head], self.index[head] = names, positions(names)
 
     def _count(self, head: str, at: int) -> int:
-        """Return the number of names that a declaration gives."""
+        """Return the number of names that a declaration gives, from 1 to _MAX_NAMES.
+
+        head: what is declared; at: the word with the number.
+        """
         text = self.tokens.texts[at]
         if not _is_index(text) or not text.strip("0"):
             self.fail(f"the number of {head} is {self.tokens.quote(at)}, not a whole number above 0", at=at)
@@ -168,7 +182,10 @@ class Walk:
         return int(text)
 
     def _check_names(self, head: str, texts: list[str], first: int) -> tuple[str, ...]:
-        """Return the names that a declaration lists, after checking that they are names and different."""
+        """Return the names that a declaration lists, after checking that they are names and different.
+
+        head: what is declared; texts: the names; first: the word of the first one, for faults.
+        """
         if len(texts) > _MAX_NAMES:
             self.fail(f"{len(texts):,} {head} are too many", f"at most {_MAX_NAMES:,} can be read", at=first)
         seen: set[str] = set()
@@ -181,7 +198,11 @@ class Walk:
         return tuple(texts)
 
     def names_of(self, head: str) -> tuple[str, ...]:
-        """Return the names declared so far; a statement that needs unusable ones is skipped without a further fault."""
+        """Return the names declared so far; a statement that needs unusable ones is skipped without a further fault.
+
+        head: "states", "actions" or "observations".
+        Raises SkipError where they are unusable, or not declared yet, which is noted once.
+        """
         if head not in self.names:
             self.names[head] = None
             self.fail(f"'{head}:' must be declared before this statement")
@@ -191,7 +212,10 @@ class Walk:
         return names
 
     def pick(self, head: str, *, any_allowed: bool = True) -> int:
-        """Take a name, a number or `*`, and return its index (ANY for `*`, where that is allowed)."""
+        """Take a name, a number or `*`, and return its index (ANY for `*`, where that is allowed).
+
+        head: what it is one of; any_allowed: whether `*` may stand here. A name wins over a number. Raises SkipError.
+        """
         names, at, text = self.names_of(head), self.tokens.at, self.tokens.take()
         if text == "*" and any_allowed:
             return ANY
@@ -203,7 +227,10 @@ class Walk:
         return index
 
     def _unknown(self, at: int, head: str, others: str) -> NoReturn:
-        """Note a word that stands for no index."""
+        """Note a word that stands for no index, and raise SkipError.
+
+        at: the word; head: what it should be one of; others: what else could stand here, in words.
+        """
         names, text, kind = self.names_of(head), self.tokens.texts[at], KINDS[head]
         if _is_index(text):
             self.fail(f"there is no {kind} {text[:20]}", f"they are numbered 0 to {len(names) - 1}", at=at)
@@ -253,6 +280,7 @@ class ProbabilityTable:
     _blocks: list[tuple[IntArray, IntArray, FloatArray, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        """Begin with no row set: `cleared` is -1 everywhere."""
         self.cleared = np.full(self.num_actions * self.num_states, -1, dtype=np.int64)
 
     def count_entries(self, action: int, state: int, columns: int) -> int:
@@ -261,7 +289,10 @@ class ProbabilityTable:
         return rows * max(columns, 1)
 
     def set_cell(self, action: int, state: int, column: int, value: float, line: int) -> None:
-        """Set one entry, or those of every meant row; a column of ANY sets the whole row to one value."""
+        """Set one entry, or those of every meant row; a column of ANY sets the whole row to one value.
+
+        action, state: the rows, each perhaps ANY; line: the number of the statement.
+        """
         if column == ANY:
             self.set_row(action, state, np.full(self.num_columns, value) if value else np.zeros(0), line)
         elif action != ANY and state != ANY:
@@ -271,7 +302,10 @@ class ProbabilityTable:
             self._blocks.append((rows, np.full(rows.size, column), np.full(rows.size, value), line))
 
     def set_row(self, action: int, state: int, values: FloatArray, line: int) -> None:
-        """Set the whole of every meant row."""
+        """Set the whole of every meant row.
+
+        action, state: the rows, each perhaps ANY; values: [column]; line: the number of the statement.
+        """
         rows, columns = self._rows(action, state), np.flatnonzero(values)
         self.cleared[rows] = line
         entries = np.repeat(rows, columns.size), np.tile(columns, rows.size), np.tile(values[columns], rows.size)
@@ -335,7 +369,8 @@ class Rewards:
     def set_rules(self, cell: list[int], values: FloatArray, line: int) -> None:
         """Add one rule per value; ANY at an axis makes it hold for every index there.
 
-        The axes after `cell` are run through, the last one fastest.
+        cell: the indices that the statement names; values: one per combination of the other axes, the last one fastest.
+        line: the number of the statement.
         """
         fixed = tuple(index != ANY for index in cell) + (True,) * (len(self.sizes) - len(cell))
         key = 0
@@ -344,7 +379,10 @@ class Rewards:
         self._rules.setdefault(fixed, []).append((key * values.size, values, line))
 
     def cases(self, transitions: SparseRows, emission: SparseRows | None) -> int:
-        """Return how many cases the expectation runs over."""
+        """Return how many cases the expectation runs over: choices, transitions, or transitions and observations.
+
+        transitions, emission: as for `average`.
+        """
         depth = self._depth()
         if depth <= 2:
             return transitions.num_rows
@@ -356,6 +394,9 @@ class Rewards:
         """Return R(action, state), the mean over next state and observation; rows are action * num_states + state.
 
         R(a, s) = sum over s', o of P(s' | a, s) P(o | a, s') r(a, s, s', o)
+
+        transitions: [row, next state].
+        emission: [action * num_states + next state, observation]; None without observations.
         """
         depth, rules = self._depth(), self._prepare_rules()
         row, target, probability = transitions.row_of_entry(), transitions.columns, transitions.values

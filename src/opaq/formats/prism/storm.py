@@ -1,4 +1,9 @@
-"""PRISM, JANI and DRN models, built by Storm in a process of its own."""
+"""Read PRISM, JANI and DRN models, built by Storm in a process of its own.
+
+The name of a file comes in, an `Imported` model goes out. Storm gets a copy of the file and a request (`request.json`),
+writes the model as UMB and a report beside it, and the UMB reader reads that. Limits on time and memory hold for the
+process, which never outlives the call. The observables of a PRISM file name the observations.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +59,10 @@ def _observable_values(
 
 
 def _observables(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the expression of every observable."""
+    """Yield the name and the expression of every observable.
+
+    `observables x, y endobservables` lists variables, `observable "near" = x < 2;` defines one.
+    """
     for listed in _LISTED.findall(source):
         for name in _NAME.findall(listed):
             yield name, name
@@ -63,7 +71,10 @@ def _observables(source: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(slots=True)
 class _Names:
-    """Formulas and constants by their definitions, evaluated when they are first needed."""
+    """Formulas and constants by their definitions, evaluated when they are first needed.
+
+    definitions: name -> expression; known: name -> value; open: the names being evaluated.
+    """
 
     definitions: dict[str, str]
     known: dict[str, Any]
@@ -121,11 +132,11 @@ def read_prism(
     """
     check_path("path", path)
     check_numbers({"seconds": (seconds, 0, math.inf), "memory": (memory, 1, 2**60)}, whole=("memory",))
-    named = {
+    arguments = {
         "constants": (constants, Mapping, "a mapping {constant: value}"),
         "reward": (reward, str, "the name of a reward structure"),
     }
-    check_types(named, optional=named)
+    check_types(arguments, optional=arguments)
     source = os.fspath(path)
     format, constants = _format(source), constants or {}
     kind = format.name
@@ -158,6 +169,7 @@ def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any
     """Return the child's report. Raises InputError for every way in which it can end badly.
 
     folder: where request, report and model are exchanged; source: the file that errors name.
+    request: the keys `path`, `kind`, `constants`, `seconds` and `memory`, written to request.json.
     """
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     code = _child(folder, request["seconds"])
@@ -170,7 +182,10 @@ def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any
 
 
 def _child(folder: Path, seconds: float) -> int | None:
-    """Return the child's exit code; None if it had to be stopped. It never outlives this call."""
+    """Run the child and return its exit code; None if it had to be stopped. It never outlives this call.
+
+    folder: has request.json, and gets all that the child prints as output.txt; seconds: how long it may run.
+    """
     # -P: a file of the user's that happens to be called like a module is not imported.
     command = [sys.executable, "-P", "-m", "opaq.formats.prism.storm_child", str(folder / "request.json")]
     with open(folder / "output.txt", "wb") as output:
@@ -198,20 +213,21 @@ def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, A
 
     code: its exit code; None when it ran out of time.
     message: what it reported; empty: the last line it printed is taken.
+    folder: has output.txt; request: says the limits on time and memory.
     """
     if code is None:
         finding = f"Storm did not finish within {request['seconds']:g} seconds"
         return Fault("", finding, "is a variable unbounded? Else give it more time")
-    said = message or _last_line(folder / "output.txt")
-    if any(sign in said for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
+    output = message or _last_line(folder / "output.txt")
+    if any(sign in output for sign in _OUT_OF_MEMORY) or code == -signal.SIGKILL:
         finding = f"Storm needs more than {request['memory'] / 2**30:.3g} GiB of memory"
         return Fault("", finding, "is a variable unbounded? Else raise the limit")
     if code == -signal.SIGFPE:
         return Fault("", "Storm crashed on an arithmetic fault (SIGFPE)", "look for a division by zero in the model")
     if code < 0:
-        return Fault("", f"Storm crashed ({signal.Signals(-code).name}): {said or 'it said nothing'}")
-    advice = "give them with constants" if said.startswith("constants without") else ""
-    return Fault("", f"Storm: {said or f'exit code {code}'}", advice)
+        return Fault("", f"Storm crashed ({signal.Signals(-code).name}): {output or 'it said nothing'}")
+    advice = "give them with constants" if output.startswith("constants without") else ""
+    return Fault("", f"Storm: {output or f'exit code {code}'}", advice)
 
 
 def _last_line(output: Path) -> str:
@@ -230,37 +246,44 @@ def _read(model: Path, source: str, reward: str | None, report: Mapping[str, Any
     """
     try:
         # UMB keeps rewards by the alphabet; the first of the source is meant.
-        wanted = reward or next(iter(report["rewards"]), None)
-        return _add_deadlock_rewards(read_umb(model, reward=wanted), report["deadlocks"], wanted)
+        reward_name = reward or next(iter(report["rewards"]), None)
+        return _add_deadlock_rewards(read_umb(model, reward=reward_name), report["deadlocks"], reward_name)
     except InputError as error:
         # The user never saw the members of the file in between.
         faults = [replace(fault, where="" if fault.where.endswith(".bin") else fault.where) for fault in error.faults]
         raise InputError(faults, source) from None
 
 
-def _add_deadlock_rewards(imported: Imported, deadlocks: Mapping[str, Any], wanted: str | None) -> Imported:
+def _add_deadlock_rewards(imported: Imported, deadlocks: Mapping[str, Any], reward_name: str | None) -> Imported:
     """Return the model with the rewards of deadlock states, which Storm leaves out and PRISM counts.
 
-    They are added to the loops that Storm gave these states.
+    They are added to the loops that Storm gave these states, with a warning that names them.
+    deadlocks: `states` and `rewards` of the report, {} for none; `rewards` is None where they are not known.
+    reward_name: the structure that is the model's own reward.
     """
     if not deadlocks:
         return imported
-    mdp, earned = imported.mdp, deadlocks["rewards"]
+    mdp, state_rewards = imported.mdp, deadlocks["rewards"]
     names = [mdp.states[state] for state in deadlocks["states"]]
     finding = deadlock_warning(names)
-    if earned is None:
+    if state_rewards is None:
         finding = finding.replace("where the state's reward is earned", "where Storm counts no reward")
     warnings = (*imported.warnings, Fault("deadlocks", finding))
-    if not earned:
+    if not state_rewards:
         return replace(imported, warnings=warnings)
     choices = mdp.choice_start[deadlocks["states"]]
-    rewards = {name: _add_rewards(amounts, choices, earned.get(name)) for name, amounts in imported.rewards.items()}
-    own = _add_rewards(mdp.rewards, choices, earned.get(wanted))
+    rewards = {
+        name: _add_rewards(amounts, choices, state_rewards.get(name)) for name, amounts in imported.rewards.items()
+    }
+    own = _add_rewards(mdp.rewards, choices, state_rewards.get(reward_name))
     return replace(imported, mdp=replace(mdp, rewards=own), rewards=rewards, warnings=warnings)
 
 
 def _add_rewards(amounts: FloatArray, choices: IntArray, more: Sequence[float] | None) -> FloatArray:
-    """Return the rewards of choices with `more` added to some. Raises InputError when one grows too large."""
+    """Return the rewards of choices with `more` added to some. Raises InputError when one grows too large.
+
+    amounts: [choice]; choices: those that get more; more: one number for each of them, None for nothing.
+    """
     if more is None:
         return amounts
     total = amounts.copy()
@@ -273,7 +296,11 @@ def _add_rewards(amounts: FloatArray, choices: IntArray, more: Sequence[float] |
 
 
 def _name_observations(imported: Imported, text: str, constants: Mapping[str, Any]) -> Imported:
-    """Return the model with observations named by the values of the observables, where the source gives them."""
+    """Return the model with observations named by the values of the observables, where the source gives them.
+
+    text: the PRISM source; constants: the values of those it leaves open.
+    Where the values cannot be told, a warning says so and the names stay.
+    """
     if imported.observer is None:
         return imported
     seen, count = imported.observer.emission.columns, len(imported.observer.observations)

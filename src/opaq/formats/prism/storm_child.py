@@ -1,7 +1,10 @@
-"""The process that runs Storm: reads a request, writes the model as UMB and a report beside it.
+"""Run Storm in this process: read a request, write the model as UMB and a report beside it.
 
 Storm may crash, hang or fill the memory on a faulty model; here it can only take this process with it. Run as
 `python -m opaq.formats.prism.storm_child REQUEST.json`.
+
+    request   {"path": file, "kind": "prism" | "jani" | "drn", "constants": {...}, "seconds": s, "memory": bytes}
+    report    {"rewards": [names in order], "deadlocks": {"states": [...], "rewards": {...}}}, or {"error": message}
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ class RefusedError(Exception):
 
 
 def main(request_file: str) -> None:
-    """Answer one request; whatever goes wrong is written to report.json."""
+    """Answer one request; whatever goes wrong is written to report.json.
+
+    request_file: the request; model.umb and report.json are written beside it.
+    """
     folder = Path(request_file).parent
     request = json.loads(Path(request_file).read_text(encoding="utf-8"))
     _limit(request["memory"], request["seconds"])
@@ -51,7 +57,10 @@ def _limit(memory: int, seconds: float) -> None:
 
 
 def _answer(request: Mapping[str, Any], target: Path) -> dict[str, Any]:
-    """Build the model of a request, write it as UMB to `target`, and return what UMB does not hold."""
+    """Build the model of a request, write it as UMB to `target`, and return what UMB does not hold.
+
+    Raises RefusedError for a model that is none of _READABLE, and whatever Storm raises.
+    """
     import stormpy  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     kind = request["kind"]
@@ -88,9 +97,9 @@ def _instantiate(stormpy: Any, program: Any, constants: Mapping[str, Any]) -> An
         value.
     """
     known = [constant.name for constant in program.constants]
-    strange = [name for name in constants if name not in known]
-    if strange:
-        raise RefusedError(f"there is no constant {', '.join(strange)}; the model has: {', '.join(known) or 'none'}")
+    unknown = [name for name in constants if name not in known]
+    if unknown:
+        raise RefusedError(f"there is no constant {', '.join(unknown)}; the model has: {', '.join(known) or 'none'}")
     if constants:
         program = stormpy.io.instantiate_constants(program, dict(constants))[0]
     if program.has_undefined_constants:
@@ -100,9 +109,9 @@ def _instantiate(stormpy: Any, program: Any, constants: Mapping[str, Any]) -> An
 
 
 def _build(stormpy: Any, program: Any) -> Any:
+    """Return the model. Raises RefusedError, or Storm's own error, when a variable leaves its range."""
     # Storm's own checks also refuse 13 times 1/13 for not being 1. States out of bounds are asked for instead, and
     # probabilities are checked by the reader.
-    """Return the model. Raises RefusedError, or Storm's own error, when a variable leaves its range."""
     model = stormpy.build_model(program, options=_options(stormpy, checks=False))
     if not model.labeling.contains_label("out_of_bounds"):
         return model
@@ -111,7 +120,10 @@ def _build(stormpy: Any, program: Any) -> Any:
 
 
 def _options(stormpy: Any, *, checks: bool) -> Any:
-    """Return Storm's options: all labels, rewards, valuations and choice labels."""
+    """Return Storm's options: all labels, rewards, valuations and choice labels.
+
+    checks: whether Storm checks ranges and probabilities itself; if not, it labels states that are out of bounds.
+    """
     options = stormpy.BuilderOptions()
     options.set_build_all_labels(True)
     options.set_build_all_reward_models(True)
@@ -154,13 +166,13 @@ def _state_rewards(stormpy: Any, program: Any, model: Any, states: list[int]) ->
             (parser.parse_from_string(guard), parser.parse_from_string(_LONG.sub(r"\g<0>.0", value)))
             for guard, value in _LINE.findall(block)
         ]
-    worth: dict[str, list[float]] = {name: [] for name in lines}
+    totals: dict[str, list[float]] = {name: [] for name in lines}
     for state in states:
         values = {variable: _literal(manager, valuations.get_value(state, variable)) for variable in variables}
         for name, parts in lines.items():
-            met = [value for guard, value in parts if guard.substitute(values).evaluate_as_bool()]
-            worth[name].append(sum(value.substitute(values).evaluate_as_double() for value in met))
-    return worth
+            amounts = [value for guard, value in parts if guard.substitute(values).evaluate_as_bool()]
+            totals[name].append(sum(value.substitute(values).evaluate_as_double() for value in amounts))
+    return totals
 
 
 def _literal(manager: Any, value: Any) -> Any:

@@ -1,4 +1,7 @@
-"""The inside of a UMB file: the tar archive in memory, its index, and values of the declared types.
+"""Open UMB files: the tar archive in memory, its index, and values of the declared types.
+
+The name of a file comes in, a `Reading` goes out: the members as views of bytes, the JSON index, and the declared
+counts. Numbers are little-endian, texts are stored end to end beside their offsets, valuations are packed bits.
 
 Nothing in a file is trusted: sizes are held against the bytes that are there, archives may grow only so far when they
 are decompressed, and members that are links or lead out of the archive are refused.
@@ -44,7 +47,10 @@ class Archive:
     members: Mapping[str, memoryview]
 
     def fail(self, member: str, finding: str, advice: str = "") -> NoReturn:
-        """Raise InputError for a fault in one member."""
+        """Raise InputError for a fault in one member.
+
+        member: its name; finding, advice: what is wrong, and what to do about it.
+        """
         raise InputError([Fault(member, finding, advice)], self.source)
 
     def bytes(self, member: str) -> memoryview:
@@ -64,7 +70,10 @@ class Archive:
         return np.frombuffer(content, dtype=dtype)
 
     def bits(self, member: str, count: int) -> NDArray[np.bool_]:
-        """Return `count` bits, the lowest of a byte first, filled up to whole bytes or 8-byte words."""
+        """Return `count` bits as truth values, the lowest of a byte first, filled up to whole bytes or 8-byte words.
+
+        Raises InputError when the member has another number of bytes.
+        """
         content = self.bytes(member)
         if not (count + 7) // 8 <= len(content) <= (count + 63) // 64 * 8:
             self.fail(member, f"holds {len(content):,} bytes, but {count:,} bits are declared")
@@ -89,7 +98,10 @@ class Archive:
         return numbers.astype(np.int64)
 
     def strings(self, folder: str, count: int) -> list[str]:
-        """Return `count` texts, stored end to end beside their offsets."""
+        """Return `count` texts, stored end to end beside their offsets.
+
+        folder: has strings.bin and string-mapping.bin. Raises InputError for wrong offsets, and for what is not UTF-8.
+        """
         text = bytes(self.members.get(f"{folder}/strings.bin", b""))
         ends = self.offsets(f"{folder}/string-mapping.bin", count, len(text)).tolist()
         try:
@@ -125,7 +137,9 @@ def _refuse(source: str, finding: str, advice: str = "", *, member: str = "") ->
 def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None:
     """Return the tar archive inside a compressed file; None when the file is one itself.
 
+    stored: the file; source: its name, for errors; max_bytes: the most that it may become.
     It is unpacked piece by piece, so that a small file cannot fill the memory.
+    Raises InputError beyond `max_bytes`, and beyond the larger of _FREE_GROWTH and _MAX_GROWTH times the file's size.
     """
     opener = next((opener for magic, opener in _OPENERS.items() if stored.startswith(magic)), None)
     if opener is None:
@@ -144,7 +158,10 @@ def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None
 
 
 def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, memoryview]:
-    """Return name -> content of every plain file, as a part of `view`, without a copy."""
+    """Return name -> content of every plain file, as a part of `view`, without a copy.
+
+    content: the tar archive; view: the same bytes. Raises InputError for an entry that `_find_fault` refuses.
+    """
     members: dict[str, memoryview] = {}
     with tarfile.open(fileobj=content, mode="r:") as archive:
         for count, entry in enumerate(archive):
@@ -183,7 +200,10 @@ def _escape_name(name: str) -> str:
 
 
 def pack_archive(members: Mapping[str, bytes], *, compressed: bool) -> bytes:
-    """Return the tar archive of some members; the same members give the same bytes."""
+    """Return the tar archive of some members; the same members give the same bytes.
+
+    members: name -> content, in the order of the archive; compressed: whether it is compressed with gzip.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in members.items():
@@ -237,6 +257,7 @@ def numbers(archive: Archive, member: str, kind: NumberType, count: int) -> Floa
     """Return `count` numbers of the declared type, as float64.
 
     Doubles, whole numbers of 8 to 64 bits, and fractions of two whole numbers of one size are read.
+    Raises InputError for other types, and when the member has another number of bytes.
     """
     if kind == NumberType("double", 64):
         return archive.array(member, "<f8", count).astype(np.float64)
@@ -308,7 +329,10 @@ def _is_readable(field: _Field) -> bool:
 
 
 def variable(entries: NDArray[np.uint8], field: _Field) -> NDArray[Any]:
-    """Return the value of one variable in every entry; one that is not there is NaN."""
+    """Return the value of one variable in every entry; one that is not there is NaN.
+
+    entries: [entry, byte]; field: which bits hold the variable, and its type.
+    """
     raw = _bits(entries, field.first_bit, field.kind.bits)
     value = _convert_type(raw, field)
     if not field.optional:
@@ -400,7 +424,8 @@ def _count(archive: Archive, system: Mapping[str, Any], name: str) -> int:
 def valuations(reading: Reading, entity: str, count: int) -> dict[str, NDArray[Any]]:
     """Return variable -> its value for every state (or observation).
 
-    Variables of other types are left out with a warning.
+    entity: "states" or "observations"; count: how many there are.
+    Variables of types that NumPy does not hold are left out with a warning, and so are valuations of several classes.
     """
     declared = mapping(reading, mapping(reading, reading.index, "valuations"), entity)
     if not declared:
@@ -419,7 +444,10 @@ def valuations(reading: Reading, entity: str, count: int) -> dict[str, NDArray[A
 
 
 def mapping(reading: Reading, holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return a JSON object inside another; nothing is as good as an empty one."""
+    """Return a JSON object inside another; nothing is as good as an empty one.
+
+    holder: the outer object; key: where the inner one stands. Raises InputError when something else stands there.
+    """
     value = holder.get(key)
     if value is None:
         return {}

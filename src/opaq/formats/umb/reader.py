@@ -1,4 +1,13 @@
-"""UMB (Unified Markov Binary) files: what PRISM, Storm and Modest exchange; read here, written in `umb.writer`."""
+"""Read UMB (Unified Markov Binary) files: what PRISM, Storm and Modest exchange; `umb.writer` writes them.
+
+The name of a file comes in, an `Imported` model goes out: MDP, observer, state variables and rewards. The members read:
+
+    state-is-initial.bin                          bits [state]
+    state-to-choices.bin, choice-to-branches.bin  offsets [state + 1], [choice + 1]
+    branch-to-target.bin, branch-to-probability.bin
+    actions/choices, annotations/aps, annotations/rewards, observations/states, valuations/states
+    opaq/states, opaq/observations, opaq/start.bin     names and the start, which only opaq writes and reads
+"""
 
 from __future__ import annotations
 
@@ -31,11 +40,14 @@ from opaq.model.mdp import MDP, Imported
 from opaq.model.observer import Observer
 from opaq.spec.model_part import ActionTable
 
-_SHOWN = 5
+_MOST_LISTED = 5
 
 
 def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
-    """Return the first choice of every state, and the branches of every choice as they are stored."""
+    """Return the first choice of every state, and the branches of every choice as they are stored, summing to 1.
+
+    Probabilities that miss 1 slightly are scaled, with a warning. Raises InputError where they are no distribution.
+    """
     archive, counts, member = reading.archive, reading.counts, "branch-to-probability.bin"
     states, choices, branches = counts["states"], counts["choices"], counts["branches"]
     targets = archive.indices("branch-to-target.bin", "<u8", branches, below=states)
@@ -44,6 +56,7 @@ def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
 
     def describe(choice: int) -> str:
+        """Return what messages call a choice: its state, and its number there."""
         state = int(state_of[choice])
         return f"state {state}, choice {choice - int(choice_start[state])}"
 
@@ -56,7 +69,10 @@ def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
 
 
 def _read_starts(archive: Archive, member: str, rows: int, entries: int) -> IntArray:
-    """Return the first entry of every row; the member may be left out where every row has one entry."""
+    """Return the first entry of every row and the end; the member may be left out where every row has one entry.
+
+    member: its name; rows, entries: the declared numbers.
+    """
     if member not in archive.members and rows == entries:
         return np.arange(rows + 1)
     return archive.offsets(member, rows, entries)
@@ -76,16 +92,22 @@ def _check_rows(
 ) -> tuple[SparseRows, int, float]:
     """Return rows that sum to 1, how many were scaled, and by how much at most.
 
-    describe: what messages call a row. Raises InputError for rows that are no distributions.
+    rows: as they are stored; member: the member that faults name; describe: what messages call a row.
+    Raises InputError for rows that are no distributions, of which it lists _MOST_LISTED.
     """
     values, row_of = rows.values, rows.row_of_entry()
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    faults = [f"{describe(int(row_of[entry]))}: {values[entry]} is not a probability" for entry in wrong[:_SHOWN]]
+    faults = [f"{describe(int(row_of[entry]))}: {values[entry]} is not a probability" for entry in wrong[:_MOST_LISTED]]
     if not wrong.size:
         done = normalise_rows(row_of, values, rows.num_rows)
         wrong = done.off
-        faults = [f"{describe(int(row))}: probabilities sum to {done.sums[row]:.6g}, not 1" for row in wrong[:_SHOWN]]
-    for finding in [*faults, *([f"{wrong.size - _SHOWN:,} more of the kind"] if wrong.size > _SHOWN else [])]:
+        faults = [
+            f"{describe(int(row))}: probabilities sum to {done.sums[row]:.6g}, not 1" for row in wrong[:_MOST_LISTED]
+        ]
+    for finding in [
+        *faults,
+        *([f"{wrong.size - _MOST_LISTED:,} more of the kind"] if wrong.size > _MOST_LISTED else []),
+    ]:
         reading.faults.error(member, finding)
     reading.faults.raise_if_any(reading.archive.source)
     return SparseRows(rows.starts, rows.columns, done.values, rows.num_columns), done.scaled.size, done.worst_gap()
@@ -121,10 +143,10 @@ def _add_stay(
         floats(np.insert(rows.values, entry, 1.0)),
         rows.num_columns,
     )
-    moved = np.concatenate(([0], np.cumsum(np.diff(choices.choice_start) == 0)))
+    num_added = np.concatenate(([0], np.cumsum(np.diff(choices.choice_start) == 0)))
     chosen = np.insert(choices.choice_action, before, len(actions))
-    grown = ActionTable(ints(choices.choice_start + moved), ints(chosen), stay)
-    return grown, (*actions, distinct([*actions, "stay"])[-1])
+    table = ActionTable(ints(choices.choice_start + num_added), ints(chosen), stay)
+    return table, (*actions, distinct([*actions, "stay"])[-1])
 
 
 def deadlock_warning(states: Sequence[str]) -> str:
@@ -139,7 +161,8 @@ def deadlock_warning(states: Sequence[str]) -> str:
 def _read_emission(reading: Reading, states: int, count: int) -> SparseRows:
     """Return what is seen in every state, [state, observation].
 
-    One observation, or a distribution where one is declared.
+    states, count: the declared numbers of states and observations.
+    A state has one observation, or a distribution where the index declares the type of their probabilities.
     """
     archive, folder = reading.archive, "observations/states"
     declared = reading.system.get("observation-probability-type")
@@ -230,7 +253,10 @@ def _read_start(reading: Reading) -> FloatArray:
 
 
 def _read_actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, ...], IntArray]:
-    """Return the action names, and the action of every choice; no state has two choices of one action."""
+    """Return the action names, and [choice] -> action; no state has two choices of one action.
+
+    choice_start: the first choice of every state. Without names of actions in the file they are "a0", "a1", ...
+    """
     position = np.arange(choice_start[-1]) - np.repeat(choice_start[:-1], np.diff(choice_start))
     count, folder = reading.counts["choice-actions"], "actions/choices"
     if not count or f"{folder}/values.bin" not in reading.archive.members:
@@ -250,7 +276,8 @@ def _separate_choices(
 ) -> tuple[tuple[str, ...], IntArray]:
     """Rename the second, third, ... choice of the same action in a state to "name.2", "name.3", ...
 
-    names: of the actions; chosen: [choice] -> action. Returns the new names and actions.
+    names: of the actions; chosen: [choice] -> action; choice_start: the first choice of every state.
+    Returns the new names and actions.
     """
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
     key = state_of * len(names) + chosen
@@ -276,7 +303,7 @@ def _annotations(reading: Reading, group: str) -> Iterator[tuple[str, str, Mappi
 
 
 def _read_labels(reading: Reading) -> dict[str, IntArray]:
-    """Return label -> states."""
+    """Return label -> states, ascending; labels of anything else than states are left out with a warning."""
     labels: dict[str, IntArray] = {}
     total = 0
     for folder, name, declared in _annotations(reading, "aps"):
@@ -296,7 +323,8 @@ def _read_labels(reading: Reading) -> dict[str, IntArray]:
 def _read_rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) -> dict[str, FloatArray]:
     """Return reward -> [choice]: what the state gives, what the choice gives, and what its branches give on average.
 
-    States without a choice have one here: to stay.
+    choice_start: the first choice of every state; rows: the branches of the choices.
+    States without a choice have one here: to stay. Raises InputError for amounts beyond MAX_REWARD.
     """
     rewards: dict[str, FloatArray] = {}
     num_choices = int(choice_start[-1])

@@ -1,4 +1,8 @@
-"""Writing UMB files: MDPs with their observers, and the Markov chains that policies induce."""
+"""Write UMB files: MDPs with their observers, and the Markov chains that policies induce.
+
+A model and what goes with it come in, the bytes of a tar archive go out, by default compressed with gzip. What the
+format lacks (names of states, a start that is not uniform) stands in members `opaq/...`, which other tools pass over.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,9 @@ from opaq.version import __version__
 
 
 def induced_chain(mdp: MDP, policy: Any) -> MDP:
-    """Return the Markov chain of a policy, as an MDP of one choice per state.
+    """Return the Markov chain of a policy, as an MDP of one choice per state, the action "step".
 
-    policy: [choice] -> its probability in its state.
+    mdp: the model; policy: [choice] -> its probability in its state. Named rewards are dropped.
     """
     policy = np.asarray(policy, dtype=np.float64)
     rows = mdp.transitions
@@ -55,6 +59,7 @@ def _expected_rewards(mdp: MDP, policy: Any, values: Any) -> FloatArray:
 def unfold_observer(mdp: MDP, observer: Observer) -> tuple[MDP, Observer]:
     """Return the same model for tools that know neither noisy sensors nor a start distribution.
 
+    mdp, observer: the model and who watches its states.
     A state becomes one state for each observation it may show, and a first step from the new state "start", which
     is seen as "start" and rewards nothing, draws where to begin: all times move by one.
     Raises InputError for an observer that sees actions.
@@ -66,12 +71,12 @@ def unfold_observer(mdp: MDP, observer: Observer) -> tuple[MDP, Observer]:
     states = distinct([f"{mdp.states[state]}~{observer.observations[sign]}" for state, sign in pairs_of])
     counts = np.diff(mdp.choice_start)[base]
     _, choices = expand_rows(mdp.choice_start, base)
-    rows = _with_observations(mdp.transitions, pairs, choices)
-    first = _with_observations(SparseRows.from_dense(mdp.start[None, :]), pairs, np.zeros(1, dtype=np.int64))
+    rows = _expand_observations(mdp.transitions, pairs, choices)
+    first = _expand_observations(SparseRows.from_dense(mdp.start[None, :]), pairs, np.zeros(1, dtype=np.int64))
     start_name = distinct([*states, "start"])[-1]
     start_observation = distinct([*observer.observations, "start"])[-1]
     size = base.size
-    grown = MDP(
+    unfolded = MDP(
         states=(*states, start_name),
         actions=distinct([*mdp.actions, "start"]),
         start=floats(np.eye(1, size + 1, size)[0]),
@@ -83,7 +88,7 @@ def unfold_observer(mdp: MDP, observer: Observer) -> tuple[MDP, Observer]:
     )
     signs = ints([*seen, len(observer.observations)])
     emission = SparseRows(ints(np.arange(size + 2)), signs, floats(np.ones(size + 1)), len(observer.observations) + 1)
-    return grown, Observer(observations=(*observer.observations, start_observation), emission=emission)
+    return unfolded, Observer(observations=(*observer.observations, start_observation), emission=emission)
 
 
 def _refuse_action_observers(observer: Observer, source: str = "") -> None:
@@ -93,7 +98,7 @@ def _refuse_action_observers(observer: Observer, source: str = "") -> None:
         raise InputError([Fault("observer", finding, "write the model without its observer")], source)
 
 
-def _with_observations(rows: SparseRows, pairs: SparseRows, chosen: IntArray) -> SparseRows:
+def _expand_observations(rows: SparseRows, pairs: SparseRows, chosen: IntArray) -> SparseRows:
     """Return the chosen rows over states, expanded over the observations each state may show.
 
     pairs: [state, observation]; its entries are the new states. chosen: the rows to take.
@@ -106,7 +111,7 @@ def _with_observations(rows: SparseRows, pairs: SparseRows, chosen: IntArray) ->
 
 
 def _stack_rows(upper: SparseRows, lower: SparseRows, num_columns: int) -> SparseRows:
-    """Return two tables, one below the other."""
+    """Return two tables, one below the other, with `num_columns` columns."""
     return SparseRows(
         ints(np.concatenate((upper.starts, upper.starts[-1] + lower.starts[1:]))),
         ints(np.concatenate((upper.columns, lower.columns))),
@@ -122,7 +127,10 @@ _NUMBERED = {"aps": "label", "rewards": "reward"}  # group -> what names that ma
 
 
 def write_problem(problem: Problem, export: Export) -> bytes:
-    """Return the UMB file of the model and the observer of a problem."""
+    """Return the UMB file of the model and the observer of a problem.
+
+    export: gets a note on what is left out.
+    """
     export.notes.append("UMB holds the model and the observer; secret, horizon, task and policy class are left out")
     rewards = {"reward": problem.mdp.rewards, **problem.mdp.named_rewards}
     observer = require_tables(problem.observer, needed_by="UMB")
@@ -155,15 +163,18 @@ def write_umb(
     overwrite: bool = False,
     compressed: bool = True,
 ) -> None:
-    """Write a model as a UMB file in one step; the arguments are those of `_umb_bytes`.
+    """Write a model as a UMB file in one step.
 
+    path: the file; mdp: the model.
+    observer, variables, rewards, policy: what is written beside it, as in `_umb_bytes`.
     overwrite: whether an existing file is replaced.
     compressed: whether the archive is compressed with gzip.
+    Raises InputError for an observer that sees something of the actions, and where the file cannot be written.
     """
     if observer is not None:
         _refuse_action_observers(observer, os.fspath(path))
-    given = {"observer": observer, "variables": variables, "rewards": rewards, "policy": policy}
-    write_bytes(path, _umb_bytes(mdp, **given, compressed=compressed), overwrite=overwrite)
+    parts = {"observer": observer, "variables": variables, "rewards": rewards, "policy": policy}
+    write_bytes(path, _umb_bytes(mdp, **parts, compressed=compressed), overwrite=overwrite)
 
 
 def _umb_bytes(
@@ -196,8 +207,9 @@ def _umb_bytes(
 def _members(
     mdp: MDP, observer: Observer | None, variables: Mapping[str, Any], rewards: Mapping[str, Any], *, players: int
 ) -> dict[str, bytes]:
-    """Return the members of the archive; the index is the first.
+    """Return the members of the archive by name; the index is the first.
 
+    observer: None writes none; variables: [state] each; rewards: [choice] each.
     players: 1 for a decision process, 0 for a Markov chain.
     """
     members: dict[str, bytes] = {
@@ -211,16 +223,16 @@ def _members(
         **_text("actions/choices", mdp.actions),
         **_extra_members(mdp, variables),
     }
-    marked = {label: _pack_bits(mdp.mask(states)) for label, states in mdp.labels.items()}
-    labels, label_members = _annotation("aps", "states", _BOOL, marked)
+    label_bits = {label: _pack_bits(mdp.mask(states)) for label, states in mdp.labels.items()}
+    labels, label_members = _annotation("aps", "states", _BOOL, label_bits)
     amounts = {name: _doubles(values) for name, values in rewards.items()}
-    earned, reward_members = _annotation("rewards", "choices", _DOUBLE, amounts)
+    reward_index, reward_members = _annotation("rewards", "choices", _DOUBLE, amounts)
     index: dict[str, Any] = {
         "format-version": 1,
         "format-revision": 0,
         "file-data": {"tool": "opaq", "tool-version": __version__},
         "transition-system": _system(mdp, players),
-        "annotations": {"aps": labels, "rewards": earned},
+        "annotations": {"aps": labels, "rewards": reward_index},
     }
     members |= label_members | reward_members
     if variables:
@@ -278,6 +290,7 @@ def _annotation(group: str, entity: str, type: dict[str, Any], values: Mapping[s
     """Return the description and the members of one group of annotations.
 
     group: "aps" or "rewards"; entity: what they apply to; type: of their values; values: name -> content.
+    A name that makes no folder is numbered, and kept as the `alias` of its description.
     """
     described, members = {}, {}
     for key, (name, content) in zip(_keys(list(values), _NUMBERED[group]), values.items(), strict=True):
