@@ -1,4 +1,7 @@
-"""The page of any result: what notebooks and commands show of it."""
+"""Make the page of any result: the text that notebooks and commands show of it.
+
+Comes in: a result. Goes out: a `Page`. A new kind of result registers its page here.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,11 @@ from opaq.study.sweep.study import Study
 
 @singledispatch
 def page_of(result: Result, *, width: int = WIDTH) -> Page:
-    """Return what there is to say about a result: a sentence, facts, tables.
+    """Return the page of a result: a sentence, facts, tables.
 
-    width: columns, for the parts that are lines of text.
+    result: any result of opaq. width: columns, for the parts that are lines of text.
+
+    Raises NotImplementedError for a class that has registered no page.
     """
     raise NotImplementedError(f"there is no page for {type(result).__name__}")
 

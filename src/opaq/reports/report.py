@@ -1,4 +1,7 @@
-"""A page about a policy or about all points of a study: the call `opaq.report`."""
+"""Make a page about a policy or about all points of a study: the call `opaq.report`.
+
+Comes in: a problem with its policy, or a study. Goes out: a `Report`, written to a file where one is named.
+"""
 
 from __future__ import annotations
 
@@ -119,6 +122,7 @@ def report(
 
 
 def _refuse(arguments: Mapping[str, object], finding: str, advice: str) -> None:
+    """Raise InputError that lists every argument that is not None; finding, advice: the words of each fault."""
     faults = [Fault(name, finding, advice) for name, value in arguments.items() if value is not None]
     if faults:
         raise InputError(faults)

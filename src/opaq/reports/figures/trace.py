@@ -1,4 +1,7 @@
-"""The course of a solve as a figure: what the solver gained, what it earned, what that cost."""
+"""Draw the course of a solve: what the solver gained, what it earned, what that cost.
+
+Comes in: a `Solution`. Goes out: a matplotlib figure.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def plot_trace(
 
 
 def _trace_charts(solution: Solution) -> list[Chart]:
-    """Return the value, the requirements and the multipliers of the start that won, against the iteration."""
+    """Return charts of the start that won, against the iteration: its value, its requirements and its multipliers.
+
+    One requirement is shown as its value beside the threshold, several as their slacks; without any, the value is all.
+    """
     steps, estimated = solution.trace, "estimated " if solution.gradients == "sampled" else ""
     iterations = [float(step.iteration) for step in steps]
 
