@@ -28,6 +28,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
+        """Begin as a process does: nothing is computed, and no signal has come."""
         self._stop: Stop | None = None
         self._answering = False
         self._count = 0
@@ -36,7 +37,7 @@ class Interrupts:
 
     @property
     def exit_code(self) -> int:
-        """128 and the number of the last signal, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
+        """128 plus the number of the last signal, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
         return 128 + self._number
 
     def act(self, number: int) -> None:
@@ -58,7 +59,7 @@ class Interrupts:
 
     @contextmanager
     def computing(self) -> Iterator[Stop]:
-        """Give work the `Stop` by which a signal asks it to end.
+        """Yield the `Stop` by which a signal asks the work of the block to end.
 
         After the block a signal waits for the answer to be written, or for more work: work that begins after a signal
         has come is asked to end at once. A command may have several parts, a block each.
@@ -77,6 +78,7 @@ class Interrupts:
         self._answering = True
 
     def _end(self, text: str) -> None:
+        """Print a last line and end the process at once, with the code of the signal."""
         print_line(text)
         exit_now(self.exit_code)
 
@@ -85,7 +87,10 @@ interrupts = Interrupts()  # signals belong to the process, and so does this
 
 
 def print_line(text: str) -> None:
-    """Print a line on stderr at once, whatever the main thread does; a live progress line is wiped first."""
+    """Print a line on stderr at once, whatever the main thread does; a live progress line is wiped first.
+
+    text: without the program's name, which is put before it. Where stderr is closed nothing happens.
+    """
     wipe = "\r\x1b[2K" if os.isatty(2) else ""
     with suppress(OSError):
         os.write(2, f"{wipe}opaq: {text}\n".encode())

@@ -1,4 +1,8 @@
-"""`opaq report`."""
+"""`opaq report`: a problem with a policy and answers, or a study -> an HTML file, whose path is the answer.
+
+Options that belong to the other of the two are refused. Parts that did not get done in time are named on stderr; the
+page is written without them.
+"""
 
 from __future__ import annotations
 
@@ -142,13 +146,19 @@ def command(
 
 
 def default_name(name: str) -> str:
-    """Return the file of a report that is not named: the problem's name, as far as file names go."""
+    """Return the file of a report that is not named: NAME-report.html.
+
+    name: of the problem or the study; characters that file names lack become "-".
+    """
     plain = re.sub(r"[^\w.()-]+", "-", name).strip("-.")[:100]
     return f"{plain or 'problem'}-report.html"
 
 
 def _is_study(name: str) -> bool:
-    """Return whether a name is that of a folder, or of a file that holds a front."""
+    """Return whether a name is that of a folder, or of a file that holds a front; scenarios come first.
+
+    Only the head of a file is read, unless that names a front.
+    """
     from opaq.load import scenario_names
 
     if name in scenario_names() or not (os.path.isdir(name) or os.path.isfile(name)):
@@ -168,14 +178,17 @@ def _is_study(name: str) -> bool:
 
 
 def _refuse(options: Mapping[str, object], *, chosen: str, advice: str) -> None:
-    """Raise InputError for every option that was given."""
+    """Raise InputError for every option that was given.
+
+    options: flag -> value, empty or False where not given. chosen, advice: words for why it has no effect.
+    """
     faults = [Fault(flag, f"has no effect for {chosen}", advice) for flag, value in options.items() if value]
     if faults:
         raise InputError(faults)
 
 
 def _refuse_unknown(name: str) -> None:
-    """Raise InputError for what is neither there nor the name of a scenario."""
+    """Raise InputError for a name that is neither there nor that of a scenario, with the nearest scenario."""
     from difflib import get_close_matches
 
     from opaq.load import scenario_names
@@ -190,7 +203,10 @@ def _refuse_unknown(name: str) -> None:
 
 
 def _parse_points(text: str | None) -> Any:
-    """Return what `--points` says: all, none, or how many."""
+    """Return the value of `--points`: "all", "none", a number, or None where it is not given.
+
+    Raises InputError for other texts.
+    """
     if text is None or text in ("all", "none"):
         return text
     if text.isdecimal() and len(text) < 10:
@@ -200,6 +216,8 @@ def _parse_points(text: str | None) -> Any:
 
 def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tuple[GivenAnswers, dict[str, Path]]:
     """Return the answers that `--answers` names, and kind of answer -> its file; "policy" of a run folder that has one.
+
+    paths: files or folders of runs. certify, compare: True where these answers are computed.
 
     Raises InputError that names every file that holds no answer, or one of a kind that is named or computed as well.
     """
@@ -244,7 +262,7 @@ def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tup
 
 @contextmanager
 def _naming_files(files: Mapping[str, Path]) -> Iterator[None]:
-    """Name the file of an answer that does not fit, where the library names its kind."""
+    """Name the file of an answer in faults of the block, where the library names its kind; files: kind -> its file."""
     try:
         yield
     except InputError as error:

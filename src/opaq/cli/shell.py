@@ -1,4 +1,7 @@
-"""Print answers on stdout and all else on stderr, and turn every way a command can end into an exit code."""
+"""Print answers on stdout and all else on stderr, and turn every way a command can end into an exit code.
+
+Comes in: text, faults, whatever a command raises. Goes out: lines on the two streams, and one of the codes below.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,10 @@ class OutputError(OpaqError):
 
 
 def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> int:
-    """Run a command line and turn every way it can end into an exit code, and words where words help.
+    """Run a command line and return its exit code, whatever way it ends, with words where words help.
 
-    command: called with the arguments; `--debug`, which may stand anywhere before `--`, is not among them.
+    command: called with the arguments. arguments: those after the program's name; `--debug`, which may stand anywhere
+    before `--`, is not handed on: it shows where an error came from.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     kept = [argument for argument in arguments[:end] if argument != "--debug"]
@@ -56,7 +60,10 @@ def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[
 
 
 def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], *, debug: bool) -> int:
-    """Call the command and return its exit code, whatever it raises; debug: show where an error came from."""
+    """Call the command and return its exit code, whatever it raises.
+
+    arguments: handed to the command. debug: True prints the traceback of an error before its explanation.
+    """
     try:
         command(arguments)
     except SystemExit as end:
@@ -92,12 +99,15 @@ def expect_answer() -> None:
 
 
 def page_width() -> int:
-    """Return the columns of the terminal that stdout is, or of a page where it is none."""
+    """Return the columns of the terminal that stdout is, at least 40; 100 where it is none."""
     return max(shutil.get_terminal_size((_WIDTH, 24)).columns, _NARROWEST)
 
 
 def print_note(text: str) -> None:
-    """Say something beside the answer, on stderr; where that is closed or full, nothing is said."""
+    """Print a line beside the answer, on stderr, after the program's name.
+
+    Characters that steer a terminal are escaped; where stderr is closed or full, nothing happens.
+    """
     if sys.stderr is None or sys.stderr.closed:
         return
     try:
@@ -107,13 +117,13 @@ def print_note(text: str) -> None:
 
 
 def warn(faults: Iterable[Fault], source: str) -> None:
-    """Show warnings, one line each; source: the file that they are about."""
+    """Print warnings on stderr, one line each; source: the file that they are about."""
     for fault in faults:
         print_note(f"{source}: warning: {fault}")
 
 
 def print_faults(error: InputError) -> None:
-    """Show the faults of an input, one line each, and the example if there is one.
+    """Print the faults of an input on stderr, one line each, and the example if there is one.
 
     Advice that names an argument of the library is given in the words of the command line. At most MOST_FAULTS lines.
     """
@@ -129,7 +139,7 @@ def print_faults(error: InputError) -> None:
 
 @contextlib.contextmanager
 def faults_in(source: str) -> Iterator[None]:
-    """Name the file in faults that do not yet say which file they are in."""
+    """Name the file `source` in faults of the block that do not yet say which file they are in."""
     try:
         yield
     except InputError as error:
@@ -137,7 +147,7 @@ def faults_in(source: str) -> Iterator[None]:
 
 
 def _explain(error: Exception) -> int:
-    """Say what went wrong, and return the exit code for it."""
+    """Print what went wrong on stderr, and return the exit code for it; error: anything that a command raised."""
     if isinstance(error, InputError):
         print_faults(error)
         return BAD_INPUT

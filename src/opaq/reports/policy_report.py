@@ -42,6 +42,7 @@ class Report(ContentEq):
     left_out: tuple[str, ...] = ()  # what was asked for and is not there, with the reason
 
     def __repr__(self) -> str:
+        """Return the title, the number of runs or points and the size of the page in one line."""
         size = len(self.html.encode()) / 1e6
         parts = "points" if self.data["kind"] == "study" else "runs"
         return f"<Report of '{self.data['title'][:40]}': {len(self.data[parts])} {parts}, {size:.2f} MB>"

@@ -374,6 +374,7 @@ def _choose_points(page: StudyPage, usable: Sequence[int], wanted: float) -> lis
     sign = 1.0 if page.minimise else -1.0
 
     def rank(index: int) -> tuple[bool, float, int]:
+        """Return a key by which points that meet their task come first, those that hide most before the others."""
         point = page.points[index]
         value = 0.0 if point.hidden is None else sign * point.hidden_value(minimise=page.minimise)
         return point.outcome != "feasible", value, index

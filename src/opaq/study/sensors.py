@@ -498,7 +498,7 @@ class _Ranking:
         )
 
     def _rank(self, trials: Sequence[SensorTrial]) -> tuple[RankedSensor, ...]:
-        """The sensors in the order of the trials, then those without one."""
+        """Return the sensors in the order of the trials, then those without one."""
         costs = {trial.sensor: trial.gain for trial in trials if trial.change == _REMOVED}
         states = self.problem.mdp.states
         listed = self.sensors.stated.sensors if isinstance(self.sensors, _StatedSensors) else ()

@@ -45,6 +45,7 @@ def _trace_charts(solution: Solution) -> list[Chart]:
     iterations = [float(step.iteration) for step in steps]
 
     def draw(name: str, values: Iterable[float], **look: Any) -> Line:
+        """Return a line of values, one per step, against the iteration; look: further fields of the line."""
         return Line(name, list(zip(iterations, values, strict=True)), **look)
 
     name = solution.measurement.of.name
@@ -58,6 +59,7 @@ def _trace_charts(solution: Solution) -> list[Chart]:
     names = [met.name for met in required] if named else [f"requirement {number}" for number in range(1, count + 1)]
 
     def lines(rows: Sequence[Sequence[float]]) -> list[Line]:
+        """Return one line per requirement; rows: [step][requirement]."""
         columns = zip(*rows, strict=True)
         return [
             draw(name, values, colour=(1 + index) % 6)

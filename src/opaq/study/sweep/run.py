@@ -119,7 +119,11 @@ class _Run:
         time: float | None,
         on_progress: Callable[[SweepProgress], None] | None,
     ) -> None:
-        """Read where a sweep stands from its journal, which is open for writing. time: seconds per point."""
+        """Read where a sweep stands from its journal.
+
+        folder: of the sweep. journal: open for writing. plan: the one that the journal is of, checked.
+        time: seconds per point, None for no limit. on_progress: called when a point begins or ends; None for nobody.
+        """
         self._folder, self._journal, self._plan, self._points = folder, journal, plan, journal.points()
         self._time, self._on_progress = time, on_progress
         answers = journal.answers()
