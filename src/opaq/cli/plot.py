@@ -115,8 +115,8 @@ def command(
     if answer is not None:
         figure = _draw_answer(what, answer, source, shape)
     else:
-        given = drop_unset(options | {"policy": None})
-        figure = _draw_policy(what, str(source), policy_file, given, shape, quiet=quiet)
+        chosen = drop_unset(options | {"policy": None})
+        figure = _draw_policy(what, str(source), policy_file, chosen, shape, quiet=quiet)
     with ProgressPrinter("drawing", quiet=quiet):
         save_figure(figure, output, dpi=dpi, overwrite=overwrite)
     print_answer(str(output))

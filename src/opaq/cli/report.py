@@ -95,7 +95,7 @@ def command(
         with prepare(quiet=quiet, kernels=wanted not in ("none", 0)):
             from opaq.reports.report import report
         with compute("reporting", str(output), quiet=quiet) as work:
-            made = report(
+            page = report(
                 source,
                 output=output,
                 points=wanted,
@@ -105,8 +105,8 @@ def command(
                 on_progress=work.progress.show,
                 **options,
             )
-        if made.data["reports"]["text"] and not quiet:
-            print_note(made.data["reports"]["text"])
+        if page.data["reports"]["text"] and not quiet:
+            print_note(page.data["reports"]["text"])
     else:
         _refuse_unknown(source)
         _refuse(of_study, chosen="a problem", advice="it belongs to sweeps and fronts")
@@ -119,8 +119,8 @@ def command(
         with prepare(quiet=quiet, derivatives=compare):
             from opaq.load import problem_text
             from opaq.reports.policy_report import make_report
-        with _naming_files(files), compute("reporting", source, quiet=quiet) as work:
-            made = make_report(
+        with _name_files(files), compute("reporting", source, quiet=quiet) as work:
+            page = make_report(
                 problem,
                 policy,
                 text=problem_text(source),
@@ -133,12 +133,12 @@ def command(
                 on_progress=work.progress.show,
                 **options,
             )
-        for line in made.left_out:
+        for line in page.left_out:
             print_note(line)
-        made.save(output, overwrite=overwrite)
+        page.save(output, overwrite=overwrite)
     if as_json:
-        kept = _OF_STUDY if made.data["kind"] == "study" else _OF_POLICY
-        print_json({"report": str(output), **{key: made.data[key] for key in kept}})
+        kept = _OF_STUDY if page.data["kind"] == "study" else _OF_POLICY
+        print_json({"report": str(output), **{key: page.data[key] for key in kept}})
     else:
         print_answer(str(output))
     if work.stop.interrupted:
@@ -228,7 +228,7 @@ def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tup
     from opaq.solvers.solve import Solution
 
     kinds = {Solution: "solution", CertifiedSolution: "solution", Certificate: "certificate", Comparison: "comparison"}
-    given: dict[str, Any] = {}
+    by_kind: dict[str, Any] = {}
     files: dict[str, Path] = {}
     faults = Faults()
     for path in paths:
@@ -244,14 +244,14 @@ def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tup
         if kind is None:
             finding = "holds no answer of solve, certify or compare"
             faults.error(str(path), finding, "give what they print with --json, or the folder of solve --run-folder")
-        elif kind in given:
+        elif kind in by_kind:
             faults.error(str(path), f"holds a second {kind}", "name one of each kind")
         else:
-            given[kind], files[kind] = answer, path
+            by_kind[kind], files[kind] = answer, path
     faults.raise_if_any()
     if "solution" in files:
         files.setdefault("certificate", files["solution"])  # a solve may have printed one with its answer
-    answers = GivenAnswers.of(**given)
+    answers = GivenAnswers.of(**by_kind)
     for kind, (flag, computed) in {"certificate": ("--certify", certify), "comparison": ("--compare", compare)}.items():
         if computed and getattr(answers, kind) is not None:
             faults.error(flag, f"a {kind} is given by --answers already", "leave one of them out")
@@ -261,7 +261,7 @@ def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tup
 
 
 @contextmanager
-def _naming_files(files: Mapping[str, Path]) -> Iterator[None]:
+def _name_files(files: Mapping[str, Path]) -> Iterator[None]:
     """Name the file of an answer in faults of the block, where the library names its kind; files: kind -> its file."""
     try:
         yield

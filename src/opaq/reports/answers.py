@@ -117,12 +117,12 @@ class GivenAnswers:
             solved = _read(CertifiedSolution, solution, "solution", faults)
         else:
             solved = _read(Solution, solution, "solution", faults)
-        given = _read(Certificate, certificate, "certificate", faults)
+        own = _read(Certificate, certificate, "certificate", faults)
         compared = _read(Comparison, comparison, "comparison", faults)
         faults.raise_if_any()
         if isinstance(solved, CertifiedSolution):
-            return cls(solved.solution, given or solved.certificate, compared)
-        return cls(solved, given, compared)
+            return cls(solved.solution, own or solved.certificate, compared)
+        return cls(solved, own, compared)
 
     def check(self, measurement: Measurement) -> None:
         """Raise InputError where an answer is about another problem, or the solution about another policy.

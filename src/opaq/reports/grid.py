@@ -153,15 +153,15 @@ class PolicyView:
     def average(self) -> Shares:
         """Return P(action | state) over the whole run, every state weighted by when it is visited."""
         visits = np.zeros(self.product.process.num_states)
-        for occupied in self._occupied():
+        for occupied in self._occupancy_by_time():
             visits += occupied
         return self._shares(visits)
 
     def by_time(self) -> Iterator[Shares]:
         """Yield P(action | state) for time 0 .. horizon, one after the other."""
-        return (self._shares(occupied) for occupied in self._occupied())
+        return (self._shares(occupied) for occupied in self._occupancy_by_time())
 
-    def _occupied(self) -> Iterator[FloatArray]:
+    def _occupancy_by_time(self) -> Iterator[FloatArray]:
         """Yield P(x_t = x) over product states for t = 0 .. horizon."""
         process = self.product.process
         onward = transition_matrix(process, process.flow(self.pi)).T.tocsr()

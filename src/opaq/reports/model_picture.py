@@ -212,7 +212,7 @@ def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, lis
     mdp = product.problem.mdp
     chances: dict[tuple[int, int], float] = {}
     actions: dict[tuple[int, int], list[int]] = {}
-    given: dict[tuple[int, int], list[float]] = {}
+    conditional: dict[tuple[int, int], list[float]] = {}
     owner, choice = mdp.choice_state(), mdp.transitions.row_of_entry()
     entries = zip(choice.tolist(), mdp.transitions.columns.tolist(), mdp.transitions.values.tolist(), strict=True)
     for number, target, chance in entries:
@@ -221,5 +221,5 @@ def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, lis
             edge = state, target
             chances[edge] = chances.get(edge, 0.0) + average.get(state, {}).get(action, 0.0) * chance
             actions.setdefault(edge, []).append(action)
-            given.setdefault(edge, []).append(chance)
-    return [(*edge, min(1.0, chances[edge]), actions[edge], given[edge]) for edge in sorted(chances)]
+            conditional.setdefault(edge, []).append(chance)
+    return [(*edge, min(1.0, chances[edge]), actions[edge], conditional[edge]) for edge in sorted(chances)]

@@ -101,7 +101,7 @@ def report(
     if output is not None:
         check_writable(output, overwrite=overwrite)
     loaded = as_problem(problem)
-    made = make_report(
+    page = make_report(
         loaded,
         None if policy is None else as_policy(policy, loaded),
         text=problem_text(problem) if isinstance(problem, str | os.PathLike) else None,
@@ -117,8 +117,8 @@ def report(
         on_progress=on_progress,
     )
     if output is not None:
-        made.save(output, overwrite=overwrite)
-    return made
+        page.save(output, overwrite=overwrite)
+    return page
 
 
 def _refuse(arguments: Mapping[str, object], finding: str, advice: str) -> None:

@@ -280,14 +280,14 @@ def with_answers(
     how = [row for row in data["how"] if row["number"] != _BOUND]
     if certificate is not None:
         how.append({"number": _BOUND, "text": f"{text}; holds for {certificate.scope}"})
-    given = {
+    parts = {
         "answer": answer_sentence(measurement, certificate),
         "solution": answers.solution_data(most_steps=limits.trace_points),
         "certificate": answers.certificate_data(measurement, text),
         "comparison": answers.comparison_data(),
         "how": how,
     }
-    return {**data, **given}
+    return {**data, **parts}
 
 
 def _measurement(measurement: Measurement, limits: ReportLimits) -> dict[str, Any]:

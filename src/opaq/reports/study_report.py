@@ -93,14 +93,14 @@ class SweepSource:
         Raises InputError where a file of the sweep is missing, or the problem is no longer the one that was solved.
         """
         point = self.study.points[index]
-        spec, folder, solve, fingerprints = self._stated()
+        spec, folder, solve, fingerprints = self._read_record()
         spec = spec_with(spec, point.parameters)
         problem = build_problem(spec, sources=FolderSources(folder))
         refuse_changed(problem, SolveOptions.from_dict(options_with(solve, point.parameters)), fingerprints[point.name])
         policy = policy_from_dict(self.study.policy(point), problem)
         return PointInputs(problem, policy, yaml_text(spec), self.study.answer(point))
 
-    def _stated(self) -> tuple[Mapping[str, Any], Path, Mapping[str, Any], dict[str, str]]:
+    def _read_record(self) -> tuple[Mapping[str, Any], Path, Mapping[str, Any], dict[str, str]]:
         """Return the inputs that the sweep was begun with.
 
         They are the content of the problem file, the folder its paths are relative to, the options of every solve, and
@@ -263,9 +263,9 @@ def study_report(
     with interruptible(stop, keep_answer=False) as stopper:
         maker = _Reports(source, page, folder, runs, seed, stopper, on_progress or (lambda words: None))
         files = maker.make(chosen, _USUAL_SECONDS if time_limit is None else time_limit)
-        made = _make_page(page, files, _words(page, source.with_policy(), chosen, files, maker.reasons))
-        made.save(file, overwrite=overwrite)
-    return made
+        report = _make_page(page, files, _words(page, source.with_policy(), chosen, files, maker.reasons))
+        report.save(file, overwrite=overwrite)
+    return report
 
 
 def _points_folder(page: Path) -> Path:
@@ -309,11 +309,11 @@ class _Reports:
                 break
             self._tell(f"point {number + 1} of {len(chosen)}")
             name = _file_name(self._points[index].name, index)
-            if self._made(index, self._folder / name, left):
+            if self._write_report(index, self._folder / name, left):
                 files[index] = f"{self._folder.name}/{name}"
         return files
 
-    def _made(self, index: int, file: Path, left: float) -> bool:
+    def _write_report(self, index: int, file: Path, left: float) -> bool:
         """Write the report of a point to a file, and return whether that was possible.
 
         left: seconds. A fault of one point becomes its reason, and does not stop the others.
@@ -321,7 +321,7 @@ class _Reports:
         try:
             with self._stop.part() as stop:
                 inputs = self._source.inputs(index)
-                made = make_report(
+                report = make_report(
                     inputs.problem,
                     inputs.policy,
                     text=inputs.text,
@@ -337,7 +337,7 @@ class _Reports:
         except (OpaqError, MemoryError) as error:
             self.reasons[index] = " ".join(str(error).split())[:300] or type(error).__name__
         else:
-            write_text(file, made.html, overwrite=True)
+            write_text(file, report.html, overwrite=True)
             return True
         return False
 

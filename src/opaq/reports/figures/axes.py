@@ -23,8 +23,8 @@ from opaq.reports.figures.style import (
     WIDTHS,
     Column,
     add_title,
+    cut_to_width,
     figure_text,
-    fitting,
     new_figure,
     panels,
     place_legend,
@@ -114,16 +114,16 @@ def _draw_chart(axes: Axes, chart: Chart, *, column: Column, share: float = 1.0)
     lines = [_line(axes, line, index) for index, line in enumerate(chart.lines)]
     levels = [_level(axes, level, index) for index, level in enumerate(chart.levels)]
     room = share * WIDTHS[column] - _BESIDE
-    names = [fitting(name, inches=room) for name in _names(chart)]
-    axes.set_xlabel(fitting(chart.x_label, inches=room + _BESIDE / 3, size=8.0))
-    axes.set_ylabel(fitting(chart.y_label, inches=1.6, size=8.0))
+    names = [cut_to_width(name, inches=room) for name in _names(chart)]
+    axes.set_xlabel(cut_to_width(chart.x_label, inches=room + _BESIDE / 3, size=8.0))
+    axes.set_ylabel(cut_to_width(chart.y_label, inches=1.6, size=8.0))
     axes.grid(axis="y")
     _fit(axes, chart)
     if len(names) > 1:
         place_legend(axes, [*lines, *levels], names, column=column, share=share)
     if chart.title:  # above the legend, which stands where titles are
         title = axes.legend_ if axes.legend_ is not None else axes
-        title.set_title(fitting(chart.title, inches=room, size=8.0), **_title_style(title is axes))
+        title.set_title(cut_to_width(chart.title, inches=room, size=8.0), **_title_style(title is axes))
 
 
 def _names(chart: Chart) -> list[str]:
@@ -195,7 +195,7 @@ def name_ticks(axis: Any, names: Sequence[str], *, longest: float = 0.9) -> None
     """
     every = -(-len(names) // _MOST_TICKS)
     kept = range(0, len(names), every)
-    labels = [fitting(names[index], inches=longest) for index in kept]
+    labels = [cut_to_width(names[index], inches=longest) for index in kept]
     room = 30 / max(1, len(labels))  # characters for each name along x, about
     upright = axis.axis_name == "x" and max((len(label) for label in labels), default=0) > max(1.0, room)
     axis.set_ticks([index + 0.5 for index in kept], labels, rotation=90 if upright else 0)

@@ -27,10 +27,10 @@ from opaq.reports.figures.style import (
     WIDTHS,
     Column,
     add_title,
+    expect,
     figure_text,
     new_figure,
     panels,
-    reading,
 )
 from opaq.reports.grid import GridView
 from opaq.simulation.replay import ReplayStep, replay_runs
@@ -247,7 +247,7 @@ def _line(name: str, points: Sequence[Any], index: int) -> Line:
     points: (time, opacity), or mappings with these keys. index: gives the colour.
     Raises InputError for points that do not read so.
     """
-    with reading("points with a time and an opacity"):
+    with expect("points with a time and an opacity"):
         pairs = [(each["time"], each["opacity"]) if isinstance(each, Mapping) else each for each in points]
         points = [(float(time), float(opacity)) for time, opacity in pairs]
     return Line(name, points, style="both" if len(points) <= _FEW else "line", colour=index % 6)

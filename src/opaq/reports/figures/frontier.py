@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from opaq.errors import Fault, InputError, check_numbers
 from opaq.opacity.amount import Amount
-from opaq.reports.figures.style import COLOURS, Column, add_title, new_figure, place_legend, reading
+from opaq.reports.figures.style import COLOURS, Column, add_title, expect, new_figure, place_legend
 from opaq.reports.numbers import axis_title, drawn_amount
 from opaq.study.front.frontier import Frontier, FrontierPoint
 
@@ -40,7 +40,7 @@ class _FrontMark:
 
         Raises InputError where a value is missing, no number or not finite.
         """
-        with reading("points with a return and an opacity"):
+        with expect("points with a return and an opacity"):
             if isinstance(point, FrontierPoint):
                 across, hidden, *rest = point.expected_return, point.opacity, point.upper_bound, point.slope
             elif isinstance(point, Mapping):
@@ -82,7 +82,7 @@ def plot_frontier(
     if isinstance(front, Frontier):
         marks, across, upwards = _marks(front), front.against, axis_title(front.of)
     else:
-        with reading("points with a return and an opacity"):
+        with expect("points with a return and an opacity"):
             marks, across, upwards = [_FrontMark.of(each) for each in front], "return", "opacity (bits)"
     marks.sort(key=lambda mark: mark.across)
     if not marks:

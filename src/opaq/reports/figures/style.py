@@ -70,7 +70,7 @@ _SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def reading(what: str) -> Iterator[None]:
+def expect(what: str) -> Iterator[None]:
     """Turn what goes wrong while points are read into an InputError; what: the points that are expected, in words."""
     try:
         yield
@@ -135,7 +135,7 @@ def figure_text(name: str, *, most: int = _LONGEST) -> str:
 
     most: characters; of a longer name the middle is left out.
     """
-    text = "".join(char if ord(char) in _glyphs() else _spelt(char) for char in escape_invisible(name))
+    text = "".join(char if ord(char) in _glyphs() else _escape_char(char) for char in escape_invisible(name))
     if len(text) > most:
         head = most // 2
         text = f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
@@ -149,10 +149,10 @@ def add_title(figure: Figure, title: str | None, *, column: str) -> None:
     """
     check_types({"title": (title, str, "a text")}, optional=("title",))
     if title:
-        figure.suptitle(fitting(title, inches=WIDTHS[column] - 0.1, size=8.0), fontsize="medium")
+        figure.suptitle(cut_to_width(title, inches=WIDTHS[column] - 0.1, size=8.0), fontsize="medium")
 
 
-def fitting(name: str, *, inches: float, size: float = SMALL) -> str:
+def cut_to_width(name: str, *, inches: float, size: float = SMALL) -> str:
     """Return a name as text of a figure, cut to a width of so many inches; size: points of its letters."""
     text, most = figure_text(name, most=_ALL), _ALL
     while (width := _width(text, size)) > inches and most > 3:
@@ -200,7 +200,7 @@ def _glyphs() -> frozenset[int]:
     return frozenset(get_font(findfont(FontProperties(family=_FONT))).get_charmap())
 
 
-def _spelt(char: str) -> str:
+def _escape_char(char: str) -> str:
     """Return a character that the font lacks as its Unicode escape."""
     return char.encode("unicode_escape").decode()
 

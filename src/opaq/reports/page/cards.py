@@ -90,7 +90,7 @@ def _opacity(measurement: Measurement, bound: float | None) -> Card:
     value, how = page_amount(amount, page_number), method_words(amount)
     if most <= _NOISE:
         return Card("Opacity", value, unit="bits", notes=(_CardNote("there is nothing to hide"),), how=how)
-    share = min(1.0, _filled(amount) / most)
+    share = min(1.0, _gauge_value(amount) / most)
     least = "at least " if amount.method == "interval" else ""
     notes = [_CardNote(f"{least}{page_percent(share)} of at most {page_number(most)} bits")]
     notes += [] if bound is None else [_CardNote("the certified bound", mark=True)]
@@ -106,7 +106,7 @@ def _guess_error(measurement: Measurement) -> Card:
         _CardNote("the best guess of the secret is wrong"),
         _CardNote(f"{page_percent(max(0.0, blind))} without observing", mark=True),
     )
-    gauge = _Gauge(_clip(_filled(amount)), _clip(blind))
+    gauge = _Gauge(_clip(_gauge_value(amount)), _clip(blind))
     return Card("Guess error", page_amount(amount, page_percent), notes=notes, how=method_words(amount), gauge=gauge)
 
 
@@ -156,7 +156,7 @@ def _leakage(measurement: Measurement) -> Card:
     return Card("Leakage", page_amount(amount, page_number), unit="bits", notes=notes, how=method_words(amount))
 
 
-def _filled(amount: Amount) -> float:
+def _gauge_value(amount: Amount) -> float:
     """Return the value that a gauge is filled to: of an interval its lower end, which is certain."""
     return amount.lower if amount.method == "interval" else amount.value
 

@@ -41,13 +41,13 @@ def comparison_sentence(comparison: Comparison) -> str:
         return "No class of policies was found to meet the task."
     of, reached = best.measurement.of, best.measurement.uncertainty
     unit, extreme = f" {of.unit}" if of.unit else "", "least" if comparison.minimise else "most"
-    most = f"{of.title} {_reached(reached)}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
+    most = f"{of.title} {_write_amount(reached)}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
     first = comparison.rungs[0]
-    coarser = "" if first is best else f" ({first.name}: {_reached(first.measurement.uncertainty)})"
+    coarser = "" if first is best else f" ({first.name}: {_write_amount(first.measurement.uncertainty)})"
     return f"Policies by {best.name} reach {most}{coarser}{_bound_words(comparison, reached, unit)}."
 
 
-def _reached(amount: Amount) -> str:
+def _write_amount(amount: Amount) -> str:
     """Return the amount that a class reaches, in four digits, with its interval or standard error."""
     if amount.method == "interval":
         return f"between {amount.lower:.4g} and {amount.upper:.4g}"

@@ -23,7 +23,7 @@ class ShortNames:
     long get a mark that the legend explains.
     """
 
-    shown: Mapping[str, str]
+    short: Mapping[str, str]
     shared: str = ""  # the parts left out of every name
     legend: Mapping[str, str] | None = None  # mark -> what it stands for
 
@@ -45,7 +45,7 @@ class ShortNames:
 
     def __getitem__(self, name: str) -> str:
         """Return the short form of a name. Raises KeyError for a name that the page does not have."""
-        return self.shown[name]
+        return self.short[name]
 
     def notes(self, kind: str, *, width: int) -> list[str]:
         """Return the lines of the legend, an empty one and the kind first; no lines where names are whole.

@@ -63,23 +63,23 @@ def secret_words(secret: Secret, mdp: MDP) -> str:
 
 @secret_words.register
 def _(secret: LastState, mdp: MDP) -> str:
-    return _of_state(secret.classes, mdp, "the run ends")
+    return _state_words(secret.classes, mdp, "the run ends")
 
 
 @secret_words.register
 def _(secret: InitialState, mdp: MDP) -> str:
-    return _of_state(secret.classes, mdp, "the run starts")
+    return _state_words(secret.classes, mdp, "the run starts")
 
 
 @secret_words.register
 def _(secret: StateAt, mdp: MDP) -> str:
-    return _of_state(secret.classes, mdp, f"the run is at time {secret.time}")
+    return _state_words(secret.classes, mdp, f"the run is at time {secret.time}")
 
 
 @secret_words.register
 def _(secret: StepsAgo, mdp: MDP) -> str:
     steps = "1 step" if secret.steps == 1 else f"{secret.steps:,} steps"
-    return _of_state(secret.classes, mdp, f"the run is {steps} before its end")
+    return _state_words(secret.classes, mdp, f"the run is {steps} before its end")
 
 
 @secret_words.register
@@ -160,7 +160,7 @@ def _return_clause(problem: Problem) -> list[str]:
     return [f"its return must be at least {threshold:.6g}"]
 
 
-def _of_state(classes: StateClasses, mdp: MDP, verb: str) -> str:
+def _state_words(classes: StateClasses, mdp: MDP, verb: str) -> str:
     """Return the secret that is the class of the state at one time; verb: such as "the run ends"."""
     if classes.names == ("no", "yes"):
         label = secret_label(LastState(classes), mdp)

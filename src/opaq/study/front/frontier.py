@@ -146,8 +146,8 @@ class Frontier(NotebookView, ContentEq, Result):
         return tuple(point for point in self.points if point.shortfall > _CONCAVE)
 
     def __repr__(self) -> str:
-        shown = (*self.points[:1], *self.points[-1:])
-        ends = [f"{point.measurement.uncertainty} at {point.value:.4g}" for point in shown]
+        outer = (*self.points[:1], *self.points[-1:])
+        ends = [f"{point.measurement.uncertainty} at {point.value:.4g}" for point in outer]
         front = f"{len(self.points)} points{', ' if ends else ''}{' to '.join(ends)}"
         return f"<Frontier of '{self.problem:.40}' against {self.against:.40}: {front}>"
 
