@@ -60,7 +60,10 @@ def _check(source: str) -> bool:
 
 
 def _summary(product: Product) -> str:
-    """Return the sizes and names of a compiled problem, a line each, wrapped to the width of the page."""
+    """Return the sizes and names of a compiled problem, a line each, wrapped to the width of the page.
+
+    Lists of names show how many there are and the first of them; thresholds of all requirements come last.
+    """
     from opaq.model.secret import Language
     from opaq.reports.layout import wrap_lines
 

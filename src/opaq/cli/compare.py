@@ -1,7 +1,7 @@
 """`opaq compare`: a problem -> the ladder of policy classes with the bound, as a page or as JSON, and policy files.
 
-Reads the problem, calls `opaq.compare` and, unless that was interrupted, proves a bound on all classes. A policy is
-written as soon as its class is done; one that cannot be written is printed with the answer.
+Reads the problem, calls `opaq.compare` and, unless that is not wanted or the work was interrupted, proves a bound on
+all classes. A policy is written as soon as its class is done; one that cannot be written is printed with the answer.
 """
 
 from __future__ import annotations

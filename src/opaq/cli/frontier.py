@@ -122,7 +122,10 @@ def _draw(front: Frontier, path: Path, *, overwrite: bool) -> None:
 
 
 def _exit_code(front: Frontier) -> int:
-    """Return 130 if interrupted, 1 without any point, 0 if all points are there and have converged, 3 otherwise."""
+    """Return the exit code of a front.
+
+    130 if it was interrupted, 1 without any point, 0 if all points are there and have converged, 3 otherwise.
+    """
     if front.interrupted:
         return INTERRUPTED
     if not front.points:

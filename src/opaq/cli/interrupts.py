@@ -41,7 +41,10 @@ class Interrupts:
         return 128 + self._number
 
     def act(self, number: int) -> None:
-        """Do what a signal asks for; called in the listening thread. number: of the signal."""
+        """Do what a signal asks for now; called in the listening thread, never in the one that computes.
+
+        number: of the signal, which decides the exit code. While an answer is written the signal is kept for later.
+        """
         self._number = number
         if self._answering:
             self._waiting = True
@@ -74,7 +77,7 @@ class Interrupts:
             self.answering()
 
     def answering(self) -> None:
-        """Let signals wait from now on until the answer is written."""
+        """Let signals wait from now on until the answer is written, or until more work begins."""
         self._answering = True
 
     def _end(self, text: str) -> None:
@@ -97,7 +100,11 @@ def print_line(text: str) -> None:
 
 
 def run() -> None:
-    """Run the command line and exit with its code: signals are handled before anything else is imported."""
+    """Run the command line and exit with its code: the entry point of the program.
+
+    Signals are handled before anything else is imported. Where a signal ended the command, the exit code is 128 plus
+    its number, otherwise what `main` returned.
+    """
     listen(interrupts.act, SIGNALS)
     from opaq.cli.main import main
 

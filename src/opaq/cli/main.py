@@ -74,5 +74,8 @@ def options(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit code; `arguments` are those after the program's name."""
+    """Run the command line and return its exit code.
+
+    arguments: those after the program's name. Whatever a command raises is explained on stderr; nothing is raised here.
+    """
     return run_guarded(lambda kept: app(args=kept, prog_name="opaq"), arguments)

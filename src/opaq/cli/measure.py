@@ -20,7 +20,13 @@ from opaq.errors import InputError
 
 
 class Mode(StrEnum):
-    """The ways to measure opacity, as `--mode` names them."""
+    """The ways to measure opacity, as `--mode` names them.
+
+    auto: exact where the whole belief graph fits the budget, else an interval or an estimate.
+    exact: the whole belief graph, or no answer where it does not fit.
+    interval: a part of it, until the certified interval is as narrow as asked for or the budget is used up.
+    sampled: an estimate from runs, with its standard error.
+    """
 
     AUTO = "auto"
     EXACT = "exact"

@@ -78,7 +78,7 @@ GridTime = Annotated[int | None, typer.Option(min=0, help="Draw the arrows of th
 
 
 def time_limit(text: str) -> Any:
-    """Return the option for a time limit; text: what happens when it is over."""
+    """Return the option for a time limit, in seconds, of 0.001 or more; text: its help, what happens in the end."""
     return typer.Option(min=_LEAST, help=text)
 
 

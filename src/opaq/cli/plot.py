@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 class What(StrEnum):
-    """The figures there are, as WHAT names them."""
+    """The figures there are, as WHAT names them.
+
+    policy: the actions in every state. beliefs: those of the observer along one run. Both are computed from a problem.
+    trace, ladder, frontier: the answers of solve, compare and frontier, drawn from a file.
+    """
 
     POLICY = "policy"
     BELIEFS = "beliefs"
@@ -37,14 +41,14 @@ class What(StrEnum):
 
 
 class Over(StrEnum):
-    """The values that beliefs are over, as `--over` names them."""
+    """The values that beliefs are over, as `--over` names them: those of the secret, or the states of the model."""
 
     SECRET = "secret"
     STATES = "states"
 
 
 class Width(StrEnum):
-    """The widths of a figure, as `--column` names them."""
+    """The widths of a figure, as `--column` names them: 3.4 inches or 7."""
 
     SINGLE = "single"
     DOUBLE = "double"

@@ -47,8 +47,9 @@ class ProgressPrinter:
     ) -> None:
         """Take what is shown; nothing is printed before the block of `with` begins.
 
-        label: what is done, such as "reading"; quiet: show nothing; since: when the user began to wait, if that was
-        before now (a reading of the monotonic clock); limit: seconds after which the work ends in any case.
+        label: what is done, such as "reading". quiet: True shows nothing.
+        since: when the user began to wait, if that was before now (a reading of the monotonic clock); None is now.
+        limit: seconds after which the work ends in any case; None for no limit.
         """
         self._label = label
         self._text = ""

@@ -75,7 +75,7 @@ def command(
         from opaq.study.sensors import CHANGES, sensors
 
     def note_trial(trial: SensorTrial) -> None:
-        """Print a line for a trial that is done; with a fixed policy trials are too quick for that."""
+        """Print a line for a trial that is done; nothing where the policy is fixed, or progress is not wanted."""
         if not (quiet or fixed):
             gain = amount_cell(trial.gain, sign="+")
             work.progress.note(f"{trial.sensor} {trial.change}: {gain} ({trial.seconds:.1f} s)")

@@ -86,7 +86,11 @@ def prepare(*, derivatives: bool = False, kernels: bool = True, quiet: bool) -> 
 
 
 class Work(NamedTuple):
-    """Long work under way; stop: ends it. progress: shows how far it is."""
+    """Long work under way.
+
+    stop: handed to the library, which ends when it is requested. progress: shows how far the work is, and prints
+    lines that stay.
+    """
 
     stop: Stop
     progress: ProgressPrinter

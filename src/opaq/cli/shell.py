@@ -39,7 +39,7 @@ _ADVICE = {
 
 
 class OutputError(OpaqError):
-    """The answer could not be written to stdout."""
+    """Raised when the answer could not be written to stdout: it is closed, full or gone."""
 
 
 def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> int:
@@ -93,7 +93,10 @@ def print_answer(text: str) -> None:
 
 
 def expect_answer() -> None:
-    """Raise OutputError if stdout is closed: better before the work than after it."""
+    """Raise OutputError if stdout is closed: better before the work than after it.
+
+    Commands call it before they read anything; one that is meant to have no answer sends it to /dev/null.
+    """
     if sys.stdout is None or sys.stdout.closed:
         raise OutputError("stdout is closed, so that the answer would be lost; send it to /dev/null if that is meant")
 
@@ -147,7 +150,11 @@ def faults_in(source: str) -> Iterator[None]:
 
 
 def _explain(error: Exception) -> int:
-    """Print what went wrong on stderr, and return the exit code for it; error: anything that a command raised."""
+    """Print what went wrong on stderr, and return the exit code for it.
+
+    error: anything that a command raised. 2 for bad input and for problems that are too large, 3 when the time was up,
+    70 for an error of opaq or too little memory, 74 for a file or stdout that the system refused, 130 for a signal.
+    """
     if isinstance(error, InputError):
         print_faults(error)
         return BAD_INPUT
@@ -180,7 +187,10 @@ def _explain(error: Exception) -> int:
 
 
 def _open_streams() -> None:
-    """Keep the numbers of closed streams from files opened later, and spell out names that an encoding lacks."""
+    """Give closed streams a number, so that files opened later do not get it, and set how stdout spells names.
+
+    A name that the encoding of stdout lacks is written with backslashes.
+    """
     for number in range(3):
         try:
             os.fstat(number)
@@ -191,7 +201,10 @@ def _open_streams() -> None:
 
 
 def _flush_stdout() -> None:
-    """Write out what is left, as Python would on its way out, where it could not say what went wrong."""
+    """Write out what stdout still holds, as Python would on its way out, where it could not say what went wrong.
+
+    A reader that has gone is no error. Raises OutputError for any other failure.
+    """
     if sys.stdout is None or sys.stdout.closed:
         return
     try:
@@ -204,7 +217,10 @@ def _flush_stdout() -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Send what a stream still holds nowhere, or Python would complain about it on its way out."""
+    """Send what a stream still holds nowhere, or Python would complain about it on its way out.
+
+    stream: stdout or stderr; later writes to it go nowhere as well.
+    """
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

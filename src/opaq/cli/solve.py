@@ -240,8 +240,9 @@ def _certify(
 ) -> tuple[Solution, Certificate | None, bool]:
     """Return the solution, whose status then says so, its certificate, and whether that work was interrupted.
 
-    source: the problem as the user named it. quiet: True shows no progress. The certificate is None where no bound is
-    known yet; a note then says why.
+    problem, solution: what was solved, and its policy. source: the problem as the user named it.
+    quiet: True shows no progress. The work takes 60 s at most, and Ctrl-C ends it with the best bound so far. The
+    certificate is None where no bound is known by then; a note says why.
     """
     from opaq.certificates.certify import DEFAULT_TIME, certify
     from opaq.cli.progress import bound_progress

@@ -40,44 +40,53 @@ def page_of(result: Result, *, width: int = WIDTH) -> Page:
 
 @page_of.register
 def _(result: Measurement, *, width: int = WIDTH) -> Page:
+    """Return the page of a measurement."""
     return measurement_page(result, width=width)
 
 
 @page_of.register
 def _(result: Solution, *, width: int = WIDTH) -> Page:
+    """Return the page of a solution."""
     return solution_page(result, width=width)
 
 
 @page_of.register
 def _(result: CertifiedSolution, *, width: int = WIDTH) -> Page:
+    """Return the page of a solution with its certificate."""
     return solution_page(result.solution, result.certificate, width=width)
 
 
 @page_of.register
 def _(result: Certificate, *, width: int = WIDTH) -> Page:
+    """Return the page of a certificate."""
     return certificate_page(result, width=width)
 
 
 @page_of.register
 def _(result: Comparison, *, width: int = WIDTH) -> Page:
+    """Return the page of a comparison; it has no lines that need a width."""
     return comparison_page(result)
 
 
 @page_of.register
 def _(result: Frontier, *, width: int = WIDTH) -> Page:
+    """Return the page of a front; it has no lines that need a width."""
     return frontier_page(result)
 
 
 @page_of.register
 def _(result: SensorRanking, *, width: int = WIDTH) -> Page:
+    """Return the page of a ranking of sensors; it has no lines that need a width."""
     return ranking_page(result)
 
 
 @page_of.register
 def _(result: Study, *, width: int = WIDTH) -> Page:
+    """Return the page of a study."""
     return study_page(result, width=width)
 
 
 @page_of.register
 def _(result: Replay, *, width: int = WIDTH) -> Page:
+    """Return the page of one run."""
     return runs_page([result], width=width)

@@ -85,8 +85,7 @@ def make_report(
     on_progress: called with words that say how far the work is.
     certify, compare: True computes a certificate or a comparison; one that is not done in time is left out.
 
-    Raises InputError when arguments do not fit together; StoppedError when the time was up before the policy was
-    measured.
+    Raises InputError when arguments do not fit together; StoppedError when the time was up before anything was known.
     """
     deadline = Deadline(time_limit)
     limits = {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time_limit": (time_limit, 0, math.inf)}

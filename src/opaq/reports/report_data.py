@@ -342,7 +342,7 @@ def _over_time(over: OpacityOverTime, limits: ReportLimits) -> dict[str, Any]:
 def _posteriors(confidences: Confidences, measurement: Measurement) -> dict[str, Any]:
     """Return how sure the observer is in the end, as bins of confidence, and how often its best guess is wrong.
 
-    measurement: gives that share where it is exact and the confidences are sampled.
+    measurement: gives that share, its guess error, where the confidences or that error itself are exact.
     """
     edges = confidences.edges.tolist()
     columns = zip(edges, edges[1:], confidences.right.tolist(), confidences.wrong.tolist(), strict=False)

@@ -63,27 +63,32 @@ def secret_words(secret: Secret, mdp: MDP) -> str:
 
 @secret_words.register
 def _(secret: LastState, mdp: MDP) -> str:
+    """Return where the run ends, or in which class of states."""
     return _state_words(secret.classes, mdp, "the run ends")
 
 
 @secret_words.register
 def _(secret: InitialState, mdp: MDP) -> str:
+    """Return where the run starts, or in which class of states."""
     return _state_words(secret.classes, mdp, "the run starts")
 
 
 @secret_words.register
 def _(secret: StateAt, mdp: MDP) -> str:
+    """Return where the run is at one time, or in which class of states."""
     return _state_words(secret.classes, mdp, f"the run is at time {secret.time}")
 
 
 @secret_words.register
 def _(secret: StepsAgo, mdp: MDP) -> str:
+    """Return where the run is some steps before its end, or in which class of states."""
     steps = "1 step" if secret.steps == 1 else f"{secret.steps:,} steps"
     return _state_words(secret.classes, mdp, f"the run is {steps} before its end")
 
 
 @secret_words.register
 def _(secret: Visited, mdp: MDP) -> str:
+    """Return whether the run visits the states, which are named by their label, or by the one state they are."""
     named = secret_label(secret, mdp) or (secret.name if secret.name in mdp.states else None)
     where = f"one of {secret.states.size:,} states" if named is None else _quote_name(named)
     return f"whether the run ever visits {where}"
@@ -91,6 +96,7 @@ def _(secret: Visited, mdp: MDP) -> str:
 
 @secret_words.register
 def _(secret: Language, mdp: MDP) -> str:
+    """Return whether the run satisfies a formula, or how far it brings the automaton."""
     if secret.reveal == "progress":
         return f"how far the run brings an automaton of {len(secret.automaton.states):,} states"
     return "whether the run satisfies a formula"
@@ -121,16 +127,19 @@ def requirement_words(requirement: Requirement) -> str:
 
 @requirement_words.register
 def _(requirement: ReturnAtLeast) -> str:
+    """Return the clause of a threshold on a return, by the name of the reward."""
     return f"the return of {_quote_name(requirement.reward)} must be at least {requirement.threshold:.6g}"
 
 
 @requirement_words.register
 def _(requirement: Reach) -> str:
+    """Return the clause of a probability to reach something."""
     return f"{_quote_name(requirement.name)} must be reached with probability {requirement.threshold:.6g} or more"
 
 
 @requirement_words.register
 def _(requirement: Satisfy) -> str:
+    """Return the clause of a probability that a formula holds."""
     return f"{_quote_name(requirement.name)} must hold with probability {requirement.threshold:.6g} or more"
 
 
