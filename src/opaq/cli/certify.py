@@ -1,4 +1,8 @@
-"""`opaq certify`."""
+"""`opaq certify`: a problem, and a policy where one is named -> the proven bound, as a page or as JSON.
+
+Reads the inputs, calls `opaq.certify`, and names the next command on stderr. A signal, and the time limit, end the
+work with the best bound so far.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`opaq check`."""
+"""`opaq check`: problem files -> every fault of each, or the sizes of one that is fine.
+
+Each file is read and compiled, and one with faults does not keep the others from being read. Summaries go to stdout,
+faults and warnings to stderr; the exit code is 2 where any file has a fault.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,10 @@ def command(
 
 
 def _check(source: str) -> bool:
-    """Sum up one problem, or show its faults; return whether it is fine."""
+    """Sum up one problem on stdout, or show its faults on stderr; return whether it is fine.
+
+    source: a file or the name of a scenario. A problem that is too large to compile counts as not fine.
+    """
     from opaq.load import load_problem
 
     faults = Faults()
@@ -53,7 +60,10 @@ def _check(source: str) -> bool:
 
 
 def _summary(product: Product) -> str:
-    """Return the sizes and names of a problem, a line each."""
+    """Return the sizes and names of a compiled problem, a line each, wrapped to the width of the page.
+
+    Lists of names show how many there are and the first of them; thresholds of all requirements come last.
+    """
     from opaq.model.secret import Language
     from opaq.reports.layout import wrap_lines
 
@@ -80,7 +90,10 @@ def _summary(product: Product) -> str:
 
 
 def _count_names(names: tuple[str, ...], *, most: int = 6) -> str:
-    """Return how many names there are, and the first few, unless they look alike when cut short."""
+    """Return how many names there are, and the first `most` of them, each cut to 24 characters.
+
+    The names are left out where they look alike when cut short.
+    """
     first = [escape_invisible(name) for name in names[:most]]
     short = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..." for name in first]
     if len(set(short)) < len(short):

@@ -1,4 +1,8 @@
-"""`opaq compare`."""
+"""`opaq compare`: a problem -> the ladder of policy classes with the bound, as a page or as JSON, and policy files.
+
+Reads the problem, calls `opaq.compare` and, unless that is not wanted or the work was interrupted, proves a bound on
+all classes. A policy is written as soon as its class is done; one that cannot be written is printed with the answer.
+"""
 
 from __future__ import annotations
 
@@ -86,6 +90,7 @@ def command(
     unwritten: dict[str, dict[str, Any]] = {}  # class -> its policy as the file's content
 
     def write_policy(rung: ClassResult) -> None:
+        """Note that a class is done, and write its policy where a folder is given, or keep it to be printed."""
         if not quiet:
             work.progress.note(f"{rung.name}: {rung.measurement.opacity.value:.4f} bits, {rung.seconds:.1f} s")
         if folder is None:
@@ -100,6 +105,7 @@ def command(
     steps: dict[str, Callable[[Progress], None]] = {}  # class -> what shows the steps of its search
 
     def show_step(name: str, progress: Progress) -> None:
+        """Show one step of the search of a class; name: of the class."""
         if name not in steps:
             steps[name] = solver_progress(work.progress, problem, part=name, parts=names)
         steps[name](progress)
@@ -137,7 +143,12 @@ def command(
 def _add_bound(
     comparison: Comparison, problem: Problem, source: str, time_limit: float | None, *, quiet: bool
 ) -> Comparison:
-    """Return the comparison with its last line; Ctrl-C gives the best bound so far, if there is one."""
+    """Return the comparison with what no policy of any class exceeds.
+
+    source: the problem as the user named it. quiet: True shows no progress.
+    time_limit: seconds of the whole command, of which a fifth is for the bound; None gives it 20 s.
+    Ctrl-C gives the best bound so far, if there is one.
+    """
     from opaq.certificates.certify import with_bound
     from opaq.cli.progress import bound_progress
 
@@ -152,7 +163,10 @@ def _add_bound(
 
 
 def code_of_comparison(comparison: Comparison) -> int:
-    """Return 130 if interrupted, 1 if no class meets the task, 3 if not all are known to be done, 0 otherwise."""
+    """Return the exit code of a comparison.
+
+    130 if it was interrupted, 1 if no class meets the task, 3 if not all are known to be done, 0 otherwise.
+    """
     if comparison.interrupted:
         return INTERRUPTED
     if not any(rung.measurement.feasible for rung in comparison.rungs):

@@ -1,4 +1,8 @@
-"""`opaq convert`."""
+"""`opaq convert`: a file of one format -> a file of another.
+
+Reads by the ending and content of IN, writes by the ending of OUT; sentences on what is lost on the way, warnings and
+the name of the file go to stderr, nothing to stdout.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,10 @@ def command(
 
 
 def _parse_constant(text: str) -> tuple[str, bool | int | float]:
-    """Return the name and the value of a constant that is written as NAME=VALUE."""
+    """Return the name and the value of a constant that is written as NAME=VALUE.
+
+    The value is true, false or a number; anything else raises typer.BadParameter.
+    """
     name, _, value = text.partition("=")
     if value in ("true", "false"):
         return name, value == "true"

@@ -1,4 +1,7 @@
-"""`opaq examples`."""
+"""`opaq examples`: nothing, or the name of a scenario -> the list of scenarios, or the text of one.
+
+The list is a table on a terminal and plain lines elsewhere; with an output the text goes to a file in place of stdout.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`opaq frontier`."""
+"""`opaq frontier`: a problem -> the Pareto front, as a page or as JSON, with policy files and a figure.
+
+Checks every file before the work, calls `opaq.frontier`, writes policies and figure, then prints the answer. A signal,
+and the time limit, end the work with the points so far.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +70,7 @@ def command(
             check_folder(folder, map(policy_file_name, range(1, points + 1)), overwrite=overwrite)
 
     def note_point(point: FrontierPoint) -> None:
+        """Print a line for a point that is done, unless that is not wanted."""
         if not quiet:
             hidden = f"{point.measurement.uncertainty.value:.4f} {problem.task.of.unit}".rstrip()
             work.progress.note(f"{point.value:.4g}: {hidden}, {point.seconds:.1f} s")
@@ -109,7 +114,7 @@ def command(
 
 
 def _draw(front: Frontier, path: Path, *, overwrite: bool) -> None:
-    """Draw the front to a file."""
+    """Draw the front to a file; path: its ending says the format. Raises InputError where it cannot be written."""
     from opaq.reports.figures.frontier import plot_frontier
     from opaq.reports.figures.style import save_figure
 
@@ -117,6 +122,10 @@ def _draw(front: Frontier, path: Path, *, overwrite: bool) -> None:
 
 
 def _exit_code(front: Frontier) -> int:
+    """Return the exit code of a front.
+
+    130 if it was interrupted, 1 without any point, 0 if all points are there and have converged, 3 otherwise.
+    """
     if front.interrupted:
         return INTERRUPTED
     if not front.points:

@@ -28,6 +28,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
+        """Begin as a process does: nothing is computed, and no signal has come."""
         self._stop: Stop | None = None
         self._answering = False
         self._count = 0
@@ -36,11 +37,14 @@ class Interrupts:
 
     @property
     def exit_code(self) -> int:
-        """128 and the number of the last signal, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
+        """128 plus the number of the last signal, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
         return 128 + self._number
 
     def act(self, number: int) -> None:
-        """Do what a signal asks for; called in the listening thread. number: of the signal."""
+        """Do what a signal asks for now; called in the listening thread, never in the one that computes.
+
+        number: of the signal, which decides the exit code. While an answer is written the signal is kept for later.
+        """
         self._number = number
         if self._answering:
             self._waiting = True
@@ -58,7 +62,7 @@ class Interrupts:
 
     @contextmanager
     def computing(self) -> Iterator[Stop]:
-        """Give work the `Stop` by which a signal asks it to end.
+        """Yield the `Stop` by which a signal asks the work of the block to end.
 
         After the block a signal waits for the answer to be written, or for more work: work that begins after a signal
         has come is asked to end at once. A command may have several parts, a block each.
@@ -73,10 +77,11 @@ class Interrupts:
             self.answering()
 
     def answering(self) -> None:
-        """Let signals wait from now on until the answer is written."""
+        """Let signals wait from now on until the answer is written, or until more work begins."""
         self._answering = True
 
     def _end(self, text: str) -> None:
+        """Print a last line and end the process at once, with the code of the signal."""
         print_line(text)
         exit_now(self.exit_code)
 
@@ -85,14 +90,21 @@ interrupts = Interrupts()  # signals belong to the process, and so does this
 
 
 def print_line(text: str) -> None:
-    """Print a line on stderr at once, whatever the main thread does; a live progress line is wiped first."""
+    """Print a line on stderr at once, whatever the main thread does; a live progress line is wiped first.
+
+    text: without the program's name, which is put before it. Where stderr is closed nothing happens.
+    """
     wipe = "\r\x1b[2K" if os.isatty(2) else ""
     with suppress(OSError):
         os.write(2, f"{wipe}opaq: {text}\n".encode())
 
 
 def run() -> None:
-    """Run the command line and exit with its code: signals are handled before anything else is imported."""
+    """Run the command line and exit with its code: the entry point of the program.
+
+    Signals are handled before anything else is imported. Where a signal ended the command, the exit code is 128 plus
+    its number, otherwise what `main` returned.
+    """
     listen(interrupts.act, SIGNALS)
     from opaq.cli.main import main
 

@@ -1,4 +1,8 @@
-"""Find the command that a command line names and run it. Heavy imports stay inside commands: --help is quick."""
+"""Find the command that a command line names and run it.
+
+Comes in: the arguments after the program's name. Goes out: an exit code. Heavy imports stay inside commands, so that
+--help is quick.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,14 @@ class _Commands(TyperGroup):
     """The commands, each loaded when it is needed: to run it, or to list what there is."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return their names, in the order of the help."""
+        """Return the names of the commands, in the order of the help; ctx: of click, not used."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import one of them and return it; None if there is no such command."""
+        """Import one command and return it as click takes it; None if there is no such command.
+
+        ctx: of click, not used. cmd_name: as it is written on the command line.
+        """
         command = COMMANDS.get(cmd_name)
         if command is None:
             return None
@@ -47,6 +54,7 @@ app = typer.Typer(
 
 
 def _show_version(wanted: bool) -> None:
+    """Print the version and end the command, if that is `wanted`."""
     if wanted:
         print_answer(f"opaq {__version__}")
         raise typer.Exit
@@ -66,5 +74,8 @@ def options(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit code; `arguments` are those after the program's name."""
+    """Run the command line and return its exit code.
+
+    arguments: those after the program's name. Whatever a command raises is explained on stderr; nothing is raised here.
+    """
     return run_guarded(lambda kept: app(args=kept, prog_name="opaq"), arguments)

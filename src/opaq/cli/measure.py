@@ -1,4 +1,8 @@
-"""`opaq measure`."""
+"""`opaq measure`: a problem and a policy -> opacity and return, as a page or as JSON.
+
+Refuses options that the mode does not use, reads the inputs, calls `opaq.measure`, and names the next command on
+stderr. A signal, and the time limit, end the work with what is certain by then.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,13 @@ from opaq.errors import InputError
 
 
 class Mode(StrEnum):
-    """How opacity is measured."""
+    """The ways to measure opacity, as `--mode` names them.
+
+    auto: exact where the whole belief graph fits the budget, else an interval or an estimate.
+    exact: the whole belief graph, or no answer where it does not fit.
+    interval: a part of it, until the certified interval is as narrow as asked for or the budget is used up.
+    sampled: an estimate from runs, with its standard error.
+    """
 
     AUTO = "auto"
     EXACT = "exact"

@@ -1,4 +1,7 @@
-"""Name the next useful command after an answer, ready to be copied: on stderr, so that pipes get the answer alone."""
+"""Name the next useful command after an answer, ready to be copied: on stderr, so that pipes get the answer alone.
+
+Comes in: an answer, and what the user named to get it. Goes out: a command line, empty where there is none to name.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _WITHOUT_NUMBER = ":"  # classes such as memory:2 are named to compare only
 
 
 def print_next_command(command: str) -> None:
-    """Name the next useful command, if there is one."""
+    """Print the next useful command on stderr; nothing where it is empty."""
     if command:
         print_note(f"next: {command}")
 
@@ -35,7 +38,9 @@ def after_measure(
 ) -> str:
     """Return a command that looks for a better policy, or that proves how good this one is.
 
-    source: the problem as the user named it; policy: the file that was measured; ignore_model_mismatch: as given.
+    source: the problem as the user named it. problem, measurement: what was read and what came out.
+    policy: the file that was measured; None for the uniform policy.
+    ignore_model_mismatch: as given, and handed on to the command.
     """
     if problem.task.over == "forever":
         return _simulate(source, policy)
@@ -57,8 +62,9 @@ def after_solve(
 ) -> str:
     """Return a command that keeps the policy, proves how good it is, or looks at it.
 
-    policy_file: where the policy was written to, if anywhere; run: the folder of the run, if it is kept;
-    options: those that decided the answer, None where not given.
+    source: the problem as the user named it. problem: what was read.
+    policy_file: where the policy was written to, if anywhere. run: the folder of the run, if it is kept.
+    options: those that decided the answer, None where not given. certificate: of the policy, if there is one already.
     """
     certify = certificate is None and certifiable(problem)
     if policy_file is not None:
@@ -69,7 +75,11 @@ def after_solve(
 
 
 def after_certify(source: str, certificate: Certificate, *, policy: Path | None) -> str:
-    """Return a command that looks for a policy closer to the bound, or looks at the one that is close."""
+    """Return a command that looks for a policy closer to the bound, or looks at the one that is close.
+
+    source: the problem as the user named it. certificate: the answer; a gap of 1% of the bound or less is close.
+    policy: the file that was compared with the bound; None where none was.
+    """
     if policy is None:
         return command_line("solve", source, save_policy=free_name())
     gap = certificate.relative_gap
@@ -79,7 +89,10 @@ def after_certify(source: str, certificate: Certificate, *, policy: Path | None)
 
 
 def after_compare(source: str, problem: Problem, comparison: Comparison, *, folder: Path | None) -> str:
-    """Return a command that goes on with the class that comes furthest; `folder` holds the policies, if any does."""
+    """Return a command that goes on with the class that comes furthest; empty where none meets the task.
+
+    source: the problem as the user named it. folder: holds the policies of all classes; None where they were not kept.
+    """
     from opaq.cli.output import name_policy_file
     from opaq.reports.text.comparison import best_rung
 
@@ -96,12 +109,15 @@ def after_compare(source: str, problem: Problem, comparison: Comparison, *, fold
 
 
 def after_simulate(source: str, *, policy: Path | None) -> str:
-    """Return the command that gives the figures behind the runs."""
+    """Return the command that gives the figures behind the runs; policy: the file that was sampled, if any."""
     return command_line("measure", source, policy=policy)
 
 
 def suggest_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
-    """Return commands that try policies that also look at the time; nothing where they do, or there is no time."""
+    """Return commands that try policies that also look at the time; empty where they do, or there is no time.
+
+    source: the problem as the user named it. horizon: transitions. policy_class: that of the answer.
+    """
     conditions = policy_class.conditions_on
     if "time" in conditions or horizon == 0:
         return ""
@@ -112,7 +128,10 @@ def suggest_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
 
 
 def cannot_improve(problem: Problem, measurement: Measurement) -> bool:
-    """Return whether all of the secret is hidden, or none where that is the aim, or no policy differs from another."""
+    """Return whether no other policy can be better.
+
+    That is so where all of the secret is hidden, or none where that is the aim, or where there is one state alone.
+    """
     if problem.mdp.num_states == 1:
         return True
     if problem.task.minimise:
@@ -121,7 +140,11 @@ def cannot_improve(problem: Problem, measurement: Measurement) -> bool:
 
 
 def command_line(command: str, source: str | None, **options: Any) -> str:
-    """Return a command as a shell reads it; options that are None or False are left out."""
+    """Return a command as a shell reads it, names quoted where need be.
+
+    command: its name. source: its first argument, None for none. options: name -> value, True for a plain flag; those
+    that are None or False are left out.
+    """
     words = ["opaq", command]
     if source is not None:
         words.append(f"./{source}" if source.startswith("-") else source)  # a file called -x is no option
@@ -134,7 +157,7 @@ def command_line(command: str, source: str | None, **options: Any) -> str:
 
 
 def certifiable(problem: Problem) -> bool:
-    """Return whether the problem can have a certificate."""
+    """Return whether the problem can have a certificate, by the checks that `certify` makes before any work."""
     from opaq.certificates.certify import check_certifiable
     from opaq.errors import InputError
 
@@ -146,17 +169,21 @@ def certifiable(problem: Problem) -> bool:
 
 
 def free_name() -> str:
-    """Return the name of a file for a policy that does not exist yet in this folder."""
+    """Return the name of a file for a policy that does not exist yet in the working folder.
+
+    The first is policy.json, then policy-2.json and so on.
+    """
     names = chain(["policy.json"], (f"policy-{number}.json" for number in count(2)))
     return next(name for name in names if not Path(name).exists())
 
 
 def _look(source: str, policy: Path) -> str:
-    """Return a command that shows what the policy does."""
+    """Return a command that shows what the policy does: a report, or runs where there is no such command."""
     if "report" in COMMANDS:
         return command_line("report", source, policy=policy)
     return _simulate(source, policy)
 
 
 def _simulate(source: str, policy: Path | None) -> str:
+    """Return the command that samples runs; policy: a file, None for the uniform policy."""
     return command_line("simulate", source, policy=policy)

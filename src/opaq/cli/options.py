@@ -1,4 +1,7 @@
-"""Declare the options that several commands share, once; and find given ones without an effect beside the others."""
+"""Declare the options that several commands share, once; and find given ones without an effect beside the others.
+
+Comes in: the fields of SolveOptions, and the options of a command. Goes out: types that typer reads, and faults.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ _LEAST = 0.001  # seconds, or GiB
 def _declare_option(name: str) -> Any:
     """Return the type and the option of one field of SolveOptions, with its limits, its help and its default.
 
-    None stands for "not given", so that the default stays the library's.
+    name: of the field. None stands for "not given", so that the default stays the library's. Upper limits above 10,000
+    are left to the library as well: in the help they would be noise.
     """
     declared = OPTIONS[name]
     least, most = declared.metadata["least"], declared.metadata["most"]
@@ -32,13 +36,14 @@ def _declare_option(name: str) -> Any:
 
 
 def takes_solve_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command options of a solve; it receives them as keywords, None where not given.
+    """Return a decorator that gives a command options of a solve; it receives them as keywords, None where not given.
 
     names: fields of SolveOptions, in the order of the help. They stand before those that the help of every command
         lists last.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        """Give the command a signature with these options, which typer reads; the function itself stays the same."""
         signature = inspect.signature(command, eval_str=True)
         own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         added = [
@@ -73,7 +78,7 @@ GridTime = Annotated[int | None, typer.Option(min=0, help="Draw the arrows of th
 
 
 def time_limit(text: str) -> Any:
-    """Return the option for a time limit; text: what happens when it is over."""
+    """Return the option for a time limit, in seconds, of 0.001 or more; text: its help, what happens in the end."""
     return typer.Option(min=_LEAST, help=text)
 
 
@@ -87,8 +92,8 @@ def find_idle_options(
 ) -> list[Fault]:
     """Return a fault for every option that was given but has no effect beside what was chosen.
 
-    options: option -> its value, None where not given; belongs_to: option -> what it is for;
-    chosen: the choice that makes options idle, in words; used: those that it does use.
+    options: option -> its value, None where not given. belongs_to: option -> what it is for, in words.
+    chosen: the choice that makes options idle, in words. used: those that it does use.
     """
     return [
         Fault(flag(name), f"has no effect with {chosen}", f"it belongs to {purpose}")
@@ -98,5 +103,5 @@ def find_idle_options(
 
 
 def flag(name: str) -> str:
-    """Return an option as it is written on the command line."""
+    """Return an option as it is written on the command line: "--time-limit" for "time_limit"."""
     return f"--{name.replace('_', '-')}"

@@ -1,6 +1,7 @@
-"""How a command ends: files first, then a page or JSON, then an exit code.
+"""End a command: files first, then a page or JSON, then an exit code.
 
-An answer is never lost to a file that cannot be written: the fault is shown, and the exit code tells of it.
+Comes in: an answer, and the files that it goes to. Goes out: what is on stdout, and a code. An answer is never lost to
+a file that cannot be written: the fault is shown, and the exit code tells of it.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _MISSED = ("INFEASIBLE", "NOT_FOUND")
 
 @dataclass(slots=True)
 class OutputFiles:
-    """The files of one answer, and whether one of them could not be written."""
+    """The files of one answer; failed: True once one of them could not be written."""
 
     failed: bool = False
 
     def write(self, write: Callable[_P, None], *arguments: _P.args, **options: _P.kwargs) -> bool:
         """Call a function that writes a file, and return whether it could; its faults are shown.
 
-        arguments, options: what the function is called with.
+        write: raises InputError where it cannot. arguments, options: what it is called with.
         """
         try:
             write(*arguments, **options)
@@ -58,12 +59,16 @@ class OutputFiles:
         return True
 
     def exit_code(self, code: int) -> int:
-        """Return the exit code of a command that would end with `code` had all files been written."""
+        """Return `code`, which is right if all files were written, or that of bad input if one was not."""
         return BAD_INPUT if self.failed else code
 
 
 def check_folder(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
-    """Make a folder and try every file that is to go there; InputError lists all that cannot be written."""
+    """Make a folder and try every file that is to go there, before any work.
+
+    names: of the files. overwrite: True where those that are there may be replaced.
+    Raises InputError where it cannot be made, else with all files that cannot be written.
+    """
     from opaq.files import check_writable
 
     try:
@@ -80,7 +85,10 @@ def check_folder(folder: Path, names: Iterable[str], *, overwrite: bool) -> None
 
 
 def check_figure(path: Path, *, overwrite: bool) -> None:
-    """Raise InputError unless a figure can be drawn to the file: its ending, the folder, and matplotlib."""
+    """Raise InputError unless a figure can be drawn to the file: its ending, the folder, and matplotlib.
+
+    overwrite: True where a file that is there may be replaced.
+    """
     from opaq.files import check_writable
     from opaq.reports.figures.style import ending_of, require_matplotlib
 
@@ -92,8 +100,10 @@ def check_figure(path: Path, *, overwrite: bool) -> None:
 def check_grid(problem: Problem, source: str, *, grid: bool, time: int | None = None, as_json: bool) -> None:
     """Refuse what `--grid` and `--grid-time` cannot draw, before any work.
 
-    grid, time: the two options. Raises InputError where there is no grid, for a time after the horizon, and for a
-    picture in JSON.
+    problem, source: what was read, and its name for messages. grid, time: the two options; neither given is fine.
+    as_json: True where the answer is JSON, which has no pictures.
+
+    Raises InputError where there is no grid, for a time after the horizon, and for a picture in JSON.
     """
     option = "--grid" if grid else "--grid-time"
     if not grid and time is None:
@@ -110,7 +120,11 @@ def check_grid(problem: Problem, source: str, *, grid: bool, time: int | None = 
 
 
 def add_grid(page: Page, product: Product, pi: FloatArray, *, time: int | None) -> Page:
-    """Return the page with the policy as arrows on the grid as its last part; time None: of the whole run."""
+    """Return the page with the policy as arrows on the grid as its last part.
+
+    product, pi: the compiled problem and the policy as a vector. time: of the arrows; None averages over the run.
+    Arrows are ASCII where the encoding of stdout has no others.
+    """
     from opaq.reports.grid import PolicyView, Symbols, policy_lines
 
     symbols = Symbols.for_encoding(sys.stdout.encoding)
@@ -119,17 +133,23 @@ def add_grid(page: Page, product: Product, pi: FloatArray, *, time: int | None) 
 
 
 def print_page(page: Page) -> None:
-    """Print a page as it suits stdout: with looks on a terminal, plain elsewhere."""
+    """Print a page as it suits stdout: with looks on a terminal, plain elsewhere.
+
+    Raises OutputError where stdout cannot be written.
+    """
     print_answer(render_page(page))
 
 
 def print_json(data: object) -> None:
-    """Print one JSON object."""
+    """Print data as JSON, indented by two; raises OutputError where stdout cannot be written."""
     print_answer(json.dumps(data, indent=2))
 
 
 def code_of_status(status: Status) -> int:
-    """Return the exit code of a solve that ended in some way."""
+    """Return the exit code of a solve by how it ended.
+
+    0 done, 1 infeasible or no policy found for the task, 3 not converged, 130 interrupted.
+    """
     if status.name == "INTERRUPTED":
         return INTERRUPTED
     return NOT_CONVERGED if status.name in _UNFINISHED else MISSES_TASK if status.name in _MISSED else DONE
@@ -141,13 +161,19 @@ def name_policy_file(class_name: str) -> str:
 
 
 def on_terminal() -> bool:
-    """Return whether the answer goes to a terminal, where a page may have looks; pipes and files get plain text."""
+    """Return whether the answer goes to a terminal, where a page may have looks; pipes and files get plain text.
+
+    A terminal that calls itself "dumb" counts as none.
+    """
     there = sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
     return there and os.environ.get("TERM") != "dumb"
 
 
 def render_page(page: Page) -> str:
-    """Return the page as it suits stdout; heads stand out on a terminal unless NO_COLOR is set."""
+    """Return the page as it suits stdout, as wide as its terminal or 100 columns.
+
+    Heads stand out on a terminal unless NO_COLOR is set.
+    """
     from opaq.reports.layout import render_terminal, render_text
 
     if not on_terminal():

@@ -1,4 +1,8 @@
-"""`opaq plot`."""
+"""`opaq plot`: a problem with a policy, or the file of an answer -> a figure in a file.
+
+Checks options and file before the work; policies and beliefs are computed here, the other figures show an answer that
+was computed before. The name of the file is the answer on stdout.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,11 @@ if TYPE_CHECKING:
 
 
 class What(StrEnum):
-    """What is drawn."""
+    """The figures there are, as WHAT names them.
+
+    policy: the actions in every state. beliefs: those of the observer along one run. Both are computed from a problem.
+    trace, ladder, frontier: the answers of solve, compare and frontier, drawn from a file.
+    """
 
     POLICY = "policy"
     BELIEFS = "beliefs"
@@ -33,14 +41,14 @@ class What(StrEnum):
 
 
 class Over(StrEnum):
-    """What beliefs are about."""
+    """The values that beliefs are over, as `--over` names them: those of the secret, or the states of the model."""
 
     SECRET = "secret"
     STATES = "states"
 
 
 class Width(StrEnum):
-    """The width of a figure."""
+    """The widths of a figure, as `--column` names them: 3.4 inches or 7."""
 
     SINGLE = "single"
     DOUBLE = "double"
@@ -111,15 +119,18 @@ def command(
     if answer is not None:
         figure = _draw_answer(what, answer, source, shape)
     else:
-        given = drop_unset(options | {"policy": None})
-        figure = _draw_policy(what, str(source), policy_file, given, shape, quiet=quiet)
+        chosen = drop_unset(options | {"policy": None})
+        figure = _draw_policy(what, str(source), policy_file, chosen, shape, quiet=quiet)
     with ProgressPrinter("drawing", quiet=quiet):
         save_figure(figure, output, dpi=dpi, overwrite=overwrite)
     print_answer(str(output))
 
 
 def _check(what: What, source: str | None, options: Mapping[str, Any]) -> None:
-    """Refuse options that the figure ignores, and ask for those that it needs."""
+    """Refuse options that the figure ignores, and ask for those that it needs: InputError with all of them.
+
+    what: the figure. source: the problem, None where not given. options: name -> value, None where not given.
+    """
     users = {name: ", ".join(each for each, used in _USED.items() if name in used) for name in options}
     faults = find_idle_options(options, belongs_to=users, chosen=what, used=_USED[what])
     if what in _SOURCE and options["answer"] is None:
@@ -135,7 +146,11 @@ def _check(what: What, source: str | None, options: Mapping[str, Any]) -> None:
 def _draw_policy(
     what: What, source: str, policy_file: Path | None, options: dict[str, Any], shape: Mapping[str, Any], *, quiet: bool
 ) -> Figure:
-    """Draw what the policy does, or what the observer believes; `options` are those given for it."""
+    """Draw what the policy does, or what the observer believes.
+
+    what: POLICY or BELIEFS. source, policy_file: as named by the user; without a file the uniform policy.
+    options: those given for the figure; a text of times is parsed here. shape: column and title. quiet: no progress.
+    """
     if "time" in options:
         options["time"] = _parse_times(options["time"])
     problem, policy = read_inputs(source, policy_file, quiet=quiet)
@@ -149,7 +164,7 @@ def _draw_policy(
 
 @contextmanager
 def _name_times() -> Iterator[None]:
-    """Name the option where times do not fit: they are a fault of it, not of a file."""
+    """Name the option `--time` in faults of the block that are about times: they are no fault of a file."""
     try:
         yield
     except InputError as error:
@@ -159,7 +174,13 @@ def _name_times() -> Iterator[None]:
 
 
 def _draw_answer(what: What, path: Path, source: str | None, shape: dict[str, Any]) -> Figure:
-    """Draw an answer from its file; the problem, where it is named, gives the title."""
+    """Draw an answer from its file.
+
+    what: TRACE, LADDER or FRONTIER. path: what --json printed, or the folder of a run.
+    source: the problem, whose name is then the title where none is given; None for no title. shape: column and title.
+
+    Raises InputError where the file holds no answer, or that of another command.
+    """
     from opaq.certificates.certify import CertifiedSolution
     from opaq.load import load_problem
     from opaq.reports.answers import read_answer
@@ -187,7 +208,7 @@ def _draw_answer(what: What, path: Path, source: str | None, shape: dict[str, An
 
 
 def _parse_times(text: str) -> list[int]:
-    """Return the times between commas."""
+    """Return the times between commas. Raises InputError where one is no whole number."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:

@@ -1,4 +1,7 @@
-"""Show progress on stderr: one line that renews itself on a terminal, a quiet line now and then elsewhere."""
+"""Show progress on stderr: one line that renews itself on a terminal, a quiet line now and then elsewhere.
+
+Comes in: words from the work, at any rate. Goes out: as few lines as tell that it goes on.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,9 @@ class ProgressPrinter:
     ) -> None:
         """Take what is shown; nothing is printed before the block of `with` begins.
 
-        label: what is done, such as "reading"; quiet: show nothing; since: when the user began to wait, if that was
-        before now (a reading of the monotonic clock); limit: seconds after which the work ends in any case.
+        label: what is done, such as "reading". quiet: True shows nothing.
+        since: when the user began to wait, if that was before now (a reading of the monotonic clock); None is now.
+        limit: seconds after which the work ends in any case; None for no limit.
         """
         self._label = label
         self._text = ""
@@ -61,16 +65,20 @@ class ProgressPrinter:
 
     @property
     def seconds(self) -> float:
-        """The time that it has been at work."""
+        """Seconds since it was made."""
         return monotonic() - self._start
 
     def share_done(self, share: float = 0.0) -> float:
-        """Return how much of the work is done now: the share that is known, or that of the time if that is more."""
+        """Return the share of the work that is done, from 0 to 1.
+
+        share: as far as the work itself knows; that of the time limit counts where it is larger.
+        """
         return min(share if self._limit is None else max(share, self.seconds / self._limit), 1.0)
 
     def show(self, text: str, *, label: str | None = None, share: float = 0.0) -> None:
-        """Store what is shown next; with a label, a new phase begins. Any thread may call it, as often as it likes.
+        """Store what is shown next. Any thread may call it, as often as it likes.
 
+        text: the latest message. label: begins a new phase; None goes on with the present one.
         share: how much of the work is done, from 0 to 1, if that is known; it is drawn as a bar.
         """
         self._label = self._label if label is None else label
@@ -83,6 +91,7 @@ class ProgressPrinter:
             print_note(text)
 
     def __enter__(self) -> Self:
+        """Begin to print, unless it is quiet."""
         if not self._quiet:
             self._thread.start()
         return self
@@ -90,6 +99,7 @@ class ProgressPrinter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """End printing and wipe the live line, whatever the block raised."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(timeout=1.0)
@@ -120,6 +130,7 @@ class ProgressPrinter:
         _write(f"{_ERASE}{head} {draw_bar(share, sys.stderr)} {words}")
 
     def _erase(self) -> None:
+        """Wipe the live line, where there is one."""
         if self._live:
             _write(_ERASE)
 
@@ -127,7 +138,8 @@ class ProgressPrinter:
 def draw_bar(share: float, stream: TextIO) -> str:
     """Return a bar of BAR_WIDTH columns as the stream's terminal shows it: in ASCII or without looks where it must be.
 
-    share: how much of it is full, from 0 to 1. Rich is imported here, for it takes longer than short work.
+    share: how much of it is full, from 0 to 1. stream: the terminal, whose encoding decides.
+    Rich is imported here, for it takes longer than short work.
     """
     from rich.progress_bar import ProgressBar
 
@@ -151,16 +163,20 @@ def _console(stream: TextIO) -> Console:
 
 
 def _join_parts(*words: str) -> str:
+    """Return the words that are not empty, with bars between them and no character that steers a terminal."""
     return escape_invisible(" | ".join(word for word in words if word))
 
 
 def _percent(share: float) -> str:
-    """Write a share as a percentage; nothing while so little is done that it says nothing."""
+    """Return a share as a percentage; empty below 2%, where it says nothing."""
     return "" if share < _LEAST_SHARE else f"{share:.0%}"
 
 
 def _columns() -> int:
-    """Return the width of the terminal now: users resize it. One that does not know its width says 0."""
+    """Return the width of the terminal in columns as it is now, for users resize it.
+
+    One that does not know its width says 0; that, and no terminal at all, count as 80.
+    """
     try:
         return max(os.get_terminal_size(sys.stderr.fileno()).columns or 80, 2)
     except (OSError, ValueError):
@@ -168,6 +184,7 @@ def _columns() -> int:
 
 
 def _write(text: str) -> None:
+    """Write text to stderr at once, without an end of line; a terminal that has gone is no error."""
     try:
         print(text, end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -177,8 +194,9 @@ def _write(text: str) -> None:
 def solver_progress(
     printer: ProgressPrinter, problem: Problem, *, part: str = "", parts: Sequence[str] = ()
 ) -> Callable[[Progress], None]:
-    """Return what a solver calls after every step: the printer shows the step and the best policy so far.
+    """Return a function that a solver calls after every step: the printer shows the step and the best policy so far.
 
+    printer: shows the lines. problem: gives the threshold, and the name of the scores.
     part, parts: the name of this search and those of all, where there are several one after the other; the time and
         the best policy are then those of this one.
     """
@@ -191,6 +209,7 @@ def solver_progress(
     unstored = ""
 
     def show(progress: Progress) -> None:
+        """Show one step, and note once that checkpoints can no longer be stored."""
         nonlocal best, unstored
         if progress.unstored and not unstored:
             unstored = progress.unstored
@@ -211,17 +230,18 @@ def solver_progress(
 
 
 def bound_progress(printer: ProgressPrinter) -> Callable[[BoundStep], None]:
-    """Return what the search for a bound calls after every step: the printer shows the bound so far."""
+    """Return a function that the search for a bound calls after every step: the printer shows the bound so far."""
     return lambda step: printer.show(f"bound {step.bound:.5f}, {step.machine}, round {step.rounds:,}")
 
 
 def progress_line(
     progress: Progress, *, threshold: float | None, best: float | None, seconds: float, title: str = "opacity"
 ) -> str:
-    """Describe one step of a solver.
+    """Return one line on a step of a solver.
 
-    threshold: of the return, None if there is none; best: the score of the best feasible policy so far, None if there
-    is none; seconds: the time so far; title: what scores are called.
+    progress: the step. threshold: of the return, None if there is none.
+    best: the score of the best feasible policy so far, None if there is none.
+    seconds: the time so far, from which the rest is foretold. title: the name of the scores.
     """
     trace = progress.trace
     words = [f"start {progress.index + 1}, step {trace.iteration}", f"{title} {abs(trace.score):.4f}"]

@@ -1,4 +1,8 @@
-"""`opaq report`."""
+"""`opaq report`: a problem with a policy and answers, or a study -> an HTML file, whose path is the answer.
+
+Options that belong to the other of the two are refused. Parts that did not get done in time are named on stderr; the
+page is written without them.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +95,7 @@ def command(
         with prepare(quiet=quiet, kernels=wanted not in ("none", 0)):
             from opaq.reports.report import report
         with compute("reporting", str(output), quiet=quiet) as work:
-            made = report(
+            page = report(
                 source,
                 output=output,
                 points=wanted,
@@ -101,8 +105,8 @@ def command(
                 on_progress=work.progress.show,
                 **options,
             )
-        if made.data["reports"]["text"] and not quiet:
-            print_note(made.data["reports"]["text"])
+        if page.data["reports"]["text"] and not quiet:
+            print_note(page.data["reports"]["text"])
     else:
         _refuse_unknown(source)
         _refuse(of_study, chosen="a problem", advice="it belongs to sweeps and fronts")
@@ -115,8 +119,8 @@ def command(
         with prepare(quiet=quiet, derivatives=compare):
             from opaq.load import problem_text
             from opaq.reports.policy_report import make_report
-        with _naming_files(files), compute("reporting", source, quiet=quiet) as work:
-            made = make_report(
+        with _name_files(files), compute("reporting", source, quiet=quiet) as work:
+            page = make_report(
                 problem,
                 policy,
                 text=problem_text(source),
@@ -129,12 +133,12 @@ def command(
                 on_progress=work.progress.show,
                 **options,
             )
-        for line in made.left_out:
+        for line in page.left_out:
             print_note(line)
-        made.save(output, overwrite=overwrite)
+        page.save(output, overwrite=overwrite)
     if as_json:
-        kept = _OF_STUDY if made.data["kind"] == "study" else _OF_POLICY
-        print_json({"report": str(output), **{key: made.data[key] for key in kept}})
+        kept = _OF_STUDY if page.data["kind"] == "study" else _OF_POLICY
+        print_json({"report": str(output), **{key: page.data[key] for key in kept}})
     else:
         print_answer(str(output))
     if work.stop.interrupted:
@@ -142,13 +146,19 @@ def command(
 
 
 def default_name(name: str) -> str:
-    """Return the file of a report that is not named: the problem's name, as far as file names go."""
+    """Return the file of a report that is not named: NAME-report.html.
+
+    name: of the problem or the study; characters that file names lack become "-".
+    """
     plain = re.sub(r"[^\w.()-]+", "-", name).strip("-.")[:100]
     return f"{plain or 'problem'}-report.html"
 
 
 def _is_study(name: str) -> bool:
-    """Return whether a name is that of a folder, or of a file that holds a front."""
+    """Return whether a name is that of a folder, or of a file that holds a front; scenarios come first.
+
+    Only the head of a file is read, unless that names a front.
+    """
     from opaq.load import scenario_names
 
     if name in scenario_names() or not (os.path.isdir(name) or os.path.isfile(name)):
@@ -168,14 +178,17 @@ def _is_study(name: str) -> bool:
 
 
 def _refuse(options: Mapping[str, object], *, chosen: str, advice: str) -> None:
-    """Raise InputError for every option that was given."""
+    """Raise InputError for every option that was given.
+
+    options: flag -> value, empty or False where not given. chosen, advice: words for why it has no effect.
+    """
     faults = [Fault(flag, f"has no effect for {chosen}", advice) for flag, value in options.items() if value]
     if faults:
         raise InputError(faults)
 
 
 def _refuse_unknown(name: str) -> None:
-    """Raise InputError for what is neither there nor the name of a scenario."""
+    """Raise InputError for a name that is neither there nor that of a scenario, with the nearest scenario."""
     from difflib import get_close_matches
 
     from opaq.load import scenario_names
@@ -190,7 +203,10 @@ def _refuse_unknown(name: str) -> None:
 
 
 def _parse_points(text: str | None) -> Any:
-    """Return what `--points` says: all, none, or how many."""
+    """Return the value of `--points`: "all", "none", a number, or None where it is not given.
+
+    Raises InputError for other texts.
+    """
     if text is None or text in ("all", "none"):
         return text
     if text.isdecimal() and len(text) < 10:
@@ -201,6 +217,8 @@ def _parse_points(text: str | None) -> Any:
 def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tuple[GivenAnswers, dict[str, Path]]:
     """Return the answers that `--answers` names, and kind of answer -> its file; "policy" of a run folder that has one.
 
+    paths: files or folders of runs. certify, compare: True where these answers are computed.
+
     Raises InputError that names every file that holds no answer, or one of a kind that is named or computed as well.
     """
     from opaq.certificates.certify import Certificate, CertifiedSolution
@@ -210,7 +228,7 @@ def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tup
     from opaq.solvers.solve import Solution
 
     kinds = {Solution: "solution", CertifiedSolution: "solution", Certificate: "certificate", Comparison: "comparison"}
-    given: dict[str, Any] = {}
+    by_kind: dict[str, Any] = {}
     files: dict[str, Path] = {}
     faults = Faults()
     for path in paths:
@@ -226,14 +244,14 @@ def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tup
         if kind is None:
             finding = "holds no answer of solve, certify or compare"
             faults.error(str(path), finding, "give what they print with --json, or the folder of solve --run-folder")
-        elif kind in given:
+        elif kind in by_kind:
             faults.error(str(path), f"holds a second {kind}", "name one of each kind")
         else:
-            given[kind], files[kind] = answer, path
+            by_kind[kind], files[kind] = answer, path
     faults.raise_if_any()
     if "solution" in files:
         files.setdefault("certificate", files["solution"])  # a solve may have printed one with its answer
-    answers = GivenAnswers.of(**given)
+    answers = GivenAnswers.of(**by_kind)
     for kind, (flag, computed) in {"certificate": ("--certify", certify), "comparison": ("--compare", compare)}.items():
         if computed and getattr(answers, kind) is not None:
             faults.error(flag, f"a {kind} is given by --answers already", "leave one of them out")
@@ -243,8 +261,8 @@ def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tup
 
 
 @contextmanager
-def _naming_files(files: Mapping[str, Path]) -> Iterator[None]:
-    """Name the file of an answer that does not fit, where the library names its kind."""
+def _name_files(files: Mapping[str, Path]) -> Iterator[None]:
+    """Name the file of an answer in faults of the block, where the library names its kind; files: kind -> its file."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,8 @@
-"""`opaq reproduce`."""
+"""`opaq reproduce`: the name of an experiment of the paper -> tables and pictures in a folder, the table on stdout.
+
+Experiments run one after the other; the files are written after each, and a failure to write one does not end the work
+but gives exit code 2.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +44,7 @@ def command(
     code = DONE
 
     def note_failure(error: InputError) -> None:
+        """Show why a file could not be written, and let the command end with the code of bad input."""
         nonlocal code
         code = BAD_INPUT
         print_faults(error)

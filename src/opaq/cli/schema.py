@@ -1,4 +1,4 @@
-"""`opaq schema`."""
+"""`opaq schema`: nothing -> the JSON Schema of problem files, or of plans of sweeps, on stdout."""
 
 from __future__ import annotations
 

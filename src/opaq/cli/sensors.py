@@ -1,4 +1,8 @@
-"""`opaq sensors`."""
+"""`opaq sensors`: a problem -> its sensors ranked by what they cost, as a page or as JSON, and a figure.
+
+Checks the file of the figure before the work, calls `opaq.sensors`, draws, then prints the answer. A signal, and the
+time limit, end the work with the trials so far.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +75,7 @@ def command(
         from opaq.study.sensors import CHANGES, sensors
 
     def note_trial(trial: SensorTrial) -> None:
+        """Print a line for a trial that is done; nothing where the policy is fixed, or progress is not wanted."""
         if not (quiet or fixed):
             gain = amount_cell(trial.gain, sign="+")
             work.progress.note(f"{trial.sensor} {trial.change}: {gain} ({trial.seconds:.1f} s)")
@@ -100,7 +105,7 @@ def command(
 
 
 def _draw(ranking: SensorRanking, problem: Problem, path: Path, *, overwrite: bool) -> None:
-    """Draw the costs to a file."""
+    """Draw the costs to a file; path: its ending says the format. Raises InputError where it cannot be written."""
     from opaq.reports.figures.sensors import plot_sensors
     from opaq.reports.figures.style import save_figure
 
@@ -108,6 +113,10 @@ def _draw(ranking: SensorRanking, problem: Problem, path: Path, *, overwrite: bo
 
 
 def _exit_code(ranking: SensorRanking) -> int:
+    """Return the exit code of a ranking.
+
+    130 if it was interrupted, 1 if the search found no policy for the task, 0 if all trials were made, 3 otherwise.
+    """
     if ranking.interrupted:
         return INTERRUPTED
     if not ranking.base.feasible and not ranking.fixed:

@@ -1,4 +1,7 @@
-"""How a command reads its inputs, prepares and computes: warnings, progress and a way to stop are handled here."""
+"""Read the inputs of a command, prepare and compute: warnings, progress and a way to stop are handled here.
+
+Comes in: names from the command line. Goes out: problems and policies, and a `Work` to compute with.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def read_problem(source: str, *, quiet: bool) -> Problem:
-    """Read the problem named on the command line, and show its warnings, also where there are faults beside them.
+    """Return the problem named on the command line, and show its warnings, also where there are faults beside them.
 
-    source: a file or the name of a scenario; quiet: show no progress. Raises InputError with every fault.
+    source: a file or the name of a scenario. quiet: True shows no progress. Raises InputError with every fault.
     """
     from opaq.load import load_problem
 
@@ -38,8 +41,9 @@ def read_problem(source: str, *, quiet: bool) -> Problem:
 def read_inputs(
     source: str, policy_file: Path | None, *, ignore_model_mismatch: bool | None = None, quiet: bool
 ) -> tuple[Problem, Policy | None]:
-    """Read the problem, and the policy if one is named; warnings of both are shown.
+    """Return the problem, and the policy if one is named (else None); warnings of both are shown.
 
+    source: a file or the name of a scenario. policy_file: None for no policy. quiet: True shows no progress.
     ignore_model_mismatch: take a policy of another model; None where the command has no option for that, so that no
         message may name it. Raises InputError with every fault of one file.
     """
@@ -70,7 +74,7 @@ def read_inputs(
 def prepare(*, derivatives: bool = False, kernels: bool = True, quiet: bool) -> Iterator[None]:
     """Show that the command is preparing while the block imports what it needs; then load the compiled kernels.
 
-    derivatives: load those of gradients, too. kernels: whether any are needed.
+    derivatives: load those of gradients, too. kernels: False where none are needed. quiet: True shows no progress.
     """
     with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
         yield
@@ -82,7 +86,11 @@ def prepare(*, derivatives: bool = False, kernels: bool = True, quiet: bool) -> 
 
 
 class Work(NamedTuple):
-    """Long work under way: what ends it, and what shows how far it is."""
+    """Long work under way.
+
+    stop: handed to the library, which ends when it is requested. progress: shows how far the work is, and prints
+    lines that stay.
+    """
 
     stop: Stop
     progress: ProgressPrinter
@@ -90,10 +98,10 @@ class Work(NamedTuple):
 
 @contextmanager
 def compute(label: str, source: str, *, limit: float | None = None, quiet: bool) -> Iterator[Work]:
-    """Show progress while the block computes, and let Ctrl-C end it in order.
+    """Yield a `Work`: show progress while the block computes, and let Ctrl-C end it in order.
 
-    label: what is done, such as "solving"; limit: seconds after which it ends in any case.
-    source: the file that faults are in, where they do not say which.
+    label: what is done, such as "solving". source: the file that faults are in, where they do not say which.
+    limit: seconds after which it ends in any case; None for no limit. quiet: True shows no progress.
     """
     with (
         interrupts.computing() as stop,
@@ -104,7 +112,7 @@ def compute(label: str, source: str, *, limit: float | None = None, quiet: bool)
 
 
 def note_known_secret(product: Product, faults: Faults) -> None:
-    """Warn of a secret that every observer knows."""
+    """Add a warning to `faults` where the secret can take one value only, so that every observer knows it."""
     from opaq.product.compile import possible_secrets
 
     values = possible_secrets(product)
@@ -114,7 +122,7 @@ def note_known_secret(product: Product, faults: Faults) -> None:
 
 
 def warn_of_known_secret(product: Product, source: str) -> None:
-    """Show that warning beside an answer about such a secret."""
+    """Show that warning on stderr, beside an answer about such a secret; source: the problem as the user named it."""
     faults = Faults()
     note_known_secret(product, faults)
     warn(faults.warnings, source)

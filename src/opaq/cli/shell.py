@@ -1,4 +1,7 @@
-"""Print answers on stdout and all else on stderr, and turn every way a command can end into an exit code."""
+"""Print answers on stdout and all else on stderr, and turn every way a command can end into an exit code.
+
+Comes in: text, faults, whatever a command raises. Goes out: lines on the two streams, and one of the codes below.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,14 @@ _ADVICE = {
 
 
 class OutputError(OpaqError):
-    """The answer could not be written to stdout."""
+    """Raised when the answer could not be written to stdout: it is closed, full or gone."""
 
 
 def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> int:
-    """Run a command line and turn every way it can end into an exit code, and words where words help.
+    """Run a command line and return its exit code, whatever way it ends, with words where words help.
 
-    command: called with the arguments; `--debug`, which may stand anywhere before `--`, is not among them.
+    command: called with the arguments. arguments: those after the program's name; `--debug`, which may stand anywhere
+    before `--`, is not handed on: it shows where an error came from.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     kept = [argument for argument in arguments[:end] if argument != "--debug"]
@@ -56,7 +60,10 @@ def run_guarded(command: Callable[[Sequence[str]], object], arguments: Sequence[
 
 
 def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], *, debug: bool) -> int:
-    """Call the command and return its exit code, whatever it raises; debug: show where an error came from."""
+    """Call the command and return its exit code, whatever it raises.
+
+    arguments: handed to the command. debug: True prints the traceback of an error before its explanation.
+    """
     try:
         command(arguments)
     except SystemExit as end:
@@ -86,18 +93,24 @@ def print_answer(text: str) -> None:
 
 
 def expect_answer() -> None:
-    """Raise OutputError if stdout is closed: better before the work than after it."""
+    """Raise OutputError if stdout is closed: better before the work than after it.
+
+    Commands call it before they read anything; one that is meant to have no answer sends it to /dev/null.
+    """
     if sys.stdout is None or sys.stdout.closed:
         raise OutputError("stdout is closed, so that the answer would be lost; send it to /dev/null if that is meant")
 
 
 def page_width() -> int:
-    """Return the columns of the terminal that stdout is, or of a page where it is none."""
+    """Return the columns of the terminal that stdout is, at least 40; 100 where it is none."""
     return max(shutil.get_terminal_size((_WIDTH, 24)).columns, _NARROWEST)
 
 
 def print_note(text: str) -> None:
-    """Say something beside the answer, on stderr; where that is closed or full, nothing is said."""
+    """Print a line beside the answer, on stderr, after the program's name.
+
+    Characters that steer a terminal are escaped; where stderr is closed or full, nothing happens.
+    """
     if sys.stderr is None or sys.stderr.closed:
         return
     try:
@@ -107,13 +120,13 @@ def print_note(text: str) -> None:
 
 
 def warn(faults: Iterable[Fault], source: str) -> None:
-    """Show warnings, one line each; source: the file that they are about."""
+    """Print warnings on stderr, one line each; source: the file that they are about."""
     for fault in faults:
         print_note(f"{source}: warning: {fault}")
 
 
 def print_faults(error: InputError) -> None:
-    """Show the faults of an input, one line each, and the example if there is one.
+    """Print the faults of an input on stderr, one line each, and the example if there is one.
 
     Advice that names an argument of the library is given in the words of the command line. At most MOST_FAULTS lines.
     """
@@ -129,7 +142,7 @@ def print_faults(error: InputError) -> None:
 
 @contextlib.contextmanager
 def faults_in(source: str) -> Iterator[None]:
-    """Name the file in faults that do not yet say which file they are in."""
+    """Name the file `source` in faults of the block that do not yet say which file they are in."""
     try:
         yield
     except InputError as error:
@@ -137,7 +150,11 @@ def faults_in(source: str) -> Iterator[None]:
 
 
 def _explain(error: Exception) -> int:
-    """Say what went wrong, and return the exit code for it."""
+    """Print what went wrong on stderr, and return the exit code for it.
+
+    error: anything that a command raised. 2 for bad input and for problems that are too large, 3 when the time was up,
+    70 for an error of opaq or too little memory, 74 for a file or stdout that the system refused, 130 for a signal.
+    """
     if isinstance(error, InputError):
         print_faults(error)
         return BAD_INPUT
@@ -170,7 +187,10 @@ def _explain(error: Exception) -> int:
 
 
 def _open_streams() -> None:
-    """Keep the numbers of closed streams from files opened later, and spell out names that an encoding lacks."""
+    """Give closed streams a number, so that files opened later do not get it, and set how stdout spells names.
+
+    A name that the encoding of stdout lacks is written with backslashes.
+    """
     for number in range(3):
         try:
             os.fstat(number)
@@ -181,7 +201,10 @@ def _open_streams() -> None:
 
 
 def _flush_stdout() -> None:
-    """Write out what is left, as Python would on its way out, where it could not say what went wrong."""
+    """Write out what stdout still holds, as Python would on its way out, where it could not say what went wrong.
+
+    A reader that has gone is no error. Raises OutputError for any other failure.
+    """
     if sys.stdout is None or sys.stdout.closed:
         return
     try:
@@ -194,7 +217,10 @@ def _flush_stdout() -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Send what a stream still holds nowhere, or Python would complain about it on its way out."""
+    """Send what a stream still holds nowhere, or Python would complain about it on its way out.
+
+    stream: stdout or stderr; later writes to it go nowhere as well.
+    """
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -1,4 +1,7 @@
-"""`opaq simulate`."""
+"""`opaq simulate`: a problem and a policy -> sampled runs with beliefs, as tables or as JSON.
+
+Reads the inputs, calls `opaq.replay`, and names the next command on stderr; with a grid every run is also a path.
+"""
 
 from __future__ import annotations
 

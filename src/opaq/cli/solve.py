@@ -1,4 +1,9 @@
-"""`opaq solve`."""
+"""`opaq solve`: a problem, or the folder of a run -> a policy and its figures, as a page or as JSON, and files.
+
+Checks every file before the work, calls `opaq.solve` and, where asked for, `opaq.certify`; then come the policy file,
+the run folder, the answer on stdout and the report, in this order, and last the next command on stderr. A policy that
+cannot be written is printed with the answer.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +161,10 @@ def command(
 
 
 def _refuse_idle_options(options: Mapping[str, Any]) -> None:
-    """Refuse options that the solver ignores or cannot use, as they are written on the command line."""
+    """Refuse options that the solver ignores or cannot use, as they are written on the command line.
+
+    options: name -> value, None where not given. Raises InputError with all of them.
+    """
     from opaq.solvers.registry import SOLVERS, factory_of
 
     chosen = factory_of(options["solver"] or default_of("solver"))
@@ -178,7 +186,11 @@ def _refuse_idle_options(options: Mapping[str, Any]) -> None:
 
 
 def _open_run(folder: Path, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the problem's source and the options of a run; those given on the command line must be the same."""
+    """Return the problem's source and the options of a run.
+
+    folder: of the run. given: options on the command line, None where not given; they must be those of the run.
+    Raises InputError with every option that differs; another version of opaq gives a note.
+    """
     from opaq.solvers.runs import RECORDED_OPTIONS, read_run
     from opaq.version import __version__
 
@@ -187,6 +199,7 @@ def _open_run(folder: Path, given: Mapping[str, Any]) -> tuple[str, dict[str, An
     before = defaults | drop_unset(recorded)
 
     def word(value: object) -> str:
+        """Return a value as it stands in a message."""
         return "not given" if value is None else str(value)
 
     faults = [
@@ -206,7 +219,11 @@ def _open_run(folder: Path, given: Mapping[str, Any]) -> tuple[str, dict[str, An
 
 
 def _read_problem(source: str, resumed: Path | None, *, quiet: bool) -> Problem:
-    """Read the problem; where it is that of a run and cannot be read any more, name the copy in the run's folder."""
+    """Return the problem; where it is that of a run and cannot be read any more, name the copy in the run's folder.
+
+    source: a file or the name of a scenario. resumed: the folder of the run, None for a new search.
+    quiet: True shows no progress. Raises InputError with every fault.
+    """
     try:
         return read_problem(source, quiet=quiet)
     except InputError as error:
@@ -223,7 +240,9 @@ def _certify(
 ) -> tuple[Solution, Certificate | None, bool]:
     """Return the solution, whose status then says so, its certificate, and whether that work was interrupted.
 
-    There is no certificate where no bound is known yet.
+    problem, solution: what was solved, and its policy. source: the problem as the user named it.
+    quiet: True shows no progress. The work takes 60 s at most, and Ctrl-C ends it with the best bound so far. The
+    certificate is None where no bound is known by then; a note says why.
     """
     from opaq.certificates.certify import DEFAULT_TIME, certify
     from opaq.cli.progress import bound_progress
@@ -259,7 +278,13 @@ def _write_report(
     overwrite: bool,
     quiet: bool,
 ) -> None:
-    """Write the report of a solution; Ctrl-C and the time limit leave out what takes long."""
+    """Write the report of a solution; Ctrl-C and a limit of 60 s leave out what takes long.
+
+    certificate: shown where it is not None. source: the problem as the user named it, whose text is shown.
+    path: the HTML file. overwrite: True replaces one that is there. quiet: True shows no progress.
+
+    Raises InputError where the report cannot be made or written.
+    """
     from opaq.load import problem_text
     from opaq.reports.policy_report import make_report
 

@@ -1,4 +1,7 @@
-"""`opaq sweep`."""
+"""`opaq sweep`: a plan -> a folder with the results of every point, and the table of them as a page or as JSON.
+
+Calls `opaq.sweep`, which goes on where an earlier one ended; warnings about the plan and progress go to stderr.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +84,10 @@ def command(
 
 
 def _sweep_progress(printer: ProgressPrinter) -> Callable[[SweepProgress], None]:
-    """Return what a sweep calls when something has happened; failed points get a line that stays."""
+    """Return a function that a sweep calls when something has happened; failed points get a line that stays."""
 
     def show(progress: SweepProgress) -> None:
+        """Store the counts of points as the line of progress, and print the message, if there is one."""
         if progress.message:
             printer.note(progress.message)
         words = [f"{progress.done} of {progress.total} done", f"{progress.running} running"]
@@ -95,7 +99,7 @@ def _sweep_progress(printer: ProgressPrinter) -> Callable[[SweepProgress], None]
 
 
 def _duration(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
+    """Return a time, given in seconds, in the unit that suits it: seconds, minutes or hours."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

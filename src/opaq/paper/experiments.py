@@ -95,6 +95,7 @@ class ReproductionSettings:
         last = perf_counter()
 
         def report_step(progress: Progress) -> None:
+            """Tell where the search is, at most once in ten seconds."""
             nonlocal last
             if perf_counter() - last < _PAUSE:
                 return

@@ -38,7 +38,11 @@ class Finding:
     def of_measurement(
         cls, source: str, measurement: Measurement, *, seconds: float | None = None, note: str = "", status: str = ""
     ) -> Finding:
-        """Return the row of a policy that we have measured; the other arguments are fields of the row."""
+        """Return the row of a policy that we have measured.
+
+        source: of the figures, in words. measurement: of the policy. seconds: of its search, None where there was none.
+        note, status: fields of the row.
+        """
         opacity = measurement.opacity
         return cls(
             source=source,
@@ -56,7 +60,10 @@ class Finding:
 
     @classmethod
     def of_solution(cls, source: str, solution: Solution, *, note: str = "") -> Finding:
-        """Return the row of the policy that a search ended with."""
+        """Return the row of the policy that a search ended with.
+
+        source: of the figures, in words. solution: what the search returned. note: a field of the row.
+        """
         status = solution.status.name.lower()
         return cls.of_measurement(source, solution.measurement, seconds=solution.seconds, note=note, status=status)
 

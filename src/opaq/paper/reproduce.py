@@ -1,4 +1,7 @@
-"""Every experiment of the paper by name, and their results as files: the calls behind `opaq reproduce`."""
+"""Run every experiment of the paper by name, and write the results as files: the calls behind `opaq reproduce`.
+
+Comes in: names of experiments and their settings. Goes out: `ExperimentResult`s, results.md, results.json, pictures.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,20 @@ NAMES = ("two-sink", *_SCENARIOS, "baseline")
 
 
 def choose_experiments(name: str) -> tuple[str, ...]:
-    """Return the experiments that a name stands for: itself or, for "all", every one. Raises InputError for others."""
+    """Return the experiments that a name stands for: itself or, for "all", every one.
+
+    Raises InputError for other names, with those there are.
+    """
     if name != "all" and name not in NAMES:
         raise InputError([Fault("", f"no experiment is called '{name}'", f"there are {', '.join(NAMES)}, and all")])
     return NAMES if name == "all" else (name,)
 
 
 def reproduce(name: str, settings: ReproductionSettings) -> ExperimentResult:
-    """Run one experiment by its name, which is one of NAMES."""
+    """Return the result of one experiment.
+
+    name: one of NAMES. settings: seed, effort, and who hears of progress.
+    """
     if name == "two-sink":
         return run_two_sink(settings)
     return run_baseline(settings) if name == "baseline" else run_scenario(_SCENARIOS[name], settings)

@@ -1,6 +1,8 @@
-"""Answers that are read back from files, and those that a report shows beside the measurement.
+"""Read answers back from files, and collect those that a report shows beside the measurement.
 
-What is about another problem or another policy is refused; what the measurement says already is left out.
+Comes in: the path of a JSON file or of a run's folder, a mapping as JSON has it, or a result object. Goes out: the
+typed result, or the plain data of it that the page shows. An answer about another problem or another policy is
+refused; what the measurement says already is left out.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ GivenComparison = Comparison | Mapping[str, Any]
 def read_answer(path: str | os.PathLike[str]) -> Result:
     """Return the result in a file that a command printed with --json, or in the folder of a run that has ended.
 
-    Raises InputError for a file that holds none, with every key that does not fit.
+    path: the file, of at most 200 MB, or the folder, in which result.json is read.
+
+    Raises InputError for a folder without that file, for a file that is no JSON or holds no result, and with every key
+    that does not fit.
     """
     file = Path(path)
     if file.is_dir():
@@ -66,7 +71,10 @@ def read_answer(path: str | os.PathLike[str]) -> Result:
 def result_of(data: object, *, source: str = "") -> Result:
     """Return the result that an object of JSON holds, by its key "result".
 
-    source: the file it is from, for messages. Raises InputError where it is none, or keys do not fit.
+    data: what JSON was read into; a solution with a key "certificate" gives a `CertifiedSolution`.
+    source: the file it is from, for messages; empty where there is none.
+
+    Raises InputError where it is no mapping, names no known result, or has keys that do not fit.
     """
     if not isinstance(data, Mapping):
         raise InputError([Fault("", f"holds no JSON object but a {type(data).__name__}")], source)
@@ -82,7 +90,7 @@ def result_of(data: object, *, source: str = "") -> Result:
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswers:
-    """What a report shows beside the measurement."""
+    """The results that a report shows beside the measurement; None where one is not shown."""
 
     solution: Solution | None = None
     certificate: Certificate | None = None
@@ -97,8 +105,11 @@ class GivenAnswers:
     ) -> GivenAnswers:
         """Return the answers, read from mappings where they are such.
 
-        A solution may come with a certificate; one that is given itself comes first. Raises InputError with everything
-        that is no such answer.
+        solution: a `Solution`, a `CertifiedSolution`, or the JSON of one; it may bring a certificate along.
+        certificate: a `Certificate` or its JSON; it takes the place of the one that the solution brings.
+        comparison: a `Comparison` or its JSON.
+
+        Raises InputError with everything in any of them that is no such answer.
         """
         faults = Faults()
         solved: Solution | CertifiedSolution | None
@@ -106,15 +117,19 @@ class GivenAnswers:
             solved = _read(CertifiedSolution, solution, "solution", faults)
         else:
             solved = _read(Solution, solution, "solution", faults)
-        given = _read(Certificate, certificate, "certificate", faults)
+        own = _read(Certificate, certificate, "certificate", faults)
         compared = _read(Comparison, comparison, "comparison", faults)
         faults.raise_if_any()
         if isinstance(solved, CertifiedSolution):
-            return cls(solved.solution, given or solved.certificate, compared)
-        return cls(solved, given, compared)
+            return cls(solved.solution, own or solved.certificate, compared)
+        return cls(solved, own, compared)
 
     def check(self, measurement: Measurement) -> None:
-        """Raise InputError where one of them is about another problem, or the solution about another policy."""
+        """Raise InputError where an answer is about another problem, or the solution about another policy.
+
+        measurement: that of the policy of the report. The problem is compared by its name; the policy of the solution
+        by its opacity, which may differ by 1e-6 bits, the width of an interval and six standard errors.
+        """
         faults = Faults()
         problems = {
             "solution": None if self.solution is None else self.solution.measurement.problem,
@@ -139,7 +154,9 @@ class GivenAnswers:
     def agree(self) -> tuple[GivenAnswers, str]:
         """Return the answers with the tighter bound in both, where certificate and comparison bound the same.
 
-        Also returned is how the certificate's bound was found, in words; empty without one.
+        They bound the same where the uncertainty and the scope (the policies for which the bound holds) are equal;
+        otherwise the answers are returned as they are. Also returned is how the certificate's bound was obtained, in
+        words; empty without a certificate.
         """
         certificate, comparison = self.certificate, self.comparison
         if certificate is None:
@@ -158,7 +175,10 @@ class GivenAnswers:
         return replace(self, certificate=certificate, comparison=comparison), text
 
     def solution_data(self, *, most_steps: int) -> dict[str, Any] | None:
-        """Return how the policy was found, as the page shows it; of a long trace every so many steps, and the last."""
+        """Return how the policy was found, as the page shows it; None without a solution.
+
+        most_steps: the most entries of the trace that are kept: every so many steps, counted back from the last.
+        """
         if self.solution is None:
             return None
         trace = self.solution.trace
@@ -168,9 +188,10 @@ class GivenAnswers:
         return {key: value for key, value in data.items() if key == "seconds" or key not in keys_of(Measurement)}
 
     def certificate_data(self, measurement: Measurement, text: str) -> dict[str, Any] | None:
-        """Return the bound and how it was found; the gap is that of the policy of the report.
+        """Return the bound and how it was obtained, as the page shows it; None without a certificate.
 
-        text: how the bound was found, in words.
+        measurement: that of the policy of the report, to which the gap belongs.
+        text: how the bound was obtained, in words; takes the place of the certificate's own.
         """
         if self.certificate is None:
             return None
@@ -179,7 +200,7 @@ class GivenAnswers:
         return {key: value for key, value in data.items() if key in kept or key not in keys_of(Measurement)}
 
     def comparison_data(self) -> dict[str, Any] | None:
-        """Return the ladder of classes, with the main figures of each."""
+        """Return the ladder of classes, with the main figures of each; None without a comparison."""
         if self.comparison is None:
             return None
         data = self.comparison.to_dict()
@@ -189,7 +210,13 @@ class GivenAnswers:
 
 
 def _read(cls: type[_Kind], answer: object, kind: str, faults: Faults) -> _Kind | None:
-    """Return an answer as the object it is, or None; faults are noted under its kind."""
+    """Return an answer as the object it is, or None where there is none or it does not fit.
+
+    cls: the result that is expected.
+    answer: an object of that class, its JSON as a mapping, or None.
+    kind: the name of the argument; faults are noted under it.
+    faults: collects what does not fit; nothing is raised.
+    """
     if answer is None or isinstance(answer, cls):
         return answer
     if not isinstance(answer, Mapping):

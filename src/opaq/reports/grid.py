@@ -1,4 +1,8 @@
-"""Grid problems and policies as pictures see them, and as characters."""
+"""Read grid problems and policies as boards of cells, and draw them with characters.
+
+Comes in: a problem whose states are called (column,row), and a compiled policy. Goes out: a `GridView` and the
+`PolicyView` that all pictures are drawn from, and `Lines` for pages of text.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,11 @@ class GridView:
 
     @classmethod
     def of(cls, problem: Problem) -> GridView | None:
-        """Return the problem as a grid, if its states are called (column,row) and fill a board worth drawing."""
+        """Return the problem as a grid, or None where it is none.
+
+        A problem is a grid when every state is called (column,row), and the board has at most 250,000 cells and at most
+        100 for every state.
+        """
         matches = [_CELL.fullmatch(state) for state in problem.mdp.states]
         cells = tuple((int(match[1]), int(match[2])) for match in matches if match is not None)
         if len(cells) < len(matches):
@@ -61,7 +69,7 @@ class GridView:
 
 
 def traps(mdp: MDP) -> tuple[int, ...]:
-    """Return the states that no action leaves."""
+    """Return the states that no action leaves, in ascending order."""
     source = mdp.choice_state()[mdp.transitions.row_of_entry()]
     left = np.zeros(mdp.num_states, dtype=bool)
     left[source[(mdp.transitions.columns != source) & (mdp.transitions.values > 0)]] = True
@@ -74,12 +82,12 @@ def has_stated_sensors(problem: Problem) -> bool:
 
 
 def coverage(problem: Problem) -> dict[str, dict[int, float]]:
-    """Sensor -> state that it covers -> how likely it fires there, as the sensors are stated.
+    """Return sensor -> state that it covers -> probability that it fires there, as the sensors are stated.
 
     Where only emissions are stated, a sensor covers where it fires more than at its least: than its false alarms. An
     observation that names several sensors, "A+B", counts for each of them. Observations that are no sets of sensors
     stand for themselves; one that every state can show tells nothing where most show it. Of an observer that is no
-    table, nothing is known by state alone.
+    table, nothing is known by state alone, and the mapping is empty.
     """
     observer = problem.observer
     if not isinstance(observer, Observer):
@@ -98,7 +106,11 @@ def coverage(problem: Problem) -> dict[str, dict[int, float]]:
 
 
 def _by_sensor(observer: Observer) -> tuple[list[str], SparseRows]:
-    """Sensors, and [sensor, state] how likely each fires; observations where they are no sets of sensors."""
+    """Return the sensors, and [sensor, state] the probability that each fires.
+
+    Observations take the place of sensors where they are no sets of sensors. The quiet observation is left out where
+    observations are sets, or where some observation can be shown by every state.
+    """
     emission, sets = observer.emission, are_sensor_sets(observer)
     quiet = quiet_observation(observer)
     everywhere = np.bincount(emission.columns[emission.values > 0], minlength=1).max() == emission.num_rows
@@ -126,6 +138,7 @@ Shares = Mapping[int, Mapping[int, float]]  # model state -> action of the model
 class PolicyView:
     """P(action | state) and P(action | state, time): what else the policy looks at is averaged out, as it occurs.
 
+    product: the compiled problem. pi: the policy as a vector over the product's slots, one per row and action.
     States that cannot occur have no entry.
     """
 
@@ -134,22 +147,22 @@ class PolicyView:
 
     @property
     def changes_with_time(self) -> bool:
-        """Whether arrows can differ from one time to the next: the policy looks at more than the state."""
+        """True where arrows can differ from one time to the next: the policy looks at more than the state."""
         return self.product.policy_class.conditions_on != ("state",)
 
     def average(self) -> Shares:
-        """Over the whole run, every state weighted by when it is visited."""
+        """Return P(action | state) over the whole run, every state weighted by when it is visited."""
         visits = np.zeros(self.product.process.num_states)
-        for occupied in self._occupied():
+        for occupied in self._occupancy_by_time():
             visits += occupied
         return self._shares(visits)
 
     def by_time(self) -> Iterator[Shares]:
-        """Return one after the other for time 0 .. horizon."""
-        return (self._shares(occupied) for occupied in self._occupied())
+        """Yield P(action | state) for time 0 .. horizon, one after the other."""
+        return (self._shares(occupied) for occupied in self._occupancy_by_time())
 
-    def _occupied(self) -> Iterator[FloatArray]:
-        """P(x_t = x) over product states for t = 0 .. horizon."""
+    def _occupancy_by_time(self) -> Iterator[FloatArray]:
+        """Yield P(x_t = x) over product states for t = 0 .. horizon."""
         process = self.product.process
         onward = transition_matrix(process, process.flow(self.pi)).T.tocsr()
         now = start_distribution(process)
@@ -159,6 +172,10 @@ class PolicyView:
         yield now
 
     def _shares(self, occupied: FloatArray) -> Shares:
+        """Return P(action | model state), averaged over product states in proportion to `occupied`.
+
+        occupied: [product state], weights that need not sum to 1; states of weight 0 get no entry.
+        """
         product, process = self.product, self.product.process
         states = np.flatnonzero(occupied > 0)
         rows = process.row[states]
@@ -178,7 +195,7 @@ class PolicyView:
         return shares
 
     def _action_of(self) -> IntArray:
-        """Return the model's action of every action of a row.
+        """Return the model's action of every action of a row: [action of a row].
 
         With a free memory, rows choose pairs (action, next node).
         """
@@ -211,17 +228,17 @@ def direction_of(action: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """How directions are drawn."""
+    """The characters for directions: north, east, south, west and stay -> one character each."""
 
     arrows: Mapping[str, str]
 
     def of(self, action: str) -> str:
-        """Return one character for an action: an arrow for one that moves, otherwise its initial."""
+        """Return one character for an action: an arrow for one that moves, else its initial ("?" for an empty name)."""
         return self.arrows.get(direction_of(action), escape_invisible(action)[:1] or "?")
 
     @classmethod
     def for_encoding(cls, encoding: str | None) -> Symbols:
-        """Arrows, if the encoding has them."""
+        """Return arrows if the encoding has them, else ASCII signs; None and unknown encodings count as ASCII."""
         try:
             "".join(UNICODE.arrows.values()).encode(encoding or "ascii")
         except (UnicodeEncodeError, LookupError):
@@ -234,7 +251,7 @@ ASCII = Symbols({"north": "^", "east": ">", "south": "v", "west": "<", "stay": "
 
 
 def grid_of(problem: Problem) -> GridView:
-    """Return the problem as a grid; InputError if it is none."""
+    """Return the problem as a grid. Raises InputError if it is none."""
     view = GridView.of(problem)
     if view is None:
         raise InputError(
@@ -246,7 +263,15 @@ def grid_of(problem: Problem) -> GridView:
 def policy_lines(
     policy: PolicyView, *, time: int | None = None, symbols: Symbols = UNICODE, width: int = WIDTH
 ) -> Lines:
-    """Return the likely actions of every cell, at one time or averaged over the run."""
+    """Return the likely actions of every cell as lines of text, with a legend below.
+
+    policy: the compiled policy; its problem must be a grid.
+    time: the time that is shown, 0 to the horizon; None averages over the run.
+    symbols: the characters for actions.
+    width: columns; what does not fit is cut, and a line says so.
+
+    Raises InputError if the problem is no grid, or has no such time.
+    """
     problem = policy.product.problem
     view = grid_of(problem)
     shares = policy.average() if time is None else _at(policy, time)
@@ -262,7 +287,7 @@ def policy_lines(
 
 
 def _legend(view: GridView, symbols: Symbols) -> list[str]:
-    """Return what the characters mean."""
+    """Return the lines that explain the characters and name the labels that occur."""
     likeliest, second = symbols.of("E"), symbols.of("S")
     labels = ", ".join(
         f"{_initial(label)} {escape_invisible(label)}" for label, states in view.labels.items() if states
@@ -277,7 +302,11 @@ def _legend(view: GridView, symbols: Symbols) -> list[str]:
 
 
 def path_lines(view: GridView, states: Sequence[str], *, title: str, width: int = WIDTH) -> Lines:
-    """Return a run on the grid: every visited cell shows when it was first entered, and + if it was entered again."""
+    """Return a run on the grid: every visited cell shows when it was first entered, and + if it was entered again.
+
+    view: the grid. states: names of states from time 0 on, each "(column,row)" of the grid.
+    title: the line above. width: columns.
+    """
     cell_of = {f"({column},{row})": state for state, (column, row) in enumerate(view.cells)}
     visits: dict[int, list[int]] = {}
     before = None
@@ -293,6 +322,7 @@ def path_lines(view: GridView, states: Sequence[str], *, title: str, width: int 
 
 
 def _at(policy: PolicyView, time: int) -> Shares:
+    """Return the shares of one time. Raises InputError where the time is not from 0 to the horizon."""
     for now, shares in enumerate(policy.by_time()):
         if now == time:
             return shares
@@ -301,7 +331,11 @@ def _at(policy: PolicyView, time: int) -> Shares:
 
 
 def _likely(shares: Mapping[int, float], actions: Sequence[str], symbols: Symbols) -> str:
-    """Return the likeliest action of a cell, and what else is likely."""
+    """Return the symbols of a cell: the likeliest action, then the next or "+" for several.
+
+    shares: action -> probability; actions below 0.1 are not shown, and without any the text is empty. "*" stands for
+    three or more that tie.
+    """
     ranked = sorted(((share, -action) for action, share in shares.items() if share >= _LEAST), reverse=True)
     if not ranked:
         return ""
@@ -312,7 +346,11 @@ def _likely(shares: Mapping[int, float], actions: Sequence[str], symbols: Symbol
 
 
 def _board(view: GridView, texts: Mapping[int, str], width: int) -> list[str]:
-    """Return the cells row by row under a head of columns, cut to the width."""
+    """Return the cells row by row under a head of column numbers.
+
+    texts: state -> text of its cell. Columns that do not fit `width`, and rows from the 200th on, are left out, which a
+    line below says.
+    """
     text_at = {cell: texts[state] for state, cell in enumerate(view.cells)}
     size = max(_CELL_WIDTH, *(len(text) + 1 for text in texts.values()), len(str(view.width)) + 1)
     margin = len(str(view.height - 1)) + 1
@@ -330,7 +368,7 @@ def _board(view: GridView, texts: Mapping[int, str], width: int) -> list[str]:
 
 
 def initials(view: GridView) -> dict[int, str]:
-    """State -> one letter for its label; states with several labels show the one that fewest states carry."""
+    """Return state -> one letter for its label; states with several labels show the one that fewest states carry."""
     initials: dict[int, str] = {}
     for label, states in sorted(view.labels.items(), key=lambda item: -len(item[1])):
         for state in states:
@@ -339,9 +377,11 @@ def initials(view: GridView) -> dict[int, str]:
 
 
 def _initial(label: str) -> str:
+    """Return the first character of a label, "?" where it is a space or no ASCII."""
     letter = escape_invisible(label)[:1] or "?"
     return letter if letter.isascii() and letter != " " else "?"
 
 
 def _wrap_legend(legend: Sequence[str], width: int) -> list[str]:
+    """Return the legend wrapped to the width and indented by two columns."""
     return [line for text in legend for line in wrap_lines(text, first="  ", rest="  ", width=width)]

@@ -1,4 +1,7 @@
-"""Pages for people (sentence, facts, tables, lines), and their three renderers: plain text, a terminal, HTML."""
+"""Pages for people (sentence, facts, tables, lines), and their three renderers: plain text, a terminal, HTML.
+
+Comes in: a `Page` of plain strings. Goes out: one string, in which no name can steer a terminal or become markup.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ GLUE = "\xa0"  # a space at which no line is broken; names cannot contain it, be
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Labels and what belongs to them, one below the other."""
+    """Pairs of a label and its text, one below the other."""
 
     rows: tuple[tuple[str, str], ...]
 
@@ -72,7 +75,8 @@ class Page:
 def wrap_lines(text: str, *, first: str = "", rest: str = "", width: int) -> list[str]:
     """Return the text in lines of at most `width` columns, broken at spaces (not at GLUE), too long words anywhere.
 
-    first: what the first line begins with. rest: what all others begin with.
+    first: text that the first line begins with. rest: text that all others begin with.
+    width: columns; at least 20 beside `rest`, even where fewer are asked for.
     """
     lines = textwrap.wrap(
         text,
@@ -91,13 +95,17 @@ _BETWEEN = "  "
 
 
 def render_text(page: Page, *, width: int = WIDTH) -> str:
-    """Return the page as plain text, `width` columns wide."""
+    """Return the page as plain text, its parts separated by empty lines.
+
+    width: columns to wrap to; finished lines (`Lines`) stay as they are.
+    """
     blocks = [wrap_lines(_escape(page.sentence), width=width)] if page.sentence else []
     blocks += [_part_lines(part, width) for part in page.parts]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def _part_lines(part: Part, width: int) -> list[str]:
+    """Return one part of a page as lines of plain text, `width` columns wide."""
     if isinstance(part, Facts):
         rest = " " * (_LABEL + 1)
         rows = [(f"{_escape(label):<{_LABEL}} ", _escape(text)) for label, text in part.rows]
@@ -111,6 +119,7 @@ def _part_lines(part: Part, width: int) -> list[str]:
 
 
 def _table_lines(table: TextTable, width: int) -> list[str]:
+    """Return a table as lines: columns as wide as their widest cell, the last one wrapped below itself."""
     cells = [[_escape(cell) for cell in row] for row in (table.head, *table.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines: list[str] = []
@@ -133,7 +142,10 @@ def _escape(text: str) -> str:
 
 
 def render_terminal(page: Page, *, width: int = WIDTH, styled: bool = True) -> str:
-    """Return the page for a terminal: columns that wrap to its width, heads that stand out where it is `styled`."""
+    """Return the page for a terminal.
+
+    width: columns to wrap to. styled: True sets heads in bold and labels dim; False leaves escape sequences out.
+    """
     terminal = _Terminal(width, styled)
     blocks = [terminal.lines(terminal.text(page.sentence, "bold"))] if page.sentence else []
     blocks += [terminal.part(part) for part in page.parts]
@@ -142,12 +154,13 @@ def render_terminal(page: Page, *, width: int = WIDTH, styled: bool = True) -> s
 
 @dataclass(frozen=True, slots=True)
 class _Terminal:
-    """Makes things of rich, and lines of text from them."""
+    """Turns parts of a page into lines of text by way of rich; width in columns."""
 
     width: int
     styled: bool
 
     def part(self, part: Part) -> str:
+        """Return one part of a page as text of several lines."""
         if isinstance(part, Facts):
             facts = self._columns(show_header=False)
             facts.add_column(style=self._style("dim"), no_wrap=True, min_width=_LABEL - 1)
@@ -168,13 +181,16 @@ class _Terminal:
         return "\n".join([*title, self.lines(table), *_part_lines(Notes(part.notes), self.width)])
 
     def text(self, words: str, style: str = "") -> Text:
-        """Text in which nothing is markup and no character steers the terminal."""
+        """Return text in which nothing is markup and no character steers the terminal.
+
+        style: a style of rich, such as "bold"; left out where the terminal is not styled.
+        """
         from rich.text import Text
 
         return Text(_escape(words).replace(GLUE, " "), style=self._style(style))
 
     def lines(self, thing: Any) -> str:
-        """Something of rich's as lines of text."""
+        """Return something that rich can print as lines of text, without spaces at their ends."""
         from io import StringIO
 
         from rich.console import Console
@@ -185,12 +201,13 @@ class _Terminal:
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
     def _columns(self, **looks: Any) -> RichTable:
-        """Return an empty table without lines."""
+        """Return an empty table without lines; looks: further arguments for rich's table."""
         from rich.table import Table as RichTable
 
         return RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), **looks)
 
     def _style(self, style: str) -> str:
+        """Return the style, or an empty one where the terminal is not styled."""
         return style if self.styled else ""
 
 
@@ -209,7 +226,8 @@ _MOST_ROWS = 24  # of a table
 def render_html(page: Page, *, picture: str = "") -> str:
     """Return the page as HTML with styles of its own, in the colours of the page around it.
 
-    picture: markup that follows the sentence.
+    picture: markup that follows the sentence; it is not escaped. Texts are cut (cells at 80 characters, facts at 400,
+    sentences at 1,000) and tables end after 24 rows, with the number of those left out.
     """
     head = f'<div style="font-weight:600">{html_text(page.title)}</div>' if page.title else ""
     content = [_paragraph(page.sentence), picture, *map(_part_html, page.parts)]
@@ -217,12 +235,16 @@ def render_html(page: Page, *, picture: str = "") -> str:
 
 
 def html_text(words: str, *, most: int = _LONGEST) -> str:
-    """Return text that cannot become markup, nor turn a line round; long text is cut."""
+    """Return text that cannot become markup, nor turn a line round.
+
+    most: characters; longer text is cut and ends in "…".
+    """
     safe = escape_invisible(words.replace(GLUE, " "))
     return escape(safe if len(safe) <= most else f"{safe[: most - 1]}…")
 
 
 def _part_html(part: Part) -> str:
+    """Return one part of a page as HTML; a table of more than 24 rows is cut."""
     if isinstance(part, Facts):
         rows = [
             _html_cell(label, "th", _LABELLED) + _html_cell(text, "td", "left", _LONGEST_FACT)
@@ -244,17 +266,24 @@ def _part_html(part: Part) -> str:
 
 
 def _html_row(cells: Sequence[str], sides: Sequence[str]) -> str:
+    """Return the cells of one row; sides: "left" or "right" for each."""
     return "".join(_html_cell(cell, "td", side) for cell, side in zip(cells, sides, strict=True))
 
 
 def _html_table(head: str, rows: Sequence[str]) -> str:
+    """Return a table; head: markup of its head, or empty. rows: markup of each row."""
     lines = "".join(f'<tr style="background:none">{row}</tr>' for row in rows)
     return f'<table style="{_TABLE}">{head}<tbody>{lines}</tbody></table>'
 
 
 def _html_cell(words: str, name: str, side: str, most: int = _LONGEST) -> str:
+    """Return one cell of a table.
+
+    name: its tag, "td" or "th". side: the rest of a text-align rule. most: characters of its text.
+    """
     return f'<{name} style="{_CELL}text-align:{side}">{html_text(words, most=most)}</{name}>'
 
 
 def _paragraph(words: str) -> str:
+    """Return the words as a paragraph; empty where there are none."""
     return f'<div style="margin:.3em 0">{html_text(words, most=_LONGEST_SENTENCE)}</div>' if words else ""

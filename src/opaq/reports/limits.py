@@ -1,4 +1,7 @@
-"""How much of everything a report holds, in one place: a page of some megabytes that a browser opens at once."""
+"""Limit how much of everything a report holds: a page of some megabytes that a browser opens at once.
+
+Comes in: the sizes of a model and its runs. Goes out: the numbers of runs, steps and entries that are kept.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +32,22 @@ class ReportLimits:
     policy_text: int = 100_000
 
     def num_runs(self, wanted: int | None, horizon: int) -> int:
-        """Return how many runs are sampled: as asked, or fewer where they are long."""
+        """Return how many runs are sampled, at least 1.
+
+        wanted: how many are asked for; None is `runs`. horizon: transitions of a run; with long runs there are fewer.
+        """
         steps = min(horizon + 1, self.longest_run)
         return max(1, min(self.runs if wanted is None else wanted, self.run_steps // steps))
 
     def states_per_step(self, steps: int) -> int:
-        """Return how many states a belief names."""
+        """Return how many states a belief names; steps: those of all runs together."""
         return max(self.least_entries, self.state_entries // max(steps, 1))
 
     def secrets_per_step(self, steps: int, num_secrets: int) -> int:
-        """Return how many secret values a belief names."""
+        """Return how many secret values a belief names, all of them where they are few.
+
+        steps: those of all runs together. num_secrets: how many values the secret has.
+        """
         room = max(self.least_entries, self.secret_entries // max(steps, 1))
         return num_secrets if num_secrets <= min(self.all_secrets, 4 * room) else min(room, num_secrets)
 

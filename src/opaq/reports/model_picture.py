@@ -1,4 +1,7 @@
-"""The model of a report: names, what is where, and a picture of it as a grid or as a graph."""
+"""Describe the model of a report: names, sensors and labels by state, and a picture of it as a grid or as a graph.
+
+Comes in: a compiled problem and P(action | state) of the policy. Goes out: plain data for the page.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,12 @@ _APART = 1.5  # distance between parts that nothing joins, as a share of the lar
 
 
 def graph_layout(num_states: int, edges: Sequence[tuple[int, int]], starts: Sequence[int]) -> FloatArray:
-    """[state, 2]: x and y from 0 to 1, x to the right; directions of edges do not count."""
+    """Return positions [state, 2]: x and y from 0 to 1, starts to the left; directions of edges do not count.
+
+    num_states: states, counted from 0. edges: pairs of states (from, to).
+    starts: states where runs begin; without any, state 0 counts as one.
+    The same arguments give the same picture: nothing is drawn at random.
+    """
     if num_states == 1:
         return np.full((1, 2), 0.5)
     distance = _distances(num_states, edges)
@@ -29,7 +37,7 @@ def graph_layout(num_states: int, edges: Sequence[tuple[int, int]], starts: Sequ
 
 
 def _distances(num_states: int, edges: Sequence[tuple[int, int]]) -> FloatArray:
-    """Return how many edges apart two states are.
+    """Return [state, state] how many edges apart two states are.
 
     Parts that nothing joins are set a little further apart than any others.
     """
@@ -44,8 +52,11 @@ def _distances(num_states: int, edges: Sequence[tuple[int, int]]) -> FloatArray:
 
 
 def _layers(depth: FloatArray) -> FloatArray:
-    """A column per distance from the start, states one below the other; a little aslant, so that nothing is on a line
-    that should not be."""
+    """Return positions to begin with: a column per distance from the start, states one below the other.
+
+    depth: [state], edges from the nearest start. Columns stand a little aslant, so that states do not stay on one line
+    only because they began there.
+    """
     positions = np.zeros((depth.size, 2))
     for layer in np.unique(depth):
         states = np.flatnonzero(depth == layer)
@@ -55,7 +66,11 @@ def _layers(depth: FloatArray) -> FloatArray:
 
 
 def _majorise(positions: FloatArray, distance: FloatArray) -> FloatArray:
-    """Rounds of X <- V^+ B(X) X, which never raise sum_ij w_ij (|x_i - x_j| - d_ij)^2, w = d^-2."""
+    """Return positions after rounds of X <- V^+ B(X) X, which never raise sum_ij w_ij (|x_i - x_j| - d_ij)^2, w = d^-2.
+
+    positions: [state, 2] to begin with. distance: [state, state], d.
+    The rounds end after 300, or when nothing moves by 1e-5.
+    """
     size = distance.shape[0]
     weight = 1.0 / np.where(np.eye(size, dtype=bool), 1.0, distance) ** 2
     np.fill_diagonal(weight, 0.0)
@@ -71,12 +86,16 @@ def _majorise(positions: FloatArray, distance: FloatArray) -> FloatArray:
 
 
 def _apart(positions: FloatArray) -> FloatArray:
+    """Return [state, state] the straight distances between positions."""
     x, y = (positions[:, [axis]] - positions[:, axis] for axis in (0, 1))
     return np.asarray(np.sqrt(x * x + y * y))
 
 
 def _orient(positions: FloatArray, starts: list[int]) -> FloatArray:
-    """The longer side lies flat, the start is on the left, and the first state that can be is in the upper half."""
+    """Return the positions turned: the longer side lies flat, the start is on the left.
+
+    Of the states off the middle line, the first one is in the upper half.
+    """
     centred = positions - positions.mean(axis=0)
     angle = 0.5 * np.arctan2(
         2 * (centred[:, 0] @ centred[:, 1]), (centred[:, 0] ** 2).sum() - (centred[:, 1] ** 2).sum()
@@ -93,14 +112,21 @@ def _orient(positions: FloatArray, starts: list[int]) -> FloatArray:
 
 
 def _fit_unit_square(positions: FloatArray) -> FloatArray:
-    """In the unit square, in the middle of it where one side is shorter; four digits, so that rounding is not seen."""
+    """Return the positions scaled to the unit square, in its middle where one side is shorter.
+
+    They have four digits, so that rounding errors of different machines are not seen.
+    """
     low, high = positions.min(axis=0), positions.max(axis=0)
     scale = max(float((high - low).max()), 1e-9)
     return np.asarray(np.round(0.5 + (positions - 0.5 * (low + high)) / scale, 4))
 
 
 def model_to_dict(product: Product, average: Shares, *, limits: ReportLimits = LIMITS) -> dict[str, Any]:
-    """Everything about the model that the page shows; `average` is P(action | state) of the policy."""
+    """Return everything about the model that the page shows, as plain data (keys: docs/answers.md).
+
+    product: the compiled problem. average: P(action | state) of the policy, for the widths of edges.
+    limits: beyond `graph_states` a model that is no grid becomes a table; coverage and edges are cut as they say.
+    """
     problem, mdp = product.problem, product.problem.mdp
     grid = GridView.of(problem)
     drawn = grid is None and mdp.num_states <= limits.graph_states
@@ -133,16 +159,21 @@ def model_to_dict(product: Product, average: Shares, *, limits: ReportLimits = L
 
 
 def _secret_kind(secret: Secret) -> str | None:
-    """Return what the secret values are, where their names could be taken for those of the model's states."""
+    """Return a word for secret values whose names could be taken for those of the model's states; None for others."""
     return "automaton state" if isinstance(secret, Language) and secret.reveal == "progress" else None
 
 
 def _grid(grid: GridView) -> dict[str, Any]:
+    """Return the size of a grid and the [column, row] of every state."""
     return {"width": grid.width, "height": grid.height, "cells": [list(cell) for cell in grid.cells]}
 
 
 def _coverage(by_observation: Mapping[str, Mapping[int, float]], most: int) -> tuple[list[dict[str, Any]], int]:
-    """Return what can be observed where, the observations of fewest states first in line; and how many are left out."""
+    """Return the entries of coverage that are kept, and how many observations are left out.
+
+    by_observation: observation or sensor -> state -> probability.
+    most: entries (observation, state) in all; observations of fewest states are kept first, whole or not at all.
+    """
     kept, entries = [], 0
     for name, states in sorted(by_observation.items(), key=lambda item: len(item[1])):
         entries += len(states)
@@ -158,6 +189,7 @@ def _coverage(by_observation: Mapping[str, Mapping[int, float]], most: int) -> t
 
 
 def _graph(product: Product, average: Shares, limits: ReportLimits) -> dict[str, Any]:
+    """Return positions and edges of a graph; of too many edges the likeliest under the policy are kept."""
     mdp = product.problem.mdp
     edges = _edges(product, average)
     positions = graph_layout(mdp.num_states, [edge[:2] for edge in edges], np.flatnonzero(mdp.start).tolist())
@@ -173,14 +205,14 @@ def _graph(product: Product, average: Shares, limits: ReportLimits) -> dict[str,
 
 
 def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, list[int], list[float]]]:
-    """(from, to, probability under the policy, actions that may lead there, P(to | from, action) of each), by state.
+    """Return the edges by state: (from, to, probability, actions that may lead there, P(to | from, action) of each).
 
-    The probability is 0 from states never visited.
+    The probability is that under the policy, `average`: 0 from states never visited.
     """
     mdp = product.problem.mdp
     chances: dict[tuple[int, int], float] = {}
     actions: dict[tuple[int, int], list[int]] = {}
-    given: dict[tuple[int, int], list[float]] = {}
+    conditional: dict[tuple[int, int], list[float]] = {}
     owner, choice = mdp.choice_state(), mdp.transitions.row_of_entry()
     entries = zip(choice.tolist(), mdp.transitions.columns.tolist(), mdp.transitions.values.tolist(), strict=True)
     for number, target, chance in entries:
@@ -189,5 +221,5 @@ def _edges(product: Product, average: Shares) -> list[tuple[int, int, float, lis
             edge = state, target
             chances[edge] = chances.get(edge, 0.0) + average.get(state, {}).get(action, 0.0) * chance
             actions.setdefault(edge, []).append(action)
-            given.setdefault(edge, []).append(chance)
-    return [(*edge, min(1.0, chances[edge]), actions[edge], given[edge]) for edge in sorted(chances)]
+            conditional.setdefault(edge, []).append(chance)
+    return [(*edge, min(1.0, chances[edge]), actions[edge], conditional[edge]) for edge in sorted(chances)]

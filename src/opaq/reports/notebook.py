@@ -1,4 +1,7 @@
-"""What notebooks show of problems, policies and results: their pages as HTML, grids with a picture."""
+"""Show problems, policies and results in notebooks: their pages as HTML, grids with a picture.
+
+Comes in: one of these objects. Goes out: a string of HTML that needs no style or script from elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from opaq.solvers.solve import Solution
 
 
 def notebook_html(thing: Problem | Policy | Result) -> str:
-    """Return the HTML of a problem, a policy or a result; `opaq.display` calls this for notebooks."""
+    """Return the HTML of a problem, a policy or a result; `opaq.display` calls this for notebooks.
+
+    A problem on a grid is shown with a picture; so is a solution, where it is not one read back from a file.
+    """
     if isinstance(thing, Problem):
         return render_html(_problem_page(thing), picture=_picture(thing))
     if isinstance(thing, Policy):
@@ -28,7 +34,7 @@ def notebook_html(thing: Problem | Policy | Result) -> str:
 
 
 def _problem_page(problem: Problem) -> Page:
-    """Return the question and the sizes."""
+    """Return a page with the question of the problem and its sizes."""
     rows = (
         ("states", f"{problem.mdp.num_states:,}"),
         ("actions", _name_list(problem.mdp.actions)),
@@ -40,7 +46,7 @@ def _problem_page(problem: Problem) -> Page:
 
 
 def _policy_page(policy: Policy) -> Page:
-    """Return the rows, with the likelier actions of each."""
+    """Return a page with the rows of a policy, and the likelier actions of each."""
     keys = policy.policy_class.conditions_on
     rows = tuple((*map(_key, key), _likely(row)) for key, row in policy.rows.items())
     title = f"Policy by {', '.join(keys) or 'nothing'}: {len(policy.rows):,} rows"
@@ -48,20 +54,26 @@ def _policy_page(policy: Policy) -> Page:
 
 
 def _name_list(names: tuple[str, ...], *, most: int = 6) -> str:
+    """Return how many names there are and the first `most` of them."""
     return f"{len(names):,}: {', '.join(names[:most])}{', ...' if len(names) > most else ''}"
 
 
 def _key(part: object) -> str:
+    """Return one part of a row's key as text: names of a tuple joined by commas."""
     return ", ".join(map(str, part)) if isinstance(part, tuple) else str(part)
 
 
 def _likely(row: Mapping[str, float]) -> str:
+    """Return the actions of a row from the likeliest on, those of 0.0005 or more."""
     ranked = sorted(row.items(), key=lambda item: -item[1])
     return ", ".join(f"{action} {share:.3g}" for action, share in ranked if share >= 5e-4)
 
 
 def _picture(problem: Problem, shares: Shares | None = None) -> str:
-    """Return a picture of a grid that is small enough for one beside text; nothing for other problems."""
+    """Return a picture of a grid of at most 900 cells as SVG; empty for other problems.
+
+    shares: P(action | state), drawn as arrows; None draws none.
+    """
     view = GridView.of(problem)
     if view is None or view.width * view.height > _MOST_CELLS:
         return ""
@@ -75,8 +87,10 @@ _AIM: Mapping[str, tuple[int, int]] = {"north": (0, -1), "east": (1, 0), "south"
 
 
 def _grid_svg(view: GridView, actions: tuple[str, ...] = (), shares: Shares | None = None) -> str:
-    """Return the picture; `shares` are the arrows, state -> action -> probability.
+    """Return the picture of a grid as an SVG element.
 
+    view: the grid. actions: names by index, which give arrows their directions.
+    shares: state -> action -> probability, drawn as arrows; None draws none.
     It is drawn in the colour of the text around it, so that it suits light and dark pages.
     """
     letters = initials(view)
@@ -96,6 +110,7 @@ def _grid_svg(view: GridView, actions: tuple[str, ...] = (), shares: Shares | No
 
 
 def _arrows(cell: tuple[int, int], actions: tuple[str, ...], shares: Mapping[int, float]) -> Iterator[str]:
+    """Yield the marks of one cell: an arrow for an action that moves, a dot for others, larger the likelier."""
     x, y = (cell[0] + 0.5) * _SIDE, (cell[1] + 0.5) * _SIDE
     for action, share in shares.items():
         if share < _LEAST:
@@ -114,10 +129,12 @@ def _arrows(cell: tuple[int, int], actions: tuple[str, ...], shares: Mapping[int
 
 
 def _rect(column: int, row: int, looks: str) -> str:
+    """Return the square of one cell; looks: attributes of the element."""
     return f'<rect x="{column * _SIDE}" y="{row * _SIDE}" width="{_SIDE}" height="{_SIDE}" {looks}/>'
 
 
 def _letter(cell: tuple[int, int], letter: str, *, at: tuple[int, int], size: int) -> str:
+    """Return a letter in a cell; at: pixels from its upper left corner. size: pixels of the font."""
     x, y = cell[0] * _SIDE + at[0], cell[1] * _SIDE + at[1]
     looks = f'font-size="{size}" text-anchor="middle" fill="currentColor" font-family="sans-serif"'
     return f'<text x="{x}" y="{y}" {looks}>{html_text(letter)}</text>'

@@ -1,4 +1,7 @@
-"""Numbers, amounts and units as people read them: the one place that rounds for display."""
+"""Write numbers, amounts and units as people read them: the one place that rounds for display.
+
+Comes in: floats and `Amount`s. Goes out: strings; bounds are rounded so that what is read still holds.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +19,40 @@ _OPTIMAL = 1e-3  # a policy this close to a bound is called optimal to within th
 
 
 def number(value: float, digits: int = 6) -> str:
-    """Return a number in some significant digits; rounding errors are shown as 0."""
+    """Return a number as text; what is below 1e-12 in size is a rounding error and is shown as 0.
+
+    digits: significant digits, 6 unless given.
+    """
     return f"{value:.{digits}g}" if abs(value) >= NOISE else "0"
 
 
 def with_unit(words: str, unit: str) -> str:
-    """Return a figure and its unit, given in the plural and made singular where the figure is 1."""
+    """Return a figure and its unit; unit: in the plural, made singular where the figure is "1"."""
     return f"{words} {_SINGULAR.get(unit, unit) if words == '1' else unit}"
 
 
 def round_up(value: float, digits: int = 4) -> str:
-    """Return a number rounded up to digits after the point, so that what is read is still an upper bound."""
+    """Return a number rounded up, so that what is read is still an upper bound.
+
+    digits: after the point, 4 unless given. What is not finite is written as Python does.
+    """
     if not math.isfinite(value):
         return str(value)
     return f"{math.ceil(value * 10**digits - 1e-9) / 10**digits:.{digits}f}"
 
 
 def round_down(value: float, digits: int = 4) -> str:
-    """Return a number rounded down to digits after the point, so that what is read is still reached."""
+    """Return a number rounded down, so that what is read is still reached.
+
+    digits: after the point, 4 unless given. What is not finite is written as Python does.
+    """
     if not math.isfinite(value):
         return str(value)
     return f"{math.floor(value * 10**digits + 1e-9) / 10**digits:.{digits}f}"
 
 
 def amount_words(amount: Amount) -> str:
-    """Return a number with its interval or its standard error, as a fact of its own."""
+    """Return an amount with its interval or its standard error, as a fact of its own, without its unit."""
     if amount.method == "exact":
         return number(amount.value)
     interval = f"[{number(amount.lower)}, {number(amount.upper)}]"
@@ -51,7 +63,7 @@ def amount_words(amount: Amount) -> str:
 
 
 def amount_phrase(amount: Amount) -> str:
-    """Return a number in a sentence, in four digits: its value, "about" an estimate, or "between" two ends."""
+    """Return an amount for a sentence, in four digits: its value, "about" an estimate, or "between" two ends."""
     if amount.standard_error is not None:
         return f"about {number(amount.value, 4)} (± {amount.standard_error:.1g})"
     if amount.method == "exact":
@@ -60,7 +72,7 @@ def amount_phrase(amount: Amount) -> str:
 
 
 def amount_cell(amount: Amount, *, sign: str = "") -> str:
-    """Return a number as the cell of a table; `sign` is "+" for differences, which have a sign in any case."""
+    """Return an amount as the cell of a table; sign: "+" for differences, which have a sign in any case."""
     if amount.method == "exact":
         return f"{amount.value:{sign}.5f}"
     if amount.standard_error is not None:
@@ -69,15 +81,18 @@ def amount_cell(amount: Amount, *, sign: str = "") -> str:
 
 
 def bound_cell(bound: float | None, *, trivial: bool = False) -> str:
-    """Return an upper bound as the cell of a table; empty where there is none."""
+    """Return an upper bound as the cell of a table; empty where there is none.
+
+    trivial: True adds that the bound follows from the number of secret values alone.
+    """
     return "" if bound is None else f"<= {round_up(bound, 5)}{' (trivial)' if trivial else ''}"
 
 
 def drawn_amount(amount: Amount, *, minimise: bool = False) -> tuple[float, float, float]:
-    """Return where the mark of an amount stands and the two ends of its bar.
+    """Return (value at the mark, lower end of the bar, upper end of the bar) for drawing an amount.
 
     An estimate has one standard error to each side; of an interval the end is marked that is proven to be reached: the
-    lower one, or the upper one where the amount is to be small.
+    lower one, or the upper one where the amount is to be small (`minimise`).
     """
     value, error = amount.value, amount.standard_error
     if error is not None:
@@ -89,8 +104,9 @@ def drawn_amount(amount: Amount, *, minimise: bool = False) -> tuple[float, floa
 def gap_words(reached: Amount, bound: float, *, unit: str = "", subject: str = "this one") -> str:
     """Return how far a policy is below a bound at most, from the least that it is proven to reach.
 
-    That least is named where it is not the value of the policy. Empty where it says nothing: nothing was reached for
-    certain of a positive bound, or all of it up to 1e-3.
+    reached: the amount of the policy; its lower end is named where it is not exact.
+    bound: an upper bound on the same amount. unit: with a space before it, or empty. subject: the policy, in words.
+    Empty where it says nothing: nothing was reached for certain of a positive bound, or all of it up to 1e-3.
     """
     gap = bound - reached.lower
     if gap <= _OPTIMAL:
@@ -106,7 +122,10 @@ def gap_words(reached: Amount, bound: float, *, unit: str = "", subject: str = "
 
 
 def share_below(reached: float, bound: float) -> str:
-    """Return the share of a bound that is missing, rounded up: "53%"; empty where it says nothing."""
+    """Return the share of a bound that is missing, rounded up: "53%".
+
+    Empty where it says nothing: the bound is not positive or is reached, or all of it is missing.
+    """
     if bound <= 0 or reached >= bound:
         return ""
     missing = 100 * min(1.0, (bound - reached) / bound)
@@ -115,7 +134,10 @@ def share_below(reached: float, bound: float) -> str:
 
 
 def page_number(value: float, digits: int = 3) -> str:
-    """Return a number on an HTML page: some digits after the point, more only where it would vanish."""
+    """Return a number for an HTML page, with signs and powers of ten as people write them.
+
+    digits: after the point, 3 unless given; a smaller number is written as a power of ten, one below 5e-7 as 0.
+    """
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
     if abs(value) < _VANISHING:
@@ -130,7 +152,10 @@ def page_number(value: float, digits: int = 3) -> str:
 
 
 def page_percent(share: float) -> str:
-    """Return a probability in percent on an HTML page; what is not quite 0 or 1 is not shown as if it were."""
+    """Return a probability in percent for an HTML page; what is not quite 0 or 1 is not shown as if it were.
+
+    share: from 0 to 1.
+    """
     if min(share, 1 - share) < NOISE:
         return f"{100 * share:.0f}%"
     if 0 < share < 5e-4:
@@ -141,13 +166,19 @@ def page_percent(share: float) -> str:
 
 
 def page_amount(amount: Amount, write: Callable[[float], str]) -> str:
-    """Return an amount on an HTML page: its value, or both ends of an interval: its middle is no finding."""
+    """Return an amount for an HTML page: its value, or both ends of an interval, whose middle is no finding.
+
+    write: turns a number into text, such as `page_number`.
+    """
     lower, upper = write(amount.lower), write(amount.upper)
     return write(amount.value) if amount.method != "interval" or lower == upper else f"{lower} to {upper}"
 
 
 def method_words(amount: Amount, digits: int = 4) -> str:
-    """Return how an amount is known: exact, within which interval, or with which standard error."""
+    """Return how an amount is known: exact, within which interval, or with which standard error.
+
+    digits: after the point of the interval's ends.
+    """
     interval = f"{page_number(amount.lower, digits)} to {page_number(amount.upper, digits)}"
     if amount.method == "exact":
         return "exact"
@@ -162,7 +193,7 @@ def axis_title(of: Uncertainty) -> str:
 
 
 def uncertainty_title(name: str) -> str:
-    """Return an uncertainty in words, by its name: "guess error"."""
+    """Return an uncertainty in words, by its name: "guess error"; an unknown name without its underscores."""
     return UNCERTAINTIES[name].title if name in UNCERTAINTIES else name.replace("_", " ")
 
 

@@ -1,4 +1,7 @@
-"""The report of one policy as an HTML page: its data measured, replayed and rendered."""
+"""Make the report of one policy as an HTML page: measure it, replay runs, render the data.
+
+Comes in: a problem, a policy and answers about them. Goes out: a `Report`, which holds the data and the page.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,7 @@ class Report(ContentEq):
     left_out: tuple[str, ...] = ()  # what was asked for and is not there, with the reason
 
     def __repr__(self) -> str:
+        """Return the title, the number of runs or points and the size of the page in one line."""
         size = len(self.html.encode()) / 1e6
         parts = "points" if self.data["kind"] == "study" else "runs"
         return f"<Report of '{self.data['title'][:40]}': {len(self.data[parts])} {parts}, {size:.2f} MB>"
@@ -70,9 +74,18 @@ def make_report(
     certify: bool = False,
     compare: bool = False,
 ) -> Report:
-    """Return the report of one policy; the arguments are those of `report`, for a problem that has been read.
+    """Return the report of one policy, for a problem that has been read.
 
-    text: the problem's file, where there is one.
+    problem, policy: what the report is about; without a policy that of the solution, else the uniform one.
+    text: the content of the problem's file; None writes the problem down where it is small enough.
+    solution, certificate, comparison: answers to show, as in `report`.
+    runs: sampled runs, 1 to 200; None leaves that to `ReportLimits`. seed: makes the runs repeatable.
+    time_limit: seconds for all of it; None is no limit. Parts that are computed share what is left of it.
+    stop: ends the work early; without one, Ctrl-C raises KeyboardInterrupt.
+    on_progress: called with words that say how far the work is.
+    certify, compare: True computes a certificate or a comparison; one that is not done in time is left out.
+
+    Raises InputError when arguments do not fit together; StoppedError when the time was up before anything was known.
     """
     deadline = Deadline(time_limit)
     limits = {"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**63), "time_limit": (time_limit, 0, math.inf)}
@@ -142,9 +155,9 @@ def make_report(
 
 
 def _problem_text(problem: Problem) -> str:
-    """Return a problem made in Python as a file would state it.
+    """Return a problem made in Python as JSON that a file could hold.
 
-    Nothing where that would be long or cannot be written.
+    Empty where that would be long or cannot be written.
     """
     import json
 

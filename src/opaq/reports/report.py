@@ -1,4 +1,7 @@
-"""A page about a policy or about all points of a study: the call `opaq.report`."""
+"""Make a page about a policy or about all points of a study: the call `opaq.report`.
+
+Comes in: a problem with its policy, or a study. Goes out: a `Report`, written to a file where one is named.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ def report(
     if output is not None:
         check_writable(output, overwrite=overwrite)
     loaded = as_problem(problem)
-    made = make_report(
+    page = make_report(
         loaded,
         None if policy is None else as_policy(policy, loaded),
         text=problem_text(problem) if isinstance(problem, str | os.PathLike) else None,
@@ -114,11 +117,12 @@ def report(
         on_progress=on_progress,
     )
     if output is not None:
-        made.save(output, overwrite=overwrite)
-    return made
+        page.save(output, overwrite=overwrite)
+    return page
 
 
 def _refuse(arguments: Mapping[str, object], finding: str, advice: str) -> None:
+    """Raise InputError that lists every argument that is not None; finding, advice: the words of each fault."""
     faults = [Fault(name, finding, advice) for name, value in arguments.items() if value is not None]
     if faults:
         raise InputError(faults)

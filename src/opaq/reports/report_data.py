@@ -1,4 +1,7 @@
-"""The data of a report: one object of plain values that the page shows (docs/answers.md)."""
+"""Collect the data of a report: one object of plain values that the page shows (docs/answers.md).
+
+Comes in: a compiled problem, a policy, its measurement and further answers. Goes out: what JSON can hold.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,11 @@ _DRAWN = "the observations are given; states and actions are one run drawn from 
 
 @dataclass(frozen=True, slots=True)
 class _AnnotatedRun:
-    """A run and what is said of it."""
+    """A run and the words and figures that the page shows with it.
+
+    kind: "sampled", "revealing" or "confusing". title, note: words above and below it.
+    probability: that of its observations; None for a sampled run. bits: their leakage or opacity; None likewise.
+    """
 
     run: Run
     kind: str
@@ -53,9 +60,12 @@ def _runs_of_report(
     rng: np.random.Generator,
     limits: ReportLimits = LIMITS,
 ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Any]]]:
-    """Return the runs step by step, with what the observer believes, and what is to be said of each.
+    """Return the steps of every run, with the beliefs of the observer, and the title, secret and note of each run.
 
+    product, pi: the compiled problem and the policy as a vector.
+    measurement: gives the most revealing and most confusing observations, of which one run each is drawn.
     runs: how many are sampled; None leaves that to the limits.
+    rng: draws all of them. limits: how many entries of beliefs are kept.
     """
     annotated = [*_sample_runs(product, pi, limits.num_runs(runs, product.process.horizon), rng)]
     annotated += _sequence_runs(product, pi, "revealing", measurement.revealing, rng)
@@ -72,7 +82,7 @@ def _runs_of_report(
 
 
 def _traces(product: Product, pi: FloatArray, runs: Sequence[Run]) -> Iterator[BeliefTrace]:
-    """Return the beliefs along runs, as many runs at a time as memory allows."""
+    """Yield the beliefs along runs, filtered for as many runs at a time as memory allows."""
     longest = max(len(run.observations) for run in runs)
     at_once = max(1, _CELLS_AT_ONCE // (longest * max(len(product.secret_values), product.problem.mdp.num_states)))
     for first in range(0, len(runs), at_once):
@@ -80,6 +90,7 @@ def _traces(product: Product, pi: FloatArray, runs: Sequence[Run]) -> Iterator[B
 
 
 def _sample_runs(product: Product, pi: FloatArray, count: int, rng: np.random.Generator) -> list[_AnnotatedRun]:
+    """Return `count` runs drawn at random from those of the policy, numbered from 1."""
     return [
         _AnnotatedRun(run, "sampled", f"Sampled run {number}", "drawn at random from all runs of the policy")
         for number, run in enumerate(simulate_product(product, pi, count=count, rng=rng), start=1)
@@ -89,6 +100,10 @@ def _sample_runs(product: Product, pi: FloatArray, count: int, rng: np.random.Ge
 def _sequence_runs(
     product: Product, pi: FloatArray, kind: str, sequences: Sequence[ObservedSequence], rng: np.random.Generator
 ) -> list[_AnnotatedRun]:
+    """Return one run for every observed sequence, its states and actions drawn given the observations.
+
+    kind: "revealing" or "confusing", which titles name.
+    """
     annotated = []
     for number, sequence in enumerate(sequences, start=1):
         (run,) = draw_conditional_runs(product, pi, sequence.observations, count=1, rng=rng)
@@ -100,7 +115,7 @@ def _sequence_runs(
 
 
 def _shorten_run(annotated: _AnnotatedRun, longest: int) -> _AnnotatedRun:
-    """Return a run that is too long to be shown as a whole: its beginning, and a word about it."""
+    """Return the run as it is or, where it has more than `longest` steps, its beginning with a note that says so."""
     run, length = annotated.run, len(annotated.run.observations)
     if length <= longest:
         return annotated
@@ -111,6 +126,7 @@ def _shorten_run(annotated: _AnnotatedRun, longest: int) -> _AnnotatedRun:
 
 
 def _info(annotated: _AnnotatedRun) -> dict[str, Any]:
+    """Return the kind, title, secret, probability, bits and note of a run, under the keys of the page."""
     return {
         "kind": annotated.kind,
         "title": annotated.title,
@@ -123,14 +139,17 @@ def _info(annotated: _AnnotatedRun) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _StepWriter:
-    """Runs with beliefs as plain data; of large beliefs the likeliest entries."""
+    """Writes runs with beliefs as plain data; of large beliefs the likeliest entries.
+
+    most_states, most_secrets: entries that are kept of every belief; the rest is summed up.
+    """
 
     product: Product
     most_states: int
     most_secrets: int
 
     def steps(self, trace: BeliefTrace) -> list[dict[str, Any]]:
-        """Return every step of one run."""
+        """Return every step of one run: time, state, action, observation, beliefs, and the entropy in bits."""
         run = trace.run
         return [
             {
@@ -151,6 +170,7 @@ class _StepWriter:
         return actions[self.product.actions.index(name) * len(actions) // len(self.product.actions)]
 
     def _belief(self, shares: FloatArray) -> dict[str, Any]:
+        """Return the belief over secret values: all of them, or the likeliest and the probability of the rest."""
         names = self.product.secret_values
         if self.most_secrets >= len(names):
             return {"belief": dict(zip(names, shares.tolist(), strict=True))}
@@ -159,6 +179,10 @@ class _StepWriter:
         return {"belief": kept, "belief_rest": max(0.0, 1.0 - sum(kept.values()))}
 
     def _states(self, belief: Any) -> dict[str, Any]:
+        """Return the belief over states, [state, probability] from the likeliest on, and the probability of the rest.
+
+        belief: one sparse row over the model's states.
+        """
         row = belief.tocoo()
         order = np.lexsort((row.col, -row.data))
         kept = [[int(row.col[entry]), float(row.data[entry])] for entry in order[: self.most_states]]
@@ -174,7 +198,10 @@ _NEGLIGIBLE = 5e-4  # actions below are left out of the policy
 
 @dataclass(frozen=True, slots=True)
 class ReportInputs:
-    """What a report is about."""
+    """The inputs of a report: the compiled problem, the policy, its measurement, and further answers.
+
+    problem_text: the content of the problem's file; empty where there is none.
+    """
 
     product: Product
     pi: FloatArray
@@ -194,7 +221,12 @@ def report_data(
 ) -> dict[str, Any]:
     """Return the object that the page shows, made of what JSON can hold; its keys are a promise (docs/answers.md).
 
-    runs: how many sampled runs; None leaves that to the limits. Raises InputError where the answers do not fit.
+    inputs: the policy, its measurement and further answers.
+    runs: how many sampled runs; None leaves that to the limits. seed: makes the runs repeatable.
+    stop: ends the figures over time early, which are then left out.
+    limits: how much of everything is kept.
+
+    Raises InputError where the answers are about another problem or policy.
     """
     product, pi, measurement, answers = inputs.product, inputs.pi, inputs.measurement, inputs.answers
     answers.check(measurement)  # before the work
@@ -235,25 +267,31 @@ def report_data(
 def with_answers(
     data: Mapping[str, Any], measurement: Measurement, answers: GivenAnswers, *, limits: ReportLimits = LIMITS
 ) -> dict[str, Any]:
-    """The data of a report that shows these answers beside the measurement. Raises InputError where they do not fit."""
+    """Return the data of a report that shows these answers beside the measurement.
+
+    data: of a report; its own answers are replaced. measurement: that of the policy of the report.
+    answers: the solution, certificate and comparison to show. limits: how long a trace may be.
+
+    Raises InputError where the answers are about another problem or policy.
+    """
     answers.check(measurement)
     answers, text = answers.agree()
     certificate = answers.certificate
     how = [row for row in data["how"] if row["number"] != _BOUND]
     if certificate is not None:
         how.append({"number": _BOUND, "text": f"{text}; holds for {certificate.scope}"})
-    given = {
+    parts = {
         "answer": answer_sentence(measurement, certificate),
         "solution": answers.solution_data(most_steps=limits.trace_points),
         "certificate": answers.certificate_data(measurement, text),
         "comparison": answers.comparison_data(),
         "how": how,
     }
-    return {**data, **given}
+    return {**data, **parts}
 
 
 def _measurement(measurement: Measurement, limits: ReportLimits) -> dict[str, Any]:
-    """As `measure` prints it; posteriors of very many values are cut to the likeliest."""
+    """Return the measurement as `measure` prints it; posteriors of very many values are cut to the likeliest."""
     data = measurement.to_dict()
     for sequence in (*data["revealing"], *data["confusing"]):
         posterior = sequence["posterior"]
@@ -265,6 +303,10 @@ def _measurement(measurement: Measurement, limits: ReportLimits) -> dict[str, An
 
 
 def _policy(view: PolicyView, average: Shares, *, given: bool, limits: ReportLimits) -> dict[str, Any]:
+    """Return P(action | state) averaged and, where it changes and fits the limits, by time.
+
+    given: False for the uniform policy that stands in where none was named.
+    """
     entries, times = sum(map(len, average.values())), view.product.process.horizon + 1
     fits = entries * times <= limits.policy_entries
     return {
@@ -277,6 +319,7 @@ def _policy(view: PolicyView, average: Shares, *, given: bool, limits: ReportLim
 
 
 def _shares(shares: Shares) -> list[list[Any]]:
+    """Return [state, [[action, probability], ...]] by state; actions below 0.0005 are left out."""
     return [
         [state, [[action, round(p, _DIGITS)] for action, p in sorted(row.items()) if p >= _NEGLIGIBLE]]
         for state, row in sorted(shares.items())
@@ -284,6 +327,7 @@ def _shares(shares: Shares) -> list[list[Any]]:
 
 
 def _over_time(over: OpacityOverTime, limits: ReportLimits) -> dict[str, Any]:
+    """Return opacity and guess error by time; of many times every so many are kept, the last one among them."""
     last = over.opacity.size - 1
     every = -(-over.opacity.size // limits.time_points)
     columns = (over.opacity.tolist(), over.lower.tolist(), over.upper.tolist(), over.guess_error.tolist())
@@ -296,6 +340,10 @@ def _over_time(over: OpacityOverTime, limits: ReportLimits) -> dict[str, Any]:
 
 
 def _posteriors(confidences: Confidences, measurement: Measurement) -> dict[str, Any]:
+    """Return how sure the observer is in the end, as bins of confidence, and how often its best guess is wrong.
+
+    measurement: gives that share, its guess error, where the confidences or that error itself are exact.
+    """
     edges = confidences.edges.tolist()
     columns = zip(edges, edges[1:], confidences.right.tolist(), confidences.wrong.tolist(), strict=False)
     known = "exact" in (confidences.method, measurement.guess_error.method)
@@ -317,7 +365,7 @@ def _how(
     over: OpacityOverTime | None,
     confidences: Confidences | None,
 ) -> list[dict[str, str]]:
-    """Return how every number but the bound came about, in words."""
+    """Return how every number but the bound came about, in words; None stands for figures that were left out."""
     missing = "left out: the time was up, or the model is too large for it"
     rows = [
         ("opacity", measurement.explanation),
@@ -330,7 +378,7 @@ def _how(
 
 
 def _texts(inputs: ReportInputs, limits: ReportLimits) -> dict[str, Any]:
-    """Return the files, where they are short enough to be read."""
+    """Return the texts of problem and policy where they are short enough to be read; else None, and why."""
     length, problem, left_out = len(inputs.problem_text), inputs.problem_text or None, None
     if problem is None:
         left_out = "the problem was made in Python, and is too large for this page or cannot be written as a file"

@@ -1,4 +1,7 @@
-"""What the page of a study shows: the points of a sweep or of a front in one shape, and sentences about them."""
+"""Describe the page of a study: the points of a sweep or of a front in one shape, and sentences about them.
+
+Comes in: a `Study` or a `Frontier`. Goes out: a `StudyPage`, whose `to_dict` is the data of the page.
+"""
 
 from __future__ import annotations
 
@@ -301,7 +304,7 @@ class StudyPage:
         return f"{words} {self.objective.of.unit}".rstrip()
 
     def _answer_of_sweep(self) -> str:
-        """How many points there are, what became of them, how far the objective goes, and which point is best."""
+        """Return how many points there are, what became of them, how far the objective goes, and the best point."""
         points = sorted(self.done, key=lambda point: point.hidden_value(minimise=self.minimise))
         if not points:
             return f"{self._count()}. No point has an answer that meets its task."
@@ -320,7 +323,7 @@ class StudyPage:
         )
 
     def _answer_of_front(self) -> str:
-        """Return the ends of the front."""
+        """Return how many points there are, the two ends of the front, and that points are missing where they are."""
         points = [point for point in self.points if point.hidden is not None]
         if not points:
             return "No policy was found that meets the other requirements."
@@ -330,12 +333,14 @@ class StudyPage:
         return f"{self._count()}, {ends}{missing}."
 
     def _end(self, point: PagePoint) -> str:
+        """Return one end of a front in words: the objective, and what is reached of the requirement."""
         reached = point.expected_return if self.against == "return" else point.value
         kind = "a return of" if self.against == "return" else abbreviate(self.against)
         title = "" if self.objective.of.name == "opacity" else f"{self.objective.of.title} "
         return f"{self.with_unit(f'{title}{point.hidden_words()}')} at {kind} {number(reached or 0.0, 4)}"
 
     def _count(self) -> str:
+        """Return how many points there are and, where not all are done and feasible, what became of them."""
         counts = self.counts
         unmet = f" ({counts['infeasible']:,} infeasible)" if counts["infeasible"] else ""
         done = f"{counts['done']:,} done{unmet}"
@@ -345,12 +350,13 @@ class StudyPage:
 
 
 def abbreviate(value: object) -> str:
-    """Return a name or a value in one short line."""
+    """Return a name or a value in one line of at most 40 characters; values that are no text are written as JSON."""
     text = escape_invisible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _sweep_point(point: StudyPoint, of: str) -> PagePoint:
+    """Return a point of a sweep as the page has it; of: the name of the uncertainty that the page shows."""
     return PagePoint(
         name=point.name,
         parameters=point.parameters,
@@ -368,6 +374,7 @@ def _sweep_point(point: StudyPoint, of: str) -> PagePoint:
 
 
 def _front_point(point: FrontierPoint, name: str, front: Frontier) -> PagePoint:
+    """Return a point of a front as the page has it; name: by which it is called, its number in the front."""
     return PagePoint(
         name=name,
         parameters={"threshold": point.threshold},
@@ -386,9 +393,11 @@ def _front_point(point: FrontierPoint, name: str, front: Frontier) -> PagePoint:
 
 
 def _numeric(values: Iterable[object]) -> bool:
+    """Return whether there are values, and all of those that are not None are numbers."""
     known = [value for value in values if value is not None]
     return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
 
 
 def _finite(value: float | None) -> float | None:
+    """Return the value, None where it is not finite: JSON has no infinity."""
     return value if value is not None and math.isfinite(value) else None

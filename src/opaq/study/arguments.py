@@ -1,4 +1,7 @@
-"""The arguments that every study of one problem takes, checked once for all of them."""
+"""Check the arguments that every study of one problem takes, once for all of them.
+
+Comes in: the arguments as the caller gave them. Goes out: the problem, the options and the class of policies.
+"""
 
 from __future__ import annotations
 

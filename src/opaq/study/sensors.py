@@ -127,40 +127,40 @@ class _StatedSensors:
     """Sensors as they are stated; the observations and their probabilities follow from them."""
 
     observer: Observer
-    stated: SensorSet
+    sensor_set: SensorSet
 
     @property
     def null(self) -> str:
         """The observation when no sensor fires."""
-        return self.stated.null
+        return self.sensor_set.null
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the sensors, as they are listed."""
-        return self.stated.names
+        return self.sensor_set.names
 
     def coverage(self, sensor: str) -> dict[int, float]:
         """Return the states that a sensor covers: number of the state -> the rate there."""
-        return self.stated.coverage()[sensor]
+        return self.sensor_set.coverage()[sensor]
 
     def without(self, sensor: str) -> Observer:
         """Return the observer that lacks one sensor; without the last one it always sees the same."""
-        left = tuple(each for each in self.stated.sensors if each.name != sensor)
+        left = tuple(each for each in self.sensor_set.sensors if each.name != sensor)
         if left:
             return self._observe(left)
-        blind = SparseRows.from_dense(np.ones((self.stated.num_states, 1)))
+        blind = SparseRows.from_dense(np.ones((self.sensor_set.num_states, 1)))
         return replace(self.observer, observations=(self.null,), emission=blind, sensors=None)
 
     def with_rate(self, sensor: str, change: Change) -> Observer:
         """Return the observer one of whose sensors detects more, or less, where it covers; false alarms stay."""
         return self._observe(
             replace(each, detects=float(change.apply(np.array([each.detects]))[0])) if each.name == sensor else each
-            for each in self.stated.sensors
+            for each in self.sensor_set.sensors
         )
 
     def _observe(self, sensors: Iterable[Sensor]) -> Observer:
         """Return the observer who has these sensors; what it sees of the actions stays."""
-        changed = replace(self.stated, sensors=tuple(sensors))
+        changed = replace(self.sensor_set, sensors=tuple(sensors))
         return Observer.of_sensors(changed, self.observer.action_signs, self.observer.action_emission)
 
 
@@ -498,17 +498,17 @@ class _Ranking:
         )
 
     def _rank(self, trials: Sequence[SensorTrial]) -> tuple[RankedSensor, ...]:
-        """The sensors in the order of the trials, then those without one."""
+        """Return the sensors in the order of the trials, then those without one."""
         costs = {trial.sensor: trial.gain for trial in trials if trial.change == _REMOVED}
         states = self.problem.mdp.states
-        listed = self.sensors.stated.sensors if isinstance(self.sensors, _StatedSensors) else ()
-        stated = {each.name: each for each in listed}
+        listed = self.sensors.sensor_set.sensors if isinstance(self.sensors, _StatedSensors) else ()
+        by_name = {each.name: each for each in listed}
         return tuple(
             RankedSensor(
                 name=sensor,
                 covers={states[state]: rate for state, rate in self.sensors.coverage(sensor).items()},
-                detects=stated[sensor].detects if sensor in stated else None,
-                false_alarm=stated[sensor].false_alarm if sensor in stated else None,
+                detects=by_name[sensor].detects if sensor in by_name else None,
+                false_alarm=by_name[sensor].false_alarm if sensor in by_name else None,
                 cost=costs.get(sensor),
             )
             for sensor in dict.fromkeys([*costs, *self.sensors.names])
@@ -526,8 +526,8 @@ class _Ranking:
                 batch, left = named[done : done + at_once], len(named) - done
                 on_progress(f"{done} of {len(named)} trials | {', '.join(sensor for sensor, _ in batch)}")
                 seconds = self._share(max(1.0, left / at_once))
-                made = [pool.submit(self._trial, *each, base=base, seconds=seconds) for each in batch]
-                yield from (trial for trial in (each.result() for each in made) if trial is not None)
+                futures = [pool.submit(self._trial, *each, base=base, seconds=seconds) for each in batch]
+                yield from (trial for trial in (each.result() for each in futures) if trial is not None)
 
     def _trial(self, sensor: str, change: Change | None, *, base: _Answer, seconds: float | None) -> SensorTrial | None:
         """Make one trial in some seconds (None: without a limit); None where there was no time for it."""

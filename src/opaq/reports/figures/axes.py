@@ -1,4 +1,8 @@
-"""Charts, grids and heat tables on matplotlib axes."""
+"""Draw charts, grids and heat tables on matplotlib axes.
+
+Comes in: points, tables of numbers, a `GridView` with probabilities. Goes out: marks on the axes of a figure that
+the caller has made, or a whole figure of charts.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,8 @@ from opaq.reports.figures.style import (
     WIDTHS,
     Column,
     add_title,
+    cut_to_width,
     figure_text,
-    fitting,
     new_figure,
     panels,
     place_legend,
@@ -39,7 +43,10 @@ _PLOT, _AROUND, _LEGEND_LINE = 1.25, 0.55, 0.15  # inches: the axes, what is aro
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A named line through points, marks at them, both, or steps that hold until the next point."""
+    """A named line through points, marks at them, both, or steps that hold until the next point.
+
+    points: (x, y), in the order in which they are joined. colour: index in the palette.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -49,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LevelLine:
-    """A named line at one height."""
+    """A named line at one height; value: in units of y. colour: index in the palette."""
 
     name: str
     value: float
@@ -58,7 +65,7 @@ class LevelLine:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What is drawn over one pair of axes."""
+    """The lines over one pair of axes, with their labels; title: above them, none where it is empty."""
 
     x_label: str
     y_label: str
@@ -75,9 +82,13 @@ def plot_charts(
     across: int | None = None,
     plot_height: float = _PLOT,
 ) -> Figure:
-    """Return the charts as one figure: below each other; over both columns of a page, up to three side by side.
+    """Return the charts as one figure.
 
-    across: charts in a row. plot_height: of every pair of axes, in inches.
+    charts: drawn below each other; over both columns of a page, up to three side by side.
+    column: how wide, "single" (3.4 in) or "double" (7 in). title: a line above the figure; None for none.
+    across: charts in a row; None lets the column decide. plot_height: of every pair of axes, in inches.
+
+    Raises InputError where matplotlib is not installed.
     """
     if across is None and column == "single" and len({chart.x_label for chart in charts}) == 1:
         charts = [*(replace(chart, x_label="") for chart in charts[:-1]), charts[-1]]
@@ -93,36 +104,40 @@ def plot_charts(
 
 
 def _legend_height(chart: Chart) -> float:
+    """Return the inches that the legend and the title of a chart take."""
     entries = len(chart.lines) + len(chart.levels)
     return _LEGEND_LINE * (entries if entries > 1 else 0) + (_LEGEND_LINE if chart.title else 0.0)
 
 
 def _draw_chart(axes: Axes, chart: Chart, *, column: Column, share: float = 1.0) -> None:
-    """One chart; `share` is the part of the figure's width that it has."""
+    """Draw one chart; share: the part of the figure's width that it has."""
     lines = [_line(axes, line, index) for index, line in enumerate(chart.lines)]
     levels = [_level(axes, level, index) for index, level in enumerate(chart.levels)]
     room = share * WIDTHS[column] - _BESIDE
-    names = [fitting(name, inches=room) for name in _names(chart)]
-    axes.set_xlabel(fitting(chart.x_label, inches=room + _BESIDE / 3, size=8.0))
-    axes.set_ylabel(fitting(chart.y_label, inches=1.6, size=8.0))
+    names = [cut_to_width(name, inches=room) for name in _names(chart)]
+    axes.set_xlabel(cut_to_width(chart.x_label, inches=room + _BESIDE / 3, size=8.0))
+    axes.set_ylabel(cut_to_width(chart.y_label, inches=1.6, size=8.0))
     axes.grid(axis="y")
     _fit(axes, chart)
     if len(names) > 1:
         place_legend(axes, [*lines, *levels], names, column=column, share=share)
     if chart.title:  # above the legend, which stands where titles are
         title = axes.legend_ if axes.legend_ is not None else axes
-        title.set_title(fitting(chart.title, inches=room, size=8.0), **_title_style(title is axes))
+        title.set_title(cut_to_width(chart.title, inches=room, size=8.0), **_title_style(title is axes))
 
 
 def _names(chart: Chart) -> list[str]:
+    """Return the names of all lines, then of all levels, as the legend has them."""
     return [*(line.name for line in chart.lines), *(level.name for level in chart.levels)]
 
 
 def _title_style(plain: bool) -> dict[str, Any]:
+    """Return the arguments for a title: on the axes themselves (`plain`), or on their legend."""
     return {"loc": "left"} if plain else {"prop": {"size": 8.0}}
 
 
 def _line(axes: Axes, line: Line, index: int) -> Any:
+    """Draw a line and return what the legend shows; index: gives its dashes, so that lines differ in grey as well."""
     xs, ys = [x for x, _ in line.points], [y for _, y in line.points]
     mark = "o" if line.style in ("marks", "both") else None
     dash = "none" if line.style == "marks" else DASHES[index % len(DASHES)]
@@ -134,12 +149,13 @@ def _line(axes: Axes, line: Line, index: int) -> Any:
 
 
 def _level(axes: Axes, level: LevelLine, index: int) -> Any:
+    """Draw a level and return what the legend shows; index: gives its dashes."""
     dash = DASHES[1 + index % (len(DASHES) - 1)]
     return axes.axhline(level.value, color=COLOURS[level.colour], linestyle=dash, linewidth=0.9)
 
 
 def _fit(axes: Axes, chart: Chart) -> None:
-    """Amounts are shown from 0 on, unless they are negative or all far from it."""
+    """Set the range of the axes: amounts are shown from 0 on, unless they are negative or all far from it."""
     heights = [y for line in chart.lines for _, y in line.points] + [level.value for level in chart.levels]
     if heights and 0.0 <= min(heights) <= 0.6 * max(heights):
         axes.set_ylim(bottom=0.0)
@@ -154,7 +170,11 @@ _DARK = 0.55  # numbers are white from here on
 def draw_table(
     axes: Axes, values: FloatArray, *, rows: Sequence[str], columns: Sequence[str], cmap: str, longest: float = 0.9
 ) -> Any:
-    """Values [row, column], the first row on top; NaN is left empty. The mesh, for a colour bar."""
+    """Draw values as coloured cells and return the mesh, for a colour bar.
+
+    values: [row, column], probabilities; the first row on top, NaN left empty. Small tables get numbers in their cells.
+    rows, columns: names along the sides. cmap: a colour map of matplotlib, from 0 to 1. longest: inches for a name.
+    """
     num_rows, num_columns = values.shape
     lines: dict[str, Any] = {"edgecolors": "white", "linewidth": 0.4} if values.size <= 4000 else {}
     mesh = axes.pcolormesh(np.ma.masked_invalid(values), cmap=cmap, vmin=0.0, vmax=1.0, **lines)
@@ -169,19 +189,20 @@ def draw_table(
 
 
 def name_ticks(axis: Any, names: Sequence[str], *, longest: float = 0.9) -> None:
-    """Names at the middle of the cells, upright along x where they are long; every so many where there are many.
+    """Write names at the middle of the cells, upright along x where they are long; every so many where there are many.
 
-    longest: inches for a name.
+    axis: of matplotlib, x or y. names: one per cell. longest: inches for a name.
     """
     every = -(-len(names) // _MOST_TICKS)
     kept = range(0, len(names), every)
-    labels = [fitting(names[index], inches=longest) for index in kept]
+    labels = [cut_to_width(names[index], inches=longest) for index in kept]
     room = 30 / max(1, len(labels))  # characters for each name along x, about
     upright = axis.axis_name == "x" and max((len(label) for label in labels), default=0) > max(1.0, room)
     axis.set_ticks([index + 0.5 for index in kept], labels, rotation=90 if upright else 0)
 
 
 def _write_numbers(axes: Axes, values: FloatArray) -> None:
+    """Write every value of 0.005 or more into its cell, white on dark ones."""
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value) and value >= 0.005:
             text = "1" if value >= 0.995 else f"{value:.2f}".removeprefix("0")
@@ -203,7 +224,10 @@ _GLYPH = 0.58  # the width of a letter as a part of its size, about
 
 
 def directions(mdp: MDP, view: GridView) -> list[_Direction]:
-    """Return where each action leads as a rule: from a cell to its likeliest next one, the commonest over all cells."""
+    """Return where each action leads as a rule: [action] -> (right, down), a unit vector, or (0, 0) for staying put.
+
+    It is the step from a cell to its likeliest next one, the commonest over all cells.
+    """
     rows = mdp.transitions
     order = np.lexsort((rows.values, rows.row_of_entry()))
     last = np.append(np.flatnonzero(np.diff(rows.row_of_entry()[order])), order.size - 1)
@@ -213,6 +237,7 @@ def directions(mdp: MDP, view: GridView) -> list[_Direction]:
 
 
 def _commonest(steps: np.ndarray) -> _Direction:
+    """Return the commonest of steps [step, 2] as a unit vector; (0, 0) without any."""
     if not steps.size:
         return 0.0, 0.0
     kinds, counts = np.unique(steps, axis=0, return_counts=True)
@@ -222,7 +247,10 @@ def _commonest(steps: np.ndarray) -> _Direction:
 
 
 def draw_board(axes: Axes, view: GridView, *, points: float) -> None:
-    """Cells, walls and traps. points: the side of a cell, which says how thick lines are."""
+    """Draw cells, walls and traps, and set the range of the axes.
+
+    points: the side of a cell, in points, which says how thick lines are.
+    """
     axes.set(xlim=(-0.5, view.width - 0.5), ylim=(view.height - 0.5, -0.5), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(True)
     lines = 0.4 if points > 8 else 0.1
@@ -233,7 +261,10 @@ def draw_board(axes: Axes, view: GridView, *, points: float) -> None:
 
 
 def draw_scene(axes: Axes, view: GridView, *, points: float) -> None:
-    """What the problem says about the cells: sensor ranges, starts and labels; words where they can be read."""
+    """Draw the sensor ranges, starts and labels of the problem.
+
+    points: the side of a cell, in points; words are left out where they could not be read.
+    """
     for index, states in enumerate(shown_ranges(view).values()):
         _draw_range(axes, view, states, index=index)
     _draw_range_names(axes, view, points)
@@ -248,12 +279,16 @@ def shown_ranges(view: GridView) -> Mapping[str, Mapping[int, float]]:
 
 
 def range_colour(index: int) -> str:
-    """Return the colour of a sensor range."""
+    """Return the colour of a sensor range; index: in the order of `shown_ranges`."""
     return _RANGE_COLOURS[index % len(_RANGE_COLOURS)]
 
 
 def draw_arrows(axes: Axes, view: GridView, shares: Shares, towards: list[_Direction]) -> None:
-    """An arrow for every likely action of a state, the longer and darker the likelier; a dot for staying put."""
+    """Draw an arrow for every likely action of a state, the longer and darker the likelier; a dot for staying put.
+
+    shares: state -> action -> probability; those below 0.02 and those of traps are left out.
+    towards: [action] -> its direction, as `directions` returns it.
+    """
     moves: list[tuple[float, ...]] = []
     stays: list[tuple[float, ...]] = []
     for state, actions in shares.items():
@@ -276,7 +311,10 @@ def draw_arrows(axes: Axes, view: GridView, shares: Shares, towards: list[_Direc
 
 
 def draw_heat(axes: Axes, view: GridView, masses: FloatArray, *, largest: float, cmap: str) -> Any:
-    """Return a colour for every cell by its probability; the mesh, for a colour bar."""
+    """Draw a colour for every cell by its probability, and return the mesh, for a colour bar.
+
+    masses: [state]; NaN leaves a cell empty. largest: the value of the darkest colour. cmap: of matplotlib.
+    """
     board = np.full((view.height, view.width), np.nan)
     columns, rows = np.array(view.cells).T
     board[rows, columns] = masses
@@ -285,14 +323,14 @@ def draw_heat(axes: Axes, view: GridView, masses: FloatArray, *, largest: float,
 
 
 def _ink(share: FloatArray) -> FloatArray:
-    """Black, the more solid the likelier."""
+    """Return black in RGBA for every share, the more solid the likelier."""
     colours = np.zeros((share.size, 4))
     colours[:, 3] = 0.25 + 0.75 * share
     return colours
 
 
 def _dots(axes: Axes, share: FloatArray) -> FloatArray:
-    """Areas of dots in points, so that a dot is a fixed part of its cell."""
+    """Return the areas of dots in square points, so that a dot is a fixed part of its cell."""
     figure = axes.get_figure(root=True)
     width = axes.get_position().width * float(figure.get_size_inches()[0] if figure is not None else 1.0)
     side = 72 * width / abs(float(np.diff(axes.get_xlim())[0]))
@@ -300,6 +338,7 @@ def _dots(axes: Axes, share: FloatArray) -> FloatArray:
 
 
 def _tiles(axes: Axes, cells: Iterable[Cell], *, size: float = 1.0, **style: Any) -> None:
+    """Draw squares around cells; size: of a side, as a share of a cell. style: looks, as matplotlib names them."""
     from matplotlib.collections import PolyCollection
 
     half = size / 2
@@ -310,7 +349,7 @@ def _tiles(axes: Axes, cells: Iterable[Cell], *, size: float = 1.0, **style: Any
 
 
 def _draw_range(axes: Axes, view: GridView, states: Mapping[int, float], *, index: int) -> None:
-    """A pale colour, the stronger the surer the sensor."""
+    """Tint the cells of one sensor, the stronger the surer it is; states: state -> probability that it fires."""
     from matplotlib.colors import to_rgba
 
     colour = range_colour(index)
@@ -319,7 +358,10 @@ def _draw_range(axes: Axes, view: GridView, states: Mapping[int, float], *, inde
 
 
 def _draw_range_names(axes: Axes, view: GridView, points: float) -> None:
-    """The sensors of every cell in its corner, those that share it side by side."""
+    """Write the sensors of every cell in its corner, those that share it side by side.
+
+    Names of more than three characters are left out; so are all where cells are too small.
+    """
     size = _word_size(points)
     if not size:
         return
@@ -331,7 +373,7 @@ def _draw_range_names(axes: Axes, view: GridView, points: float) -> None:
 
 
 def _by_state(named: Mapping[str, Iterable[int]]) -> dict[int, list[str]]:
-    """State -> the names that list it."""
+    """Return state -> the names that list it; named: name -> its states."""
     by_state: dict[int, list[str]] = {}
     for name, states in named.items():
         for state in states:
@@ -340,6 +382,7 @@ def _by_state(named: Mapping[str, Iterable[int]]) -> dict[int, list[str]]:
 
 
 def _draw_labels(axes: Axes, view: GridView, points: float) -> None:
+    """Write the labels of every cell in its upper left corner, where cells are large enough for words."""
     size = _word_size(points)
     if not size:
         return
@@ -350,7 +393,10 @@ def _draw_labels(axes: Axes, view: GridView, points: float) -> None:
 
 
 def _fit_text(text: str, *, room: float, size: float) -> tuple[str, float]:
-    """Words made smaller, then cut, until they leave the middle of the cell to the arrows; and their size."""
+    """Return words made smaller, then cut, until they leave the middle of the cell to the arrows; and their size.
+
+    room: points of width. size: points of the font, at most. The words are empty where too few letters would be left.
+    """
     smaller = max(_SMALLEST, min(size, room / (_GLYPH * len(text))))
     most = int(room / (_GLYPH * smaller) + 1e-6)
     cut = text if len(text) <= most else f"{text[: most - 1]}…" if most >= _FEWEST else ""
@@ -358,6 +404,6 @@ def _fit_text(text: str, *, room: float, size: float) -> tuple[str, float]:
 
 
 def _word_size(points: float) -> float:
-    """Return the size of words in a cell; 0 where they could not be read."""
+    """Return the size of words in a cell, in points; 0 where they could not be read."""
     size = min(_LARGEST, 0.19 * points)
     return size if size >= _SMALLEST else 0.0

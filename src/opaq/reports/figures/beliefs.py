@@ -1,4 +1,7 @@
-"""Figures of what the observer believes: along one run, and as time goes on."""
+"""Draw what the observer believes: along one run, and as time goes on.
+
+Comes in: a problem with a policy, or points of opacity over time. Goes out: a matplotlib figure.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ from opaq.reports.figures.style import (
     WIDTHS,
     Column,
     add_title,
+    expect,
     figure_text,
     new_figure,
     panels,
-    reading,
 )
 from opaq.reports.grid import GridView
 from opaq.simulation.replay import ReplayStep, replay_runs
@@ -49,7 +52,7 @@ _SEEN = 0.7  # inches for the name of an observation
 
 @dataclass(frozen=True, slots=True)
 class _BeliefRun:
-    """One run as far as it is known, and the beliefs."""
+    """One run as far as it is known, and the beliefs along it."""
 
     product: Product
     steps: tuple[ReplayStep, ...]
@@ -102,6 +105,7 @@ def plot_beliefs(
 
 
 def _course(product: Product, pi: FloatArray, run: Run) -> _BeliefRun:
+    """Return a run with the observer's beliefs over the secret and over the model's states after every observation."""
     (replay,) = replay_runs(product, pi, [run])
     beliefs = [now for now, _ in filter_states(product, pi, run.observations)]
     size = product.problem.mdp.num_states
@@ -110,7 +114,11 @@ def _course(product: Product, pi: FloatArray, run: Run) -> _BeliefRun:
 
 
 def _times(time: Any, count: int, most: int) -> list[int]:
-    """Return the times that are shown: those asked for, else all, else as many as fit, first and last among them."""
+    """Return the times that are shown: those asked for, else all, else as many as fit, first and last among them.
+
+    time: a time, a list of them, or None. count: times of the run. most: panels that fit.
+    Raises InputError for a time outside the run, or an empty list.
+    """
     if time is None:
         return sorted({round(float(each)) for each in np.linspace(0, count - 1, min(count, most))})
     times = list(time) if isinstance(time, Sequence) else [time]
@@ -122,7 +130,7 @@ def _times(time: Any, count: int, most: int) -> list[int]:
 
 
 def _table(course: _BeliefRun, times: list[int], *, over: Over, column: Column, title: str | None) -> Figure:
-    """Values by times."""
+    """Return a figure of values by times, the observations above, the truth framed."""
     names, values, true = _rows(course, over)
     values = values[:, times]
     seen = [course.steps[time].observation for time in times]
@@ -145,7 +153,10 @@ def _table(course: _BeliefRun, times: list[int], *, over: Over, column: Column, 
 
 
 def _rows(course: _BeliefRun, over: Over) -> tuple[list[str], FloatArray, list[str]]:
-    """Names, probabilities [row, time] and what is true at every time; the least likely rows are put together."""
+    """Return names, probabilities [row, time] and the true name at every time.
+
+    Of more than 24 rows the least likely are put together in the last one.
+    """
     if over == "secret":
         names = list(course.product.secret_values)
         values = np.array([[step.belief[name] for step in course.steps] for name in names])
@@ -162,7 +173,7 @@ def _rows(course: _BeliefRun, over: Over) -> tuple[list[str], FloatArray, list[s
 
 
 def _frame(axes: Any, cells: list[tuple[int, int]]) -> None:
-    """A frame around every cell (column, row) that is true; cells side by side share one."""
+    """Draw a frame around every cell (column, row) that is true; cells side by side share one."""
     from matplotlib.patches import Rectangle
 
     begin = 0
@@ -175,7 +186,7 @@ def _frame(axes: Any, cells: list[tuple[int, int]]) -> None:
 
 
 def _boards(course: _BeliefRun, view: GridView, times: list[int], *, column: Column, title: str | None) -> Figure:
-    """Return one board for every time; the agent's own cell is framed."""
+    """Return a figure with one board for every time; a dot marks the agent's own cell, where it is known."""
     across = min(_ACROSS[column], len(times))
     down = -(-len(times) // across)
     side = (WIDTHS[column] - 0.85) / across
@@ -231,7 +242,12 @@ def plot_opacity_over_time(
 
 
 def _line(name: str, points: Sequence[Any], index: int) -> Line:
-    with reading("points with a time and an opacity"):
+    """Return one line of opacity over time, with marks where there are few points.
+
+    points: (time, opacity), or mappings with these keys. index: gives the colour.
+    Raises InputError for points that do not read so.
+    """
+    with expect("points with a time and an opacity"):
         pairs = [(each["time"], each["opacity"]) if isinstance(each, Mapping) else each for each in points]
         points = [(float(time), float(opacity)) for time, opacity in pairs]
     return Line(name, points, style="both" if len(points) <= _FEW else "line", colour=index % 6)

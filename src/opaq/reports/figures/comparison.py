@@ -1,4 +1,7 @@
-"""What each class of policies can hide, as a figure, beside what none exceeds."""
+"""Draw what each class of policies can hide beside what none exceeds.
+
+Comes in: a `Comparison`. Goes out: a matplotlib figure.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,7 @@ def plot_comparison(
 
 
 def _draw_classes(axes: Axes, comparison: Comparison) -> None:
+    """Draw a mark and a bar for every class, with its value in words on the side where there is room."""
     left, right = axes.get_xlim()
     for row, rung in enumerate(comparison.rungs):
         amount, feasible = rung.measurement.uncertainty, rung.measurement.feasible
@@ -82,6 +86,7 @@ def _draw_classes(axes: Axes, comparison: Comparison) -> None:
 
 
 def _draw_bound(axes: Axes, bound: float) -> None:
+    """Draw the bound as an upright line, with words above it."""
     words = f"no policy exceeds {round_up(bound)}"
     axes.axvline(bound, color=COLOURS[1], linestyle="--")
     axes.annotate(words, (bound, 1.0), (0, 2), xycoords=("data", "axes fraction"), textcoords="offset points",
@@ -89,7 +94,7 @@ def _draw_bound(axes: Axes, bound: float) -> None:
 
 
 def _fit(axes: Axes, comparison: Comparison, bound: float | None) -> None:
-    """From below the smallest value to beyond the bound; words beside the marks stay inside."""
+    """Set the range from below the smallest value to beyond the bound, and shade what is beyond; None: no bound."""
     amounts = [drawn_amount(rung.measurement.uncertainty, minimise=comparison.minimise) for rung in comparison.rungs]
     ends = [end for _, *bar in amounts for end in bar] + ([] if bound is None else [bound])
     if not ends:

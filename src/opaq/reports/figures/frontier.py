@@ -1,4 +1,7 @@
-"""What is hidden against what is earned, as a figure."""
+"""Draw what is hidden against what is earned.
+
+Comes in: a `Frontier`, its JSON, or a list of points. Goes out: a matplotlib figure.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from opaq.errors import Fault, InputError, check_numbers
 from opaq.opacity.amount import Amount
-from opaq.reports.figures.style import COLOURS, Column, add_title, new_figure, place_legend, reading
+from opaq.reports.figures.style import COLOURS, Column, add_title, expect, new_figure, place_legend
 from opaq.reports.numbers import axis_title, drawn_amount
 from opaq.study.front.frontier import Frontier, FrontierPoint
 
@@ -33,8 +36,11 @@ class _FrontMark:
 
     @classmethod
     def of(cls, point: FrontierPoint | Mapping[str, Any] | Sequence[Any]) -> _FrontMark:
-        """Return the mark of a point: (return, opacity[, bound[, slope]]), or these under their names."""
-        with reading("points with a return and an opacity"):
+        """Return the mark of a point: (return, opacity[, bound[, slope]]), or these under their names.
+
+        Raises InputError where a value is missing, no number or not finite.
+        """
+        with expect("points with a return and an opacity"):
             if isinstance(point, FrontierPoint):
                 across, hidden, *rest = point.expected_return, point.opacity, point.upper_bound, point.slope
             elif isinstance(point, Mapping):
@@ -76,7 +82,7 @@ def plot_frontier(
     if isinstance(front, Frontier):
         marks, across, upwards = _marks(front), front.against, axis_title(front.of)
     else:
-        with reading("points with a return and an opacity"):
+        with expect("points with a return and an opacity"):
             marks, across, upwards = [_FrontMark.of(each) for each in front], "return", "opacity (bits)"
     marks.sort(key=lambda mark: mark.across)
     if not marks:
@@ -95,6 +101,7 @@ def plot_frontier(
 
 
 def _marks(front: Frontier) -> list[_FrontMark]:
+    """Return the marks of a front; heights are of its own objective, against the requirement that is traded."""
     marks = []
     for point in front.points:
         value, lower, upper = drawn_amount(point.measurement.uncertainty, minimise=front.objective.minimise)
@@ -104,7 +111,7 @@ def _marks(front: Frontier) -> list[_FrontMark]:
 
 
 def _draw(axes: Axes, marks: list[_FrontMark]) -> dict[str, Any]:
-    """Policies, bounds and tangents; what the legend names."""
+    """Draw policies, bounds and tangents; return name -> artist, for the legend. marks: by return."""
     earned, hidden = [mark.across for mark in marks], [mark.height for mark in marks]
     (policies,) = axes.plot(earned, hidden, color=COLOURS[0], marker="o", zorder=3)
     entries: dict[str, Any] = {"best policy found": policies}
@@ -130,6 +137,7 @@ def _draw(axes: Axes, marks: list[_FrontMark]) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> float:
+    """Return the value as a float. Raises ValueError where it is not finite."""
     if not math.isfinite(float(value)):
         raise ValueError
     return float(value)

@@ -1,4 +1,7 @@
-"""A policy as a figure: arrows on a grid, or a table of states and actions."""
+"""Draw a policy: arrows on a grid, or a table of states and actions.
+
+Comes in: a problem with a policy. Goes out: a matplotlib figure.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,10 @@ def plot_policy(
 
 
 def _times(time: Any, horizon: int) -> tuple[int, ...]:
-    """Return the times asked for; none stands for the average."""
+    """Return the times asked for; none stands for the average over the run.
+
+    time: a time, a list of them, or None. Raises InputError for a time after the horizon, or for more than 24.
+    """
     times = () if time is None else tuple(time) if isinstance(time, Sequence) else (time,)
     limits = {f"time[{index}]" if len(times) > 1 else "time": (each, 0, horizon) for index, each in enumerate(times)}
     check_numbers({**limits, "number of times": (len(times), 0, _MOST_TIMES)}, whole=tuple(limits))
@@ -75,7 +81,7 @@ def _times(time: Any, horizon: int) -> tuple[int, ...]:
 
 
 def _pictures(view: PolicyView, times: Sequence[int]) -> list[tuple[str, Shares]]:
-    """Return a caption and the shares, for every panel."""
+    """Return a caption and P(action | state), for every panel; without times, one panel with the average."""
     if not times:
         return [("", view.average())]
     by_time = list(islice(view.by_time(), max(times) + 1))
@@ -85,6 +91,7 @@ def _pictures(view: PolicyView, times: Sequence[int]) -> list[tuple[str, Shares]
 def _boards(
     problem: Problem, view: GridView, pictures: list[tuple[str, Shares]], *, column: Column, title: str | None
 ) -> Figure:
+    """Return a figure with one board per panel and a legend below; pictures: a caption and shares for each."""
     across = min(_ACROSS[column], len(pictures))
     down = -(-len(pictures) // across)
     side = (WIDTHS[column] - 0.1 * across) / across
@@ -107,7 +114,10 @@ def _boards(
 
 
 def _keys(problem: Problem, view: GridView) -> list[tuple[Any, str]]:
-    """Return what stands for what, as far as it occurs; handles are made by `_legend`, inside the style."""
+    """Return ((kind, colour), name) for every entry of the legend that occurs.
+
+    Handles are made from kind and colour by `_legend`, inside the style of the figure.
+    """
     keys: list[tuple[Any, str]] = [(("frame", COLOURS[2]), "start")]
     if view.traps:
         keys.append((("cross", "#888888"), "trap"))
@@ -120,6 +130,7 @@ def _keys(problem: Problem, view: GridView) -> list[tuple[Any, str]]:
 
 
 def _legend(figure: Figure, keys: list[tuple[Any, str]], per_row: int) -> None:
+    """Draw the legend below the figure; per_row: entries side by side at most."""
     handles, names = [_handle(*kind) for kind, _ in keys], [name for _, name in keys]
     figure.legend(
         handles, names, loc="outside lower center", ncols=min(per_row, len(keys)), handlelength=1.0, columnspacing=1.0,
@@ -128,6 +139,7 @@ def _legend(figure: Figure, keys: list[tuple[Any, str]], per_row: int) -> None:
 
 
 def _handle(kind: str, colour: str) -> Any:
+    """Return the mark of an entry; kind: "frame", "patch", "cross" or "dot"."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -139,7 +151,7 @@ def _handle(kind: str, colour: str) -> Any:
 
 
 def _table(problem: Problem, pictures: list[tuple[str, Shares]], *, column: Column, title: str | None) -> Figure:
-    """States by actions; a panel for every time."""
+    """Return a figure of states by actions, a panel for every time; at most the first 40 states."""
     mdp = problem.mdp
     states = sorted({state for _, shares in pictures for state in shares})
     kept = states[:_MOST_STATES]

@@ -1,4 +1,7 @@
-"""What each sensor costs, as a picture: on the grid, cells tinted by what the sensors that cover them cost."""
+"""Draw what each sensor costs: on a grid, cells tinted by what the sensors that cover them cost; else bars.
+
+Comes in: a `SensorRanking` and its problem. Goes out: a matplotlib figure.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +53,10 @@ def plot_sensors(ranking: SensorRanking, problem: Problem, *, column: Column = "
 
 
 def cell_costs(ranking: SensorRanking, problem: Problem) -> FloatArray:
-    """[state]: what the sensors that cover it cost together; those that gain nothing when removed count as 0.
+    """Return [state] what the sensors that cover it cost together; those that gain nothing when removed count as 0.
 
-    Costs in an interval count with its lower end; NaN where an interval is wider than that, so that it says too little.
+    Costs are in the unit of the ranking's objective. One in an interval counts with its lower end; NaN where the
+    interval is wider than that, so that it says too little.
     """
     index, costs = problem.mdp.state_index(), np.zeros(problem.mdp.num_states)
     for sensor, cost in ranking.costs.items():
@@ -78,7 +82,10 @@ def _hatch_unknown(axes: Axes, view: GridView, costs: FloatArray) -> None:
 def _names(
     axes: Axes, ranking: SensorRanking, problem: Problem, view: GridView, *, points: float, costs: FloatArray
 ) -> None:
-    """The name of every sensor in the cells that it covers, where it can be read: light on dark cells."""
+    """Write the name of every sensor in the cells that it covers, where it can be read: light on dark cells.
+
+    points: the side of a cell, in points. costs: [state], which say how dark cells are.
+    """
     index, size = problem.mdp.state_index(), min(7.0, 0.25 * points)
     if size < 3.0:
         return
@@ -93,7 +100,7 @@ def _names(
 
 
 def _bars(axes: Axes, ranking: SensorRanking) -> None:
-    """A bar for what is known, with its standard error; an open box where only an interval is."""
+    """Draw a bar for what is known, with its standard error; an open box where only an interval is. At most 40."""
     costs = list(ranking.costs.items())[:_MOST_BARS][::-1]
     for height, (_, cost) in enumerate(costs):
         if cost.method == "interval":
@@ -105,5 +112,6 @@ def _bars(axes: Axes, ranking: SensorRanking) -> None:
 
 
 def _unit(ranking: SensorRanking) -> str:
+    """Return the label of the costs: what is gained without the sensor, with its unit."""
     of = ranking.base.of
     return f"{of.title} gained without the sensor{f' ({of.unit})' if of.unit else ''}"

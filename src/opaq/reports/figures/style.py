@@ -1,4 +1,7 @@
-"""How figures look (sizes, colours, plain text) and how they are saved, the same bytes for the same figure."""
+"""Set how figures look (sizes, colours, plain text), and save them: the same bytes for the same figure.
+
+Comes in: names, sizes, a figure. Goes out: an empty figure to draw on, text that suits it, the bytes of a file.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +70,8 @@ _SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Turn what goes wrong while points are read into an InputError that says what was expected."""
+def expect(what: str) -> Iterator[None]:
+    """Turn what goes wrong while points are read into an InputError; what: the points that are expected, in words."""
     try:
         yield
     except KeyError as missing:
@@ -79,7 +82,7 @@ def reading(what: str) -> Iterator[None]:
 
 @contextmanager
 def _figure_settings() -> Iterator[None]:
-    """The settings of every figure, whatever the user's own are, and those again afterwards.
+    """Apply the settings of every figure, whatever the user's own are, and restore those afterwards.
 
     Raises InputError where matplotlib is not installed.
     """
@@ -92,7 +95,11 @@ def _figure_settings() -> Iterator[None]:
 
 @contextmanager
 def new_figure(column: str, *, height: float) -> Iterator[Figure]:
-    """An empty figure to draw on; it is laid out at the end. Height in inches, at most a page."""
+    """Yield an empty figure to draw on; it is laid out at the end of the block.
+
+    column: "single" or "double". height: inches, at most a page (9.2).
+    Raises InputError for another column, or where matplotlib is not installed.
+    """
     choose("column", column, tuple(WIDTHS))
     with _figure_settings():
         from matplotlib.figure import Figure
@@ -104,7 +111,10 @@ def new_figure(column: str, *, height: float) -> Iterator[Figure]:
 
 
 def panels(figure: Figure, count: int, *, across: int, **options: Any) -> list[Axes]:
-    """So many axes in rows of `across`; the last row may be shorter."""
+    """Return so many axes in rows of `across`; the last row may be shorter.
+
+    options: further arguments for `Figure.subplots`.
+    """
     areas = list(figure.subplots(-(-count // across), across, squeeze=False, **options).flat)
     for spare in areas[count:]:
         spare.remove()
@@ -121,8 +131,11 @@ def require_matplotlib() -> None:
 
 
 def figure_text(name: str, *, most: int = _LONGEST) -> str:
-    """Return a name as text of a figure: no mathematics, no control characters, not too long."""
-    text = "".join(char if ord(char) in _glyphs() else _spelt(char) for char in escape_invisible(name))
+    """Return a name as text of a figure: no mathematics, no control characters, characters of the font alone.
+
+    most: characters; of a longer name the middle is left out.
+    """
+    text = "".join(char if ord(char) in _glyphs() else _escape_char(char) for char in escape_invisible(name))
     if len(text) > most:
         head = most // 2
         text = f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
@@ -130,14 +143,17 @@ def figure_text(name: str, *, most: int = _LONGEST) -> str:
 
 
 def add_title(figure: Figure, title: str | None, *, column: str) -> None:
-    """A line above the whole figure, cut to its width; nothing where there is no title."""
+    """Write a line above the whole figure, cut to its width; nothing where there is no title.
+
+    column: the width of the figure. Raises InputError where the title is no text.
+    """
     check_types({"title": (title, str, "a text")}, optional=("title",))
     if title:
-        figure.suptitle(fitting(title, inches=WIDTHS[column] - 0.1, size=8.0), fontsize="medium")
+        figure.suptitle(cut_to_width(title, inches=WIDTHS[column] - 0.1, size=8.0), fontsize="medium")
 
 
-def fitting(name: str, *, inches: float, size: float = SMALL) -> str:
-    """Return a name as text of a figure, cut to the width that there is; letters have this size in points."""
+def cut_to_width(name: str, *, inches: float, size: float = SMALL) -> str:
+    """Return a name as text of a figure, cut to a width of so many inches; size: points of its letters."""
     text, most = figure_text(name, most=_ALL), _ALL
     while (width := _width(text, size)) > inches and most > 3:
         most = max(3, min(most - 1, int(len(text) * inches / width)))
@@ -146,7 +162,11 @@ def fitting(name: str, *, inches: float, size: float = SMALL) -> str:
 
 
 def place_legend(axes: Axes, handles: Sequence[Any], names: Sequence[str], *, column: str, share: float = 1.0) -> None:
-    """A legend above the axes, where it hides nothing, in as many columns as fit a share of the figure's width."""
+    """Draw a legend above the axes, where it hides nothing, in as many columns as fit.
+
+    handles, names: the entries; without any, nothing is drawn. column: the width of the figure.
+    share: the part of that width that the axes have.
+    """
     if not handles:
         return
     widest = max(_width(name, SMALL) for name in names)
@@ -164,7 +184,7 @@ def place_legend(axes: Axes, handles: Sequence[Any], names: Sequence[str], *, co
 
 
 def _width(text: str, size: float) -> float:
-    """In inches."""
+    """Return the width of a text in inches; size: points of its letters."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -174,13 +194,14 @@ def _width(text: str, size: float) -> float:
 
 @cache
 def _glyphs() -> frozenset[int]:
-    """Return the characters that the font has."""
+    """Return the code points of the characters that the font has; they are read once."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     return frozenset(get_font(findfont(FontProperties(family=_FONT))).get_charmap())
 
 
-def _spelt(char: str) -> str:
+def _escape_char(char: str) -> str:
+    """Return a character that the font lacks as its Unicode escape."""
     return char.encode("unicode_escape").decode()
 
 
@@ -214,7 +235,10 @@ def save_figure(
 
 
 def ending_of(path: str | os.PathLike[str]) -> str:
-    """Return the format of a file by its ending; InputError lists the endings there are."""
+    """Return the ending of a file in lower case, which says its format.
+
+    Raises InputError for an ending that is no format of figures; it lists those there are.
+    """
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
         finding = f"the ending '{ending}' is no format of figures" if ending else "has no ending"
@@ -223,7 +247,11 @@ def ending_of(path: str | os.PathLike[str]) -> str:
 
 
 def figure_bytes(figure: Figure, ending: str, *, dpi: int | None = None) -> bytes:
-    """Return the content of such a file; nothing in it depends on the date."""
+    """Return the content of a file with the figure; nothing in it depends on the date.
+
+    ending: ".pdf", ".svg" or ".png". dpi: pixels per inch of a .png, 30 to 2400; None is 300.
+    Raises InputError for another number.
+    """
     check_numbers({"dpi": (dpi, *_LIMITS)}, whole=("dpi",), optional=("dpi",))
     content = BytesIO()
     with _figure_settings():

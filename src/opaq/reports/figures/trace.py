@@ -1,4 +1,7 @@
-"""The course of a solve as a figure: what the solver gained, what it earned, what that cost."""
+"""Draw the course of a solve: what the solver gained, what it earned, what that cost.
+
+Comes in: a `Solution`. Goes out: a matplotlib figure.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,15 @@ def plot_trace(
 
 
 def _trace_charts(solution: Solution) -> list[Chart]:
-    """Return the value, the requirements and the multipliers of the start that won, against the iteration."""
+    """Return charts of the start that won, against the iteration: its value, its requirements and its multipliers.
+
+    One requirement is shown as its value beside the threshold, several as their slacks; without any, the value is all.
+    """
     steps, estimated = solution.trace, "estimated " if solution.gradients == "sampled" else ""
     iterations = [float(step.iteration) for step in steps]
 
     def draw(name: str, values: Iterable[float], **look: Any) -> Line:
+        """Return a line of values, one per step, against the iteration; look: further fields of the line."""
         return Line(name, list(zip(iterations, values, strict=True)), **look)
 
     name = solution.measurement.of.name
@@ -52,6 +59,7 @@ def _trace_charts(solution: Solution) -> list[Chart]:
     names = [met.name for met in required] if named else [f"requirement {number}" for number in range(1, count + 1)]
 
     def lines(rows: Sequence[Sequence[float]]) -> list[Line]:
+        """Return one line per requirement; rows: [step][requirement]."""
         columns = zip(*rows, strict=True)
         return [
             draw(name, values, colour=(1 + index) % 6)

@@ -1,4 +1,7 @@
-"""The figures at the head of a page: what was measured, of how much, and how it was obtained."""
+"""Make the figures at the head of a page: value, unit, scale, and how each was obtained.
+
+Comes in: a measurement with its certificate, or the page of a study. Goes out: `Card`s of finished words.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _NOISE = 5e-7  # bits below are none
 
 @dataclass(frozen=True, slots=True)
 class _CardNote:
-    """A line below a figure; `mark` says that it explains the mark on the gauge."""
+    """A line below a figure; mark: True where it explains the mark on the gauge."""
 
     text: str
     mark: bool = False
@@ -34,7 +37,7 @@ class _CardNote:
 
 @dataclass(frozen=True, slots=True)
 class _Gauge:
-    """A bar below a figure: how far it is filled and where its mark stands, in percent of its width."""
+    """A bar below a figure, in percent of its width: where its filling ends and its mark stands (None: no mark)."""
 
     filled: float
     mark: float | None = None
@@ -42,7 +45,12 @@ class _Gauge:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One figure: `state` is "good" or "bad" where it meets a threshold or misses it."""
+    """One figure at the head of a page.
+
+    title: above it. value: as it is written. unit: behind it, or empty. notes: lines below it.
+    how: how it was obtained. state: "good" or "bad" where it meets a threshold or misses it; else empty.
+    gauge: a bar below it; None draws none.
+    """
 
     title: str
     value: str
@@ -54,9 +62,10 @@ class Card:
 
 
 def cards(measurement: Measurement, certificate: Certificate | None, how: str = "") -> list[Card]:
-    """Return opacity, guess error, return, and the certificate's gap or, without one, the leakage.
+    """Return the cards of opacity, guess error, return, and the certificate's gap or, without one, the leakage.
 
-    how: how the bound was found, in words; the certificate's own words unless given.
+    measurement: that of the policy. certificate: its bound is marked on the gauge where it is about opacity.
+    how: how the bound was obtained, in words; the certificate's own words unless given.
     """
     bounded = certificate is not None and certificate.of == "opacity" and math.isfinite(certificate.upper_bound)
     return [
@@ -68,16 +77,20 @@ def cards(measurement: Measurement, certificate: Certificate | None, how: str = 
 
 
 def study_cards(page: StudyPage) -> list[Card]:
-    """Return how many points there are, what they hide, their return, and the seconds of all solves."""
+    """Return the cards of a study: its points, what they hide, their return, and the seconds of all solves.
+
+    Cards for which no point has a figure are left out.
+    """
     return [_points(page), *_hidden(page), *_highest_return(page), *_seconds(page.points)]
 
 
 def _opacity(measurement: Measurement, bound: float | None) -> Card:
+    """Return the card of opacity, as a share of H(secret); bound: an upper bound in bits, marked on the gauge."""
     amount, most = measurement.opacity, measurement.secret_entropy
     value, how = page_amount(amount, page_number), method_words(amount)
     if most <= _NOISE:
         return Card("Opacity", value, unit="bits", notes=(_CardNote("there is nothing to hide"),), how=how)
-    share = min(1.0, _filled(amount) / most)
+    share = min(1.0, _gauge_value(amount) / most)
     least = "at least " if amount.method == "interval" else ""
     notes = [_CardNote(f"{least}{page_percent(share)} of at most {page_number(most)} bits")]
     notes += [] if bound is None else [_CardNote("the certified bound", mark=True)]
@@ -86,17 +99,22 @@ def _opacity(measurement: Measurement, bound: float | None) -> Card:
 
 
 def _guess_error(measurement: Measurement) -> Card:
+    """Return the card of the guess error; the mark is that of a guess without observing."""
     amount = measurement.guess_error
     blind = 1 - max(measurement.secret_distribution.values(), default=1.0)
     notes = (
         _CardNote("the best guess of the secret is wrong"),
         _CardNote(f"{page_percent(max(0.0, blind))} without observing", mark=True),
     )
-    gauge = _Gauge(_clip(_filled(amount)), _clip(blind))
+    gauge = _Gauge(_clip(_gauge_value(amount)), _clip(blind))
     return Card("Guess error", page_amount(amount, page_percent), notes=notes, how=method_words(amount), gauge=gauge)
 
 
 def _return(measurement: Measurement) -> Card:
+    """Return the card of the return and all thresholds.
+
+    Of a task that has thresholds, but none of the return, the card says whether the task is met.
+    """
     required = [met for met in measurement.requirements if met.threshold is not None]
     notes = tuple(_CardNote(_verdict(met)) for met in required) or (_CardNote("no threshold"),)
     state = "" if not required else "good" if all(met.feasible for met in required) else "bad"
@@ -113,6 +131,10 @@ def _verdict(met: RequirementResult) -> str:
 
 
 def _certificate(certificate: Certificate, how: str) -> Card:
+    """Return the card of the gap between bound and policy; how: how the bound was obtained, in words.
+
+    Without a finite bound it says that no policy meets the task.
+    """
     bound, gap = certificate.upper_bound, certificate.gap
     if not math.isfinite(bound):
         return Card("Certificate", "–", notes=(_CardNote("no policy meets the task"),), how=how, state="bad")
@@ -128,21 +150,24 @@ def _certificate(certificate: Certificate, how: str) -> Card:
 
 
 def _leakage(measurement: Measurement) -> Card:
+    """Return the card of the leakage, in bits."""
     amount = measurement.leakage
     notes = (_CardNote("what the observations tell of the secret"),)
     return Card("Leakage", page_amount(amount, page_number), unit="bits", notes=notes, how=method_words(amount))
 
 
-def _filled(amount: Amount) -> float:
-    """Return what a gauge is filled to: of an interval what is certain."""
+def _gauge_value(amount: Amount) -> float:
+    """Return the value that a gauge is filled to: of an interval its lower end, which is certain."""
     return amount.lower if amount.method == "interval" else amount.value
 
 
 def _clip(share: float) -> float:
+    """Return a share in percent, from 0 to 100, with two digits after the point."""
     return round(100 * min(1.0, max(0.0, share)), 2)
 
 
 def _points(page: StudyPage) -> Card:
+    """Return the card with the number of points, and what became of them."""
     counts = page.counts
     rest = [f"{counts[kind]:,} {kind}" for kind in ("infeasible", "failed", "unfinished") if counts[kind]]
     met = counts["done"] - counts["infeasible"]
@@ -150,6 +175,7 @@ def _points(page: StudyPage) -> Card:
 
 
 def _hidden(page: StudyPage) -> list[Card]:
+    """Return the card of the best point (where tasks minimise, the lowest), as a list; empty without one."""
     if not page.done:
         return []
     minimise = page.minimise
@@ -170,6 +196,7 @@ def _hidden(page: StudyPage) -> list[Card]:
 
 
 def _highest_return(page: StudyPage) -> list[Card]:
+    """Return the card of the highest return of a point that meets its task, as a list; empty where there is none."""
     known = {point.expected_return: point for point in reversed(page.done) if point.expected_return is not None}
     if not known:
         return []
@@ -183,6 +210,7 @@ def _highest_return(page: StudyPage) -> list[Card]:
 
 
 def _seconds(points: Sequence[PagePoint]) -> list[Card]:
+    """Return the card of the seconds of all solves, as a list; empty where no point has any."""
     known = [point.seconds for point in points if point.seconds is not None]
     if not known:
         return []
@@ -191,4 +219,5 @@ def _seconds(points: Sequence[PagePoint]) -> list[Card]:
 
 
 def _notes(*texts: str) -> tuple[_CardNote, ...]:
+    """Return the texts as notes that explain no mark."""
     return tuple(map(_CardNote, texts))

@@ -1,4 +1,7 @@
-"""The data of a report as one HTML page: templates, style and scripts put into one text."""
+"""Render the data of a report as one HTML page: templates, style and scripts put into one text.
+
+Comes in: the data as a mapping (docs/answers.md). Goes out: a page that needs no other file and no network.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,8 @@ def render_report(data: Mapping[str, Any]) -> str:
 def render_study(data: Mapping[str, Any]) -> str:
     """Return the page of a sweep or a front: a plot, and a table that is sorted and filtered.
 
-    data: `{"format": "opaq-report", "version": 1, "kind": "study", ...}`.
+    data: `{"format": "opaq-report", "version": 1, "kind": "study", ...}`; data of another format or of a later version
+    give a page that says so. Raises InputError where keys of a study are missing or do not fit.
     """
     fault = _fault(data)
     return _render(
@@ -88,7 +92,7 @@ def render_study(data: Mapping[str, Any]) -> str:
 
 
 def _cards(data: Mapping[str, Any]) -> list[Card]:
-    """Return the figures at the head of the page of a policy."""
+    """Return the figures at the head of the page of a policy, from its measurement and any certificate."""
     measured, proven = data["measurement"], data.get("certificate")
     if proven is None:
         return cards(_read(Measurement, measured), None)
@@ -97,7 +101,10 @@ def _cards(data: Mapping[str, Any]) -> list[Card]:
 
 
 def _read(cls: type[_Part], data: Mapping[str, Any]) -> _Part:
-    """Return a part of the data as the object that it was made from. Raises InputError with all that does not fit."""
+    """Return a part of the data as the object that it was made from. Raises InputError with all that does not fit.
+
+    cls: the class of the object.
+    """
     faults = Faults()
     part = decode(cls, data, faults=faults)
     faults.raise_if_any()
@@ -115,7 +122,7 @@ def embed_json(data: Mapping[str, Any]) -> str:
 
 
 def _fault(data: Mapping[str, Any]) -> str:
-    """Return why the data cannot be shown, if they cannot."""
+    """Return a sentence that says why the data cannot be shown; empty where they can."""
     if data.get("format") != FORMAT:
         return "This file does not hold the data of an opaq report."
     version = data.get("version")
@@ -125,7 +132,7 @@ def _fault(data: Mapping[str, Any]) -> str:
 
 
 def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the parts of the page in their order, and whether there is anything to show in them."""
+    """Return the parts of the page in their order: id, title, and under "shown" whether there is anything in them."""
     solution, policy = data.get("solution") or {}, data.get("policy") or {}
     parts: Sequence[tuple[str, str, object]] = (
         ("model", "The model", data.get("model")),
@@ -145,6 +152,11 @@ def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _render(
     template: str, *, scripts: Sequence[str], data: Mapping[str, Any], style: Sequence[str] = _STYLE, **values: Any
 ) -> str:
+    """Return a page from its template.
+
+    scripts, style: names of files that are put into it. data: embedded as JSON, and given to the template.
+    values: further values for the template. The page allows no other scripts: it states the hashes of its own.
+    """
     script, theme = _script(scripts), _text("theme.js")
     page: str = (
         _environment()
@@ -164,21 +176,24 @@ def _render(
 
 
 def _script(files: Sequence[str]) -> str:
-    """Return the files in one scope of their own, in strict mode."""
+    """Return the files as one script, in one scope of their own and in strict mode."""
     return "(() => {\n'use strict';\n" + "\n".join(map(_text, files)) + "\n})();"
 
 
 def _digest(script: str) -> str:
+    """Return the SHA-256 of a script in base64, as a content security policy names it."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 @cache
 def _text(name: str) -> str:
+    """Return the text of a file of this package; it is read once."""
     return (resources.files("opaq.reports.page") / name).read_text(encoding="utf-8")
 
 
 @cache
 def _environment() -> Environment:
+    """Return jinja2 as templates need it: all values escaped, unknown names an error; made once."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(

@@ -1,4 +1,7 @@
-"""The page of a certificate: the bound, for which policies it holds, and how it was found."""
+"""Make the page of a certificate: the bound, for which policies it holds, and how it was obtained.
+
+Comes in: a `Certificate`. Goes out: a `Page`, and the rows and sentences that other pages quote.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ _OPTIMAL = 1e-3  # a policy this close to a bound is called optimal to within th
 
 
 def certificate_page(certificate: Certificate, *, width: int = WIDTH) -> Page:
-    """Return the bound; with the policy given, what it reaches and how far it is from the bound at most.
+    """Return the page of a certificate: its bound and, where a policy was given, how far that is from it at most.
 
+    certificate: without a policy of the user, the uniform one is mentioned in the sentence.
     width: columns, for the lines of long sequences.
     """
     rows, measurement = certificate_rows(certificate), certificate.measurement
@@ -31,7 +35,7 @@ def certificate_page(certificate: Certificate, *, width: int = WIDTH) -> Page:
 
 
 def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
-    """Return the bound, for which policies it holds and how it was found, for people."""
+    """Return labels and words: the bound, for which policies it holds, how the work ended, and each tighter bound."""
     rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
     heard = certificate.upper_bound_aware
     if heard is not None and not certificate.aware and heard > certificate.upper_bound:
@@ -41,7 +45,7 @@ def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
 
 
 def _uniform_sentence(certificate: Certificate) -> str:
-    """Return what the uniform policy reaches, where no other was given; empty where that was not measured."""
+    """Return a sentence on the uniform policy, where no other was given; empty where that was not measured."""
     if certificate.reached is None or certificate.measurement is None:
         return ""
     text = f"The uniform policy reaches {_value_words(certificate.reached, _unit(certificate))}"
@@ -49,7 +53,10 @@ def _uniform_sentence(certificate: Certificate) -> str:
 
 
 def _value_words(reached: Amount, unit: str) -> str:
-    """Return the value of a policy, with its error, or its interval."""
+    """Return the value of a policy, with its standard error, or both ends of its interval.
+
+    unit: with a space before it, or empty.
+    """
     if reached.method == "interval":
         return f"between {round_down(reached.lower)} and {round_up(reached.upper)}{unit}"
     error = "" if reached.standard_error is None else f" ± {reached.standard_error:.1g}"
@@ -57,12 +64,13 @@ def _value_words(reached: Amount, unit: str) -> str:
 
 
 def _rung_words(rung: BoundStep) -> str:
+    """Return one bound of the search in words: its value, when it was known, and the machine that proved it."""
     heard = ", policies that see the observations" if rung.sees_observations else ""
     return f"{round_up(rung.bound)} after {rung.seconds:.1f} s: {rung.machine}{heard}"
 
 
 def certificate_sentence(certificate: Certificate) -> str:
-    """Return what the certificate says, in one or two sentences."""
+    """Return what the certificate proves, in one or two sentences: the value of the policy, the bound, the distance."""
     if certificate.upper_bound == -math.inf:
         return "No policy meets the task."
     trivial = f", {TRIVIAL}" if certificate.is_trivial else ""
@@ -79,7 +87,7 @@ def certificate_sentence(certificate: Certificate) -> str:
 
 
 def _price(certificate: Certificate) -> str:
-    """Return what more of the requirements would cost."""
+    """Return a sentence on what more of the requirements would cost, prices above 5e-4; empty where there are none."""
     costs = [f"one more unit of {name} costs {price:.2g}" for name, price in certificate.prices.items() if price > 5e-4]
     return (
         ""
@@ -89,8 +97,10 @@ def _price(certificate: Certificate) -> str:
 
 
 def _unit(certificate: Certificate) -> str:
+    """Return the unit of the certificate with a space before it; empty where it has none."""
     return f" {certificate.unit}" if certificate.unit else ""
 
 
 def _share(gap: float) -> str:
+    """Return a gap in one digit, at least 1e-6."""
     return "1e-6" if gap <= 1e-6 else f"{gap:.1g}"

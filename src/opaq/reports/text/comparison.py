@@ -1,4 +1,7 @@
-"""The page of a comparison: the ladder of policy classes as a table, and what is missing from it."""
+"""Make the page of a comparison: the ladder of policy classes as a table, and what is missing from it.
+
+Comes in: a `Comparison`. Goes out: a `Page`, its sentence, and the class that it recommends.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,11 @@ _CLOSE = 1e-4  # classes this close come equally far
 
 
 def comparison_page(comparison: Comparison) -> Page:
-    """Return which class to take, a table with one line for every class, and what is missing from it."""
+    """Return the page of a comparison: which class to take, a table with one line for every class, and notes.
+
+    The table has a column for the objective where that is neither the opacity nor the guess error, and a last line
+    with the bound where there is one.
+    """
     of = comparison.objective.of
     head = _HEAD if of.name in _COLUMNS else (*_HEAD[:2], of.title, *_HEAD[2:])
     rows = [_row(rung, further=of.name not in _COLUMNS) for rung in comparison.rungs]
@@ -28,26 +35,30 @@ def comparison_page(comparison: Comparison) -> Page:
 
 
 def comparison_sentence(comparison: Comparison) -> str:
-    """Return which class to take: the first one that comes as far as any."""
+    """Return a sentence on which class to take: the first one that comes as far as any, beside the coarsest."""
     best = best_rung(comparison)
     if best is None:
         return "No class of policies was found to meet the task."
     of, reached = best.measurement.of, best.measurement.uncertainty
     unit, extreme = f" {of.unit}" if of.unit else "", "least" if comparison.minimise else "most"
-    most = f"{of.title} {_reached(reached)}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
+    most = f"{of.title} {_write_amount(reached)}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
     first = comparison.rungs[0]
-    coarser = "" if first is best else f" ({first.name}: {_reached(first.measurement.uncertainty)})"
+    coarser = "" if first is best else f" ({first.name}: {_write_amount(first.measurement.uncertainty)})"
     return f"Policies by {best.name} reach {most}{coarser}{_bound_words(comparison, reached, unit)}."
 
 
-def _reached(amount: Amount) -> str:
+def _write_amount(amount: Amount) -> str:
+    """Return the amount that a class reaches, in four digits, with its interval or standard error."""
     if amount.method == "interval":
         return f"between {amount.lower:.4g} and {amount.upper:.4g}"
     return f"{amount.value:.4g}{'' if amount.standard_error is None else f' ± {amount.standard_error:.1g}'}"
 
 
 def _bound_words(comparison: Comparison, reached: Amount, unit: str) -> str:
-    """Return what no policy exceeds, and how far below it the best class is at most."""
+    """Return a clause on the bound, and how far below it the best class is at most; empty without a bound.
+
+    reached: the amount of the best class. unit: with a space before it, or empty.
+    """
     if comparison.upper_bound is None:
         return ""
     trivial = f" ({TRIVIAL})" if comparison.is_trivial else ""
@@ -59,7 +70,7 @@ def _bound_words(comparison: Comparison, reached: Amount, unit: str) -> str:
 def best_rung(comparison: Comparison) -> ClassResult | None:
     """Return the first class, from coarse to fine, that comes as far as any that meets the task.
 
-    None where none does.
+    Classes within 1e-4 of the best come equally far. None where no class meets the task.
     """
     sign = -1.0 if comparison.minimise else 1.0
     scores = {
@@ -73,11 +84,12 @@ def best_rung(comparison: Comparison) -> ClassResult | None:
 
 
 def _classes(count: int) -> str:
+    """Return a number of classes in words."""
     return "1 class" if count == 1 else f"{count} classes"
 
 
 def _missing(comparison: Comparison) -> tuple[str, ...]:
-    """Return which policies the bound holds for, and which classes have no answer, and why."""
+    """Return notes: which policies the bound holds for, which classes have no answer, and why."""
     notes = []
     if comparison.upper_bound is not None:
         so_far = "; interrupted: this is the best bound so far" if comparison.interrupted else ""
@@ -86,6 +98,7 @@ def _missing(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _row(rung: ClassResult, *, further: bool) -> tuple[str, ...]:
+    """Return the line of one class; further: True adds a cell for an objective that has no column of its own."""
     measurement = rung.measurement
     status = f"as {rung.warm_from}" if rung.carried else rung.status.name.lower().replace("_", " ")
     return (

@@ -1,4 +1,7 @@
-"""The page of a front: its points as a table, and its shape."""
+"""Make the page of a front: its points as a table, and its shape.
+
+Comes in: a `Frontier`. Goes out: a `Page`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from opaq.study.front.frontier import Frontier, FrontierPoint
 
 
 def frontier_page(frontier: Frontier) -> Page:
-    """Return one line for every point, what no policy exceeds, whether the front is concave, and what is missing."""
+    """Return the page of a front: one line for every point, what no policy exceeds, its shape, and what is missing.
+
+    Columns of the requirement, the objective and the bound are there where they say something new.
+    """
     title = f"Front of {frontier.problem}"
     if not frontier.points:
         return Page("", (Notes(("no policy was found that meets the other requirements",), rest=""),), title)
@@ -26,6 +32,7 @@ def frontier_page(frontier: Frontier) -> Page:
 
 
 def _row(frontier: Frontier, point: FrontierPoint, head: Sequence[str]) -> tuple[str, ...]:
+    """Return the line of one point; head: the titles of the columns that the table has."""
     cells = {
         "at least": "any" if point.threshold is None else f"{point.threshold:.6g}",
         frontier.of.title: amount_cell(point.measurement.uncertainty),
@@ -42,6 +49,7 @@ def _row(frontier: Frontier, point: FrontierPoint, head: Sequence[str]) -> tuple
 
 
 def _shape(frontier: Frontier) -> str:
+    """Return whether the front is concave (of a task that reveals: convex), and what theory says of that."""
     dents = frontier.not_concave
     if frontier.objective.minimise:
         return _convex(dents)
@@ -56,7 +64,10 @@ def _shape(frontier: Frontier) -> str:
 
 
 def _convex(dents: Sequence[FrontierPoint]) -> str:
-    """Of a task that is to reveal: mixtures are seen through only where the observer sees the coin."""
+    """Return whether the front of a task that is to reveal is convex; dents: the points where it is not.
+
+    Mixtures of policies lie on a straight line only where the observer sees the coin.
+    """
     if not dents:
         return "convex up to 1e-3, which theory does not promise here"
     listed = ", ".join(f"{point.value:.4g} (by {point.shortfall:.2g})" for point in dents)
@@ -64,5 +75,6 @@ def _convex(dents: Sequence[FrontierPoint]) -> str:
 
 
 def _status(point: FrontierPoint) -> str:
+    """Return how the search of a point ended, and that it misses the task where it does."""
     words = "as the next point" if point.carried else point.status.name.lower().replace("_", " ")
     return words if point.measurement.feasible else f"{words}, MISSES the task"

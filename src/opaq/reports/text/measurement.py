@@ -1,4 +1,7 @@
-"""The page of a measurement: figures, and the observations that tell most and least."""
+"""Make the page of a measurement: figures, and the observations that tell most and least.
+
+Comes in: a `Measurement`. Goes out: a `Page`, and the rows and sequences that other pages show as well.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _SHOWN_RUNS = 12  # observations shown at each end of a long sequence
 
 
 def measurement_page(measurement: Measurement, *, width: int = WIDTH) -> Page:
-    """Return what a policy gives away and earns, and telling observations.
+    """Return the page of a measurement: figures of the policy, and telling observations.
 
     width: columns, for the lines of long sequences.
     """
@@ -29,7 +32,7 @@ def measurement_page(measurement: Measurement, *, width: int = WIDTH) -> Page:
 
 
 def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
-    """Return the figures for people: a label and words for each."""
+    """Return the figures as pairs of a label and words; thresholds that are missed say so in capitals."""
     error, fano = amount_words(measurement.guess_error), number(measurement.fano_bound)
     entropy = with_unit(number(measurement.secret_entropy), "bits")
     hidden = "" if measurement.constant_secret is None else ": there is nothing to hide"
@@ -54,7 +57,7 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
 
 
 def _limit_rows(measurement: Measurement) -> list[tuple[str, str]]:
-    """Return what would make the answer exact, where it is not."""
+    """Return a row on what would make the answer exact, where it is not; else none."""
     limit = measurement.exactness_limit
     if limit is None or measurement.uncertainty.method == "exact":
         return []
@@ -73,13 +76,17 @@ def _further(measurement: Measurement) -> dict[str, Amount]:
 
 
 def _requirement(met: RequirementResult) -> str:
+    """Return the value of a requirement, and whether it meets its threshold."""
     if met.threshold is None:
         return f"{met.value:.6g}   (no threshold)"
     return f"{met.value:.6g}   ({'meets' if met.feasible else 'MISSES'} the threshold {met.threshold:.6g})"
 
 
 def sequence_parts(measurement: Measurement, *, width: int) -> tuple[Lines, ...]:
-    """Return the most revealing and the most confusing observations, and what the short names in them stand for."""
+    """Return the most revealing and the most confusing observations, and a legend of the short names in them.
+
+    width: columns to wrap to. Groups without a sequence are left out.
+    """
     groups = [
         ("most revealing observations", "leakage", measurement.revealing),
         ("most confusing observations", "opacity", measurement.confusing),
@@ -102,6 +109,10 @@ def sequence_parts(measurement: Measurement, *, width: int) -> tuple[Lines, ...]
 def _sequence(
     sequence: ObservedSequence, share_of: str, observations: ShortNames | Changes, secrets: ShortNames, width: int
 ) -> list[str]:
+    """Return one sequence as lines: the observations, then their probability, bits and posterior.
+
+    share_of: what the bits are a part of, "leakage" or "opacity". observations, secrets: the short names.
+    """
     seen = _count_repetitions(sequence.observations, observations) + ("" if sequence.complete else " -> ...")
     weight = _probability(sequence)
     if sequence.probability is not None or sequence.likeliest >= _LEAST:
@@ -114,7 +125,7 @@ def _sequence(
 
 
 def _probability(sequence: ObservedSequence) -> str:
-    """The probability of the sequence shown, and where known of all that leave the observer with the same belief."""
+    """Return the probability of a sequence and, where known, of all that leave the observer with the same belief."""
     alone = f"probability {sequence.likeliest:.3g}" if sequence.likeliest >= _LEAST else f"probability below {_LEAST}"
     if sequence.probability is None:
         return alone
@@ -131,12 +142,16 @@ def _probability(sequence: ObservedSequence) -> str:
 
 
 def _likely(sequence: ObservedSequence) -> list[tuple[str, float]]:
+    """Return the likeliest secret values after a sequence and their probabilities, at most six."""
     ranked = sorted(sequence.posterior.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
     return [(name, share) for name, share in ranked if share > NOISE]
 
 
 def _count_repetitions(observations: Sequence[str], names: ShortNames | Changes) -> str:
-    """Return the sequence in its order, repetitions counted, the middle of a long one left out."""
+    """Return the sequence in its order, repetitions counted, the middle of a long one left out.
+
+    names: the short names, or the changes from one observation to the next.
+    """
     runs = _runs(observations)
     if len(runs) <= 2 * _SHOWN_RUNS:
         return _chain(runs, names)
@@ -146,6 +161,7 @@ def _count_repetitions(observations: Sequence[str], names: ShortNames | Changes)
 
 
 def _chain(runs: Sequence[tuple[str, int]], names: ShortNames | Changes) -> str:
+    """Return observations joined by arrows; runs: pairs of an observation and how often it is repeated."""
     distinct = [name for name, _ in runs]
     words = names.words(distinct) if isinstance(names, Changes) else [names[name] for name in distinct]
     counts = [count for _, count in runs]
@@ -155,5 +171,5 @@ def _chain(runs: Sequence[tuple[str, int]], names: ShortNames | Changes) -> str:
 
 
 def _runs(observations: Sequence[str]) -> list[tuple[str, int]]:
-    """Return every observation with how often it is repeated."""
+    """Return every observation with how often it is repeated in a row."""
     return [(name, len(list(same))) for name, same in groupby(observations)]

@@ -1,4 +1,7 @@
-"""Long names made short for a page, with a legend that says what was left out."""
+"""Make long names short for a page, with a legend that says what was left out.
+
+Comes in: all names that appear on one page. Goes out: a short form for each, and lines of legend.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,16 @@ class ShortNames:
     long get a mark that the legend explains.
     """
 
-    shown: Mapping[str, str]
+    short: Mapping[str, str]
     shared: str = ""  # the parts left out of every name
     legend: Mapping[str, str] | None = None  # mark -> what it stands for
 
     @classmethod
     def of(cls, names: Iterable[str]) -> ShortNames:
-        """Short forms of all names that appear on one page."""
+        """Return short forms of all names that appear on one page.
+
+        Names of at most 28 characters stay as they are.
+        """
         full = {name: escape_invisible(name) for name in names}
         if _longest(full) <= _LONGEST:
             return cls(full)
@@ -38,10 +44,14 @@ class ShortNames:
         return cls(marks, shared, {marks[name]: text for name, text in short.items()})
 
     def __getitem__(self, name: str) -> str:
-        return self.shown[name]
+        """Return the short form of a name. Raises KeyError for a name that the page does not have."""
+        return self.short[name]
 
     def notes(self, kind: str, *, width: int) -> list[str]:
-        """Return what a reader needs to know to read the short names; `kind` says what is named, in the plural."""
+        """Return the lines of the legend, an empty one and the kind first; no lines where names are whole.
+
+        kind: the word for what is named, in the plural. width: columns to wrap to.
+        """
         lines = []
         for mark, text in (self.legend or {}).items():
             lines += wrap_lines(text.replace(",", ", "), first=f"  {mark:<4} ", rest=" " * 7, width=width)
@@ -57,13 +67,16 @@ class Changes:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Changes | None:
-        """None where names are short or do not name variables."""
+        """Return the parts of all names that appear on one page; None where names are short or name no variables."""
         full = {name: escape_invisible(name) for name in names}
         parts, shared = _varying_parts(full) if _longest(full) > _LONGEST else ({}, "")
         return cls(parts, shared) if parts else None
 
     def words(self, names: Sequence[str]) -> list[str]:
-        """Return one word for every name of a sequence in which no name follows itself."""
+        """Return one word for every name of a sequence in which no name follows itself.
+
+        The first is the name in full, without the parts that all names share; the others are what changes.
+        """
         words = [", ".join(self.parts[name]) for name in names[:1]]
         for before, after in pairwise(names):
             pairs = zip(self.parts[before], self.parts[after], strict=True)
@@ -71,23 +84,28 @@ class Changes:
         return words
 
     def notes(self, kind: str, *, width: int) -> list[str]:
-        """Return how to read the words; `kind` says what is named, in the plural."""
+        """Return the lines that say how to read the words, an empty one first.
+
+        kind: the word for what is named, in the plural. width: columns to wrap to.
+        """
         lines = wrap_lines(f"{kind}: the first in full, then what changes", width=width)
         return ["", *lines, *_shared_note(kind, self.shared, width)]
 
 
 def _shared_note(kind: str, shared: str, width: int) -> list[str]:
+    """Return the lines on the parts that all names share; none where there are no such parts."""
     return wrap_lines(shared, first=f"  in all {kind}: ", rest=" " * 7, width=width) if shared else []
 
 
 def _longest(names: Mapping[str, str]) -> int:
+    """Return the length of the longest short form, 0 without names; names: name -> its form."""
     return max(map(len, names.values()), default=0)
 
 
 def _varying_parts(names: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], str]:
-    """Return the `variable=value` parts that are not the same in all names, and those that are.
+    """Return the `variable=value` parts that are not the same in all names, by name, and those that are, as text.
 
-    Nothing for other names.
+    Both are empty for fewer than two names, and for names that are no lists of the same variables.
     """
     parts = {name: text.split(",") for name, text in names.items()}
     variables = {tuple(part.partition("=")[0] for part in split) for split in parts.values()}

@@ -1,4 +1,7 @@
-"""The page of sampled runs: what happens, what is seen, and what the observer believes."""
+"""Make the page of sampled runs: what happens, what is seen, and what the observer believes.
+
+Comes in: `Replay`s. Goes out: a `Page` with a table per run, on grids also with its path.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ _SURE = 1 - 1e-9  # a probability from here on is certainty
 
 
 def runs_page(runs: Sequence[Replay], *, width: int = WIDTH) -> Page:
-    """Return one table per run, and what the short names in them stand for.
+    """Return the page of runs: one table for each, and a legend of the short names in them.
 
-    width: columns, for the legend of short names.
+    runs: at least one. width: columns, for the legend of short names.
     """
     title = f"Replay: the secret is {runs[0].secret}" if len(runs) == 1 and runs[0].secret else "Replay"
     known = all(run.secret and run.steps for run in runs)
@@ -28,7 +31,10 @@ def runs_page(runs: Sequence[Replay], *, width: int = WIDTH) -> Page:
 
 
 def paths_page(problem: Problem, runs: Sequence[Replay], *, width: int = WIDTH) -> Page:
-    """Return every run as a table and as a path on the grid. Raises InputError if the problem is no grid."""
+    """Return the page of runs on a grid: every run as a table and as a path on the board.
+
+    problem: the one that the runs are of. width: columns. Raises InputError if the problem is no grid.
+    """
     view, page = grid_of(problem), runs_page(runs, width=width)
     tables, names = page.parts[: len(runs)], page.parts[len(runs) :]
     paths = [
@@ -40,7 +46,7 @@ def paths_page(problem: Problem, runs: Sequence[Replay], *, width: int = WIDTH) 
 
 
 def _runs_sentence(runs: Sequence[Replay]) -> str:
-    """Return how often the observer is right in the end, and how often it is sure."""
+    """Return a sentence on how often the observer is right in the end, and how often it is sure."""
     last = [run.steps[-1].belief for run in runs]
     guesses = [max(shares.items(), key=itemgetter(1))[0] for shares in last]
     right = sum(guess == run.secret for guess, run in zip(guesses, runs, strict=True))
@@ -51,7 +57,7 @@ def _runs_sentence(runs: Sequence[Replay]) -> str:
 
 
 def _run_parts(runs: Sequence[Replay], *, width: int = WIDTH) -> tuple[Part, ...]:
-    """Return one table per run, and what the short names in them stand for, `width` columns wide."""
+    """Return one table per run, and the legends of the short names in them, `width` columns wide."""
     steps = [step for run in runs for step in run.steps]
     states = ShortNames.of(step.state for step in steps)
     observations = ShortNames.of(step.observation for step in steps)
@@ -70,6 +76,7 @@ def _run_parts(runs: Sequence[Replay], *, width: int = WIDTH) -> tuple[Part, ...
 
 
 def _row(step: ReplayStep, states: ShortNames, observations: ShortNames, secrets: ShortNames) -> tuple[str, ...]:
+    """Return the line of one step; of its belief the four likeliest values, with short names."""
     likely = sorted(step.belief.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
     belief = ", ".join(f"{secrets[name]}{GLUE}{share:.3f}" for name, share in likely if share > 0.0005)
     return str(step.time), states[step.state], step.action, observations[step.observation], belief

@@ -1,4 +1,7 @@
-"""The page of a ranking of sensors: every trial as a line of a table, the sensor first that costs most."""
+"""Make the page of a ranking of sensors: every trial as a line of a table, the sensor first that costs most.
+
+Comes in: a `SensorRanking`. Goes out: a `Page`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from opaq.study.sensors import RankedSensor, SensorRanking
 
 
 def ranking_page(ranking: SensorRanking) -> Page:
-    """Return the sensors as they are and then every trial as a table, which policies were compared, what is missing."""
+    """Return the page of a ranking: a table, first the sensors as they are and then every trial, and notes below it."""
     base, sensors = ranking.base, {sensor.name: sensor for sensor in ranking.sensors}
     figures = (amount_cell(base.uncertainty), "", f"{base.expected_return:.6g}")
     rows: list[tuple[str, ...]] = [("", "", "", "as they are", *figures, _status(ranking.status, base))]
@@ -35,7 +38,7 @@ def ranking_page(ranking: SensorRanking) -> Page:
 
 
 def _notes(ranking: SensorRanking) -> tuple[str, ...]:
-    """Return which policies were compared, and what is missing."""
+    """Return notes: which policies were compared, what is missing, and how to read the gains."""
     how = "the policy stays the same" if ranking.fixed else f"the best policy found on {ranking.policy_class}"
     notes = [f"{how}; a sensor that is removed shows '{ranking.null}'"]
     if ranking.status in (Status.INFEASIBLE, Status.NOT_FOUND) and not ranking.trials:
@@ -54,7 +57,7 @@ def _notes(ranking: SensorRanking) -> tuple[str, ...]:
 
 
 def _rate(sensor: RankedSensor) -> str:
-    """Return how likely it fires where it covers: as stated, else one number, or from the least to the largest."""
+    """Return the rate of a sensor where it covers: as stated, else one number, or from the least to the largest."""
     if sensor.detects is not None:
         return f"{sensor.detects:.3g}"
     rates = sensor.covers.values()
@@ -65,6 +68,7 @@ def _rate(sensor: RankedSensor) -> str:
 
 
 def _status(status: Status | None, measurement: Measurement) -> str:
+    """Return how the search of a trial ended (None: there was none), and that it misses the task where it does."""
     words = "" if status is None else status.name.lower().replace("_", " ")
     missed = "" if measurement.feasible else "MISSES the task"
     return ", ".join(word for word in (words, missed) if word)

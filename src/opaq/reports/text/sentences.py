@@ -1,4 +1,7 @@
-"""The question that a problem asks and the answer that a measurement gives, each as one plain sentence."""
+"""State the question that a problem asks and the answer that a measurement gives, each as one plain sentence.
+
+Comes in: a problem, or a measurement with its certificate. Goes out: text; names in it are escaped and cut short.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _SURE = 5e-6  # guess errors below are none, shares of a policy this close to a 
 
 
 def question_sentence(problem: Problem) -> str:
-    """Return what is asked: how well the secret is hidden, from whom, and what must get done meanwhile."""
+    """Return the question of a problem: how well the secret is hidden, from whom, and what must get done meanwhile."""
     times = "once" if problem.horizon == 0 else f"at each of {problem.horizon + 1:,} times"
     seen = f"an observer who sees {_observations(problem.observer)} {times}{_signs(problem)}"
     condition = _join_clauses([*_return_clause(problem), *map(requirement_words, problem.task.requirements)])
@@ -36,7 +39,10 @@ def question_sentence(problem: Problem) -> str:
 
 
 def answer_sentence(measurement: Measurement, certificate: Certificate | None = None) -> str:
-    """Return what a policy hides, how often the best guess is wrong, what it earns, and what a certificate proves."""
+    """Return a sentence on a policy: what it hides, how often the best guess is wrong, and what it earns.
+
+    measurement: that of the policy. certificate: adds what is proven; None adds nothing.
+    """
     parts = [
         *_hidden(measurement),
         *_own_uncertainty(measurement),
@@ -48,33 +54,41 @@ def answer_sentence(measurement: Measurement, certificate: Certificate | None = 
 
 @singledispatch
 def secret_words(secret: Secret, mdp: MDP) -> str:
-    """Return what must stay hidden, to follow the verb "hide"; kinds of secrets may register words of their own."""
+    """Return the secret in words that follow the verb "hide"; kinds of secrets may register words of their own.
+
+    secret: of the problem. mdp: the model, whose labels and states the words name.
+    """
     return f"the secret ({type(secret).__name__})"
 
 
 @secret_words.register
 def _(secret: LastState, mdp: MDP) -> str:
-    return _of_state(secret.classes, mdp, "the run ends")
+    """Return where the run ends, or in which class of states."""
+    return _state_words(secret.classes, mdp, "the run ends")
 
 
 @secret_words.register
 def _(secret: InitialState, mdp: MDP) -> str:
-    return _of_state(secret.classes, mdp, "the run starts")
+    """Return where the run starts, or in which class of states."""
+    return _state_words(secret.classes, mdp, "the run starts")
 
 
 @secret_words.register
 def _(secret: StateAt, mdp: MDP) -> str:
-    return _of_state(secret.classes, mdp, f"the run is at time {secret.time}")
+    """Return where the run is at one time, or in which class of states."""
+    return _state_words(secret.classes, mdp, f"the run is at time {secret.time}")
 
 
 @secret_words.register
 def _(secret: StepsAgo, mdp: MDP) -> str:
+    """Return where the run is some steps before its end, or in which class of states."""
     steps = "1 step" if secret.steps == 1 else f"{secret.steps:,} steps"
-    return _of_state(secret.classes, mdp, f"the run is {steps} before its end")
+    return _state_words(secret.classes, mdp, f"the run is {steps} before its end")
 
 
 @secret_words.register
 def _(secret: Visited, mdp: MDP) -> str:
+    """Return whether the run visits the states, which are named by their label, or by the one state they are."""
     named = secret_label(secret, mdp) or (secret.name if secret.name in mdp.states else None)
     where = f"one of {secret.states.size:,} states" if named is None else _quote_name(named)
     return f"whether the run ever visits {where}"
@@ -82,13 +96,17 @@ def _(secret: Visited, mdp: MDP) -> str:
 
 @secret_words.register
 def _(secret: Language, mdp: MDP) -> str:
+    """Return whether the run satisfies a formula, or how far it brings the automaton."""
     if secret.reveal == "progress":
         return f"how far the run brings an automaton of {len(secret.automaton.states):,} states"
     return "whether the run satisfies a formula"
 
 
 def secret_label(secret: Secret, mdp: MDP) -> str | None:
-    """Return the label that is secret: whose states the secret tells from all others; None where there is none."""
+    """Return the label that is secret: whose states the secret tells from all others; None where there is none.
+
+    Where several labels have these states, the one called as the secret (or "secret") is taken, else the first.
+    """
     if isinstance(secret, Visited):
         hidden = secret.states
     else:
@@ -103,51 +121,56 @@ def secret_label(secret: Secret, mdp: MDP) -> str | None:
 
 @singledispatch
 def requirement_words(requirement: Requirement) -> str:
-    """Return what must get done, as a clause; kinds of requirements may register words of their own."""
+    """Return a requirement as a clause, "... must ..."; kinds of requirements may register words of their own."""
     return f"a requirement ({type(requirement).__name__}) must reach {requirement.threshold:.6g}"
 
 
 @requirement_words.register
 def _(requirement: ReturnAtLeast) -> str:
+    """Return the clause of a threshold on a return, by the name of the reward."""
     return f"the return of {_quote_name(requirement.reward)} must be at least {requirement.threshold:.6g}"
 
 
 @requirement_words.register
 def _(requirement: Reach) -> str:
+    """Return the clause of a probability to reach something."""
     return f"{_quote_name(requirement.name)} must be reached with probability {requirement.threshold:.6g} or more"
 
 
 @requirement_words.register
 def _(requirement: Satisfy) -> str:
+    """Return the clause of a probability that a formula holds."""
     return f"{_quote_name(requirement.name)} must hold with probability {requirement.threshold:.6g} or more"
 
 
 def _quote_name(name: str) -> str:
-    """Return a name in a sentence: escape_invisible, cut short, in quotes."""
+    """Return a name in a sentence: without invisible characters, cut to 40, in quotes."""
     text = escape_invisible(name)
     return f"“{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}”"
 
 
 def _observations(observer: ObserverKind) -> str:
+    """Return how many observations there are to see, in words."""
     count = len(observer.observations)
     return "the same observation" if count == 1 else f"one of {count:,} observations"
 
 
 def _signs(problem: Problem) -> str:
-    """Return what is seen of actions, where there are any."""
+    """Return a clause on what is seen of actions, where there are any; else nothing."""
     watches = isinstance(problem.observer, Observer) and problem.observer.action_emission is not None
     return " and a sign of every action" if watches and problem.horizon > 0 else ""
 
 
 def _return_clause(problem: Problem) -> list[str]:
+    """Return a clause on the threshold of the return, as a list; empty without one, and where nothing is earned."""
     threshold = problem.task.return_at_least
     if threshold is None or not problem.mdp.rewards.any():
         return []
     return [f"its return must be at least {threshold:.6g}"]
 
 
-def _of_state(classes: StateClasses, mdp: MDP, verb: str) -> str:
-    """Return which class the state of one time is in."""
+def _state_words(classes: StateClasses, mdp: MDP, verb: str) -> str:
+    """Return the secret that is the class of the state at one time; verb: such as "the run ends"."""
     if classes.names == ("no", "yes"):
         label = secret_label(LastState(classes), mdp)
         count = int((classes.of_state == 1).sum())
@@ -157,13 +180,14 @@ def _of_state(classes: StateClasses, mdp: MDP, verb: str) -> str:
 
 
 def _join_clauses(clauses: list[str]) -> str:
+    """Return the clauses joined by commas, the last one by "and"."""
     return " and ".join([", ".join(clauses[:-1]), clauses[-1]] if len(clauses) > 1 else clauses)
 
 
 def _hidden(measurement: Measurement) -> list[str]:
-    """Return what the policy hides and how often the best guess is wrong.
+    """Return clauses on what the policy hides and how often the best guess is wrong.
 
-    That there is nothing to hide where that is so.
+    Where the secret has one value only, a clause that there is nothing to hide.
     """
     constant = measurement.constant_secret
     if constant is not None:
@@ -176,6 +200,7 @@ def _hidden(measurement: Measurement) -> list[str]:
 
 
 def _guess(error: Amount) -> str:
+    """Return a clause on how often the best guess is wrong."""
     if error.upper < _SURE:
         return "the observer's best guess is always right"
     return f"the observer's best guess is wrong in {_percent(error)} of the runs"
@@ -192,7 +217,7 @@ def _percent(share: Amount) -> str:
 
 
 def _own_uncertainty(measurement: Measurement) -> list[str]:
-    """Return what the task is about, where that is neither the opacity nor the guess error."""
+    """Return a clause on the task's objective, where that is neither the opacity nor the guess error; else none."""
     of = measurement.of
     if of.name in ("opacity", "guess_error"):
         return []
@@ -202,6 +227,7 @@ def _own_uncertainty(measurement: Measurement) -> list[str]:
 
 
 def _requirement(met: RequirementResult) -> str:
+    """Return a clause on whether a requirement is met; empty without a threshold."""
     if met.threshold is None:
         return ""
     verb = "meets" if met.feasible else "misses"
@@ -209,7 +235,7 @@ def _requirement(met: RequirementResult) -> str:
 
 
 def _proof(measurement: Measurement, certificate: Certificate | None) -> list[str]:
-    """Return what is proven: the bound, and how close to it the policy is where it meets the task."""
+    """Return a clause on what is proven: the bound, and how close to it the policy is where it meets the task."""
     if certificate is None:
         return []
     if certificate.status.name == "INFEASIBLE":
@@ -231,4 +257,5 @@ def _proof(measurement: Measurement, certificate: Certificate | None) -> list[st
 
 
 def _bits(value: float) -> str:
+    """Return a number of bits in four digits, with its unit."""
     return with_unit(number(value, 4), "bits")

@@ -1,4 +1,7 @@
-"""The page of a solution: how the search ended, the figures of the policy, and how it was found."""
+"""Make the page of a solution: how the search ended, the figures of the policy, and how it was found.
+
+Comes in: a `Solution`, and a `Certificate` where there is one. Goes out: a `Page`.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ _MISSED = (Status.INFEASIBLE, Status.NOT_FOUND)
 
 
 def solution_page(solution: Solution, certificate: Certificate | None = None, *, width: int = WIDTH) -> Page:
-    """Return the figures of the policy found, how the search went, and how good it is where that was certified.
+    """Return the page of a solution: its figures, how the search went, and how good it is where that was certified.
 
-    width: columns, for the lines of long sequences.
+    certificate: of the same policy; None where there is none. width: columns, for the lines of long sequences.
     """
     measurement = solution.measurement
     facts = Facts((*_verdict_rows(solution), *measurement_rows(measurement)))
@@ -31,7 +34,10 @@ def solution_page(solution: Solution, certificate: Certificate | None = None, *,
 
 
 def _verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
-    """How the search ended, what it was for where that is not the opacity, and what is attainable if it missed."""
+    """Return rows on how the search ended.
+
+    They also name the objective where that is not the opacity, and what is attainable where the task was missed.
+    """
     attainable = [
         ("attainable", f"{most.name} can be at most {most.largest:.6g}; {most.threshold:.6g} is asked")
         for most in solution.attainable
@@ -41,7 +47,7 @@ def _verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
 
 
 def search_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
-    """Return how the policy was found."""
+    """Return rows on how the policy was found: the starts, the optimality where it is known, time and solver."""
     rows = [("starts", _spread(solution))]
     if solution.optimality is not None:
         unit = solution.measurement.of.unit or f"of {solution.measurement.of.title}"
@@ -56,6 +62,7 @@ def search_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
 
 
 def _spread(solution: Solution) -> str:
+    """Return how many starts ended feasible, and from where to where their values go."""
     feasible = [start for start in solution.starts if start.feasible]
     if not feasible:
         return f"none of {len(solution.starts)} starts ended feasible"
@@ -73,7 +80,10 @@ def _spread(solution: Solution) -> str:
 
 
 def _polish_note(solution: Solution, scores: Sequence[float]) -> str:
-    """That the answer is better than what any start ended with, where four digits show it."""
+    """Return a note that the answer is better than what any start ended with; empty where four digits do not show it.
+
+    scores: values of the feasible starts. Sampled searches are not polished.
+    """
     if solution.gradients == "sampled":
         return ""
     reached, minimise = solution.measurement.uncertainty, solution.measurement.objective.minimise
@@ -85,7 +95,7 @@ def _polish_note(solution: Solution, scores: Sequence[float]) -> str:
 
 
 def _aim(solution: Solution) -> list[tuple[str, str]]:
-    """Return what was maximised or minimised, unless it is the opacity that is shown anyway."""
+    """Return a row on what was maximised or minimised, unless it is the opacity that is shown anyway."""
     measurement, minimise = solution.measurement, solution.measurement.objective.minimise
     if measurement.of.name == "opacity":
         return []
@@ -95,7 +105,10 @@ def _aim(solution: Solution) -> list[tuple[str, str]]:
 
 
 def _optimality_words(optimality: Optimality, unit: str, *, minimise: bool) -> str:
-    """Curvatures are those of what is maximised: of a minimum, with the other sign."""
+    """Return the residual, the gradient and the curvature in words; unit: that of the objective.
+
+    Curvatures are those of what is maximised: where the task minimises, they are shown with the other sign.
+    """
     moved = f"at most {optimality.residual:.1e} {unit} per unit of probability moved"
     words = f"{moved}, gradient {optimality.gradient_norm:.1e}"
     if optimality.curvature is None:

@@ -1,4 +1,7 @@
-"""The page of a study: its points as a table, and what became of them."""
+"""Make the page of a study: its points as a table, and what became of them.
+
+Comes in: a `Study`. Goes out: a `Page`; results.csv in the folder of the study has what a page has no room for.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _ENOUGH = 30  # characters of that column; with less, the guess error is left ou
 
 
 def study_page(study: Study, *, width: int = WIDTH) -> Page:
-    """Return the first points as a table, what became of all of them, and where their results are.
+    """Return the page of a study: the first 60 points as a table, what became of all, and where their results are.
 
     width: columns; a table that would be wider puts all that is varied into its last column.
     """
@@ -30,9 +33,10 @@ def study_page(study: Study, *, width: int = WIDTH) -> Page:
 
 
 def study_table(study: Study, *, width: int = WIDTH) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The head and the first lines of the table: what is varied in columns of its own, or in one if that is too wide.
+    """Return the head and the first 60 lines of the table.
 
-    Names, figures and statuses stay whole; the one column is the last, which goes on below itself.
+    What is varied stands in columns of its own, or in one if that is wider than `width` columns. Names, figures and
+    statuses stay whole; the one column is the last, which goes on below itself.
     """
     figures = [_cells(point) for point in study.points[:_MOST_ROWS]]
     columns = _figures_of(study)
@@ -59,7 +63,7 @@ def study_table(study: Study, *, width: int = WIDTH) -> tuple[tuple[str, ...], l
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """Paths by as many of their last keys as tell them apart."""
+    """Return path -> as many of its last keys as tell it from the others."""
     parts = {path: path.split(".") for path in paths}
     names = {}
     for path, keys in parts.items():
@@ -70,13 +74,14 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _figures_of(study: Study) -> tuple[str, ...]:
-    """Return the figures that some point has."""
+    """Return the titles of the figures that some point has, in the order of the columns."""
     own = () if study.of in ("opacity", "guess_error") else (uncertainty_title(study.of),)
     bound = ("bound",) if any(point.upper_bound is not None for point in study.points) else ()
     return (*own, *_FIGURES[:1], *bound, *_FIGURES[1:])
 
 
 def _cells(point: StudyPoint) -> dict[str, str]:
+    """Return title -> text of every figure of a point, "-" where it is not known."""
     return {
         uncertainty_title(point.of or "opacity"): _amount(None if point.objective is None else point.objective.amount),
         "opacity": _amount(point.opacity),
@@ -89,19 +94,22 @@ def _cells(point: StudyPoint) -> dict[str, str]:
 
 
 def _choose_cells(cells: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the cells of these columns, "-" for a column that the point does not have."""
     return tuple(cells.get(name, "-") for name in names)
 
 
 def _varied_values(point: StudyPoint, names: Mapping[str, str]) -> str:
+    """Return the parameters of a point in one cell; names: path -> its short name."""
     return ", ".join(f"{names[path]} {_value(value)}" for path, value in point.parameters.items())
 
 
 def _width(table: Sequence[Sequence[str]]) -> int:
+    """Return the columns that a table takes, with two between columns."""
     return sum(max(len(escape_invisible(cell)) for cell in column) + 2 for column in zip(*table, strict=True)) - 2
 
 
 def _study_summary(study: Study) -> tuple[str, ...]:
-    """Return what became of the points, and where their results are."""
+    """Return notes: what became of the points, where their results are, and why the first five failed."""
     counts = study.counts
     words = [f"{counts['done']:,} of {counts['points']:,} {'point' if counts['points'] == 1 else 'points'} done"]
     words += [f"{counts[kind]:,} {kind}" for kind in ("infeasible", "failed", "unfinished") if counts[kind]]
@@ -112,16 +120,18 @@ def _study_summary(study: Study) -> tuple[str, ...]:
 
 
 def _value(value: Any) -> str:
+    """Return a parameter in at most 24 characters; what is no text is written as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _amount(amount: Amount | None) -> str:
-    """Return a value or, where only an interval is known, its two ends."""
+    """Return a value or, where only an interval is known, its two ends; "-" for None."""
     if amount is None or amount.method != "interval":
         return _figure(None if amount is None else amount.value)
     return f"{_figure(amount.lower)} to {_figure(amount.upper)}"
 
 
 def _figure(value: float | None) -> str:
+    """Return a number, "-" for None."""
     return "-" if value is None else number(value)

@@ -146,8 +146,8 @@ class Frontier(NotebookView, ContentEq, Result):
         return tuple(point for point in self.points if point.shortfall > _CONCAVE)
 
     def __repr__(self) -> str:
-        shown = (*self.points[:1], *self.points[-1:])
-        ends = [f"{point.measurement.uncertainty} at {point.value:.4g}" for point in shown]
+        outer = (*self.points[:1], *self.points[-1:])
+        ends = [f"{point.measurement.uncertainty} at {point.value:.4g}" for point in outer]
         front = f"{len(self.points)} points{', ' if ends else ''}{' to '.join(ends)}"
         return f"<Frontier of '{self.problem:.40}' against {self.against:.40}: {front}>"
 
@@ -349,11 +349,13 @@ class _Front:
         seconds = searching.share(share)
 
         def report_progress(threshold: float | None) -> None:
+            """Tell how many points are done and which threshold is searched, where somebody listens."""
             if self.on_progress is not None:
                 what = "any" if threshold is None else f"at least {threshold:.4g}"
                 self.on_progress(f"{len(self.solved)} of {self.count} points | {self.search.name} {what}")
 
         def run(job: _Job) -> FrontSolution | None:
+            """Return the best policy for one threshold, in the seconds of the batch; None where there was no time."""
             threshold, policies = job
             with self.stop.part(seconds) as stop:
                 try:

@@ -100,6 +100,7 @@ def shortfalls(points: Sequence[tuple[float, float]]) -> list[float]:
         hull.append(last)
 
     def height(threshold: float) -> float:
+        """Return the height of the hull at a threshold, on the straight line between its two corners."""
         for left, right in pairwise(hull):
             if left[0] <= threshold <= right[0] and right[0] > left[0]:
                 share = (threshold - left[0]) / (right[0] - left[0])
@@ -123,6 +124,7 @@ def is_closed_under_mixing(problem: Problem, policy_class: PolicyClass) -> bool:
         return False
 
     def holds_all_observations(condition: Condition) -> bool:
+        """Return whether a condition is all observations up to the horizon."""
         return isinstance(condition, Observations) and (condition.count == "all" or condition.count > problem.horizon)
 
     remembers_states = any(isinstance(one, LastStates) and one.count > problem.horizon for one in conditions)

@@ -1,4 +1,8 @@
-"""The most opaque policy at one threshold of a front: the problem is compiled once, thresholds are exchanged in it."""
+"""Find the most opaque policy at one threshold of a front.
+
+Comes in: a problem, and thresholds one after the other. Goes out: a `FrontSolution` for each. The problem is compiled
+once; thresholds are exchanged in what was compiled.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +101,10 @@ class FrontSearch:
         return self.search.objective.sign
 
     def at(self, threshold: float | None, *, stop: Stop) -> Search:
-        """Return the search with another threshold (None: without that requirement); nothing is compiled again."""
+        """Return the search with another threshold; nothing is compiled again.
+
+        threshold: of the requirement that varies; None takes it out. stop: ends what the search then computes.
+        """
         process, search = self.process, self.search
         payoffs = list(process.payoffs)
         payoffs[self.payoff] = replace(payoffs[self.payoff], threshold=threshold)
@@ -155,7 +162,10 @@ class FrontSearch:
         )
 
     def ask_for_own_value(self, solved: FrontSolution) -> FrontSolution:
-        """Return the same policy as the point of the value that it reaches, where there was no time to improve it."""
+        """Return the same policy as the point of the value that it reaches, where there was no time to improve it.
+
+        solved: the policy, which is measured again at that threshold, in 3 s at most.
+        """
         search = self.at(solved.value, stop=Stop())
         measurement = measure_product(search.product, solved.pi, time=_LAST_SECONDS, sequences=0)
         return replace(
@@ -165,7 +175,12 @@ class FrontSearch:
     def _warm_race(
         self, search: Search, policies: Sequence[FloatArray], seed: int, on_step: Callable[[Progress], None] | None
     ) -> RaceResult:
-        """Race the policies against a few fresh starts; all but one are dropped after the first rounds."""
+        """Return the result of a race of the policies against a few fresh starts.
+
+        search: at its threshold. policies: [slot] each, made a little more random, so that every action can come back.
+        seed: added to that of the options. on_step: called now and then; None for nobody.
+        All starts but two are dropped after the first round, and all but one after the second.
+        """
         process, options = search.objective.process, search.options
         factory = factory_of(options.solver)
         settings = {name: getattr(options, name) for name in factory.options}
@@ -237,7 +252,10 @@ def payoff_index(problem: Problem, against: str) -> int:
 
 
 def with_threshold(problem: Problem, payoff: int, threshold: float | None) -> Problem:
-    """Return the problem with another threshold for one payoff, by its position; None takes the requirement out."""
+    """Return the problem with another threshold for one payoff.
+
+    payoff: its position, 0 for the return, then the requirements in their order. threshold: None takes it out.
+    """
     task = problem.task
     if payoff == 0:
         return replace(problem, task=replace(task, return_at_least=threshold))

@@ -49,6 +49,7 @@ class Journal:
     """An open journal, from `Journal.open`. Every method is one transaction, durable when it returns."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        """Take a connection that has been checked; path: of the file, for messages."""
         self._path, self._connection = path, connection
 
     @classmethod
@@ -188,10 +189,12 @@ class Journal:
         _seal(self._connection, "attempts", attempt)
 
     def _text(self, column: str, point: int) -> str | None:
+        """Return one column of the result of a point; None where it has no result, or nothing in that column."""
         rows = self._rows(f"SELECT {column} FROM results WHERE point = ?", (point,))
         return rows[0][0] if rows else None
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query; values: for the marks in it."""
         with _sqlite_errors(self._path):
             return list(self._connection.execute(query, values))
 
@@ -273,10 +276,12 @@ def _checksum(table: str, values: Iterable[Any]) -> str:
 
 
 def _encode(value: Mapping[str, Any] | None, *, indent: int | None = None) -> str | None:
+    """Return a mapping as JSON text, None for None."""
     return None if value is None else json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def _decode(text: str | None) -> Any:
+    """Return the data of a JSON text, None for None."""
     return None if text is None else json.loads(text)
 
 

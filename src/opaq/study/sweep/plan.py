@@ -1,5 +1,6 @@
-"""The plan of a sweep: one problem, values for paths into its file and for options of the solve.
+"""Read the plan of a sweep: one problem, values for paths into its file and for options of the solve.
 
+Comes in: a plan file, or a mapping with its keys. Goes out: a `SweepPlan`, which lists the parameters of every point.
 A path names a value in the problem file by the keys on the way, `task.requirements.0.probability_at_least`; `seed` and
 `solve.OPTION` name options of the solve, and `sensors.NAME` a sensor. The first half of this file changes the content
 of a problem file at such paths, the second reads plans.
@@ -92,7 +93,13 @@ def with_sensor(spec: Any, name: str, change: Any) -> Any:
 
 
 def _put_at_path(holder: Any, rest: str, value: Any, before: str) -> Any:
-    """Return a mapping or list with another value inside; before: the path to it, rest: the path from there on."""
+    """Return a mapping or list with another value inside; what differs is copied.
+
+    holder: what the value is put into. rest: the path from there on. value: None takes out what is there.
+    before: the path to the holder, for messages; empty at the top.
+
+    Raises InputError where the holder has no keys, or a list of requirements is to be entered that is not there.
+    """
     if isinstance(holder, list):
         return _put_item(holder, rest, value, before)
     if not isinstance(holder, Mapping):
@@ -109,7 +116,11 @@ def _put_at_path(holder: Any, rest: str, value: Any, before: str) -> Any:
 
 
 def _put_item(holder: list[Any], rest: str, value: Any, before: str) -> list[Any]:
-    """Return a list with another value in, or in place of, the entry that a path begins with; None takes it out."""
+    """Return a list with another value in, or in place of, the entry that a path begins with.
+
+    rest: the path, which begins with the entry's number from 0. value: None takes the entry out.
+    before: the path to the list, for messages. Raises InputError where the list has no such entry.
+    """
     key, _, rest = rest.partition(".")
     if not key.isdigit() or int(key) >= len(holder):
         reason = f"{before} is a list of {len(holder)}, which has no entry '{key}'"
@@ -120,7 +131,10 @@ def _put_item(holder: list[Any], rest: str, value: Any, before: str) -> list[Any
 
 
 def _key(holder: Mapping[Any, Any], rest: str) -> tuple[Any, str]:
-    """Return the key that a path begins with, as it is spelled in a mapping, and the rest of the path."""
+    """Return the key that a path begins with, as it is spelled in a mapping, and the rest of the path.
+
+    Keys may hold dots: the longest beginning of the path that is a key counts, else all up to the first dot.
+    """
     names = {str(key): key for key in holder}
     parts = rest.split(".")
     for count in range(len(parts), 0, -1):
@@ -197,10 +211,12 @@ class SweepPlan:
 
 
 def read_plan(plan: object, *, faults: Faults | None = None) -> SweepPlan:
-    """Read a plan.
+    """Return the plan in a file or in a mapping.
 
     plan: the name of a file, or a mapping with the same keys, whose problem may also be a Problem or the mapping of a
-    problem file. faults: collects the warnings. Raises InputError with every fault, each with its line.
+    problem file. faults: collects the warnings; None drops them.
+
+    Raises InputError with every fault, each with its line, and for a file that is a problem and no plan.
     """
     if isinstance(plan, Mapping):
         return _read(Document(dict(plan), {}), "", Path(), faults)
@@ -223,9 +239,14 @@ def plan_schema() -> Plain:
 
 
 def _read(document: Document, source: str, folder: Path, faults: Faults | None) -> SweepPlan:
-    """Return the plan in a document, with the lines of its faults; folder: what its paths are relative to."""
+    """Return the plan in a document.
+
+    document: the content and its lines. source: the name of the file, empty for a mapping. faults: collects warnings.
+    folder: what paths in the plan are relative to. Raises InputError with every fault, each with its line.
+    """
 
     def read(cursor: Cursor) -> SweepPlan | None:
+        """Return the plan at the cursor; None where it is no mapping or something in it is unusable."""
         fields = PLAN.open(cursor)
         return None if fields is None else _make(fields, folder, document.lines, source)
 
@@ -236,7 +257,7 @@ def _read(document: Document, source: str, folder: Path, faults: Faults | None) 
 def _make(fields: Fields, folder: Path, lines: Mapping[str, int], source: str) -> SweepPlan | None:
     """Return the plan that a mapping states; None where something in it is unusable, which is noted as a fault.
 
-    folder: of the plan. lines: path -> line of the plan file. source: its name.
+    fields: the keys of the plan. folder: of the plan. lines: path -> line of the plan file. source: its name.
     """
     version = fields.at("opaq-sweep")
     if "opaq-sweep" in fields and (version.value is True or version.value != _VERSION):
@@ -295,7 +316,10 @@ def _problem(cursor: Cursor, folder: Path) -> tuple[Mapping[str, Any], str, Path
 
 
 def _values(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
-    """Read a mapping to lists of values, none of which may be empty or name a value twice."""
+    """Return a mapping from paths to lists of values, none of which may be empty or name a value twice.
+
+    None where an entry is no such list; the faults are noted at the cursor.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
@@ -304,7 +328,10 @@ def _values(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
 
 
 def _distinct(cursor: Cursor) -> tuple[Any, ...] | None:
-    """Read a list of at least one value, none of them twice."""
+    """Return a list of at least one value; None where it is empty or no list.
+
+    A value that is listed twice is noted as a fault; 1 and true are two values.
+    """
     items = cursor.items()
     if items is None:
         return None
@@ -323,7 +350,10 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _sensor_changes(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
-    """Read a mapping from sensors to lists of changes, each of which `with_sensor` takes."""
+    """Return a mapping from sensors to lists of changes; None where it is no such mapping.
+
+    Changes that `with_sensor` does not take are noted as faults.
+    """
     changes = _values(cursor)
     for name, listed in (changes or {}).items():
         for index, change in enumerate(listed):
@@ -334,7 +364,7 @@ def _sensor_changes(cursor: Cursor) -> dict[str, tuple[Any, ...]] | None:
 
 
 def _read_list(cursor: Cursor) -> list[dict[str, Any]] | None:
-    """Read a list of points, each a mapping from paths to values that is not empty."""
+    """Return a list of points, each a mapping from paths to values; None where one of them is empty or no mapping."""
     items = cursor.items()
     if items is None:
         return None
@@ -348,7 +378,10 @@ def _read_list(cursor: Cursor) -> list[dict[str, Any]] | None:
 
 
 def _solve(cursor: Cursor) -> dict[str, Any] | None:
-    """Read the options of every solve; those that belong to the run, such as the number of workers, are faults."""
+    """Return the options of every solve; None where they are no mapping.
+
+    Options that belong to the run, such as the number of workers, and those that suit no solver are noted as faults.
+    """
     entries = cursor.entries()
     if entries is None:
         return None
@@ -362,7 +395,10 @@ def _solve(cursor: Cursor) -> dict[str, Any] | None:
 
 
 def _faults_with_any_solver(options: Mapping[str, Any]) -> list[Fault]:
-    """Return what is wrong with the options; nothing if they suit some solver, where points may name their own."""
+    """Return what is wrong with the options; nothing if they suit some solver, where points may name their own.
+
+    options: name -> value. Where they name a solver, they must suit that one.
+    """
     faults: list[Fault] = []
     for named in [{}] if "solver" in options else [{}, *({"solver": name} for name in SOLVERS)]:
         try:
@@ -375,7 +411,7 @@ def _faults_with_any_solver(options: Mapping[str, Any]) -> list[Fault]:
 
 
 def _seconds(cursor: Cursor) -> float | None:
-    """Read the seconds for a certificate; true stands for the usual time, false for none."""
+    """Return the seconds for a certificate: 60 for true, 0 (none) for false; None where it is neither, nor a number."""
     if is_flag(cursor.value):
         return _CERTIFY_SECONDS if cursor.value else 0.0
     if isinstance(cursor.value, str):
@@ -384,7 +420,10 @@ def _seconds(cursor: Cursor) -> float | None:
 
 
 def _check_paths(fields: Fields) -> None:
-    """Note paths that name options of the run, and those that undo each other."""
+    """Note paths that name options of the run, and those that undo each other, as faults.
+
+    fields: the keys of the plan; only `over` and `sensors` are looked at.
+    """
     over, sensors = (fields.at(name).value for name in ("over", "sensors"))
     cursors = [fields.at("over").child(path, None) for path in over] if isinstance(over, Mapping) else []
     paths = {cursor.path.removeprefix("over."): cursor for cursor in cursors}

@@ -33,7 +33,7 @@ from opaq.study.workers.task import point_fingerprint
 _LONGEST_LINK = 8  # points along a threshold that begin from each other; also how many have to run one by one
 _MOST_FAULTS = 50  # different ones
 
-_Noted = dict[Fault, list[SweepPoint]]  # a fault -> the points that have it
+_FaultPoints = dict[Fault, list[SweepPoint]]  # a fault -> the points that have it
 
 
 def spec_with(spec: Any, parameters: Mapping[str, Any]) -> Any:
@@ -72,7 +72,7 @@ def check_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | 
         raise InputError([Fault("over", f"has {len(parameters):,} points, more than {MOST_POINTS:,}")], plan.source)
     digits = max(4, len(str(len(parameters))))
     sources, points, problems = FolderSources(plan.folder), list[SweepPoint](), dict[Any, str]()
-    errors, warnings = _Noted(), _Noted()
+    errors, warnings = _FaultPoints(), _FaultPoints()
     for index, each in enumerate(parameters):
         if stop is not None:
             stop.check()
@@ -125,7 +125,7 @@ def _check_point(
     return point_fingerprint(problems[key], options)
 
 
-def _describe_faults(noted: _Noted, plan: SweepPlan) -> Iterator[Fault]:
+def _describe_faults(noted: _FaultPoints, plan: SweepPlan) -> Iterator[Fault]:
     """Yield each fault with the first point that has it, how many others do, and the line of the plan it is from."""
     for fault, points in noted.items():
         count, first = len(points) - 1, points[0]

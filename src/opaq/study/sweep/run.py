@@ -119,7 +119,11 @@ class _Run:
         time: float | None,
         on_progress: Callable[[SweepProgress], None] | None,
     ) -> None:
-        """Read where a sweep stands from its journal, which is open for writing. time: seconds per point."""
+        """Read where a sweep stands from its journal.
+
+        folder: of the sweep. journal: open for writing. plan: the one that the journal is of, checked.
+        time: seconds per point, None for no limit. on_progress: called when a point begins or ends; None for nobody.
+        """
         self._folder, self._journal, self._plan, self._points = folder, journal, plan, journal.points()
         self._time, self._on_progress = time, on_progress
         answers = journal.answers()
@@ -215,7 +219,7 @@ class _Run:
             reason = f"its worker was lost {MOST_LOSSES} times, the last time: {ended.explanation}"
             answer = PointAnswer(error=reason)
         result = study_point(self._points[index], answer)
-        outdated = self._outdated(index) if result.feasible else []
+        outdated = self._find_outdated(index) if result.feasible else []
         for each in (index, *outdated):
             remove_point(self._folder, self._points[each])
         self._journal.record(index, attempt, answer, outdated=outdated)
@@ -231,11 +235,11 @@ class _Run:
         failed = result.status == FAILED
         self._report_progress(f"point {point.name} ({point.words}) failed: {result.error}" if failed else "")
 
-    def _outdated(self, index: int) -> list[int]:
+    def _find_outdated(self, index: int) -> list[int]:
         """Return the points with a result that would have begun from this one, had it not failed before, and so on."""
         following = self._following.get(index, ())
         done = [other for other in following if self._results[other].status and other not in self._open]
-        return done + [further for other in done for further in self._outdated(other)]
+        return done + [further for other in done for further in self._find_outdated(other)]
 
     def _write_tables(self) -> None:
         """Write the table of results, and say when next: seldom enough that it takes a small share of the time.

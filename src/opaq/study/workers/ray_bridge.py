@@ -141,6 +141,7 @@ def main() -> None:
     import ray
 
     def leave() -> None:
+        """Leave the cluster, and end the process some seconds later if that has not ended it."""
         last = Timer(_LAST_SECONDS, end_process)
         last.daemon = True
         last.start()
