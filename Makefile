@@ -49,7 +49,9 @@ test: $(VENV)/.installed-test axe  ## style, types and tests
 		|| echo "NOTE: install Debian's chromium (apt-get install chromium); the browser tests of the report are skipped"
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	@# One core checks types while the other compiles the kernels, once for all tests.
+	@$(BIN)/python -c "from opaq.opacity.kernel_warmup import compile_kernels; compile_kernels(derivatives=True)" & \
+		warm=$$!; $(BIN)/mypy; types=$$?; wait $$warm; exit $$types
 	$(BIN)/pytest -n 2 -rs
 
 bench: $(VENV)/.installed-bench  ## compare with peers and write docs/benchmarks.md

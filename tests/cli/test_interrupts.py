@@ -41,8 +41,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(solving: Undisturbed, tmp_path: P
     assert found.complaints == ()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("trial", range(2))
+@pytest.mark.parametrize(("number", "trial"), [(signal.SIGINT, 0), (signal.SIGTERM, 1)])
 def test_an_interrupted_solve_ends_well_and_goes_on(
     solving: Undisturbed, tmp_path: Path, number: signal.Signals, trial: int
 ) -> None:

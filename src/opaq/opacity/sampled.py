@@ -3,7 +3,7 @@
 Runs are followed up to the last but one observation; the last one is averaged over exactly, which only lowers the
 variance. A node weighs count / (samples P(y)), so the gradient of log P(y) is divided by P(y) as it must be:
 
-    H(Z | Y) ~ 1/M sum over runs of H(Z | y_run, last observation),     standard error sqrt(variance / M).
+    H(Z | Y) ~ 1/M sum over runs of H(Z | o_0 .. o_{T-1} of the run, O_T),  standard error sqrt(variance / M).
 
 A process and a policy vector come in; means with standard errors, and slopes, go out. The same `rng` gives the same
 runs.
