@@ -249,3 +249,11 @@ def test_the_text_of_an_answer(opaq) -> None:
         "most revealing observations", "most confusing observations", "starts", "optimality", "time",
     ]  # fmt: skip
     assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_a_result_that_cannot_be_kept_is_told_once(opaq, tmp_path: Path) -> None:
+    (tmp_path / "run" / "result.json").mkdir(parents=True)
+    done = opaq("solve", "two-sink", *FEW, "--run-folder", "run", "-q", "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["opacity"]["value"] > 0.4
+    assert done.stderr == "opaq: run/result.json: is a folder, not a file\n"

@@ -303,7 +303,7 @@ def certify(
             budget=Budget(memory=round(max_memory * 2**30)),
             aware=aware,
             stop=own_stop,
-            on_progress=on_progress or _say_nothing,
+            on_progress=on_progress or (lambda step: None),
         )
         with own_stop.limit(deadline.left):
             status = search.run(machines, deadline)
@@ -315,10 +315,6 @@ def _are_machines(machines: object) -> bool:
     listed = isinstance(machines, tuple | list) and len(machines) > 0
     parts = ("name", "begin", "step")  # of the protocol ObservationMachine
     return listed and all(hasattr(one, part) for one in machines for part in parts)  # type: ignore[attr-defined]
-
-
-def _say_nothing(rung: BoundStep) -> None:
-    """Ignore progress."""
 
 
 def check_certifiable(problem: Problem) -> None:

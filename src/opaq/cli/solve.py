@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from warnings import catch_warnings, filterwarnings
 
 import typer
 
@@ -99,7 +100,9 @@ def command(
     with prepare(derivatives=True, quiet=quiet):
         from opaq.solvers.runs import finish_run, options_of_record
         from opaq.solvers.solve import solve
-    with compute("solving", source, limit=time_limit, quiet=quiet) as work:
+    with compute("solving", source, limit=time_limit, quiet=quiet) as work, catch_warnings():
+        # The library keeps the answer at once; below it is kept with the certificate, and a failure is told there.
+        filterwarnings("ignore", message="the answer of the run could not be kept", category=RuntimeWarning)
         solution = solve(
             problem,
             options=options_of_record(options),

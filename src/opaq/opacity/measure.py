@@ -705,7 +705,7 @@ def measure_product(
         rng=rng,
         time=time,
         stop=stop,
-        tell=on_progress or _say_nothing,
+        tell=on_progress or (lambda text: None),
     )
     answer = evaluator.answer(mode, budget)
     opacity, secret_entropy, own = answer.opacity, entropy(prior), problem.task.of.name
@@ -755,10 +755,6 @@ def _measured_uncertainties(of: Uncertainty, secret_values: Sequence[str]) -> di
 def _default_samples(horizon: int) -> int:
     """Return how many runs are sampled: 10,000, fewer where runs are long, but at least 100."""
     return max(100, min(10_000, _MOST_RUN_STEPS // (horizon + 1)))
-
-
-def _say_nothing(text: str) -> None:
-    """Ignore a report, for callers who do not listen."""
 
 
 def evaluate_requirements(

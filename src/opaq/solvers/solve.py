@@ -493,13 +493,8 @@ def solve(
     deadline = call.limited_to(chosen.time_limit)
     with interruptible(stop) as own_stop, own_stop.limit(deadline.left):
         search = Search.prepare(read, wanted, factory, chosen, warm=first, stop=own_stop)
-        plain = policy_class is None and isinstance(solver, str | None)
-        if (
-            path is not None
-            and plain
-            and isinstance(problem, str | os.PathLike)
-            and not isinstance(initial_policy, Policy)
-        ):
+        named_only = isinstance(problem, str | os.PathLike) and policy_class is None and isinstance(solver, str | None)
+        if path is not None and named_only and not isinstance(initial_policy, Policy):
             record_question(path, str(problem), chosen, initial_policy)
         solution = _run(search, path, on_step=on_step, deadline=deadline)
     if path is not None:
