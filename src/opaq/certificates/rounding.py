@@ -35,17 +35,20 @@ def sum_error(operations: int, magnitude: float) -> float:
     return operations * UNIT * magnitude
 
 
-def slack(decisions: Decisions, costs: FloatArray, multipliers: FloatArray, penalty: FloatArray | None) -> float:
+def slack(
+    decisions: Decisions, costs: FloatArray, multipliers: FloatArray, penalty: FloatArray | None, *, ends: int = 1
+) -> float:
     """Return what must be added to a computed bound so that it is one: 4 n u M of the module's argument.
 
     costs: [cell]. multipliers: [requirement]. penalty: [time, (pair, action)] if there are penalties.
+    ends: the most cells that one entry can end in, whose costs are added up.
     """
     moves, horizon = decisions.moves, decisions.process.horizon
     branches = int(np.diff(moves.branch_start).max(initial=1))
     emitted = int(np.diff(moves.pair_start).max(initial=1))
     actions = int(np.diff(moves.choice_start).max(initial=1))
     operations = (horizon + 2) * (branches + 2 * emitted + actions + len(decisions.names) + 8)
-    operations += decisions.start_state.size * emitted
+    operations += decisions.start_state.size * emitted + ends + decisions.windows.delay
     magnitude = float(np.abs(costs).max(initial=0.0)) + _paid(decisions, multipliers)
     if penalty is not None:
         magnitude += 2.0 * float(np.abs(penalty).max(axis=1, initial=0.0).sum())

@@ -50,7 +50,7 @@ class Penalties:
         """Tabulate E(o | x) for all (pair, action) of a problem."""
         moves = decisions.moves
         owner, choice = expand_rows(moves.choice_start, moves.pair_state.astype(np.int64))
-        return cls(choice, moves.pair_chance[owner], int(moves.branch_start.size - 1))
+        return cls(choice, moves.pair_chance[owner], decisions.choices.state.size)
 
     def centre(self, table: FloatArray) -> FloatArray:
         """Return nu(x, a, o) - sum_o' E(o' | x) nu(x, a, o') / sum_o' E(o' | x). table: nu [time, (pair, action)]."""
@@ -146,7 +146,7 @@ class Ascent:
         costs = Costs(cells, self.multipliers, penalty)
         step = self.uncertainty.step(self.rounds)
         value = self.sweeper.improve(costs, step / theta)
-        proof = Proof(_round_bound_up(self.sweeper.decisions, costs, value), self.multipliers)
+        proof = Proof(_round_bound_up(self.sweeper, costs, value), self.multipliers)
         self._blend(costs)
         if self.rounds % _EVERY == _EVERY - 1:
             proof = min(proof, self._bound_average(), key=lambda one: one.bound)
@@ -171,7 +171,7 @@ class Ascent:
         costs = self.mean
         if self.penalties is not None and costs.penalty is not None:
             costs = costs._replace(penalty=self.penalties.centre(costs.penalty))
-        bound = _round_bound_up(self.sweeper.decisions, costs, self.sweeper.largest(costs))
+        bound = _round_bound_up(self.sweeper, costs, self.sweeper.largest(costs))
         return Proof(bound + 4.0 * UNIT * (self.rounds + 1) * self.most_cost, costs.multipliers)
 
     def _pull(self, ahead: Flow, theta: float, length: float) -> None:
@@ -209,7 +209,8 @@ class Ascent:
         return value + float((self.table * flow.used).sum())
 
 
-def _round_bound_up(decisions: Decisions, costs: Costs, value: float) -> float:
+def _round_bound_up(sweeper: Sweeper, costs: Costs, value: float) -> float:
     """Return the bound that a value of the dynamic program proves: value - multipliers . thresholds, rounded up."""
+    decisions = sweeper.decisions
     spent = float(costs.multipliers @ decisions.thresholds)
-    return value - spent + slack(decisions, costs.cells, costs.multipliers, costs.penalty)
+    return value - spent + slack(decisions, costs.cells, costs.multipliers, costs.penalty, ends=sweeper.layers.most_ends)

@@ -17,7 +17,8 @@ import numpy as np
 
 from opaq.beliefs.dynamic_program import StateActions, bound_endless_return
 from opaq.beliefs.returns import largest_tolerance, start_distribution
-from opaq.model.arrays import FloatArray, IndexArray, IntArray, indices
+from opaq.certificates.decoder.delay import Windows, delay_observations
+from opaq.model.arrays import FloatArray, IndexArray, IntArray, expand_rows, indices
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
@@ -32,7 +33,7 @@ class DecisionTable(NamedTuple):
     pair_start: IntArray  # [state + 1]
     pair_chance: FloatArray  # [pair]: E(o | x)
     pair_state: IndexArray  # [pair]
-    menu_start: IntArray  # [pair + 1]: the choices of the state of every pair, counted one after the other
+    use_start: IntArray  # [pair]: where the uses of its actions are counted; see `Decisions.use_choice`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +41,7 @@ class Decisions:
     """The problem of an agent that sees the product state, and what its requirements pay."""
 
     process: HiddenProcess
+    windows: Windows  # what its states stand for, where the agent sees the observations with a delay
     choices: StateActions
     moves: DecisionTable  # the same for compiled code
     start_state: IntArray
@@ -50,18 +52,26 @@ class Decisions:
     discounts: FloatArray  # [requirement]
     thresholds: FloatArray  # [requirement]
     names: tuple[str, ...]
+    use_choice: IntArray  # [use] -> choice: uses are (pair, action) without a delay, (product state, action) with one
+    state_use: IntArray  # [use] -> choice of a product state, whatever was observed
 
     @classmethod
-    def of(cls, process: HiddenProcess, *, forever: bool = False, stop: Stop | None = None) -> Decisions:
+    def of(
+        cls, process: HiddenProcess, *, delay: int = 0, forever: bool = False, stop: Stop | None = None
+    ) -> Decisions:
         """Lay out the decisions of a process whose policy rows are its states' own.
 
         Payoffs without a threshold require nothing, and are left out.
 
+        delay: after how many steps the agent sees an observation.
         forever: whether the return counts for ever. After the horizon nothing but the return matters, so that the
         most that can still be earned is paid with the last choice. Thresholds are lowered by the rounding error that
-        measurements allow. Raises StoppedError when `stop` is requested meanwhile.
+        measurements allow. Raises BudgetError when there are too many windows, StoppedError when `stop` is requested.
         """
+        windows = delay_observations(process, delay)
+        process = windows.process
         choices = StateActions.of(process)
+        use_start, use_choice, state_use = _uses(windows, choices)
         required = [payoff for payoff in process.payoffs if payoff.threshold is not None]
         start = start_distribution(process)
         start_state = np.flatnonzero(start)
@@ -76,8 +86,9 @@ class Decisions:
         ]
         return cls(
             process=process,
+            windows=windows,
             choices=choices,
-            moves=_moves(process, choices),
+            moves=_moves(process, choices, use_start),
             start_state=start_state,
             start_chance=start[start_state],
             rewards=np.array(rewards).reshape(len(required), choices.state.size),
@@ -86,6 +97,8 @@ class Decisions:
             discounts=np.array([payoff.discount for payoff in required], dtype=np.float64),
             thresholds=np.array(thresholds, dtype=np.float64),
             names=tuple(payoff.name for payoff in required),
+            use_choice=use_choice,
+            state_use=state_use,
         )
 
     def paid(self, multipliers: FloatArray, time: int) -> FloatArray:
@@ -101,12 +114,31 @@ class Decisions:
         return np.asarray(multipliers @ self.finals)
 
 
-def _moves(process: HiddenProcess, choices: StateActions) -> DecisionTable:
-    """Return the choices, their outcomes and the emissions as flat arrays."""
+def _uses(windows: Windows, choices: StateActions) -> tuple[IntArray, IntArray, IntArray]:
+    """Return how uses of actions are counted: [pair] where those of its actions begin, [use] -> choice, [use] -> choice
+    of a product state.
+
+    Penalties need them by (state, observation, action). With a delay there are none, and many windows: uses are then
+    counted by (product state, action), which is all that payoffs and other searches need.
+    """
+    counts = np.diff(np.append(choices.first, choices.state.size))
+    if windows.delay == 0:
+        pair_state = windows.process.emission.row_of_entry()
+        _, choice = expand_rows(np.append(choices.first, choices.state.size), pair_state)
+        return np.concatenate(([0], np.cumsum(counts[pair_state])[:-1])), choice, choice
+    example = np.zeros(int(windows.newest.max()) + 1, dtype=np.int64)  # [product state] -> some window that ends there
+    example[windows.newest] = np.arange(windows.newest.size)
+    start = np.concatenate(([0], np.cumsum(counts[example])))
+    _, choice = expand_rows(np.append(choices.first, choices.state.size), example)
+    pair_state = windows.process.emission.row_of_entry()
+    return start[windows.newest[pair_state]], choice, np.arange(choice.size)
+
+
+def _moves(process: HiddenProcess, choices: StateActions, use_start: IntArray) -> DecisionTable:
+    """Return the choices, their outcomes and the emissions as flat arrays. use_start: [pair]."""
     ahead = choices.ahead
     ahead.sum_duplicates()
     emission = process.emission
-    counts = np.diff(np.append(choices.first, choices.state.size))
     pair_state = emission.row_of_entry()
     return DecisionTable(
         choice_start=np.append(choices.first, choices.state.size),
@@ -116,5 +148,5 @@ def _moves(process: HiddenProcess, choices: StateActions) -> DecisionTable:
         pair_start=emission.starts,
         pair_chance=emission.values,
         pair_state=indices(pair_state),
-        menu_start=np.concatenate(([0], np.cumsum(counts[pair_state]))),
+        use_start=use_start,
     )

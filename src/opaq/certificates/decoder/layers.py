@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from opaq.errors import BudgetError
 from opaq.kernel_cache import njit
 from opaq.model.arrays import BoolArray, IndexArray, IntArray, expand_rows, indices
 from opaq.stop import Stop
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _BYTES_A_CASE = 120  # while a level is put together, per (node, next state, observation)
 _BYTES_AN_ACTION = 8
@@ -56,16 +59,21 @@ class Layers:
     machine: str
     layers: tuple[Layer, ...]
     root: IntArray  # [(start state, observation)]: entries at time 0
-    cell: IntArray  # [entry of the last layer] -> cell: (node, secret value)
-    cell_start: IntArray  # [node + 1] of the last layer
+    outcome: csr_array  # [cell, entry of the last layer]: chance that it ends in the cell (end node, secret value)
+    cell_start: IntArray  # [end node + 1]
     cell_secret: IntArray  # [cell]
-    settled: BoolArray  # [node] of the last layer: whether the secret is settled there
+    settled: BoolArray  # [end node]: whether the secret is settled there
     num_bytes: int
 
     @property
     def num_entries(self) -> int:
         """Return the number of entries of all times together."""
         return sum(int(layer.pair.size) for layer in self.layers)
+
+    @property
+    def most_ends(self) -> int:
+        """Return the most cells that one entry of the last layer can end in."""
+        return int(np.bincount(self.outcome.indices).max(initial=1))
 
 
 class _Nodes(NamedTuple):
@@ -86,7 +94,7 @@ def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: i
         StoppedError
     when `stop` is requested.
     """
-    table = 8 * _COPIES * (decisions.process.horizon + 1) * int(decisions.moves.menu_start[-1])
+    table = 8 * _COPIES * (decisions.process.horizon + 1) * decisions.use_choice.size
     builder = _LayerBuilder(decisions, machine, memory, stop, used=table)
     builder.check(0)
     nodes, root = builder.first()
@@ -107,7 +115,7 @@ def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: i
             indices(nothing),
         )
     )
-    return Layers(machine.name, tuple(layers), root, *builder.cells(nodes), nodes.settled, builder.used)
+    return Layers(builder.name, tuple(layers), root, *builder.cells(nodes), builder.used)
 
 
 @dataclass(slots=True)
@@ -129,7 +137,8 @@ class _LayerBuilder:
         moves = self.decisions.moves
         _, pair = expand_rows(moves.pair_start, self.decisions.start_state)
         observation = self.decisions.process.emission.columns[pair]
-        return self._nodes(self.machine.begin(observation), observation, np.zeros(pair.size, dtype=bool), pair)
+        codes = self._read(0, None, observation)
+        return self._nodes(codes, observation, np.zeros(pair.size, dtype=bool), pair)
 
     def layer(self, time: int, nodes: _Nodes) -> tuple[Layer, _Nodes]:
         """Return the level of some nodes, and the nodes after it.
@@ -143,7 +152,7 @@ class _LayerBuilder:
         self.check(pair.size)
         observation = process.emission.columns[pair]
         source = next_node[owner]
-        codes = self.machine.step(time + 1, nodes.codes[source], observation)
+        codes = self._read(time + 1, nodes.codes[source], observation)
         after, child = self._nodes(codes, observation, nodes.settled[source], pair)
         num_nodes = nodes.start.size - 1
         layer = Layer(
@@ -165,24 +174,63 @@ class _LayerBuilder:
         cases: how many (node, next state, observation) are about to be sorted. Raises BudgetError.
         """
         if cases > _MOST_CASES or self.used + cases * _BYTES_A_CASE > self.memory:
-            raise BudgetError(f"the machine '{self.machine.name}' needs more than the {self.memory:,} bytes it may use")
+            raise BudgetError(f"the machine '{self.name}' needs more than the {self.memory:,} bytes it may use")
 
     def menus(self, pair: IntArray) -> IntArray:
         """Return [entry + 1]: where the actions of every entry begin. pair: [entry]."""
-        counts = np.diff(self.decisions.moves.menu_start)[pair]
+        moves = self.decisions.moves
+        counts = np.diff(moves.choice_start)[moves.pair_state[pair]]
         return np.concatenate(([0], np.cumsum(counts)))
 
-    def cells(self, nodes: _Nodes) -> tuple[IntArray, IntArray, IntArray]:
-        """Return the secret values that occur per node of the last level.
+    @property
+    def name(self) -> str:
+        """Return what the machine, and the delay of the agent, are called in reports."""
+        delay = self.decisions.windows.delay
+        return f"{self.machine.name}, seen {delay} step{'s' * (delay > 1)} late" if delay else self.machine.name
 
-        Three arrays: [entry] -> cell, [node + 1] where a node's cells begin, [cell] -> secret value.
+    def _read(self, time: int, codes: IntArray | None, observation: IntArray) -> IntArray:
+        """Return [case, part] the code after what is emitted at a time, which an earlier state may have emitted.
+
+        codes: [case, part] before it. observation: [case]; without meaning while the agent has seen nothing yet.
         """
-        process = self.decisions.process
-        node = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
-        secret = process.secret[self.decisions.moves.pair_state[nodes.pair]]
-        cells, cell = np.unique(node * process.num_secrets + secret, return_inverse=True)
-        counts = np.bincount(cells // process.num_secrets, minlength=nodes.start.size - 1)
-        return cell.reshape(-1), np.concatenate(([0], np.cumsum(counts))), cells % process.num_secrets
+        read = time - self.decisions.windows.delay
+        if read < 0:
+            return np.zeros_like(self.machine.begin(np.zeros_like(observation)))
+        return self.machine.begin(observation) if read == 0 or codes is None else self.machine.step(read, codes, observation)
+
+    def cells(self, nodes: _Nodes) -> tuple[csr_array, IntArray, IntArray, BoolArray]:
+        """Let the states that wait emit, and return the secret values that occur per node after that.
+
+        nodes: of the last level. Returns [cell, entry] chances, [end node + 1] where its cells begin, [cell] -> secret
+        value and [end node] whether the secret is settled. A settled node is an end node as it is.
+        """
+        from scipy.sparse import csr_array
+
+        windows, process = self.decisions.windows, self.decisions.process
+        owner = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
+        window = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
+        settled, codes, observation = nodes.settled[owner], nodes.codes[owner], nodes.observation[owner]
+        entry, chance = np.arange(owner.size), np.ones(owner.size)
+        for step in range(windows.delay):
+            waiting = windows.waiting[window[entry], step]
+            emits = (waiting >= 0) & ~settled
+            self.check(int(np.diff(windows.emission.starts)[waiting[emits]].sum()) + int((~emits).sum()))
+            self.stop.check()
+            kept = np.flatnonzero(~emits)
+            position, emitted = expand_rows(windows.emission.starts, waiting[emits])
+            source = np.flatnonzero(emits)[position]
+            shown = windows.emission.columns[emitted]
+            read = self._read(process.horizon + 1 + step, codes[source], shown)
+            entry, settled = (np.concatenate((array[kept], array[source])) for array in (entry, settled))
+            codes = np.concatenate((codes[kept], read))
+            observation = np.concatenate((observation[kept], shown))
+            chance = np.concatenate((chance[kept], chance[source] * windows.emission.values[emitted]))
+        end, example = self._number(codes, observation, settled)
+        secret = process.secret[window[entry]]
+        cells, cell = np.unique(end * process.num_secrets + secret, return_inverse=True)
+        counts = np.bincount(cells // process.num_secrets, minlength=example.size)
+        outcome = csr_array((chance, (cell.reshape(-1), entry)), shape=(cells.size, owner.size))
+        return outcome, np.concatenate(([0], np.cumsum(counts))), cells % process.num_secrets, settled[example]
 
     def _ahead(self, nodes: _Nodes) -> tuple[IntArray, IntArray]:
         """Return [next] node and [next] state: every (node, state that may come next), ascending."""
@@ -260,7 +308,7 @@ def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
         for entry in range(layer.node_start[node], layer.node_start[node + 1]):
             pair = layer.pair[entry]
             state = moves.pair_state[pair]
-            first, menu = layer.menu_start[entry], moves.menu_start[pair]
+            first, menu = layer.menu_start[entry], moves.use_start[pair]
             choice = moves.choice_start[state]
             for action in range(moves.choice_start[state + 1] - choice):
                 share = mass[entry] * policy[first + action]
@@ -285,7 +333,7 @@ def last_use(layer, moves, mass, policy, used):
     mass: [entry]. policy: [(entry, action)]. used: [(pair, action)].
     """
     for entry in range(layer.pair.size):
-        first, menu = layer.menu_start[entry], moves.menu_start[layer.pair[entry]]
+        first, menu = layer.menu_start[entry], moves.use_start[layer.pair[entry]]
         for action in range(layer.menu_start[entry + 1] - first):
             used[menu + action] += mass[entry] * policy[first + action]
 
@@ -326,7 +374,7 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
         for entry in range(layer.node_start[node], layer.node_start[node + 1]):
             pair = layer.pair[entry]
             state = moves.pair_state[pair]
-            first, menu = layer.menu_start[entry], moves.menu_start[pair]
+            first, menu = layer.menu_start[entry], moves.use_start[pair]
             choice = moves.choice_start[state]
             count = moves.choice_start[state + 1] - choice
             best, best_wish = -np.inf, -np.inf
@@ -371,7 +419,7 @@ def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
         for entry in range(layer.node_start[node], layer.node_start[node + 1]):
             pair = layer.pair[entry]
             state = moves.pair_state[pair]
-            menu, choice = moves.menu_start[pair], moves.choice_start[state]
+            menu, choice = moves.use_start[pair], moves.choice_start[state]
             best = -np.inf
             for action in range(moves.choice_start[state + 1] - choice):
                 value = paid[choice + action] + penalty[menu + action]

@@ -158,7 +158,7 @@ class BoundSearch:
                 if self.done or self.best.bound - self.reached <= tolerance:
                     break
         finally:
-            self._used = ascent.average.used
+            self._used = sweeper.used_by_state(ascent.average.used)
             self.rungs.append(self._rung(ascent, layers, penalties is None))
         self.on_rung(self.rungs[-1])
 

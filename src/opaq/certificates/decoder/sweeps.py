@@ -77,7 +77,6 @@ class Sweeper:
     cells: Cells
     stop: Stop
     root_weight: FloatArray
-    menu_choice: IntArray  # [(pair, action)] -> choice
     policy: list[FloatArray]  # [time][(entry, action)]
     buffer: FloatArray  # [thread, 3, state]
     threads: ThreadPoolExecutor  # the kernels run without Python's lock
@@ -91,11 +90,10 @@ class Sweeper:
         moves = decisions.moves
         owner, pair = expand_rows(moves.pair_start, decisions.start_state)
         cells = Cells.of(layers.cell_start, layers.cell_secret, layers.settled)
-        _, menu_choice = expand_rows(moves.choice_start, moves.pair_state.astype(np.int64))
         most_actions = int(np.diff(moves.choice_start).max(initial=1))
         buffer = np.zeros((_THREADS, 3, max(decisions.process.num_states, most_actions)))
         weight = decisions.start_chance[owner] * moves.pair_chance[pair]
-        sweeper = cls(decisions, layers, cells, stop, weight, menu_choice, [], buffer, ThreadPoolExecutor(_THREADS))
+        sweeper = cls(decisions, layers, cells, stop, weight, [], buffer, ThreadPoolExecutor(_THREADS))
         sweeper.policy = [sweeper.policy_uniform(time) for time in range(len(layers.layers))]
         return sweeper
 
@@ -105,20 +103,27 @@ class Sweeper:
         return len(self.layers.layers) - 1
 
     def follow(self, used: FloatArray, *, uniform_share: float) -> None:
-        """Start from a policy by time, state and last observation, as another machine's search came to it.
+        """Start from a policy by time and product state, as another machine's search came to it.
 
-        used: [time, (pair, action)], how often actions are taken: their shares are the policy of all entries of the
-            pair.
+        used: [time, choice of a product state], how often actions are taken (`Sweeper.used_by_state`).
         uniform_share: how much of the uniform policy is mixed in.
         """
-        menu_start = self.decisions.moves.menu_start
+        decisions = self.decisions
+        counts = np.diff(decisions.moves.choice_start)
         for time, layer in enumerate(self.layers.layers):
-            owner, menu = expand_rows(menu_start, layer.pair.astype(np.int64))
-            weights = used[time][menu] + 1e-300
+            state = decisions.moves.pair_state[layer.pair]
+            first = decisions.moves.use_start[layer.pair]
+            owner = np.repeat(np.arange(first.size), counts[state])
+            use = first[owner] + np.arange(owner.size) - layer.menu_start[:-1][owner]
+            weights = used[time][decisions.state_use[use]] + 1e-300
             totals = np.add.reduceat(weights, layer.menu_start[:-1])
-            self.policy[time] = (1.0 - uniform_share) * weights / totals[owner] + uniform_share * self.policy_uniform(
-                time
-            )
+            even = self.policy_uniform(time)
+            self.policy[time] = (1.0 - uniform_share) * weights / totals[owner] + uniform_share * even
+
+    def used_by_state(self, used: FloatArray) -> FloatArray:
+        """Return [time, choice of a product state]: how often actions are taken, from the uses [time, use] of a flow."""
+        size = int(self.decisions.state_use.max(initial=-1)) + 1
+        return np.array([np.bincount(self.decisions.state_use, weights=row, minlength=size) for row in used])
 
     def soften(self, uniform_share: float) -> None:
         """Mix the policy with the uniform one: actions that became rare can come back soon.
@@ -141,11 +146,11 @@ class Sweeper:
         moves = self.decisions.moves
         layers = self.layers.layers
         mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
-        used = np.zeros((self.horizon + 1, int(moves.menu_start[-1])))
+        used = np.zeros((self.horizon + 1, self.decisions.use_choice.size))
         for time in range(self.horizon):
             mass = self._push(time, mass, used[time])
         kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
-        masses = _sums(self.layers.cell, mass, self.cells.secret.size)
+        masses = self.layers.outcome @ mass
         return Flow(masses, self._payoffs(mass, used), used)
 
     def improve(self, costs: Costs, step: float) -> float:
@@ -230,11 +235,11 @@ class Sweeper:
         """Return [entry of the last layer]: the cost of its cell and what its state pays in the end."""
         final = self.decisions.final(costs.multipliers)
         state = self.decisions.moves.pair_state[self.layers.layers[-1].pair]
-        return np.asarray(costs.cells[self.layers.cell] + final[state])
+        return np.asarray(self.layers.outcome.T @ costs.cells + final[state])
 
     def _paid(self, costs: Costs, time: int) -> tuple[FloatArray, FloatArray]:
         """Return [choice] what choices pay at a time, by the multipliers, and [(pair, action)] the penalties."""
-        nothing = np.zeros(int(self.decisions.moves.menu_start[-1]))
+        nothing = np.zeros(self.decisions.use_choice.size)
         penalty = nothing if costs.penalty is None else costs.penalty[time]
         return self.decisions.paid(costs.multipliers, time), penalty
 
@@ -247,10 +252,10 @@ class Sweeper:
         if not decisions.names:
             return np.zeros(0)
         discounts = decisions.discounts ** np.arange(used.shape[0])[:, None]  # [time, requirement]
-        paid = np.einsum("tk,km,tm->k", discounts, decisions.rewards[:, self.menu_choice], used, optimize=True)
+        paid = np.einsum("tk,km,tm->k", discounts, decisions.rewards[:, decisions.use_choice], used, optimize=True)
         state = decisions.moves.pair_state[self.layers.layers[-1].pair]
         final = decisions.finals @ np.bincount(state, weights=mass, minlength=decisions.process.num_states)
-        return np.asarray(paid + final + decisions.tails[:, self.menu_choice] @ used[-1])
+        return np.asarray(paid + final + decisions.tails[:, decisions.use_choice] @ used[-1])
 
 
 def _parts(layer: Layer) -> list[tuple[int, int]]:

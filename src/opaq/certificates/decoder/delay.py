@@ -1,0 +1,91 @@
+"""Agents that see the observations with a delay: between those that see all of them and those that see none.
+
+Policies that do not see the observations are also policies of an agent that sees o_0 .. o_(t-d) at time t, so a bound
+for that agent holds for them, the tighter the longer the delay d; from d = T + 1 on it sees none. The agent knows
+x_0 .. x_t, and of these only the window (x_(t-d), .., x_t) matters beside what the machine has read: the older states
+have shown all they will show. So a delayed agent is an ordinary one on a process of windows that emits, at time t, what
+x_(t-d) emits (nothing while t < d); at the end the states that are still waiting emit together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from opaq.errors import BudgetError
+from opaq.model.arrays import IntArray, SparseRows, expand_rows, floats, indices, ints
+from opaq.product.process import Edges, HiddenProcess, Pairs
+
+_MOST_WINDOWS = 1_000_000
+_LARGEST_CODE = 2**62  # windows are numbered in 64 bits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """A process of windows of product states, and what they stand for; with delay 0 the process itself."""
+
+    delay: int
+    process: HiddenProcess  # whose states are windows; its last observation stands for "nothing yet"
+    newest: IntArray  # [window] -> product state
+    waiting: IntArray  # [window, delay] -> product states that have not emitted yet, oldest first; -1: none
+    emission: SparseRows  # [product state, observation]
+
+
+def delay_observations(process: HiddenProcess, delay: int) -> Windows:
+    """Return the process on windows of `delay` + 1 product states in which every emission comes `delay` steps late.
+
+    Raises BudgetError when there are too many windows.
+    """
+    if delay == 0:
+        return Windows(0, process, np.arange(process.num_states), np.zeros((process.num_states, 0), int), process.emission)
+    base = process.num_states + 1
+    if base ** (delay + 1) >= _LARGEST_CODE:
+        raise BudgetError(f"windows of {delay + 1} states of {process.num_states} are too many to number")
+    first = int(process.edge_start[process.num_states])
+    span = base**delay
+
+    def follow(codes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return (position in codes, edge of the process, code after it); digits are states + 1, the newest last."""
+        owner, edge = expand_rows(process.edge_start, codes % base - 1)
+        return owner, edge, codes[owner] % span * base + process.edge_target[edge] + 1
+
+    codes = frontier = np.unique(process.edge_target[first:] + 1)
+    while frontier.size:
+        frontier = np.setdiff1d(follow(frontier)[2], codes)
+        codes = np.union1d(codes, frontier)
+        if codes.size > _MOST_WINDOWS:
+            raise BudgetError(f"there are more than {_MOST_WINDOWS:,} windows of {delay + 1} states")
+    owner, edge, after = follow(codes)
+    digits = codes[:, None] // base ** np.arange(delay, -1, -1) % base - 1  # [window, delay + 1], oldest first
+    newest, oldest = digits[:, -1], digits[:, 0]
+    counts = np.append(np.bincount(owner, minlength=codes.size), process.edge_target.size - first)
+    edge_start = np.concatenate(([0], np.cumsum(counts)))
+    target = np.searchsorted(codes, np.concatenate((after, process.edge_target[first:] + 1)))
+    kept = np.concatenate((edge, np.arange(first, process.edge_target.size)))
+    shown = np.flatnonzero(oldest >= 0)
+    position, entry = expand_rows(process.emission.starts, oldest[shown])
+    silent = np.flatnonzero(oldest < 0)
+    emission = SparseRows.from_entries(
+        np.concatenate((shown[position], silent)),
+        np.concatenate((process.emission.columns[entry], np.full(silent.size, process.num_observations))),
+        np.concatenate((process.emission.values[entry], np.ones(silent.size))),
+        shape=(codes.size, process.num_observations + 1),
+    )
+    secret = process.secret[newest]
+    delayed = replace(
+        process,
+        edge_start=ints(edge_start),
+        edge_target=ints(target),
+        edges=Edges(indices(edge_start), indices(target)),
+        edge_base=floats(process.edge_base[kept]),
+        edge_slots=process.edge_slots[kept],
+        payoffs=tuple(replace(one, slots=one.slots[newest], final=one.final[newest]) for one in process.payoffs),
+        emission=emission,
+        pairs=Pairs.of(emission, secret),
+        secret=ints(secret),
+        settled=ints(process.settled[newest]),
+        row=ints(process.row[newest]),
+        num_observations=process.num_observations + 1,
+    )
+    return Windows(delay, delayed, ints(newest), ints(digits[:, 1:]), process.emission)
