@@ -152,6 +152,17 @@ def test_an_observer_of_actions_needs_a_memory(tmp_path: Path) -> None:
     assert carried > 0
 
 
+def test_a_machine_of_too_many_nodes_costs_the_policy_and_not_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(np.random.default_rng([0, 9]), watches_actions=True, horizon=2)
+    problem = replace(problem, task=Task())
+    whole = history_program(problem)
+    assert whole.policy.policy_class.memory is not None
+    monkeypatch.setattr("opaq.certificates.history.policy.MAX_NODES", 2)
+    bare = history_program(problem)
+    assert bare.policy is None
+    assert (bare.value, bare.status) == (whole.value, HistoryStatus.OPTIMAL)
+
+
 def test_the_policy_is_saved_measured_and_followed(tmp_path: Path) -> None:
     problem = opaq.load_problem("graph")
     optimum = history_program(problem)
