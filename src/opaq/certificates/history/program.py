@@ -359,8 +359,8 @@ def _measure_policy(product: Product, policy: Policy, value: float, uncertainty:
 
 
 MACHINE = "history program: all state histories"
-_MOST_HISTORIES = 1_500  # seconds of work
-_LEAST_SECONDS = 1.5  # loading the solver alone takes about as long, and cannot be interrupted
+_MOST_HISTORIES = 5_000  # up to half a minute of work, which pays; beyond, other bounds are better in the same time
+_LEAST_SECONDS = 0.1  # enough for some hundred histories
 
 
 def climb_histories(ladder: BoundSearch, product: Product, deadline: Deadline) -> HistoryOptimum | None:
