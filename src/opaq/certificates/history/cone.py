@@ -25,8 +25,8 @@ from opaq.stop import Stop
 _TIGHT = 1e-10  # tolerances asked of Clarabel at first
 _LOOSE = 1e-7
 _SMALLEST_UNIT = 1e-30
-# Clarabel's own choice for large programs, faer, takes twice to four times as long per step on these; steps beyond the
-# sixtieth of a run that does not end gain nothing (docs/decisions/0011).
+# Clarabel's own choice for large programs, faer, is slower per step on these; steps beyond the sixtieth gain next to
+# nothing (docs/decisions/0011).
 _SETTINGS = {"verbose": False, "direct_solve_method": "qdldl", "max_iter": 60}
 
 
