@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -22,7 +21,7 @@ and the bound is smaller than with the trivial bound. `certify` decides by itsel
 and whether the history program. A share of the gap that was not closed in the time given is shown as a miss.
 
 On small problems the optimum over all policies that see the states is a convex program over state histories, solved
-by cvxpy and Clarabel: the *history program*. The last table sets the observation machines alone (one observation,
+by Clarabel: the *history program*. The last table sets the observation machines alone (one observation,
 then the tree of all observations) against it: seconds to a bound that exceeds the policy by at most the gap. `graph`
 is left out: its best policies on (state, time) and on (state, automaton, time) are 0.03 and 0.002 bits below the
 optimum, and the gap asked for is 0.002.
@@ -52,9 +51,6 @@ def run(settings: Settings) -> Section:
     """The grids with a time limit, the small problems to a gap."""
     problems, limit = grids(quick=settings.quick), 3.0 if settings.quick else 8.0
     ladders = ladder_table([(each, climbs(each, limit=limit, repeats=settings.repeats)) for each in problems], limit)
-    if importlib.util.find_spec("cvxpy") is None or importlib.util.find_spec("clarabel") is None:
-        skipped = ("history program: cvxpy or Clarabel is not installed (the extra `convex`)",)
-        return Section(TITLE, EXPLANATION, (ladders,), skipped=skipped)
     small = SMALL[:1] if settings.quick else SMALL
     rows = tuple(against_histories(name, repeats=settings.repeats) for name in small)
     return Section(TITLE, EXPLANATION, (ladders, comparison_table(rows, settings)), rows)

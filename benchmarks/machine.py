@@ -11,7 +11,7 @@ from pathlib import Path
 
 import opaq
 
-LIBRARIES = ("numpy", "scipy", "numba", "jax", "dynamax", "hmmlearn", "stormpy", "cvxpy", "clarabel")
+LIBRARIES = ("numpy", "scipy", "numba", "jax", "dynamax", "hmmlearn", "stormpy", "clarabel")
 BUSY = 0.5  # load per core above which ratios are not to be trusted
 ROOT = Path(__file__).parents[1]
 

@@ -199,7 +199,6 @@ def test_returns_agree_with_storm(name: str, tmp_path: Path) -> None:
 
 
 def test_machines_and_history_program_bound_the_same_policy() -> None:
-    pytest.importorskip("cvxpy")
     problem = opaq.load_problem("two-sink")
     policy = opaq.solve(problem, conditions="state,time", sequences=0).policy
     machines, histories = certificates.small_calls(problem, policy)

@@ -19,7 +19,7 @@ def test_the_package_promises_what_there_is() -> None:
         command = {"maximise": "solve"}.get(promise, promise)
         assert (promise in told["description"].lower()) == bool(re.search(rf"^  {command} ", done.stdout, re.MULTILINE))
     named = set(re.findall(r"`\.\[(\w+)\]`", TEXT))
-    assert named == {"storm", "gym", "convex", "dataframes", "ray"}
+    assert named == {"storm", "gym", "dataframes", "ray"}
     assert named <= set(told["optional-dependencies"])
 
 

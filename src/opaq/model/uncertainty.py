@@ -165,6 +165,20 @@ class Smoothing(NamedTuple):
     softness: float = 0.0  # guesses whose expected losses differ by much less (in units of the scale) are drawn alike
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ConeForm:
+    """The sum of f over all groups as the maximum of a cone program; it needs no constants, f being homogeneous.
+
+        total(q) = max objective . x   over x = (q, auxiliary variables)   subject to   rows x in the cones.
+
+    The last rows are triples (a, b, c) in exponential cones, b exp(a / b) <= c; all rows before are at least 0.
+    """
+
+    objective: FloatArray  # [variable]: the masses q [cell] first, then the auxiliary variables
+    rows: Any  # sparse [row, variable]
+    num_exponential: int = 0  # cones, three rows each
+
+
 # -- the base ---------------------------------------------------------------------------------------------------------
 
 
@@ -324,13 +338,13 @@ class Uncertainty(ABC):
 
     @property
     def has_cone(self) -> bool:
-        """Return whether `expression` and `nearest_costs` are given, so that the history program can be solved."""
+        """Return whether `cone_form` and `nearest_costs` are given, so that the history program can be solved."""
         return False
 
-    def expression(self, cells: Cells, masses: Any, unit: FloatArray) -> tuple[Any, list[Any]]:
-        """Return `total` as a concave cvxpy expression of the cells' masses, and constraints that belong to it.
+    def cone_form(self, cells: Cells, unit: FloatArray) -> ConeForm:
+        """Return the sum of f over all groups, as in `total`, as the maximum of a cone program.
 
-        unit: [group] the unit in which the masses of its cells are given.
+        unit: [group] the unit in which the masses of its cells are given; f of a group is multiplied by it.
         """
         raise NotImplementedError
 
@@ -423,18 +437,21 @@ class Shannon(Uncertainty):
         """Return log 2: conditional entropy in nats is 1-smooth relative to the entropy of runs."""
         return math.log(2.0)
 
-    def expression(self, cells: Cells, masses: Any, unit: FloatArray) -> tuple[Any, list[Any]]:
-        """Return a sum of relative entropies: one exponential cone per cell.
+    def cone_form(self, cells: Cells, unit: FloatArray) -> ConeForm:
+        """Return one exponential cone per cell, with an auxiliary variable t.
 
-            -sum over cells of unit q_z log2(q_z / sum q).
+            sum over cells of -unit q log2(q / sum q) = max sum of unit t / log 2   subject to   q exp(t / q) <= sum q.
 
-        Arguments as in `Uncertainty.expression`.
+        Arguments as in `Uncertainty.cone_form`.
         """
-        import cvxpy
+        from scipy.sparse import block_array, csr_array, eye_array
 
-        weights = unit[cells.group] / np.log(2.0)
-        by_group = _sum_by_group(cells)
-        return -(weights @ cvxpy.rel_entr(masses, (by_group @ by_group.T) @ masses)), []
+        count, by_group = cells.group.size, _sum_by_group(cells)
+        one = eye_array(count)
+        rows = csr_array(block_array([[None, one], [one, None], [by_group @ by_group.T, None]]))
+        triples = np.arange(3 * count).reshape(3, count).T.ravel()  # (t, q, sum q) of the first cell, of the second ..
+        objective = np.concatenate([np.zeros(count), unit[cells.group] / math.log(2.0)])
+        return ConeForm(objective, rows[triples], num_exponential=count)
 
     def nearest_costs(self, slopes: FloatArray, cells: Cells) -> FloatArray:
         """Return the costs of the decoder 2^-slope, normalised."""
@@ -544,13 +561,17 @@ class GuessError(Uncertainty):
         """Return the softness: the smoothed error is (1 / softness)-smooth."""
         return _sharpen(rounds)
 
-    def expression(self, cells: Cells, masses: Any, unit: FloatArray) -> tuple[Any, list[Any]]:
-        """Return a linear expression, with a variable per group that is above the masses of all its cells."""
-        import cvxpy
+    def cone_form(self, cells: Cells, unit: FloatArray) -> ConeForm:
+        """Return linear rows, with an auxiliary variable per group that is above the masses of all its cells.
 
-        by_group = _sum_by_group(cells)
-        largest = cvxpy.Variable(cells.num_groups)
-        return unit @ (by_group.T @ masses) - unit @ largest, [by_group @ largest >= masses]
+            sum over groups of unit (sum q - max q) = max sum of unit (sum q - m)   subject to   m >= q.
+
+        Arguments as in `Uncertainty.cone_form`.
+        """
+        from scipy.sparse import csr_array, eye_array, hstack
+
+        rows = csr_array(hstack([-eye_array(cells.group.size), _sum_by_group(cells)]))
+        return ConeForm(np.concatenate([unit[cells.group], -unit]), rows)
 
     def nearest_costs(self, slopes: FloatArray, cells: Cells) -> FloatArray:
         """Return the costs of the guess 1 - slope, normalised."""

@@ -1,33 +1,33 @@
-"""The history program as a convex program for cvxpy and Clarabel: a source of candidates, not of proofs.
+"""The history program as a cone program for Clarabel: a source of candidates, not of proofs.
 
     maximise f(q) over w >= 0   subject to
     sum_a w(h, a) - sum over (h', a') of w(h', a') P(h | h', a') = start(h)   at every history h,
     q(y, z) = sum over leaves h with secret z of P(y | h) sum_a w(h, a),      rewards . w >= thresholds.
 
-w(h, a) is the probability that history h occurs and a is chosen there. f is written in exponential cones (entropy) or
-linear ones (guess error) by the uncertainty itself. Comes in: a `HistoryProblem`. Goes out: the solver's weights, its
+w(h, a) is the probability that history h occurs and a is chosen there. The uncertainty itself writes f in exponential
+cones (entropy) or linear rows (guess error). Comes in: a `HistoryProblem`. Goes out: the solver's weights, its
 slopes of f by the masses and its multipliers, all with the solver's own errors: `weights` turns the first into a policy
 that is evaluated exactly, and the others into a bound that holds whatever numbers were returned.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from time import sleep
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from opaq.certificates.history.weights import HistoryProblem, inflow, weights_of
-from opaq.errors import OpaqError
 from opaq.model.arrays import BoolArray, FloatArray
 from opaq.stop import Stop
 
 _TIGHT = 1e-10  # tolerances asked of Clarabel at first
 _LOOSE = 1e-7
 _SMALLEST_UNIT = 1e-30
+# Clarabel's own choice for large programs, faer, is slower per step on these; steps beyond the sixtieth gain next to
+# nothing (docs/decisions/0011).
+_SETTINGS = {"verbose": False, "direct_solve_method": "qdldl", "max_iter": 60}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,15 +56,6 @@ ATTEMPTS = (
 )
 
 
-def require_convex() -> None:
-    """Raise OpaqError where the extra is not installed."""
-    try:
-        import clarabel  # noqa: F401
-        import cvxpy  # noqa: F401
-    except ImportError as missing:
-        raise OpaqError(f"the history program needs {missing.name}: pip install 'opaq[convex]'") from missing
-
-
 def solve_cone(
     problem: HistoryProblem,
     attempt: Attempt,
@@ -74,121 +65,89 @@ def solve_cone(
     seconds: float | None,
     stop: Stop,
 ) -> ConeAnswer | None:
-    """Solve the program by Clarabel and return its numbers; None where it returns none.
+    """Solve the program by Clarabel and return its numbers in the units of the problem; None where they are not finite.
 
-        maximise f(masses) over weights w >= 0 of choices with
-        flow: out(h) - sum over (h', a') of w(h', a') P(h | h', a') = start(h) at every node h,
-        masses = likelihood x (weights at the leaves), rewards . w >= thresholds.
+        minimise c . x   subject to   A x + s = b,   s in cones,   with multipliers z.
+
+    x are the weights, the masses and the auxiliary variables of the uncertainty's cone form. With unit u of a choice, v
+    of a node and g of a group, x has w / u and q / g, rows of the flow are divided by v, and requirements by their
+    largest coefficient. z are the slopes of the maximum, -c . x, by b: those of q - joint w = 0 are the slopes of f by
+    the masses; those of -rewards . w <= -thresholds are the multipliers of the requirements, which are not negative.
 
     attempt: units and settings of the solver.
     allowed: [choice] choices that may have weight. wanted: [requirement] those that are put to the solver.
     seconds: for the solver, None for no limit. stop: polled between its iterations.
     """
-    program = _Program(problem, attempt.scaled, allowed, wanted)
-    settings = dict(attempt.settings) | ({} if seconds is None else {"time_limit": max(seconds, 0.01)})
-    return program.solve(settings, stop)
+    from scipy.sparse import block_array, csr_array, eye_array
+
+    tree, kept = problem.tree, np.flatnonzero(allowed)
+    unit, node_unit, group_unit = _units(problem, attempt.scaled)
+    flow, start = _flow(problem, unit, node_unit, kept)
+    joint = _joint(problem, unit, group_unit)[:, kept]
+    rewards = (tree.rewards[kept] * unit[kept, None])[:, wanted].T
+    largest = np.abs(rewards).max(axis=1, initial=0.0)
+    scale = np.where(largest > 0.0, largest, 1.0)
+    form = problem.uncertainty.cone_form(problem.cells, group_unit)
+    num_cells, num_variables = problem.cells.secret.size, form.objective.size
+    rows = [
+        [flow, None],
+        [-joint, eye_array(num_cells, num_variables)],
+        [csr_array(-rewards / scale[:, None]), None],
+        [-eye_array(kept.size), None],
+        [None, -form.rows],
+    ]
+    solution = _run(
+        objective=-np.concatenate([np.zeros(kept.size), form.objective]),
+        rows=block_array(rows, format="csc"),
+        bounds=np.concatenate(
+            [start, np.zeros(num_cells), -tree.thresholds[wanted] / scale, np.zeros(kept.size + form.rows.shape[0])]
+        ),
+        num_equalities=tree.num_nodes + num_cells,
+        num_exponential=form.num_exponential,
+        settings=attempt.settings | ({} if seconds is None else {"time_limit": max(seconds, 0.01)}),
+        stop=stop,
+    )
+    scaled_weights, masses, _ = np.split(np.array(solution.x), [kept.size, kept.size + num_cells])
+    _, slopes, prices, _ = np.split(np.array(solution.z), np.cumsum([tree.num_nodes, num_cells, scale.size]))
+    if not all(np.isfinite(each).all() for each in (scaled_weights, masses, slopes, prices)):
+        return None
+    weights, multipliers = np.zeros(tree.num_choices), np.zeros(wanted.size)
+    weights[kept] = scaled_weights * unit[kept]
+    multipliers[wanted] = prices / scale
+    cell_unit = group_unit[problem.cells.group]
+    return ConeAnswer(weights, masses * cell_unit, slopes / cell_unit, multipliers, str(solution.status))
 
 
-class _Program:
-    """The program in cvxpy's terms, in units that make its numbers of similar size.
+def _run(
+    *,
+    objective: FloatArray,
+    rows: Any,
+    bounds: FloatArray,
+    num_equalities: int,
+    num_exponential: int,
+    settings: dict[str, Any],
+    stop: Stop,
+) -> Any:
+    """Run Clarabel until it ends by itself or is asked to stop; return its last numbers in any case.
 
-    With unit u of a choice, v of a node and g of a group, the solver sees w / u, rows of the flow divided by v and
-    masses divided by g. f is positively homogeneous, so that it is taken of the scaled masses and multiplied by g per
-    group.
-    """
-
-    def __init__(self, problem: HistoryProblem, scaled: bool, allowed: BoolArray, wanted: BoolArray) -> None:
-        """State the program for the choices that are allowed and the requirements that are wanted.
-
-        scaled: use units (`_units`). allowed: [choice]. wanted: [requirement].
-        """
-        import cvxpy
-
-        self._problem, self._allowed, self._wanted = problem, allowed, wanted
-        self._unit, node_unit, self._group_unit = _units(problem, scaled)
-        kept = np.flatnonzero(allowed)
-        self._weights = cvxpy.Variable(kept.size, nonneg=True)
-        self._masses = cvxpy.Variable(problem.cells.secret.size)
-        flow, start = _flow(problem, self._unit, node_unit, kept)
-        joint = _joint(problem, self._unit, self._group_unit)[:, kept]
-        self._linked = self._masses == joint @ self._weights
-        value, belonging = problem.uncertainty.expression(problem.cells, self._masses, self._group_unit)
-        self._scale, self._reached = self._requirements(kept)
-        constraints = [flow @ self._weights == start, self._linked, *belonging, *self._reached]
-        self._program = cvxpy.Problem(cvxpy.Maximize(value), constraints)
-
-    def _requirements(self, kept: Any) -> tuple[FloatArray, list[Any]]:
-        """Return [wanted] the largest coefficient of each requirement, and the requirements in units of it.
-
-        kept: the choices that are allowed, ascending.
-        """
-        rewards = (self._problem.tree.rewards[kept] * self._unit[kept, None])[:, self._wanted].T
-        largest = np.abs(rewards).max(axis=1, initial=0.0)
-        scale = np.where(largest > 0.0, largest, 1.0)
-        if not scale.size:
-            return scale, []
-        thresholds = self._problem.tree.thresholds[self._wanted]
-        return scale, [(rewards / scale[:, None]) @ self._weights >= thresholds / scale]
-
-    def solve(self, settings: dict[str, Any], stop: Stop) -> ConeAnswer | None:
-        """Run the solver once and return its numbers; None where it fails or returns no finite weights.
-
-        settings: of Clarabel. Its warnings are not the user's, and are dropped.
-        """
-        import cvxpy
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                data, chain, inverse = self._program.get_problem_data(cvxpy.CLARABEL, solver_opts=settings)
-                self._program.unpack_results(_run(data, settings, stop), chain, inverse)
-            except (cvxpy.error.SolverError, ValueError, ArithmeticError):
-                return None
-        if self._weights.value is None or not np.isfinite(self._weights.value).all():
-            return None
-        return self._answer()
-
-    def _answer(self) -> ConeAnswer:
-        """Return the solver's numbers in the units of the problem.
-
-        Weights are multiplied by u, masses by g; slopes are divided by g, multipliers by the scale of their
-        requirement.
-        """
-        problem, kept = self._problem, np.flatnonzero(self._allowed)
-        weights = np.zeros(problem.tree.num_choices)
-        weights[kept] = self._weights.value * self._unit[kept]
-        unit = self._group_unit[problem.cells.group]
-        multipliers = np.zeros(self._wanted.size)
-        if self._reached and self._reached[0].dual_value is not None:
-            multipliers[self._wanted] = np.abs(np.atleast_1d(self._reached[0].dual_value)) / self._scale
-        dual = self._linked.dual_value
-        slopes = np.zeros(unit.size) if dual is None else np.asarray(dual) / unit
-        return ConeAnswer(weights, self._masses.value * unit, slopes, multipliers, str(self._program.status))
-
-
-def _run(data: dict[str, Any], settings: dict[str, Any], stop: Stop) -> SimpleNamespace:
-    """Run Clarabel on cvxpy's data until it ends by itself or is asked to stop; return its last numbers in any case.
-
-    data: cvxpy's c, A, b and dimensions of the cones: minimise c . x with b - A x in the cones. settings: by name.
-
-    cvxpy drops the numbers of a run that failed. They are candidates like any others, so such a run is presented as
-    one that ran out of time.
+    objective: [variable] to be minimised. rows: sparse [row, variable], by columns. bounds: [row].
+    num_equalities: of the first rows. num_exponential: of the cones whose triples are the last rows; between them are
+        inequalities rows x <= bounds.
+    settings: of Clarabel, by name.
     """
     import clarabel
     from scipy.sparse import csc_array
 
-    dims, count = data["dims"], data["c"].size
-    cones = [clarabel.ZeroConeT(dims.zero), clarabel.NonnegativeConeT(dims.nonneg)]
-    cones += [clarabel.ExponentialConeT()] * dims.exp
+    num_rows, count = rows.shape
+    num_inequalities = num_rows - num_equalities - 3 * num_exponential
+    cones = [clarabel.ZeroConeT(num_equalities), clarabel.NonnegativeConeT(num_inequalities)]
+    cones += [clarabel.ExponentialConeT()] * num_exponential
     chosen = clarabel.DefaultSettings()
-    for name, value in ({"verbose": False} | settings).items():
+    for name, value in (_SETTINGS | settings).items():
         setattr(chosen, name, value)
-    solver = clarabel.DefaultSolver(csc_array((count, count)), data["c"], data["A"], data["b"], cones, chosen)
+    solver = clarabel.DefaultSolver(csc_array((count, count)), objective, rows, bounds, cones, chosen)
     solver.set_termination_callback(lambda info: _stop_requested(stop))
-    raw = solver.solve()
-    status = str(raw.status) if str(raw.status) in ("Solved", "AlmostSolved") else "MaxTime"
-    kept = {name: getattr(raw, name) for name in ("x", "z", "obj_val", "solve_time", "iterations")}
-    return SimpleNamespace(status=status, **kept)
+    return solver.solve()
 
 
 def _stop_requested(stop: Stop) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from opaq.certificates.history.tree import HistoryChoices, HistoryTree
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, ints
-from opaq.model.conditions import CurrentState, LastStates, Memory, MemoryNode
+from opaq.model.conditions import MAX_NODES, CurrentState, LastStates, Memory, MemoryNode
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.product.compile import Product
 
@@ -87,11 +87,11 @@ def _row(product: Product, tree: HistoryTree, policy: FloatArray, node: int) -> 
 def _by_memory(product: Product, moves: HistoryChoices, tree: HistoryTree, policy: FloatArray) -> Policy | None:
     """Return rows by state and the node of a machine that remembers from where, and by what, the state was reached.
 
-    None where the machine's table would have too many entries.
+    None where the machine would have too many nodes, or its table too many entries.
     """
     mdp = product.problem.mdp
     nodes, updates = _memory_nodes(product, moves, tree)
-    if len(nodes) * mdp.num_states * len(mdp.actions) > _LARGEST_UPDATES:
+    if len(nodes) > MAX_NODES or len(nodes) * mdp.num_states * len(mdp.actions) > _LARGEST_UPDATES:
         return None
     names = tuple("start" if index == 0 else f"h{index}" for index in range(len(nodes)))
     memory = _machine(names, updates, (len(nodes), mdp.num_states, len(mdp.actions)))
@@ -112,7 +112,8 @@ def _machine(names: tuple[str, ...], updates: list[tuple[int, int, int, int]], s
     for index, state, action, after in updates:
         update_of[index, state, action] = after
     start = SparseRows.from_entries(range(shape[1]), [0] * shape[1], [1.0] * shape[1], shape=(shape[1], len(names)))
-    return Memory(names, start, ints(update_of), SparseRows.from_dense(np.eye(len(names))))
+    own = SparseRows.from_entries(range(shape[0]), range(shape[0]), [1.0] * shape[0], shape=(shape[0], shape[0]))
+    return Memory(names, start, ints(update_of), own)
 
 
 def _memory_nodes(

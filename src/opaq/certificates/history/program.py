@@ -12,13 +12,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from importlib.util import find_spec
 
 import numpy as np
 
 from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.search import BoundSearch, BoundStep
-from opaq.certificates.history.cone import ATTEMPTS, ConeAnswer, require_convex, solve_cone
+from opaq.certificates.history.cone import ATTEMPTS, ConeAnswer, solve_cone
 from opaq.certificates.history.policy import extract_policy
 from opaq.certificates.history.tree import HistoryChoices, grow_tree, observe_tree
 from opaq.certificates.history.weights import (
@@ -196,8 +195,8 @@ def history_program(
     stop: ends the work as `time_limit` does when the caller requests it.
 
     The problem's own policy class plays no part. Raises InputError when the task asks for the least opacity or for an
-    endless return, BudgetError when there are too many histories, StoppedError when there was no time for any interval,
-    and OpaqError when the extra "convex" is not installed.
+    endless return, BudgetError when there are too many histories, and StoppedError when there was no time for any
+    interval.
     """
     deadline = Deadline(time_limit)
     choose("uncertainty", uncertainty, tuple(name for name, each in UNCERTAINTIES.items() if each.has_cone))
@@ -210,7 +209,6 @@ def history_program(
     check_types({"stop": (stop, Stop, "an opaq.Stop")}, optional=("stop",))
     loaded_problem = as_problem(problem)
     _check(loaded_problem)
-    require_convex()
     with interruptible(stop) as active_stop, active_stop.stage(deadline.left):
         product = compile_problem(loaded_problem, PolicyClass(("state",)), stop=active_stop)
         return solve_histories(
@@ -227,7 +225,6 @@ def solve_histories(
     uncertainty, max_histories, gap and what is raised: as in `history_program`.
     """
     _check(product.problem)
-    require_convex()
     with stop.stage(deadline.left):
         search = _HistorySearch(product, UNCERTAINTIES[uncertainty], max_histories, stop)
         return search.run(gap, deadline)
@@ -362,21 +359,21 @@ def _measure_policy(product: Product, policy: Policy, value: float, uncertainty:
 
 
 MACHINE = "history program: all state histories"
-_MOST_HISTORIES = 1_500  # seconds of work
-_LEAST_SECONDS = 1.5  # loading the solver alone takes about as long, and cannot be interrupted
+_MOST_HISTORIES = 5_000  # up to half a minute of work, which pays; beyond, other bounds are better in the same time
+_LEAST_SECONDS = 0.1  # enough for some hundred histories
 
 
 def climb_histories(ladder: BoundSearch, product: Product, deadline: Deadline) -> HistoryOptimum | None:
     """Bound the policies that do not see the observations by the history program, as one step of a search.
 
     Returns None where it does not apply: for other policies, endless returns, uncertainties without a cone form, too
-    many histories or too little time, or where the extra is not installed.
+    many histories or too little time.
 
     product: compiled for policies that look at the state. deadline: of the program, which begins now.
     Raises StoppedError when the ladder's stop is requested meanwhile.
     """
     task = product.problem.task
-    if ladder.aware or not task.of.has_cone or task.over == "forever" or find_spec("cvxpy") is None:
+    if ladder.aware or not task.of.has_cone or task.over == "forever":
         return None
     if (deadline.seconds or 0.0) < _LEAST_SECONDS:
         return None
