@@ -44,7 +44,8 @@ class Amount:
     def __str__(self) -> str:
         if self.standard_error is not None:
             return f"{self.value:.6g} +- {self.standard_error:.2g}"
-        return f"{self.value:.6g}" if self.method == "exact" else f"[{self.lower:.6g}, {self.upper:.6g}]"
+        lower, upper = f"{self.lower:.6g}", f"{self.upper:.6g}"
+        return lower if lower == upper else f"[{lower}, {upper}]"  # one number where the digits tell no two apart
 
     @property
     def width(self) -> float:
