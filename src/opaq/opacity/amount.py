@@ -62,6 +62,10 @@ class Amount:
         """Return the value where it is exact or estimated, else the upper end of the interval."""
         return self.upper if self.method == "interval" else self.value
 
+    def score(self, *, minimise: bool) -> float:
+        """Return the end that is certain, or the estimate, higher where it is better; minimise: small ones are."""
+        return -self.at_most if minimise else self.at_least
+
     def minus(self, other: Amount) -> Amount:
         """Return the difference: an interval if one of the two is one, estimated if one is, else exact.
 

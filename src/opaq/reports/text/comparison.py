@@ -72,12 +72,10 @@ def best_rung(comparison: Comparison) -> ClassResult | None:
 
     Classes within 1e-4 of the best come equally far. None where no class meets the task.
     """
-    sign = -1.0 if comparison.minimise else 1.0
     scores = {
-        index: sign * (amount.at_most if comparison.minimise else amount.at_least)
+        index: rung.measurement.uncertainty.score(minimise=comparison.minimise)
         for index, rung in enumerate(comparison.rungs)
         if rung.measurement.feasible
-        for amount in [rung.measurement.uncertainty]
     }
     best = max(scores.values(), default=0.0)
     return next((comparison.rungs[index] for index, score in scores.items() if score >= best - _CLOSE), None)
