@@ -38,6 +38,7 @@ from opaq.version import __version__
 
 MOST_LOSSES = 5  # of the workers of one point, before it counts as failed
 _LAST_PASS = 3  # of every point: solved, asked of those further on, asked of those before
+_INFEASIBLE = "infeasible"  # the status of a point whose task no policy meets
 _LOOK = 0.2  # seconds between two looks at whether to stop
 _TABLES_EVERY = 2.0  # seconds between two tables, while points come in,
 _TABLES_SHARE = 20.0  # and at least so many times what writing them takes
@@ -220,7 +221,8 @@ class _Run:
     def _find_ready(self, points: Iterable[int]) -> None:
         """Note which of some points can begin their next pass: all that it asks for is there.
 
-        A later pass that has nobody to ask, no neighbour that meets its task, is over at once.
+        A later pass that has nobody to ask, no neighbour that meets its task, or of a point whose task no policy meets,
+        is over at once.
         """
         rest = list(points)
         while rest:
@@ -231,7 +233,8 @@ class _Run:
             asked = self._neighbours(index)
             if any(self._passes[other] <= number for other in asked):
                 continue
-            if number == 0 or any(self._results[other].feasible for other in asked):
+            hopeful = self._results[index].status != _INFEASIBLE
+            if number == 0 or (hopeful and any(self._results[other].feasible for other in asked)):
                 self._queued.add(index)
                 heappush(self.ready, index)
             else:
