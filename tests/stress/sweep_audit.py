@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+_LAST = "(SELECT *, max(pass) FROM results WHERE answer NOTNULL GROUP BY point)"  # the results that count
+
 
 def audit(folder: Path, reference: Path | None = None) -> list[str]:
     """Everything that is wrong: points lost or repeated, files that differ from the journal, other results."""
@@ -21,8 +23,8 @@ def audit(folder: Path, reference: Path | None = None) -> list[str]:
 
 def results(folder: Path) -> dict[str, Any]:
     """Every result with its policy and its full answer, but for times."""
-    columns = "name, parameters, answer, policy, versions, json_quote(results.warm_from)"
-    query = f"SELECT {columns} FROM results JOIN points USING (point) ORDER BY point"
+    columns = "name || ' ' || pass, parameters, answer, policy, versions, json_quote(results.warm_from)"
+    query = f"SELECT {columns} FROM results JOIN points USING (point) ORDER BY point, pass"
     with closing(sqlite3.connect(f"{(folder / 'journal.sqlite').absolute().as_uri()}?mode=ro", uri=True)) as journal:
         rows = list(journal.execute(query))
     return {name: [_timeless(json.loads(text or "null")) for text in texts] for name, *texts in rows}
@@ -48,7 +50,7 @@ def attempts(folder: Path) -> int:
 
 def share_done(folder: Path) -> float:
     """Which share of the points has a result."""
-    query = "SELECT (SELECT count(*) FROM results) * 1.0 / count(*) FROM points"
+    query = "SELECT (SELECT count(*) FROM results WHERE pass = 1) * 1.0 / count(*) FROM points"
     try:
         with closing(
             sqlite3.connect(f"{(folder / 'journal.sqlite').absolute().as_uri()}?mode=ro", uri=True)
@@ -65,14 +67,14 @@ def _lost(journal: sqlite3.Connection) -> list[str]:
 
 
 def _repeated(journal: sqlite3.Connection) -> list[str]:
-    twice = journal.execute("SELECT point FROM attempts WHERE ending = 'done' GROUP BY point HAVING count(*) > 1")
+    twice = journal.execute("SELECT point FROM attempts WHERE ending = 'done' GROUP BY point, pass HAVING count(*) > 1")
     again = journal.execute(
-        "SELECT late.point FROM attempts AS late JOIN attempts AS done USING (point) "
+        "SELECT late.point FROM attempts AS late JOIN attempts AS done USING (point, pass) "
         "WHERE done.ending = 'done' AND late.attempt > done.attempt"
     )
     other = journal.execute(
         "SELECT results.point FROM results JOIN attempts USING (attempt) "
-        "WHERE attempts.ending != 'done' OR attempts.point != results.point"
+        "WHERE attempts.ending != 'done' OR (attempts.point, attempts.pass) != (results.point, results.pass)"
     )
     return [
         *(f"point {point} was done twice" for (point,) in twice),
@@ -82,7 +84,7 @@ def _repeated(journal: sqlite3.Connection) -> list[str]:
 
 
 def _files(folder: Path, journal: sqlite3.Connection) -> list[str]:
-    rows = list(journal.execute("SELECT name, answer, policy FROM results JOIN points USING (point) ORDER BY point"))
+    rows = list(journal.execute(f"SELECT name, answer, policy FROM {_LAST} JOIN points USING (point) ORDER BY point"))
     complaints = [
         f"policies/{name}.json differs from the journal"
         for name, _, policy in rows

@@ -16,6 +16,7 @@ class InlineExecutor:
     def __init__(self, before: Callable[[int], Ended | None] = lambda count: None) -> None:
         """before: called with the number of tasks so far; may say how the next one ends in place of its answer."""
         self._before, self._waiting, self.begun = before, list[tuple[int, str]](), list[int]()
+        self.solved: list[int] = []  # of those begun, the first passes
         self.closed = False
 
     def free(self) -> int:
@@ -29,6 +30,7 @@ class InlineExecutor:
             return []
         key, task = self._waiting.pop()
         self.begun.append(key)
+        self.solved += [key] if json.loads(task)["own"] is None else []
         instead = self._before(len(self.begun))
         if instead is not None:
             return [Ended(key, instead.ending, instead.answer, instead.explanation)]

@@ -99,7 +99,7 @@ def test_points_along_a_threshold_begin_from_the_harder_one(tmp_path: Path) -> N
     plan = PLAN | {"over": {"task.return_at_least": [0.5, 1.5, 1.2]}}
     executor = InlineExecutor()
     study = opaq.sweep(plan, output=tmp_path, executor=executor)
-    assert executor.begun == [0, 1, 2]
+    assert executor.solved == [0, 1, 2]
     assert [point.warm_from for point in study.points] == [None, None, "0002"]
     assert study.answer("0003")["starts"][0]["kind"] == "warm"
     assert study.points[2].opacity.value >= study.points[1].opacity.value
@@ -120,7 +120,7 @@ def test_what_is_done_is_never_done_again(alone: Path, tmp_path: Path) -> None:
     (tmp_path / "policies" / "0001.json").unlink()  # files are made from the journal
     executor = InlineExecutor()
     assert not swept(tmp_path, executor).unfinished
-    assert len(executor.begun) == 3
+    assert len(executor.solved) == 3
     assert executor.closed
     assert audit(tmp_path, alone) == []
     again = InlineExecutor()
@@ -133,7 +133,7 @@ def test_a_lost_worker_is_replaced_and_a_point_that_kills_them_fails(alone: Path
     executor = InlineExecutor(lambda count: lost if count in (1, 3) else None)
     swept(tmp_path / "some", executor)
     assert audit(tmp_path / "some", alone) == []
-    assert counts(tmp_path / "some") == {"sessions": 1, "done": 6, "lost": 2}
+    assert counts(tmp_path / "some") == {"sessions": 1, "done": 12, "lost": 2}
 
     executor = InlineExecutor(lambda count: lost if executor.begun[-1] == 5 else None)
     study = swept(tmp_path / "one", executor)
@@ -155,7 +155,7 @@ def test_failed_points_are_solved_again_when_asked(alone: Path, tmp_path: Path) 
     assert left.begun == []
     again = InlineExecutor()
     assert not swept(tmp_path, again, retry=True).failed
-    assert again.begun == [4]
+    assert again.solved == [4]
     assert audit(tmp_path, alone) == []
 
 
@@ -169,14 +169,14 @@ def test_solving_a_failed_point_again_repairs_those_that_begin_from_it(tmp_path:
     stop = opaq.Stop()
     again = InlineExecutor(lambda count: stop.request() if count == 2 else None)
     partly = opaq.sweep(plan, output=tmp_path / "killed", executor=again, retry=True, stop=stop)
-    assert again.begun == [0, 1]
+    assert again.solved == [0, 1]
     assert [point.name for point in partly.unfinished] == ["0003"]  # what it began from is no more
     rest = InlineExecutor()
     repaired = opaq.sweep(plan, output=tmp_path / "killed", executor=rest)
-    assert rest.begun == [2]
+    assert rest.solved == [2]
     assert [point.warm_from for point in repaired.points] == [None, "0001", "0002", None, "0004"]
     assert audit(tmp_path / "killed", tmp_path / "alone") == []
-    assert counts(tmp_path / "killed")["outdated"] == 2
+    assert counts(tmp_path / "killed")["outdated"] == 2 + 6  # solved from nothing; later passes without point 0001
 
 
 def test_a_point_that_fails_again_leaves_the_others_alone(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_point_that_fails_again_leaves_the_others_alone(tmp_path: Path) -> Non
     opaq.sweep(plan, output=tmp_path, executor=InlineExecutor(lambda count: late if count == 1 else None))
     again = InlineExecutor(lambda count: late)
     assert len(opaq.sweep(plan, output=tmp_path, executor=again, retry=True).failed) == 1
-    assert again.begun == [0]
+    assert again.solved == [0]
 
 
 def test_a_model_file_that_changes_fails_the_points_that_would_mix_two_models(tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(alone: Path, small_disk: Path) 
     (small_disk / "filler").unlink()
     again = InlineExecutor()
     swept(small_disk / "out", again)
-    assert len(again.begun) in (2, 3)
+    assert len(again.solved) in (2, 3)
     assert audit(small_disk / "out", alone) == []
 
 

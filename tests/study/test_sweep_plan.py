@@ -125,7 +125,7 @@ def test_thresholds_are_linked_from_the_highest_down() -> None:
     assert warm(**{path: [0.1, 0.2]}) == [None, None]  # side by side
     assert warm(**{path: [0.1, 0.3, 0.2, 0.4]}) == [2, 3, None, None]
     assert warm(**{path: [0.1, 0.2, 0.3], "horizon": [2, 3]}) == [None, None, 4, 5, None, None]
-    assert warm(horizon=[2, 3, 4]) == [None] * 3
+    assert warm(horizon=[2, 3, 4]) == [None, 0, None]
     long = warm(**{path: [0.01 * count for count in range(40)]})
     assert sum(before is None for before in long) == 5
     assert [point.warm_from for point in points_of(over={path: [0.1, 0.2, 0.3]}, warm=False)] == [None] * 3

@@ -73,6 +73,7 @@ def command(
         from opaq.cli.next_step import after_compare, print_next_command
         from opaq.cli.progress import solver_progress
         from opaq.load import save_policy
+        from opaq.reports.numbers import page_amount
         from opaq.reports.text.comparison import comparison_page
         from opaq.solvers.compare import ClassResult, compare
         from opaq.solvers.policy_classes import class_name, default_classes, parse_classes
@@ -92,7 +93,8 @@ def command(
     def write_policy(rung: ClassResult) -> None:
         """Note that a class is done, and write its policy where a folder is given, or keep it to be printed."""
         if not quiet:
-            work.progress.note(f"{rung.name}: {rung.measurement.opacity.value:.4f} bits, {rung.seconds:.1f} s")
+            reached = page_amount(rung.measurement.opacity, "{:.4f}".format)
+            work.progress.note(f"{rung.name}: {reached} bits, {rung.seconds:.1f} s")
         if folder is None:
             return
         nonlocal written

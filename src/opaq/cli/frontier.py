@@ -62,6 +62,7 @@ def command(
     problem = read_problem(source, quiet=quiet)
     with prepare(derivatives=True, quiet=quiet):
         from opaq.load import save_policy
+        from opaq.reports.numbers import page_amount
         from opaq.study.front.frontier import frontier, policy_file_name
 
         if plot is not None:
@@ -72,7 +73,8 @@ def command(
     def note_point(point: FrontierPoint) -> None:
         """Print a line for a point that is done, unless that is not wanted."""
         if not quiet:
-            hidden = f"{point.measurement.uncertainty.value:.4f} {problem.task.of.unit}".rstrip()
+            reached = page_amount(point.measurement.uncertainty, "{:z.4f}".format)
+            hidden = f"{reached} {problem.task.of.unit}".rstrip()
             work.progress.note(f"{point.value:.4g}: {hidden}, {point.seconds:.1f} s")
 
     with compute("the front", source, quiet=quiet) as work:

@@ -78,7 +78,10 @@ def command(
     if study.interrupted:
         left = len(study.unfinished)
         points = "1 point is" if left == 1 else f"{left:,} points are"
-        print_note(f"{points} left; the same command goes on with {'it' if left == 1 else 'them'}")
+        rest = "it" if left == 1 else "them"
+        if left == 0:
+            points, rest = "trying policies at neighbouring points is", "that"
+        print_note(f"{points} left; the same command goes on with {rest}")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(NOT_CONVERGED if study.failed or study.unfinished else DONE)
 

@@ -44,7 +44,8 @@ class Amount:
     def __str__(self) -> str:
         if self.standard_error is not None:
             return f"{self.value:.6g} +- {self.standard_error:.2g}"
-        return f"{self.value:.6g}" if self.method == "exact" else f"[{self.lower:.6g}, {self.upper:.6g}]"
+        lower, upper = f"{self.lower:.6g}", f"{self.upper:.6g}"
+        return lower if lower == upper else f"[{lower}, {upper}]"  # one number where the digits tell no two apart
 
     @property
     def width(self) -> float:
@@ -60,6 +61,10 @@ class Amount:
     def at_most(self) -> float:
         """Return the value where it is exact or estimated, else the upper end of the interval."""
         return self.upper if self.method == "interval" else self.value
+
+    def score(self, *, minimise: bool) -> float:
+        """Return the end that is certain, or the estimate, higher where it is better; minimise: small ones are."""
+        return -self.at_most if minimise else self.at_least
 
     def minus(self, other: Amount) -> Amount:
         """Return the difference: an interval if one of the two is one, estimated if one is, else exact.

@@ -528,6 +528,18 @@ class Measurement(NotebookView, ContentEq, Result):
         assert self.objective.amount is not None  # measured
         return self.objective.amount
 
+    def beats(self, other: Measurement, *, margin: float = 0.0) -> bool:
+        """Return whether this policy is better: feasible before infeasible, then by the uncertainty of the task.
+
+        other: that of another policy for the same task; infeasible ones are not ranked. margin: by how much at least,
+        and by three standard errors more where there is an estimate.
+        """
+        if not self.feasible or not other.feasible:
+            return self.feasible and not other.feasible
+        amounts, minimise = (self.uncertainty, other.uncertainty), self.objective.minimise
+        noise = 3.0 * math.hypot(*(amount.standard_error or 0.0 for amount in amounts)) if margin > 0.0 else 0.0
+        return amounts[0].score(minimise=minimise) > amounts[1].score(minimise=minimise) + margin + noise
+
     @property
     def constant_secret(self) -> tuple[str, str] | None:
         """Return the one value that the secret takes, and in which runs of the policy; None where it takes several.

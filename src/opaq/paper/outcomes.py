@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opaq.errors import escape_invisible
+from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement
+from opaq.reports.numbers import page_amount
 from opaq.solvers.solve import Solution
 
 if TYPE_CHECKING:
@@ -141,7 +143,7 @@ def _cells(finding: Finding) -> tuple[str, ...]:
     """Return one row as text: an interval by its two ends, times above an hour in hours."""
     opacity, seconds, time = _number(finding.opacity), finding.seconds, ""
     if finding.method == "interval" and finding.lower is not None and finding.upper is not None:
-        opacity = f"{_number(finding.lower)} to {_number(finding.upper)}"
+        opacity = page_amount(Amount.between(finding.lower, finding.upper), _number)
     if seconds is not None:
         time = f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds:.1f} s"
     return (

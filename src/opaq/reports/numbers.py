@@ -51,10 +51,22 @@ def round_down(value: float, digits: int = 4) -> str:
     return f"{math.floor(value * 10**digits + 1e-9) / 10**digits:.{digits}f}"
 
 
+def shared_number(lower: float, upper: float, write: Callable[[float], str]) -> str | None:
+    """Return the one number that both ends of an interval round to; None where they are read as two numbers.
+
+    lower, upper: the ends. write: turns an end into the text that is shown, such as `number`.
+    An interval narrower than the digits shown is one number, wherever people read it; JSON keeps both ends.
+    """
+    text = write(lower)
+    return text if text == write(upper) else None
+
+
 def amount_words(amount: Amount) -> str:
     """Return an amount with its interval or its standard error, as a fact of its own, without its unit."""
     if amount.method == "exact":
         return number(amount.value)
+    if known := shared_number(amount.lower, amount.upper, number):
+        return known
     interval = f"[{number(amount.lower)}, {number(amount.upper)}]"
     if amount.standard_error is None:
         return f"{interval} certified"
@@ -64,10 +76,10 @@ def amount_words(amount: Amount) -> str:
 
 def amount_phrase(amount: Amount) -> str:
     """Return an amount for a sentence, in four digits: its value, "about" an estimate, or "between" two ends."""
+    if known := shared_number(amount.lower, amount.upper, lambda end: number(end, 4)):
+        return known
     if amount.standard_error is not None:
         return f"about {number(amount.value, 4)} (± {amount.standard_error:.1g})"
-    if amount.method == "exact":
-        return number(amount.value, 4)
     return f"between {number(amount.lower, 4)} and {number(amount.upper, 4)}"
 
 
@@ -75,6 +87,8 @@ def amount_cell(amount: Amount, *, sign: str = "") -> str:
     """Return an amount as the cell of a table; sign: "+" for differences, which have a sign in any case."""
     if amount.method == "exact":
         return f"{amount.value:{sign}.5f}"
+    if known := shared_number(amount.lower, amount.upper, lambda end: f"{end:{sign}z.4f}"):
+        return known
     if amount.standard_error is not None:
         return f"{amount.value:{sign}.4f} ± {amount.standard_error:.2g}"
     return f"[{amount.lower:{sign}.4f}, {amount.upper:{sign}.4f}]"
@@ -170,8 +184,9 @@ def page_amount(amount: Amount, write: Callable[[float], str]) -> str:
 
     write: turns a number into text, such as `page_number`.
     """
-    lower, upper = write(amount.lower), write(amount.upper)
-    return write(amount.value) if amount.method != "interval" or lower == upper else f"{lower} to {upper}"
+    if amount.method != "interval":
+        return write(amount.value)
+    return shared_number(amount.lower, amount.upper, write) or f"{write(amount.lower)} to {write(amount.upper)}"
 
 
 def method_words(amount: Amount, digits: int = 4) -> str:
@@ -179,7 +194,7 @@ def method_words(amount: Amount, digits: int = 4) -> str:
 
     digits: after the point of the interval's ends.
     """
-    interval = f"{page_number(amount.lower, digits)} to {page_number(amount.upper, digits)}"
+    interval = page_amount(Amount.between(amount.lower, amount.upper), lambda end: page_number(end, digits))
     if amount.method == "exact":
         return "exact"
     if amount.standard_error is not None:

@@ -310,8 +310,8 @@ class StudyPage:
             return f"{self._count()}. No point has an answer that meets its task."
         title, low = self.objective.of.title.capitalize(), points[0].hidden_words()
         high = self.with_unit(points[-1].hidden_words())
-        ends = [point.hidden_value(minimise=self.minimise) for point in (points[0], points[-1])]
-        spread = f"{title} goes from {low} to {high}" if ends[0] < ends[1] else f"{title} is {high}"
+        same = low == points[-1].hidden_words()  # in the digits shown
+        spread = f"{title} is {high}" if same else f"{title} goes from {low} to {high}"
         best = self.points[self.best or 0]
         earned = "" if best.expected_return is None else f", at a return of {number(best.expected_return, 4)}"
         verb = "reveals most" if self.minimise else "hides most"

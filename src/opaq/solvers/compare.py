@@ -19,7 +19,7 @@ from opaq.load import as_problem
 from opaq.model.arrays import ContentEq
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
-from opaq.opacity.amount import Amount, Target
+from opaq.opacity.amount import Target
 from opaq.opacity.measure import Measurement
 from opaq.product.compile import compile_problem
 from opaq.solvers.loop import Progress
@@ -270,7 +270,7 @@ class _Ladder:
                 raise
             return self._carry(below, lifted, name, num_starts=0, seconds=call.elapsed)
         seconds = call.elapsed
-        if below is not None and lifted is not None and self._better(below.measurement, solution.measurement):
+        if below is not None and lifted is not None and below.measurement.beats(solution.measurement):
             return self._carry(below, lifted, name, num_starts=len(solution.starts), seconds=seconds)
         return ClassResult(
             name=name,
@@ -315,23 +315,7 @@ class _Ladder:
         best: ClassResult | None = None
         for rung in self.rungs:
             if contains(policy_class, rung.policy.policy_class) and (
-                best is None or self._better(rung.measurement, best.measurement)
+                best is None or rung.measurement.beats(best.measurement)
             ):
                 best = rung
         return best
-
-    def _better(self, one: Measurement, other: Measurement) -> bool:
-        """Return whether one is better: feasible before infeasible, then by the uncertainty of the task.
-
-        Infeasible ones are not ranked.
-        """
-        if one.feasible != other.feasible or not one.feasible:
-            return one.feasible and not other.feasible
-        return self._score(one.uncertainty) > self._score(other.uncertainty)
-
-    def _score(self, amount: Amount) -> float:
-        """Return what is certain of an uncertainty, or its estimate, with the sign of the objective."""
-        sampled = amount.method == "sampled"
-        if self.problem.task.minimise:
-            return -amount.value if sampled else -amount.upper
-        return amount.value if sampled else amount.lower

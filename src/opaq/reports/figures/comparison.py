@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opaq.certificates.certify import Certificate
 from opaq.errors import check_types
 from opaq.reports.figures.style import COLOURS, SMALL, Column, add_title, figure_text, new_figure
-from opaq.reports.numbers import drawn_amount, figure_title, round_up
+from opaq.reports.numbers import drawn_amount, figure_title, page_amount, round_up
 from opaq.solvers.compare import Comparison
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _draw_classes(axes: Axes, comparison: Comparison) -> None:
         axes.plot([lower, upper], [row, row], color=COLOURS[0], linewidth=2.0, solid_capstyle="butt")
         face = COLOURS[0] if feasible else "white"
         axes.plot(value, row, marker="o", markersize=4.5, markerfacecolor=face, markeredgecolor=COLOURS[0])
-        words = f"{lower:.4f} to {upper:.4f}" if amount.method == "interval" else f"{value:.4f}"
+        words = page_amount(amount, "{:z.4f}".format)
         words += "" if feasible else ", misses the task"
         before = value > left + 0.6 * (right - left)  # no room behind it
         at, offset, side = (lower, -5, "right") if before else (upper, 5, "left")

@@ -61,6 +61,12 @@ function number(value, digits = 3) {
   return minus(formatOf(digits).format(value));
 }
 
+/** Both ends of an interval, or the one number that both round to. */
+function rangeWords(lower, upper, write) {
+  const [low, high] = [write(lower), write(upper)];
+  return low === high ? low : `${low} to ${high}`;
+}
+
 function percent(share, digits = 1) {
   if (share < 1e-12 || share > 1 - 1e-12) return share < 0.5 ? '0%' : '100%'; // the rest is rounding
   if (share > 0 && share < 0.5 * 10 ** -(digits + 2)) return `<${10 ** -digits}%`;

@@ -176,8 +176,7 @@ function keyOf(plan, { grid }) {
   if (grid && grid.cells.length < grid.width * grid.height) entries.push(entry(swatch('wall'), 'wall'));
   const sensors = plan.ranges.slice(0, MOST_KEYED).map((range) => {
     const shares = range.states.map(([, share]) => share);
-    const [least, most] = [Math.min(...shares), Math.max(...shares)];
-    const chance = least === most ? neat(least) : `${neat(least)} to ${neat(most)}`;
+    const chance = rangeWords(Math.min(...shares), Math.max(...shares), neat);
     return el(
       'li',
       {},

@@ -132,7 +132,7 @@ function amountWords(amount, digits = 4) {
   if (amount.method === 'exact') return number(amount.value, digits);
   if (Number.isFinite(amount.standard_error))
     return `${number(amount.value, digits)} ± ${amount.standard_error.toPrecision(1)}`;
-  return `${number(amount.lower, digits)} to ${number(amount.upper, digits)}`;
+  return rangeWords(amount.lower, amount.upper, (end) => number(end, digits));
 }
 
 function drawClasses({ comparison, measurement }) {

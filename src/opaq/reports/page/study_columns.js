@@ -40,7 +40,7 @@ class Column {
     if (raw === undefined) return '';
     if (raw === null) return this.parameter ? this.fallback : '–';
     if (!this.parameter && isAmount(raw)) {
-      if (raw.method === 'interval') return `${number(raw.lower, 4)} to ${number(raw.upper, 4)}`;
+      if (raw.method === 'interval') return rangeWords(raw.lower, raw.upper, (end) => number(end, 4));
       const error = this.error(point);
       return number(raw.value, FIGURE_DIGITS[this.key]) + (error === null ? '' : ` ± ${Number(error.toPrecision(2))}`);
     }

@@ -11,7 +11,7 @@ from opaq.certificates.certify import Certificate
 from opaq.certificates.decoder.search import BoundStep
 from opaq.opacity.amount import Amount
 from opaq.reports.layout import WIDTH, Facts, Page, Part
-from opaq.reports.numbers import TRIVIAL, gap_words, round_down, round_up
+from opaq.reports.numbers import TRIVIAL, gap_words, round_down, round_up, shared_number
 from opaq.reports.text.measurement import measurement_rows, sequence_parts
 from opaq.reports.text.sentences import answer_sentence
 
@@ -53,14 +53,21 @@ def _uniform_sentence(certificate: Certificate) -> str:
 
 
 def _value_words(reached: Amount, unit: str) -> str:
-    """Return the value of a policy, with its standard error, or both ends of its interval.
+    """Return the value of a policy, with its standard error, or both ends of its interval, rounded outwards.
 
     unit: with a space before it, or empty.
     """
     if reached.method == "interval":
+        if known := _known_number(reached):
+            return f"{known}{unit}"
         return f"between {round_down(reached.lower)} and {round_up(reached.upper)}{unit}"
     error = "" if reached.standard_error is None else f" ± {reached.standard_error:.1g}"
     return f"{reached.value:.4f}{error}{unit}"
+
+
+def _known_number(reached: Amount) -> str | None:
+    """Return the number that both ends of an amount round to, in four digits; None where they round to two."""
+    return shared_number(reached.lower, reached.upper, lambda end: f"{end:z.4f}")
 
 
 def _rung_words(rung: BoundStep) -> str:
@@ -79,7 +86,8 @@ def certificate_sentence(certificate: Certificate) -> str:
         return f"{bound}.{_price(certificate)}"
     reached = certificate.reached
     assert reached is not None  # there is a gap
-    value = f"{_value_words(reached, _unit(certificate))}, {reached.method}.".capitalize()
+    method = "certified" if reached.method == "interval" and _known_number(reached) else reached.method
+    value = f"{_value_words(reached, _unit(certificate))}, {method}.".capitalize()
     if certificate.gap <= _OPTIMAL:
         return f"{value} {bound}: this policy is optimal to within {_share(certificate.gap)}.{_price(certificate)}"
     distance = gap_words(reached, certificate.upper_bound, unit=_unit(certificate))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from opaq.opacity.amount import Amount
 from opaq.reports.layout import Notes, Page, TextTable
-from opaq.reports.numbers import TRIVIAL, amount_cell, bound_cell, gap_words, round_up
+from opaq.reports.numbers import TRIVIAL, amount_cell, amount_phrase, bound_cell, gap_words, round_up
 from opaq.solvers.compare import ClassResult, Comparison
 
 _HEAD = ("class", "opacity", "return", "guess error", "rows", "seconds", "status")
@@ -50,7 +50,7 @@ def comparison_sentence(comparison: Comparison) -> str:
 def _write_amount(amount: Amount) -> str:
     """Return the amount that a class reaches, in four digits, with its interval or standard error."""
     if amount.method == "interval":
-        return f"between {amount.lower:.4g} and {amount.upper:.4g}"
+        return amount_phrase(amount)
     return f"{amount.value:.4g}{'' if amount.standard_error is None else f' ± {amount.standard_error:.1g}'}"
 
 
@@ -72,12 +72,10 @@ def best_rung(comparison: Comparison) -> ClassResult | None:
 
     Classes within 1e-4 of the best come equally far. None where no class meets the task.
     """
-    sign = -1.0 if comparison.minimise else 1.0
     scores = {
-        index: sign * (amount.at_most if comparison.minimise else amount.at_least)
+        index: rung.measurement.uncertainty.score(minimise=comparison.minimise)
         for index, rung in enumerate(comparison.rungs)
         if rung.measurement.feasible
-        for amount in [rung.measurement.uncertainty]
     }
     best = max(scores.values(), default=0.0)
     return next((comparison.rungs[index] for index, score in scores.items() if score >= best - _CLOSE), None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from opaq.opacity.measure import Measurement
 from opaq.reports.layout import Page, TextTable
-from opaq.reports.numbers import amount_cell
+from opaq.reports.numbers import amount_cell, shared_number
 from opaq.solvers.strategy import Status
 from opaq.study.sensors import RankedSensor, SensorRanking
 
@@ -64,7 +64,7 @@ def _rate(sensor: RankedSensor) -> str:
     if not rates:
         return "0"
     least, most = min(rates), max(rates)
-    return f"{least:.3g}" if most - least < 1e-9 else f"{least:.3g}..{most:.3g}"
+    return shared_number(least, most, "{:.3g}".format) or f"{least:.3g}..{most:.3g}"
 
 
 def _status(status: Status | None, measurement: Measurement) -> str:

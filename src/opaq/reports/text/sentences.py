@@ -18,7 +18,7 @@ from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satis
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, RequirementResult
-from opaq.reports.numbers import TRIVIAL, amount_phrase, gap_words, number, round_up, with_unit
+from opaq.reports.numbers import TRIVIAL, amount_phrase, gap_words, number, round_up, shared_number, with_unit
 
 if TYPE_CHECKING:
     from opaq.certificates.certify import Certificate  # takes long to load, and most sentences need none
@@ -208,12 +208,16 @@ def _guess(error: Amount) -> str:
 
 def _percent(share: Amount) -> str:
     """Return a share in percent: of an interval both ends, of an estimate its standard error too."""
-    value, lower, upper = (f"{100 * value:.3g}%" for value in (share.value, share.lower, share.upper))
+
+    def write(value: float) -> str:
+        """Return a share in percent, with three digits."""
+        return f"{100 * value:.3g}%"
+
+    if known := shared_number(share.lower, share.upper, write):
+        return known
     if share.standard_error is not None:
-        return f"about {value} (± {100 * share.standard_error:.1g}%)"
-    if share.method == "exact" or lower == upper:
-        return value
-    return f"at most {upper}" if share.lower < _SURE else f"{lower} to {upper}"
+        return f"about {write(share.value)} (± {100 * share.standard_error:.1g}%)"
+    return f"at most {write(share.upper)}" if share.lower < _SURE else f"{write(share.lower)} to {write(share.upper)}"
 
 
 def _own_uncertainty(measurement: Measurement) -> list[str]:

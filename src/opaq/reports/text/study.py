@@ -12,7 +12,7 @@ from typing import Any
 from opaq.errors import escape_invisible
 from opaq.opacity.amount import Amount
 from opaq.reports.layout import WIDTH, Notes, Page, TextTable
-from opaq.reports.numbers import number, uncertainty_title
+from opaq.reports.numbers import number, page_amount, uncertainty_title
 from opaq.study.sweep.study import Study, StudyPoint
 
 _MOST_ROWS = 60  # of a table on a page; results.csv has them all
@@ -127,9 +127,9 @@ def _value(value: Any) -> str:
 
 def _amount(amount: Amount | None) -> str:
     """Return a value or, where only an interval is known, its two ends; "-" for None."""
-    if amount is None or amount.method != "interval":
-        return _figure(None if amount is None else amount.value)
-    return f"{_figure(amount.lower)} to {_figure(amount.upper)}"
+    if amount is None:
+        return _figure(None)
+    return page_amount(amount, _figure)
 
 
 def _figure(value: float | None) -> str:

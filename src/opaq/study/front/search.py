@@ -16,7 +16,6 @@ from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem
-from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.process import HiddenProcess
 from opaq.product.trackers import track_requirement
@@ -151,7 +150,7 @@ class FrontSearch:
             threshold=threshold,
             pi=pi,
             value=measurement.requirements[self.payoff].value,
-            score=_score(measurement.uncertainty, self.sign),
+            score=measurement.uncertainty.score(minimise=self.sign < 0),
             measurement=measurement,
             slope=self._slope(search, verdict, threshold),
             status=verdict.status,
@@ -168,9 +167,8 @@ class FrontSearch:
         """
         search = self.at(solved.value, stop=Stop())
         measurement = measure_product(search.product, solved.pi, time=_LAST_SECONDS, sequences=0)
-        return replace(
-            solved, threshold=solved.value, measurement=measurement, score=_score(measurement.uncertainty, self.sign)
-        )
+        score = measurement.uncertainty.score(minimise=self.sign < 0)
+        return replace(solved, threshold=solved.value, measurement=measurement, score=score)
 
     def _warm_race(
         self, search: Search, policies: Sequence[FloatArray], seed: int, on_step: Callable[[Progress], None] | None
@@ -224,13 +222,6 @@ class FrontSearch:
         part = np.divide(weights[1], total, out=np.full_like(total, share), where=total > 0.0)
         by_slot = np.repeat(part, counts)
         return np.asarray((1.0 - by_slot) * first.pi + by_slot * second.pi)
-
-
-def _score(amount: Amount, sign: float) -> float:
-    """Return the end of an uncertainty that is sure, higher where it is better; of an estimate its value."""
-    if amount.method == "sampled":
-        return sign * amount.value
-    return amount.lower if sign > 0 else -amount.upper
 
 
 def payoff_index(problem: Problem, against: str) -> int:

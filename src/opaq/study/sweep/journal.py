@@ -1,8 +1,9 @@
 """The journal of a sweep: one SQLite file in which every result is durable before it counts. One process writes it.
 
 It holds the plan, the points with the fingerprints of their problems, every session and every attempt at a point, and
-of every point that has come to an end the answer and the policy. Tables, policy files and answer files are made from
-it. Every row carries a checksum of its content: SQLite itself notices a damaged structure, but not another digit.
+of every point that has come to an end the answer and the policy, and what the later passes made of them: the last
+answer counts. Tables, policy files and answer files are made from it. Every row carries a checksum of its content:
+SQLite itself notices a damaged structure, but not another digit.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ from opaq.study.workers.task import PointAnswer
 
 FILE = "journal.sqlite"
 _APPLICATION = 0x6F706171  # "opaq", by which SQLite files are told apart
-_FORMAT = 3
+_FORMAT = 4
 _TABLES = """
 CREATE TABLE plan (part TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT) STRICT;
 CREATE TABLE points (point INTEGER PRIMARY KEY, name TEXT NOT NULL, parameters TEXT NOT NULL,
                      fingerprint TEXT NOT NULL, warm_from INTEGER, checksum TEXT) STRICT;
 CREATE TABLE sessions (session INTEGER PRIMARY KEY, begun REAL NOT NULL, executor TEXT NOT NULL,
                        opaq TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, checksum TEXT) STRICT;
-CREATE TABLE attempts (attempt INTEGER PRIMARY KEY, point INTEGER NOT NULL, session INTEGER NOT NULL,
-                       begun REAL NOT NULL, ended REAL, ending TEXT NOT NULL, checksum TEXT) STRICT;
-CREATE TABLE results (point INTEGER PRIMARY KEY, attempt INTEGER NOT NULL, status TEXT NOT NULL, answer TEXT,
-                      policy TEXT, seconds REAL, versions TEXT, warm_from TEXT, error TEXT, checksum TEXT) STRICT;
+CREATE TABLE attempts (attempt INTEGER PRIMARY KEY, point INTEGER NOT NULL, pass INTEGER NOT NULL,
+                       session INTEGER NOT NULL, begun REAL NOT NULL, ended REAL, ending TEXT NOT NULL,
+                       checksum TEXT) STRICT;
+CREATE TABLE results (point INTEGER NOT NULL, pass INTEGER NOT NULL, attempt INTEGER NOT NULL, status TEXT NOT NULL,
+                      answer TEXT, policy TEXT, seconds REAL, versions TEXT, warm_from TEXT, error TEXT, checksum TEXT,
+                      PRIMARY KEY (point, pass)) STRICT;
 """
 _TABLE_NAMES = ("plan", "points", "sessions", "attempts", "results")
 _SYSTEM_ERRORS = ("BUSY", "CANTOPEN", "FULL", "INTERRUPT", "IOERR", "LOCKED", "NOLFS", "NOMEM", "PERM", "READONLY")
@@ -42,6 +45,7 @@ _RESTORE = (
     "(results.csv, answers/ and policies/ still hold what was done)"
 )
 FAILED = "failed"
+_KEPT = "kept"  # of a later pass that changed nothing
 BASE = "folder"  # the part of the plan that says what paths in the problem file are relative to
 
 
@@ -120,7 +124,8 @@ class Journal:
 
         Policies are left out, which may be large: `policy_text` reads them one by one.
         """
-        rows = self._rows("SELECT point, answer, seconds, versions, warm_from, error FROM results ORDER BY point")
+        columns = "point, answer, seconds, versions, warm_from, error"
+        rows = self._rows(f"SELECT {columns} FROM results WHERE pass = 1 OR answer NOTNULL ORDER BY point, pass")
         return {
             point: PointAnswer(
                 answer=_decode(answer),
@@ -131,6 +136,20 @@ class Journal:
             )
             for point, answer, seconds, versions, warm_from, error in rows
         }
+
+    def passes(self) -> dict[int, int]:
+        """Return the last pass that every point has been through: index -> number, from 1."""
+        return dict(self._rows("SELECT point, max(pass) FROM results GROUP BY point"))
+
+    def failed_passes(self) -> set[int]:
+        """Return the points that failed in some pass, by their indices."""
+        return {point for (point,) in self._rows("SELECT point FROM results WHERE status = ?", (FAILED,))}
+
+    def drop_later_passes(self, points: Iterable[int]) -> None:
+        """Forget what later passes made of some points, by their indices; their own answers stay."""
+        with self._transaction():
+            for point in points:
+                self._drop(point, after=1)
 
     def answer_text(self, point: int) -> str | None:
         """Return the full answer of a point as the JSON that `opaq solve --json` prints; None if there is none.
@@ -151,36 +170,44 @@ class Journal:
         with self._transaction():
             return _insert(self._connection, "sessions", (None, time(), executor, opaq, host, pid))
 
-    def begin(self, point: int, session: int) -> int:
-        """Note that a session begins a point, by its index, and return the number of the attempt.
+    def begin(self, point: int, session: int, *, number: int = 1) -> int:
+        """Note that a session begins a pass of a point, by its index and number, and return the number of the attempt.
 
         An attempt that stays "running" was killed together with its session.
         """
         with self._transaction():
-            return _insert(self._connection, "attempts", (None, point, session, time(), None, "running"))
+            return _insert(self._connection, "attempts", (None, point, number, session, time(), None, "running"))
 
     def end(self, attempt: int, ending: str) -> None:
         """Note that an attempt came to nothing: lost, late or interrupted."""
         with self._transaction():
             self._end(attempt, ending)
 
-    def record(self, point: int, attempt: int, answer: PointAnswer, *, outdated: Iterable[int] = ()) -> None:
-        """Record the result of a point, all of it or nothing; one that is done is never recorded again.
+    def record(
+        self, point: int, attempt: int, answer: PointAnswer, *, number: int = 1, outdated: Iterable[int] = ()
+    ) -> None:
+        """Record the result of a pass of a point, all of it or nothing; one that is done is never recorded again.
 
         attempt: the one that it is the result of, which ends with it. answer: of the worker; it replaces an earlier
-        failure. outdated: points whose results go at the same time, because they would have begun from this one.
+        failure. number: of the pass.
+        outdated: points whose results go at the same time, because they would have begun from this one.
         """
-        status = FAILED if answer.answer is None else str(answer.answer["status"])
+        status = _KEPT if answer.kept else FAILED if answer.answer is None else str(answer.answer["status"])
         texts = [_encode(value, indent=1) for value in (answer.answer, answer.policy)]
         rest = (answer.seconds, _encode(answer.versions), answer.warm_from, answer.error or None)
         with self._transaction():
-            self._connection.execute("DELETE FROM results WHERE point = ? AND status = ?", (point, FAILED))
-            _insert(self._connection, "results", (point, attempt, status, *texts, *rest))
+            failed = "DELETE FROM results WHERE point = ? AND pass = ? AND status = ?"
+            self._connection.execute(failed, (point, number, FAILED))
+            _insert(self._connection, "results", (point, number, attempt, status, *texts, *rest))
             self._end(attempt, FAILED if status == FAILED else "done")
             for other in outdated:
-                for (done,) in self._rows("SELECT attempt FROM results WHERE point = ?", (other,)):
-                    self._end(done, "outdated")
-                self._connection.execute("DELETE FROM results WHERE point = ?", (other,))
+                self._drop(other)
+
+    def _drop(self, point: int, *, after: int = 0) -> None:
+        """Delete the results of a point of all passes after one, within a transaction; their attempts are outdated."""
+        for (done,) in self._rows("SELECT attempt FROM results WHERE point = ? AND pass > ?", (point, after)):
+            self._end(done, "outdated")
+        self._connection.execute("DELETE FROM results WHERE point = ? AND pass > ?", (point, after))
 
     def _end(self, attempt: int, ending: str) -> None:
         """Note the end of an attempt within a transaction."""
@@ -189,8 +216,9 @@ class Journal:
         _seal(self._connection, "attempts", attempt)
 
     def _text(self, column: str, point: int) -> str | None:
-        """Return one column of the result of a point; None where it has no result, or nothing in that column."""
-        rows = self._rows(f"SELECT {column} FROM results WHERE point = ?", (point,))
+        """Return one column of the last answer of a point; None where it has no answer."""
+        query = f"SELECT {column} FROM results WHERE point = ? AND answer NOTNULL ORDER BY pass DESC LIMIT 1"
+        rows = self._rows(query, (point,))
         return rows[0][0] if rows else None
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -56,6 +56,16 @@ def is_threshold(path: str) -> bool:
     return _THRESHOLD.fullmatch(normal_path(path)) is not None
 
 
+def is_axis(path: str) -> bool:
+    """Return whether points that differ in a path alone hand each other their policies.
+
+    Seeds and options of the solve are varied to compare searches, which must then not know of each other; the policy
+    class is the exception.
+    """
+    option = normal_path(path).removeprefix("solve.")
+    return option == normal_path(path) or option in ("conditions", "memory_nodes")
+
+
 def overlap(one: str, other: str) -> bool:
     """Return whether a change at one path would undo a change at the other: one leads to a part of the other."""
     first, second = f"{normal_path(one)}.", f"{normal_path(other)}."
@@ -160,6 +170,7 @@ class SweepPoint:
     parameters: Mapping[str, Any]  # path -> value
     fingerprint: str = ""  # of all that decides the answer; empty until its problem is checked
     warm_from: int | None = None  # the index of the point whose policy it begins from, if that meets its task
+    before: tuple[int, ...] = ()  # the indices of the points next to it, one step back along an axis
 
     @property
     def words(self) -> str:
@@ -187,7 +198,7 @@ class SweepPlan:
     solve: Mapping[str, Any]  # options of every solve
     certify: float  # seconds for a certificate per point; 0: none
     time_limit: float | None  # seconds per point
-    warm: bool  # whether points along a threshold begin from their neighbour's policy
+    warm: bool  # whether points hand their policies to their neighbours
     lines: Mapping[str, int]  # of the plan file
     source: str  # its name
 
@@ -479,7 +490,7 @@ PLAN: Record[Any] = Record(
         Key(
             "time_limit", number(0.001, 1e8), "Seconds per point; what takes much longer is ended and counts as failed."
         ),
-        Key("warm", FLAG, "Whether points along a threshold begin from their neighbour's policy.", default=True),
+        Key("warm", FLAG, "Whether points hand their policies to their neighbours.", default=True),
     ),
     example="{opaq-sweep: 1, problem: two-sink, over: {horizon: [2, 3], seed: [0, 1]}}",
 )

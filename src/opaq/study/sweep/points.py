@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
 from opaq.errors import Fault, Faults, InputError
@@ -23,6 +23,7 @@ from opaq.study.sweep.plan import (
     SweepPlan,
     SweepPoint,
     change_at_path,
+    is_axis,
     is_threshold,
     normal_path,
     overlap,
@@ -30,9 +31,10 @@ from opaq.study.sweep.plan import (
 )
 from opaq.study.workers.task import point_fingerprint
 
-_LONGEST_LINK = 8  # points along a threshold that begin from each other; also how many have to run one by one
+_LONGEST_LINK = 8  # points along an axis that begin from each other; also how many have to run one by one
 _MOST_FAULTS = 50  # different ones
 
+_Checked = tuple[str, str]  # digests of a problem: of all of it, and of the names of its states and actions
 _FaultPoints = dict[Fault, list[SweepPoint]]  # a fault -> the points that have it
 
 
@@ -71,7 +73,8 @@ def check_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | 
     if len(parameters) > MOST_POINTS:
         raise InputError([Fault("over", f"has {len(parameters):,} points, more than {MOST_POINTS:,}")], plan.source)
     digits = max(4, len(str(len(parameters))))
-    sources, points, problems = FolderSources(plan.folder), list[SweepPoint](), dict[Any, str]()
+    sources, points, problems = FolderSources(plan.folder), list[SweepPoint](), dict[Any, _Checked]()
+    names: dict[int, str] = {}  # point -> digest of its states and actions
     errors, warnings = _FaultPoints(), _FaultPoints()
     for index, each in enumerate(parameters):
         if stop is not None:
@@ -80,7 +83,8 @@ def check_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | 
             break
         point, noted = SweepPoint(index, f"{index + 1:0{digits}}", each), Faults()
         try:
-            point = replace(point, fingerprint=_check_point(point, plan, sources, problems, noted))
+            fingerprint, names[index] = _check_point(point, plan, sources, problems, noted)
+            point = replace(point, fingerprint=fingerprint)
         except InputError as error:
             noted.errors.extend(error.faults)
         points.append(point)
@@ -91,15 +95,15 @@ def check_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | 
         raise InputError(list(_describe_faults(errors, plan)), plan.source)
     if faults is not None:
         faults.warnings.extend(_describe_faults(warnings, plan))
-    return _link_points(points) if plan.warm else points
+    return _link_points(points, names) if plan.warm else points
 
 
 def _check_point(
-    point: SweepPoint, plan: SweepPlan, sources: FolderSources, problems: dict[Any, str], faults: Faults
-) -> str:
-    """Return the fingerprint of a point.
+    point: SweepPoint, plan: SweepPlan, sources: FolderSources, problems: dict[Any, _Checked], faults: Faults
+) -> _Checked:
+    """Return the fingerprint of a point, and the digest of the names of its states and actions.
 
-    problems: what is varied in the problem, and its policy class -> the digest of that problem, for points that differ
+    problems: what is varied in the problem, and its policy class -> the digests of that problem, for points that differ
     in other options alone. faults: collects what is wrong; raises InputError with what else a solve would refuse.
     """
     try:
@@ -121,8 +125,12 @@ def _check_point(
                 from opaq.certificates.certify import check_certifiable  # brings the compiled kernels
 
                 check_certifiable(problem)
-        problems[key] = "" if problem is None else digest(problem_parts(problem))
-    return point_fingerprint(problems[key], options)
+        problems[key] = ("", "")
+        if problem is not None:
+            names = {"states": problem.mdp.states, "actions": problem.mdp.actions}
+            problems[key] = (digest(problem_parts(problem)), digest(names))
+    whole, names_alone = problems[key]
+    return point_fingerprint(whole, options), names_alone
 
 
 def _describe_faults(noted: _FaultPoints, plan: SweepPlan) -> Iterator[Fault]:
@@ -156,32 +164,39 @@ def _line(fault: Fault, point: SweepPoint, plan: SweepPlan) -> int | None:
     return None
 
 
-def _link_points(points: list[SweepPoint]) -> list[SweepPoint]:
-    """Return the points, each with the neighbour that it begins from.
+def _link_points(points: list[SweepPoint], names: Mapping[int, str]) -> list[SweepPoint]:
+    """Return the points, each with the neighbour that it begins from and all its neighbours one step back.
 
-    Points that differ in a threshold alone are ordered from the highest down: what meets a task meets every easier
-    one. The order is cut into links of at most a few points, two links at least, so that they can run side by side;
-    this depends on the plan alone, and so do the results.
+    names: point -> digest of its states and actions, without which a policy says nothing elsewhere.
+    Points that differ in one axis alone lie on one line. Thresholds come first, ordered from the highest down: what
+    meets a task meets every easier one. Other numbers rise, and all else has the order of the plan. A line is cut into
+    links of at most a few points, two links at least, so that they can run side by side; this depends on the plan
+    alone, and so do the results.
     """
-    linked = {point.index: point for point in points}
-    varied = [(key, point) for point in points if (key := _front(point)) is not None]
-    for _, front in groupby(sorted(varied, key=lambda pair: (pair[0][0], -pair[0][1])), key=lambda pair: pair[0][0]):
-        ordered = [point for _, point in front]
-        count = max(2, -(-len(ordered) // _LONGEST_LINK))
-        size = -(-len(ordered) // count)
-        for index, point in enumerate(ordered):
-            if index % size:
-                linked[point.index] = replace(point, warm_from=ordered[index - 1].index)
-    return [linked[point.index] for point in points]
+    warm, before = dict[int, int](), dict[int, list[int]]()
+    axes = dict.fromkeys(path for point in points for path in point.parameters if is_axis(path))
+    for axis in sorted(axes, key=lambda path: not is_threshold(path)):
+        lines: dict[str, list[SweepPoint]] = {}
+        for point in points:
+            if axis in point.parameters:
+                others = {path: value for path, value in point.parameters.items() if path != axis}
+                fixed = json.dumps([names[point.index], others], sort_keys=True, default=str)
+                lines.setdefault(fixed, []).append(point)
+        for line in lines.values():
+            ordered = _order(line, axis)
+            size = -(-len(ordered) // max(2, -(-len(ordered) // _LONGEST_LINK)))
+            for index, (one, other) in enumerate(pairwise(ordered), start=1):
+                before.setdefault(other.index, []).append(one.index)
+                if index % size:
+                    warm.setdefault(other.index, one.index)
+    return [
+        replace(point, warm_from=warm.get(point.index), before=tuple(before.get(point.index, ()))) for point in points
+    ]
 
 
-def _front(point: SweepPoint) -> tuple[str, float] | None:
-    """Return the front that a point lies on, as text of all that is varied but the first threshold, and that threshold.
-
-    None: it has no threshold, and lies on no front.
-    """
-    for path, value in point.parameters.items():
-        if is_threshold(path) and isinstance(value, int | float) and not isinstance(value, bool):
-            others = {other: each for other, each in point.parameters.items() if other != path}
-            return f"{path} {json.dumps(others, sort_keys=True, default=str)}", float(value)
-    return None
+def _order(line: list[SweepPoint], axis: str) -> list[SweepPoint]:
+    """Return the points of a line in their order along its axis."""
+    values = [point.parameters[axis] for point in line]
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        return line
+    return sorted(line, key=lambda point: point.parameters[axis], reverse=is_threshold(axis))

@@ -2,7 +2,13 @@
 
 A sweep is a plan and a journal. Whatever is killed, the journal says which points have a result, and the same call goes
 on with the others: nothing is lost, nothing is solved twice, and the results are those of a run that was left alone,
-bit for bit, because each point depends on the plan and its neighbour's policy alone.
+bit for bit, because each point depends on the plan and its neighbours' policies alone.
+
+Points hand their policies to their neighbours in three passes. In the first every point is solved, from a neighbour's
+policy where there is one. In the second, from the last point of every line back to the first, it is tried where the
+policy of a point further on is better, and the search begins once more from there. In the third, forwards again, a
+better policy of a point before is taken as it is. A pass of a point begins when those of all neighbours that it asks
+have ended, so that it does not matter who is first; the second begins when all points are solved.
 """
 
 from __future__ import annotations
@@ -10,10 +16,10 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
+from heapq import heappop, heappush
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -25,12 +31,14 @@ from opaq.study.sweep.files import make_folders, open_journal, remove_point, wri
 from opaq.study.sweep.journal import FAILED, Journal
 from opaq.study.sweep.plan import SweepPlan, SweepPoint, read_plan
 from opaq.study.sweep.points import check_points, options_with, spec_with
-from opaq.study.sweep.study import Study, study_point
+from opaq.study.sweep.study import Study, StudyPoint, study_point
 from opaq.study.workers.executor import Ended, Executor, executor_name, open_executor
 from opaq.study.workers.task import PointAnswer, PointTask
 from opaq.version import __version__
 
 MOST_LOSSES = 5  # of the workers of one point, before it counts as failed
+_LAST_PASS = 3  # of every point: solved, asked of those further on, asked of those before
+_INFEASIBLE = "infeasible"  # the status of a point whose task no policy meets
 _LOOK = 0.2  # seconds between two looks at whether to stop
 _TABLES_EVERY = 2.0  # seconds between two tables, while points come in,
 _TABLES_SHARE = 20.0  # and at least so many times what writing them takes
@@ -97,9 +105,9 @@ def sweep(
         make_folders(folder)
         with lock_folder(folder), open_journal(folder, checked_plan, points, plan) as journal:
             limit = checked_plan.time_limit if time_limit is None else time_limit
-            run = _Run(folder, journal, checked_plan, time=limit, on_progress=on_progress)
+            run = _Run(folder, journal, checked_plan, points, time=limit, on_progress=on_progress)
             run.begin(name, retry=retry)
-            if run.todo and not stop.requested:
+            if run.ready and not stop.requested:
                 run.work(lambda: open_executor(executor, workers), stop)
             return replace(run.study, interrupted=stop.requested)
 
@@ -115,29 +123,31 @@ class _Run:
         folder: Path,
         journal: Journal,
         plan: SweepPlan,
+        points: Sequence[SweepPoint],
         *,
         time: float | None,
         on_progress: Callable[[SweepProgress], None] | None,
     ) -> None:
         """Read where a sweep stands from its journal.
 
-        folder: of the sweep. journal: open for writing. plan: the one that the journal is of, checked.
+        folder: of the sweep. journal: open for writing. plan: the one that the journal is of, checked; points: its own.
         time: seconds per point, None for no limit. on_progress: called when a point begins or ends; None for nobody.
         """
-        self._folder, self._journal, self._plan, self._points = folder, journal, plan, journal.points()
+        self._folder, self._journal, self._plan, self._points = folder, journal, plan, points
         self._time, self._on_progress = time, on_progress
-        answers = journal.answers()
-        self._results = [study_point(point, answers.get(point.index)) for point in self._points]
-        self._following: dict[int, list[int]] = {}  # point -> those that begin from it
-        for point in self._points:
-            if point.warm_from is not None:
-                self._following.setdefault(point.warm_from, []).append(point.index)
+        self._results: list[StudyPoint] = []
+        self._after: list[list[int]] = [[] for _ in points]  # point -> its neighbours one step on
+        for point in points:
+            for other in point.before:
+                self._after[other].append(point.index)
         self._session = 0
         self._losses: dict[int, int] = {}  # point -> workers that were lost with it
         self._attempts: dict[int, int] = {}  # running point -> attempt
-        self._open: set[int] = set()  # points to do, those running included
+        self._passes: list[int] = []  # point -> the last pass that it has been through; 0: it is not solved yet
+        self._unsolved = 0  # how many points have not been through the first pass
         self._next_table, self._start, self._ended = 0.0, monotonic(), 0
-        self.todo: list[int] = []
+        self.ready: list[int] = []  # a heap of the points whose next pass can begin
+        self._queued: set[int] = set()  # those that are in it or running
 
     @property
     def study(self) -> Study:
@@ -150,21 +160,38 @@ class _Run:
         executor: what the journal notes of where points are solved. retry: whether failed points are to do, too.
         """
         self._session = self._journal.begin_session(executor, __version__, platform.node(), os.getpid())
-        self.todo = [
-            index
-            for index, result in enumerate(self._results)
-            if not result.status or (retry and result.status == FAILED)
-        ]
-        self._open = set(self.todo)
+        if retry:  # what the later passes made of all that may hear from a failed point is made again
+            outdated = self._find_connected(self._journal.failed_passes())
+            for index in outdated:
+                remove_point(self._folder, self._points[index])
+            self._journal.drop_later_passes(outdated)
+        answers, passes = self._journal.answers(), self._journal.passes()
+        self._results = [study_point(point, answers.get(point.index)) for point in self._points]
+        self._passes = [passes.get(index, 0) for index in range(len(self._points))]
+        for index, result in enumerate(self._results):
+            if result.status == FAILED:
+                self._passes[index] = 0 if retry else _LAST_PASS
+        self._unsolved = self._passes.count(0)
+        self._find_ready(range(len(self._points)))
         for point in self._points:
             write_point(self._folder, point, self._journal)
         self._write_tables()
+
+    def _find_connected(self, points: Iterable[int]) -> set[int]:
+        """Return these points and all that they are joined to by neighbours."""
+        connected, rest = set[int](), list(points)
+        while rest:
+            index = rest.pop()
+            if index not in connected:
+                connected.add(index)
+                rest += [*self._points[index].before, *self._after[index]]
+        return connected
 
     def work(self, start: Callable[[], Executor], stop: Stop) -> None:
         """Solve what is left, until all is done or the work is asked to stop. start: makes the executor."""
         with closing(start()) as executor, on_exit(executor.close):
             try:
-                while (self.todo or self._attempts) and not stop.requested:
+                while (self.ready or self._attempts) and not stop.requested:
                     self._hand_out(executor)
                     for ended in executor.wait(_LOOK):
                         self._receive(ended)
@@ -177,32 +204,59 @@ class _Run:
         self._write_tables()
 
     def _hand_out(self, executor: Executor) -> None:
-        """Begin as many points as there are free workers, of those whose neighbour has come to its end."""
-        free = executor.free()
-        points = (self._points[index] for index in self.todo)
-        ready = (point for point in points if point.warm_from is None or point.warm_from not in self._open)
-        for point in list(islice(ready, free)) if free > 0 else ():
-            task = self._task(point)
-            self._attempts[point.index] = self._journal.begin(point.index, self._session)
-            self.todo.remove(point.index)
-            executor.submit(point.index, task, limit=task.limit)
+        """Begin as many points as there are free workers, of those whose neighbours have come to their end."""
+        for _ in range(min(executor.free(), len(self.ready))):
+            index = heappop(self.ready)
+            task = self._task(self._points[index])
+            self._attempts[index] = self._journal.begin(index, self._session, number=self._passes[index] + 1)
+            executor.submit(index, task, limit=task.limit)
             self._report_progress()
 
+    def _neighbours(self, index: int) -> Sequence[int]:
+        """Return the points whose policies the next pass of a point asks for."""
+        point = self._points[index]
+        first = () if point.warm_from is None else (point.warm_from,)
+        return (first, self._after[index], point.before)[self._passes[index]]
+
+    def _find_ready(self, points: Iterable[int]) -> None:
+        """Note which of some points can begin their next pass: all that it asks for is there.
+
+        A later pass that has nobody to ask, no neighbour that meets its task, or of a point whose task no policy meets,
+        is over at once.
+        """
+        rest = list(points)
+        while rest:
+            index = rest.pop()
+            number = self._passes[index]
+            if number == _LAST_PASS or (number and self._unsolved) or index in self._queued:
+                continue
+            asked = self._neighbours(index)
+            if any(self._passes[other] <= number for other in asked):
+                continue
+            hopeful = self._results[index].status != _INFEASIBLE
+            if number == 0 or (hopeful and any(self._results[other].feasible for other in asked)):
+                self._queued.add(index)
+                heappush(self.ready, index)
+            else:
+                self._passes[index] += 1
+                rest += [index, *self._points[index].before, *self._after[index]]
+
     def _task(self, point: SweepPoint) -> PointTask:
-        """Return the task of a point, which begins from its neighbour's policy if that meets the neighbour's task."""
+        """Return the task of the next pass of a point, with the policies of neighbours that meet their own tasks."""
         options = options_with(self._plan.solve, point.parameters)
         limits = [limit for limit in (self._time, options.get("time_limit")) if limit is not None]
-        before, warm = point.warm_from, None
-        if before is not None and self._results[before].feasible:
-            warm = self._journal.policy_text(before)
+        asked = [other for other in self._neighbours(point.index) if self._results[other].feasible]
+        policies = {self._points[other].name: self._journal.policy_text(other) for other in asked}
+        own = self._journal.answer_text(point.index) if self._passes[point.index] else None
         return PointTask(
             problem=spec_with(self._plan.problem, point.parameters),
             fingerprint=point.fingerprint,
             folder=str(self._plan.folder.absolute()),
             options=options | {"workers": 1, "time_limit": min(limits, default=None)},
             certify=self._plan.certify,
-            warm=None if warm is None else json.loads(warm),
-            warm_from=None if warm is None or before is None else self._points[before].name,
+            neighbours={name: json.loads(text) for name, text in policies.items() if text is not None},
+            own=None if own is None else json.loads(own),
+            search=self._passes[point.index] < 2,
         )
 
     def _receive(self, ended: Ended) -> None:
@@ -213,32 +267,46 @@ class _Run:
             self._losses[index] = self._losses.get(index, 0) + 1
             self._journal.end(attempt, "lost")
             if self._losses[index] < MOST_LOSSES:
-                self.todo.insert(0, index)
+                heappush(self.ready, index)
                 self._report_progress()
                 return
             reason = f"its worker was lost {MOST_LOSSES} times, the last time: {ended.explanation}"
             answer = PointAnswer(error=reason)
-        result = study_point(self._points[index], answer)
-        outdated = self._find_outdated(index) if result.feasible else []
-        for each in (index, *outdated):
+        self._record(index, attempt, answer)
+
+    def _record(self, index: int, attempt: int, answer: PointAnswer) -> None:
+        """Record the answer to the next pass of a point, or that it failed, and make its files.
+
+        A point that fails in a later pass keeps the answer it has.
+        """
+        number, point, before = self._passes[index] + 1, self._points[index], self._results[index]
+        self._queued.discard(index)
+        if number > 1 and before.seconds is not None and answer.seconds is not None:
+            answer = replace(answer, seconds=before.seconds + answer.seconds)
+        result = before if number > 1 and answer.answer is None else study_point(point, answer)
+        outdated = self._find_outdated(index) if number == 1 and result.feasible else []
+        for each in (index, *outdated) if result is not before else ():
             remove_point(self._folder, self._points[each])
-        self._journal.record(index, attempt, answer, outdated=outdated)
+        self._journal.record(index, attempt, answer, number=number, outdated=outdated)
         for each in outdated:
-            self._results[each] = study_point(self._points[each], None)
-        self.todo += outdated
-        self._open.update(outdated)
+            self._results[each], self._passes[each] = study_point(self._points[each], None), 0
         self._results[index] = result
-        self._open.discard(index)
+        self._passes[index] = _LAST_PASS if result.status == FAILED else number
+        self._unsolved += len(outdated) - (number == 1)
+        all_solved = number == 1 and self._unsolved == 0
+        near = (index, *point.before, *self._after[index], *outdated)
+        self._find_ready(range(len(self._points)) if all_solved else near)
         self._ended += 1
-        point = self._points[index]
         write_point(self._folder, point, self._journal)
-        failed = result.status == FAILED
-        self._report_progress(f"point {point.name} ({point.words}) failed: {result.error}" if failed else "")
+        kept = "" if result.status == FAILED else " to try its neighbours' policies, and keeps its own"
+        self._report_progress(
+            f"point {point.name} ({point.words}) failed{kept}: {answer.error}" if answer.error else ""
+        )
 
     def _find_outdated(self, index: int) -> list[int]:
         """Return the points with a result that would have begun from this one, had it not failed before, and so on."""
-        following = self._following.get(index, ())
-        done = [other for other in following if self._results[other].status and other not in self._open]
+        following = [other for other in self._after[index] if self._points[other].warm_from == index]
+        done = [other for other in following if self._results[other].status and self._passes[other]]
         return done + [further for other in done for further in self._find_outdated(other)]
 
     def _write_tables(self) -> None:
@@ -257,10 +325,11 @@ class _Run:
         """Tell the caller where the sweep stands; the time that is left is estimated by the pace of this run."""
         if self._on_progress is None:
             return
-        waiting = {*self.todo}
-        failed = sum(result.status == FAILED and index not in waiting for index, result in enumerate(self._results))
-        left = len(self.todo) + len(self._attempts)
+        failed = sum(
+            result.status == FAILED and number > 0 for result, number in zip(self._results, self._passes, strict=True)
+        )
+        left = self._unsolved or sum(number < _LAST_PASS for number in self._passes)
         pace = (monotonic() - self._start) / self._ended if self._ended else None
-        done = len(self._points) - left - failed
+        done = sum(number > 0 for number in self._passes) - failed
         seconds_left = None if pace is None else pace * left
         self._on_progress(SweepProgress(len(self._points), done, failed, len(self._attempts), seconds_left, message))

@@ -37,7 +37,7 @@ class StudyPoint:
     feasible: whether the policy meets the task; null where there is no answer.
     seconds: of the solve.
     seed: of the solve.
-    warm_from: the point whose policy the search began from; null: none.
+    warm_from: the point whose policy the search began from, or is the answer itself; null: none.
     policy_file: relative to the folder of the study; null where there is no policy.
     error: why it failed; else null.
     versions: of opaq, Python and the numerical libraries.

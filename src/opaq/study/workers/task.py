@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -36,8 +36,9 @@ class PointTask:
     folder: str  # absolute: what paths in the problem are relative to
     options: Mapping[str, Any]  # of the solve, by the names of SolveOptions
     certify: float  # seconds for a certificate; 0: none
-    warm: Mapping[str, Any] | None = None  # the content of a policy file to begin from; None: begin afresh
-    warm_from: str | None = None  # the name of the point whose policy that is
+    neighbours: Mapping[str, Any] = field(default_factory=dict)  # name of a point -> its policy, as in a policy file
+    own: Mapping[str, Any] | None = None  # the answer so far, for which the neighbours are tried; None: none yet
+    search: bool = True  # whether a search begins from the best neighbour; else its policy itself is the answer
 
     @property
     def limit(self) -> float | None:
@@ -53,16 +54,17 @@ class PointTask:
 class PointAnswer:
     """What a worker says of a point; the journal of a sweep keeps every field of it."""
 
-    answer: Mapping[str, Any] | None = None  # what `opaq solve --json` prints; None: the point failed
-    policy: Mapping[str, Any] | None = None  # the content of a policy file; None: the point failed
+    answer: Mapping[str, Any] | None = None  # what `opaq solve --json` prints; None: the point failed, or is kept
+    policy: Mapping[str, Any] | None = None  # the content of a policy file; None as above
     seconds: float | None = None  # for all of it, reading and certifying included; None: the worker was ended
     versions: Mapping[str, str] | None = None  # of opaq, Python and the numerical libraries
-    warm_from: str | None = None  # the name of the point whose policy the search began from
+    warm_from: str | None = None  # the name of the point whose policy the search began from, or is the answer
     error: str = ""  # why the point failed
+    kept: bool = False  # whether the answer so far stays: no neighbour's policy is better
 
 
 def run_task(task: PointTask) -> PointAnswer:
-    """Solve a point on one thread, and certify it where that is asked for.
+    """Solve a point on one thread, or improve its answer by its neighbours', and certify it where that is asked for.
 
     Nothing is raised: whatever goes wrong is the answer's `error`, so that one point never stops the others.
     """
@@ -82,31 +84,37 @@ def run_task(task: PointTask) -> PointAnswer:
 
 
 def _solve_point(task: PointTask) -> PointAnswer:
-    """Solve a point from its problem file to the answer.
+    """Solve a point from its problem file to the answer, which begins from its neighbours' policies where they fit.
 
     Raises InputError when the problem is not the one that was checked, and whatever else goes wrong.
     """
     # What is imported here brings the compiled kernels, which the process that hands tasks out does without.
     from opaq.solvers.solve import solve
-    from opaq.spec.policy_table import policy_from_dict, policy_to_dict
+    from opaq.spec.policy_table import policy_to_dict
     from opaq.spec.problem_part import build_problem
+    from opaq.study.workers.neighbours import fit_policies, improve_solution
 
     problem = build_problem(task.problem, sources=FolderSources(Path(task.folder)))
     options = SolveOptions.from_dict(task.options)
     refuse_changed(problem, options, task.fingerprint)
-    warm = None if task.warm is None else policy_from_dict(task.warm, problem)
-    solution = solve(problem, options=options, initial_policy=warm, stop=Stop())
+    fitting = fit_policies(problem, options, task.neighbours) if task.neighbours else []
+    warm_from: str | None
+    if task.own is not None:
+        improved = improve_solution(problem, options, fitting, own=task.own, search=task.search)
+        if improved is None:
+            return PointAnswer(kept=True)
+        solution, warm_from = improved
+    else:
+        first = fitting[0] if fitting else None
+        warm_from = None if first is None else first.point
+        solution = solve(problem, options=options, initial_policy=None if first is None else first.policy, stop=Stop())
     answer = solution.to_dict()
     if task.certify > 0 and solution.measurement.feasible:
         from opaq.certificates.certify import CertifiedSolution, certify
 
         certificate = certify(problem, solution, time_limit=task.certify, stop=Stop())
         answer = CertifiedSolution(solution, certificate).to_dict()
-    return PointAnswer(
-        answer=answer,
-        policy=policy_to_dict(solution.policy, problem=problem),
-        warm_from=task.warm_from,
-    )
+    return PointAnswer(answer=answer, policy=policy_to_dict(solution.policy, problem=problem), warm_from=warm_from)
 
 
 def point_fingerprint(problem: str, options: SolveOptions) -> str:
