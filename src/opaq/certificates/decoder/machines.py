@@ -8,8 +8,9 @@ two nodes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -189,3 +190,70 @@ def _table(level: Level, num_observations: int) -> tuple[IntArray, IntArray]:
     code = np.concatenate((arcs.child, -2 - known.value))
     order = np.argsort(key)
     return key[order], code[order]
+
+
+_FINEST, _COARSEST = 2.0**40, 1.0  # steps per unit of probability that beliefs are rounded to, from fine to coarse
+
+
+def rounded_belief_machine(
+    process: HiddenProcess, pi: FloatArray, *, most_nodes: int, name: str, stop: Stop | None = None
+) -> BeliefMachine:
+    """Return a machine of at most about `most_nodes` nodes per time: the beliefs of a policy, the closest ones merged.
+
+    Beliefs after every observation are rounded, just so much that few enough are left; merged ones go on as their mean,
+    weighted by probability. Any merging makes a sound machine.
+
+    process, pi: as in `belief_machine`; pi is mixed with a little of the uniform policy. name: of the machine.
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
+    from scipy.sparse import csr_array
+
+    stop = stop or Stop()
+    num_states, num_observations = process.num_states, process.num_observations
+    smoothed = (1.0 - _MIXED_IN) * pi + _MIXED_IN * process.uniform()
+    matrix = csr_array(
+        (process.flow(smoothed), process.edge_target, process.edge_start), shape=(num_states + 1, num_states)
+    )
+    emission = process.emission.scipy().T.tocsr()  # [observation, state]
+    beliefs, mass = np.zeros((1, num_states + 1)), np.ones(1)
+    beliefs[0, -1] = 1.0  # the source, before anything is seen
+    keys, codes = [], []
+    for _ in range(process.horizon):
+        stop.check()
+        predicted = np.asarray(beliefs @ matrix)  # [node, state]
+        joint = [predicted[:, states] * values for states, values in map(emission_row(emission), range(num_observations))]
+        chance = np.array([part.sum(axis=1) for part in joint]).T  # [node, observation]
+        node, observation = np.nonzero(chance > 0.0)
+        after = np.zeros((node.size, num_states))
+        for one in range(num_observations):
+            states, _ = emission_row(emission)(one)
+            chosen = np.flatnonzero(observation == one)
+            after[chosen[:, None], states] = joint[one][node[chosen]] / chance[node[chosen], one][:, None]
+        weight = mass[node] * chance[node, observation]
+        group = _round_beliefs(after, most_nodes)
+        mass = np.bincount(group, weights=weight)
+        gather = csr_array((weight / mass[group], (group, np.arange(group.size))), shape=(mass.size, group.size))
+        beliefs = np.concatenate((np.asarray(gather @ after), np.zeros((mass.size, 1))), axis=1)
+        keys.append(node * num_observations + observation)
+        codes.append(group)
+    return BeliefMachine(name, tuple(keys), tuple(codes), num_observations)
+
+
+def emission_row(emission: Any) -> Callable[[int], tuple[IntArray, FloatArray]]:
+    """Return the function from an observation to the states that emit it, with their probabilities."""
+    return lambda one: (
+        emission.indices[emission.indptr[one] : emission.indptr[one + 1]],
+        emission.data[emission.indptr[one] : emission.indptr[one + 1]],
+    )
+
+
+def _round_beliefs(beliefs: FloatArray, most: int) -> IntArray:
+    """Return [belief] -> group: beliefs [belief, state] that are equal once rounded, coarsely enough for `most`."""
+    keys = np.random.default_rng(0x0BAC).integers(1, 2**62, size=beliefs.shape[1], dtype=np.int64)
+    steps = _FINEST
+    while True:
+        hashed = np.rint(beliefs * steps).astype(np.int64) @ keys  # wraps around: a collision merges, which is sound
+        distinct, group = np.unique(hashed, return_inverse=True)
+        if distinct.size <= most or steps <= _COARSEST:
+            return np.asarray(group.reshape(-1))
+        steps /= 2.0 if steps < 2.0**12 else 2.0**6
