@@ -114,7 +114,7 @@ def if_known() -> dict[str, Any]:
 def infinity(value: float, name: str = "") -> dict[str, Any]:
     """Return the metadata of a number that may be infinite: null stands for `value`.
 
-    `name` renames the key, if given.
+    `name` renames the key, if given. A number that may be None as well is left out then (`if_known`).
     """
     return {"null": value, **({"key": name} if name else {})}
 
@@ -249,7 +249,8 @@ def _read_field(field: Field[Any], hint: Any, value: Any, where: str, faults: Fa
     """Return the value of a field, by its metadata and else by its type; None with a fault where it does not fit."""
     if "text" in field.metadata and isinstance(value, str):
         return field.metadata["text"][1](value)
-    if "null" in field.metadata and value is None and NoneType not in get_args(hint):
+    nothing = NoneType in get_args(hint) and not field.metadata.get("omit")  # None is then written, too
+    if "null" in field.metadata and value is None and not nothing:
         return field.metadata["null"]
     return _read(str if "text" in field.metadata else hint, value, where, faults, advice)
 
