@@ -85,26 +85,33 @@ def outcomes(problem: Problem, *, sees_states: bool) -> Iterator[Outcome]:
 
 
 def _continue(problem: Problem, masses: Masses, paid: tuple[float, ...], sees_states: bool) -> Iterator[Outcome]:
-    """Decide at the present time in every way, then go on. masses: of runs so far. paid: by then."""
+    """Decide at the present time in every way, then go on. masses: of runs so far. paid: by then.
+
+    The last decision changes the return alone, which is wanted to be large: the best is taken.
+    """
     time = len(next(iter(masses))[0]) - 1
+    worth = problem.discount**time * problem.mdp.rewards
     views = sorted({_view(run, sees_states) for run in masses})
-    rewards = problem.mdp.rewards
+    if time == problem.horizon:
+        gains = {view: [0.0, 0.0] for view in views}
+        for run, mass in masses.items():
+            for action in (0, 1):
+                gains[_view(run, sees_states)][action] += mass * float(worth[2 * run[0][-1] + action])
+        yield _outcome(problem, masses, (paid[0] + sum(map(max, gains.values())), *paid[1:]))
+        return
     for actions in product((0, 1), repeat=len(views)):
         chosen = dict(zip(views, actions, strict=True))
         after: Masses = defaultdict(float)
         earned = 0.0
         for run, mass in masses.items():
-            choice = 2 * run[0][-1] + chosen[_view(run, sees_states)]
-            earned += mass * problem.discount**time * float(rewards[choice])
+            action = chosen[_view(run, sees_states)]
+            choice = 2 * run[0][-1] + action
+            earned += mass * float(worth[choice])
             for state, chance in oracles._entries(problem.mdp.transitions, choice):
-                for shown, seen in oracles._seen(problem, state, chosen[_view(run, sees_states)]):
+                for shown, seen in oracles._seen(problem, state, action):
                     if mass * chance * seen > 0:
                         after[(*run[0], state), (*run[1], shown)] += mass * chance * seen
-        total = (paid[0] + earned, *paid[1:])
-        if time == problem.horizon:
-            yield _outcome(problem, masses, total)
-        else:
-            yield from _continue(problem, after, total, sees_states)
+        yield from _continue(problem, after, (paid[0] + earned, *paid[1:]), sees_states)
 
 
 def _view(run: tuple[tuple[int, ...], oracles.Sequence], sees_states: bool) -> tuple[object, ...]:
